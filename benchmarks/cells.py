@@ -39,7 +39,7 @@ import pytest
 import worlds
 
 
-@pytest.mark.speedup({demand}parity=False)
+@pytest.mark.speedup({demand}check=False)
 @pytest.mark.parametrize("run", range({runs}))
 def test_world(device, run):
     return worlds.call(device.kind, run)
@@ -49,7 +49,7 @@ import pytest
 import worlds
 
 
-@pytest.mark.speedup(parity=False)
+@pytest.mark.speedup(check=False)
 @pytest.mark.parametrize("run", range({runs}))
 @pytest.mark.parametrize("device", ["world_cpu", "world_gpu"])
 def test_world(device, run):

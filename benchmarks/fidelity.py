@@ -125,7 +125,7 @@ def on_both(host: Any, work: Callable[[Device, Any], Any]) -> Bind:
 
 def compare(bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Record:
     """Return the record of one test without limits."""
-    trial = Trial(nodeid="fidelity", demand=Demand(parity=False), options=RunOptions())
+    trial = Trial(nodeid="fidelity", demand=Demand(check=False), options=RunOptions())
     found = trial.compare(bind, cpu, gpu)
     return trial.record(found)
 

@@ -184,7 +184,7 @@ def times(subject: Subject) -> Iterator[Finding]:
         *((f"a + 1, {size}", _plus, (size,)) for size in sizes),
         *((f"a @ a, {size}", _product, (size, size)) for size in products),
     ):
-        record = subject.record(work, *shape, parity=False)
+        record = subject.record(work, *shape, check=False)
         gpu = record.gpu
         assert gpu is not None
         array = subject.library.up(np.random.default_rng(0).random(shape, dtype="f4"))
@@ -228,7 +228,7 @@ def copies(subject: Subject) -> Iterator[Finding]:
     library, limit = subject.library, subject.at_most(0.05)
     for size in (1000, 1 << 18) if subject.short else (1000, 1 << 18, 1 << 22, 1 << 26):
         host = np.random.default_rng(0).random(size, dtype="f4")
-        transfer = subject.record(_plus, size, parity=False).transfer
+        transfer = subject.record(_plus, size, check=False).transfer
         if transfer is None or not (
             transfer.h2d and transfer.d2h and transfer.h2d.median and transfer.d2h.median
         ):
@@ -353,16 +353,16 @@ def answers(subject: Subject) -> Iterator[Finding]:
     if type(library).convolve is not Library.convolve:
         loads += [(f"float32, {layers} convolutions", partial(convolutions, layers)) for layers in (1, 2, 4)]
     for name, bind in loads:
-        parity = subject.measured(bind, max_time=0.5).parity
-        assert parity is not None
+        check = subject.measured(bind, max_time=0.5).check
+        assert check is not None
         info = subject.gpu.info
         facts = {
-            "reason": parity.reason,
+            "reason": check.reason,
             "mode": [info.reduced_precision, info.reduced_convolutions],
-            "error": parity.error,
-            "tolerance": parity.tolerance,
+            "error": check.error,
+            "tolerance": check.tolerance,
         }
-        share = None if parity.error is None or not parity.tolerance else parity.error / parity.tolerance
+        share = None if check.error is None or not check.tolerance else check.error / check.tolerance
         yield Finding(what=f"error / tolerance, {name}", figure=share, limit=1, facts=facts)
     yield from _rounding(subject)
 
@@ -428,7 +428,7 @@ print(text, fault, sep=" | ")
 def tenants(subject: Subject) -> Iterator[Finding]:
     """What another process on the same GPU costs, and whether the record says so."""
     size = 256 if subject.short else 2048
-    product = partial(subject.record, _product, size, size, parity=False, max_time=2.0)
+    product = partial(subject.record, _product, size, size, check=False, max_time=2.0)
     alone = product()
     lasts = 3 if subject.short else 10
     program = f"""
@@ -470,7 +470,7 @@ def cuda_bench(subject: Subject) -> Iterator[Finding]:
         ("a + 1, 33554432", _plus, (1 << 25,)),
         ("a @ a, 4096", _product, (4096, 4096)),
     ):
-        gpu = subject.record(work, *shape, parity=False).gpu
+        gpu = subject.record(work, *shape, check=False).gpu
         ours[name] = (gpu and gpu.median) or 0.0
 
         def run(state: Any, work: Callable[[Any], Any] = work, shape: tuple[int, ...] = shape) -> None:
@@ -552,7 +552,7 @@ def _refused(subject: Subject, name: str, call: Callable[[], Any]) -> Finding:
     errors = []
     for _ in range(2 if subject.short else 20):
         try:
-            subject.measured(_on_gpu(call), parity=False, max_time=0.1)
+            subject.measured(_on_gpu(call), check=False, max_time=0.1)
         except GpuPerfError as error:
             errors.append(str(error))
     return Finding(

@@ -26,7 +26,7 @@ from pytest_gpuperf.model.measurement import (
     Inspection,
     Measurement,
     Memory,
-    Parity,
+    ResultCheck,
     Speedup,
     Transfer,
 )
@@ -222,11 +222,11 @@ def record(number: int, chance: Random) -> Record:
         cpu=measurement(CPU, 1e-2, chance),
         gpu=measurement(GPU, 1e-3, chance),
         speedup=whole,
-        parity=Parity(agreed=True, error=1e-7 * chance.random(), tolerance=1e-3, reason=None),
+        check=ResultCheck(agreed=True, error=1e-7 * chance.random(), tolerance=1e-3, reason=None),
         transfer=Transfer(h2d=copies(chance), d2h=copies(chance)),
         offload=offload(whole, chance),
         memory=Memory(peak=3 << 24, inputs=1 << 24),
-        parity_elapsed=chance.random(),
+        check_elapsed=chance.random(),
         rounds_elapsed=chance.random(),
         elapsed=1 + chance.random(),
     )

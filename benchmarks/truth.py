@@ -3,7 +3,7 @@
 Each side is a simulated device on one clock whose blocks take consecutive values of a trace, from a random
 start; the GPU's are scaled so that the ratio of the traces' medians is the limit times a factor. What runs is
 the package's `RoundSampler` of two workloads, one call a block, and `verdict.judge`. Left out are first call,
-warm-up, parity, copies and latency: on a known clock there is nothing to warm up.
+warm-up, check, copies and latency: on a known clock there is nothing to warm up.
 """
 
 import csv

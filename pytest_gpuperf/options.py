@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SPEEDUP = (
     'speedup(min=None, *, max=None, transfer="never", calls=None, latency=False, max_memory=None, '
-    "rtol=None, atol=None, parity=True, max_time=None, pair=None, device=None, accelerator=None): time the "
+    "rtol=None, atol=None, check=True, max_time=None, pair=None, device=None, accelerator=None): time the "
     "test on CPU and GPU; fail when the speedup is below min or above max"
 )
 _THRESHOLD = (
@@ -33,7 +33,7 @@ _THRESHOLD = (
     "faster, in a speedup test that is parametrized over sizes; fail when it is outside the limits"
 )
 _SCALING = (
-    'scaling(devices, *, mode="strong", efficiency=None, rtol=None, atol=None, parity=True, max_time=None): '
+    'scaling(devices, *, mode="strong", efficiency=None, rtol=None, atol=None, check=True, max_time=None): '
     "time the test on each of these numbers of devices; fail when the parallel efficiency on the most is "
     "below efficiency"
 )

@@ -145,7 +145,7 @@ def _speedup(record: Record | None) -> Speedup | None:
     """Return the speedup that counts: that of a failed measurement or of a wrong result does not."""
     if record is None or record.status in ("error", "skipped"):
         return None
-    return None if record.parity and record.parity.agreed is False else record.speedup
+    return None if record.check and record.check.agreed is False else record.speedup
 
 
 def _label(parameter: str, size: float, record: Record | None) -> str:
@@ -272,8 +272,8 @@ def _incomplete(family: Family, records: Mapping[float, Record], missing: list[f
 
 
 def _why_missing(record: Record | None) -> str:
-    parity = record.parity.reason if record and record.parity else None
-    return (record.reason if record else None) or parity or "not run"
+    check = record.check.reason if record and record.check else None
+    return (record.reason if record else None) or check or "not run"
 
 
 def _point(size: float, record: Record) -> Point:

@@ -151,7 +151,7 @@ _ARGUMENTS: _Arguments = {
     ),
     "rtol": ("a finite number of at least 0", _not_negative),
     "atol": ("a finite number of at least 0", _not_negative),
-    "parity": ("True or False", lambda value: isinstance(value, bool)),
+    "check": ("True or False", lambda value: isinstance(value, bool)),
     "latency": ("True or False", lambda value: isinstance(value, bool)),
     "max_memory": (
         "a number of bytes above 0, or one with a unit, e.g. '512MB' or '1.5GiB'",
@@ -166,7 +166,7 @@ _ARGUMENTS: _Arguments = {
     "device": ("the name of a device, e.g. 'cpu', 'gpu' or 'cupy', or the device itself", lambda _: True),
 }
 _PAIR_ARGUMENTS = ("pair", "device")
-_OF_EACH_TEST = ("rtol", "atol", "parity", "max_time")
+_OF_EACH_TEST = ("rtol", "atol", "check", "max_time")
 _SCALING_ARGUMENTS: _Arguments = {
     "devices": ("a list of at least two different numbers of devices, e.g. [1, 2, 4]", _are_counts),
     "mode": ("'strong' or 'weak'", lambda value: value in MODES),
@@ -192,9 +192,9 @@ def _refuse_contradictions(given: dict[str, Any]) -> None:
     highest = given.get("max")
     if lowest is not None and highest is not None and lowest > highest:
         raise ValueError(f"min must be at most max; min={lowest!r} is above max={highest!r}")
-    if given.get("parity") is False and not (given.get("rtol") is None and given.get("atol") is None):
+    if given.get("check") is False and not (given.get("rtol") is None and given.get("atol") is None):
         raise ValueError(
-            "rtol and atol set how results are compared, but parity=False turns the comparison off"
+            "rtol and atol set how results are compared, but check=False turns the comparison off"
         )
     is_once = given.get("transfer") == "once"
     if is_once and given.get("calls") is None:

@@ -130,7 +130,7 @@ def _values(record: Record, metric: Metric) -> Sequence[float]:
 
 def _is_valid(record: Record, metric: Metric) -> bool:
     """Return whether the measurement is one of the required work."""
-    if record.status == "error" or (record.parity is not None and record.parity.agreed is False):
+    if record.status == "error" or (record.check is not None and record.check.agreed is False):
         return False
     return record.status != "skipped" or metric == "cpu"
 

@@ -69,8 +69,8 @@ def gate_failures(record: Record, gate: GateOptions, options: RunOptions) -> lis
     failures = comparison_failures(record.comparisons, gate, options)
     if failures or not gate.is_gate or options.report_only:
         return failures
-    if record.parity is not None and record.parity.agreed is False:
-        return [text.no_valid_measurement(f"the devices disagree: {record.parity.reason}")]
+    if record.check is not None and record.check.agreed is False:
+        return [text.no_valid_measurement(f"the devices disagree: {record.check.reason}")]
     if record.status == "error":
         return [text.no_valid_measurement(record.reason or record.status)]
     return []

@@ -34,7 +34,7 @@ class Demand:
     """Elementwise relative tolerance of the result check."""
     atol: NonNegative | None = None
     """Elementwise absolute tolerance of the result check."""
-    parity: bool = True
+    check: bool = True
     """Whether both devices must give the same result."""
     max_time: Positive | None = None
     """Seconds that the measurement may take; null for the run's own limit."""

@@ -355,7 +355,7 @@ class Speedup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parity:
+class ResultCheck:
     """The comparison of the two results."""
 
     agreed: bool | None

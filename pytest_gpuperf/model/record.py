@@ -11,7 +11,7 @@ from pytest_gpuperf.model.measurement import (
     Interference,
     Measurement,
     Memory,
-    Parity,
+    ResultCheck,
     Speedup,
     Transfer,
 )
@@ -59,11 +59,10 @@ NoteCode = Literal[
     "not_exclusive",
     "gpu_shared",
     "aside_failed",
-    # of the answers
+    # of the results
     "devices_disagree",
-    "parity_not_checked",
-    "answers_not_compared",
-    "degenerate_answers",
+    "results_not_compared",
+    "degenerate_results",
     "result_kept",
     "faster_than_memory",
     "state_changed_once",
@@ -140,7 +139,7 @@ class Record:
     """Times on the GPU; null when it was not measured."""
     speedup: Speedup | None = None
     """Speedup that the demand is about; null when it was not measured."""
-    parity: Parity | None = None
+    check: ResultCheck | None = None
     """Comparison of the two results; null when nothing was measured."""
     transfer: Transfer | None = None
     """Copies between host and device; null when nothing was measured."""
@@ -154,7 +153,7 @@ class Record:
     """Reasons that hold the speedup back, or make it look better than it is."""
     dropped_rounds: Count = 0
     """Number of rounds that do not count because the GPU was slowed down."""
-    parity_elapsed: Seconds | None = None
+    check_elapsed: Seconds | None = None
     """Seconds spent comparing the results."""
     round_time: Seconds | None = None
     """Seconds that a round of samples took on average, without the pause before it."""

@@ -9,17 +9,17 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Interference, Measurement, Parity
+from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing import input_changes, parity
+from pytest_gpuperf.timing import input_changes, result_check
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
     "make the same values on both devices: create the random generator, with a seed, inside the test; rtol "
-    "and atol compare element by element, and parity=False compares nothing"
+    "and atol compare element by element, and check=False compares nothing"
 )
 _MODE_HINT = (
     "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"
@@ -52,7 +52,7 @@ class ResultChecks:
     """
 
     def __init__(self, demand: Demand) -> None:
-        self.parity: Parity | None = None
+        self.outcome: ResultCheck | None = None
         self.elapsed: float | None = None
         self._demand = demand
         self._names = ("the CPU", "the GPU")
@@ -63,30 +63,32 @@ class ResultChecks:
     @property
     def differ(self) -> bool:
         """Whether the devices returned different results."""
-        return self.parity is not None and self.parity.agreed is False
+        return self.outcome is not None and self.outcome.agreed is False
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Notes on results that could not be compared, or of which a comparison says little."""
-        if not self._demand.parity or self.parity is None:
+        if not self._demand.check or self.outcome is None:
             return ()
         notes = []
-        if self.parity.agreed is None:
+        if self.outcome.agreed is None:
             notes.append(
-                Note(code="parity_not_checked", text=f"the results were not compared: {self.parity.reason}")
+                Note(
+                    code="results_not_compared", text=f"the results were not compared: {self.outcome.reason}"
+                )
             )
         if self._degenerate:
             places = first_few([f"{path} ({only})" for path, only in self._degenerate])
             text = f"only zeros or only NaN on both devices: {places}; check that the work is done"
-            notes.append(Note(code="degenerate_answers", text=text))
+            notes.append(Note(code="degenerate_results", text=text))
         return tuple(notes)
 
     @property
     def disagreement(self) -> str | None:
         """How the devices disagree, if they do."""
-        if self.parity is None or not self.differ:
+        if self.outcome is None or not self.differ:
             return None
-        return f"the devices disagree {self._found} timing: {self.parity.reason}; {self._hints}"
+        return f"the devices disagree {self._found} timing: {self.outcome.reason}; {self._hints}"
 
     def outlasting_refusals(self) -> AbstractContextManager[None]:
         """Suppress refusals of work whose disagreement is known: that is the reason why the test fails."""
@@ -110,10 +112,10 @@ class ResultChecks:
             is_copied = self._demand.transfer != "never"
             problem = describe_lazy(value)
             if problem is None:
-                if self._demand.bare or not (self._demand.parity or is_copied):
+                if self._demand.bare or not (self._demand.check or is_copied):
                     continue
                 remedy = remedy_of_sparse(leaf) or _COMPARABLE_HINT
-                remedy = remedy if is_copied else f"{remedy} or pass parity=False"
+                remedy = remedy if is_copied else f"{remedy} or pass check=False"
                 problem = f"can be neither compared nor copied; {remedy}"
             raise GpuPerfError(f"{path} is of type {type(value).__name__}, which {problem}")
         return values
@@ -150,10 +152,10 @@ class ResultChecks:
 
     def require_same_result(self, first: list[Leaf], last: list[Leaf]) -> None:
         """Refuse work whose result changes from call to call."""
-        if parity.compare(first, last, self._demand).agreed is False:
+        if result_check.compare(first, last, self._demand).agreed is False:
             raise GpuPerfError(
                 "the workload's result changes from call to call, so repeated calls do not do the same work; "
-                "undo inside it what it changes, fix its random numbers, or pass parity=False"
+                "undo inside it what it changes, fix its random numbers, or pass check=False"
             )
 
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: When) -> None:
@@ -161,11 +163,11 @@ class ResultChecks:
         if self.differ:
             return
         started = device.clock()
-        compared = parity.compare(cpu, gpu, self._demand, self._names)
-        self._degenerate = list(parity.degenerate(cpu, gpu))
+        compared = result_check.compare(cpu, gpu, self._demand, self._names)
+        self._degenerate = list(result_check.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
-        if self.parity is None or compared.agreed is False:
-            self.parity = compared
+        if self.outcome is None or compared.agreed is False:
+            self.outcome = compared
             self._found = when
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
         if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):

@@ -12,17 +12,17 @@ from pytest_gpuperf.devices.group import DeviceGroup, StackedParts
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Parity
+from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.timing import any_array, parity
+from pytest_gpuperf.timing import any_array, result_check
 from pytest_gpuperf.timing.checks import ResultChecks, When
 from pytest_gpuperf.timing.leaves import Leaf, describe_lazy
 from pytest_gpuperf.timing.workload import Workload
 
 _HINT = (
     "return what does not depend on the number of devices: the parts that make up the whole, or a value that "
-    "is reduced over all of them; parity=False compares nothing"
+    "is reduced over all of them; check=False compares nothing"
 )
 _GROWN = 0.9  # of what a device had before: a problem that grows need not divide without a remainder
 _OTHER_PROBLEMS = "under weak scaling each number of devices has a problem of its own"
@@ -58,15 +58,15 @@ class ScalingChecks(ResultChecks):
                 self._first_of_group = gpu
             else:
                 self.require_same_result(self._first_of_group, gpu)
-            self.parity = Parity(agreed=None, error=None, tolerance=None, reason=_OTHER_PROBLEMS)
-            self._degenerate = list(parity.degenerate(gpu, gpu))
+            self.outcome = ResultCheck(agreed=None, error=None, tolerance=None, reason=_OTHER_PROBLEMS)
+            self._degenerate = list(result_check.degenerate(gpu, gpu))
         else:
             super().compare(*_aligned(cpu, gpu), device, when)
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Notes on results that could not be compared, which is no surprise under weak scaling."""
-        expected = ("parity_not_checked",) if self._is_weak else ()
+        expected = ("results_not_compared",) if self._is_weak else ()
         return tuple(note for note in super().notes if note.code not in expected)
 
     def check_inputs(self, workload: Workload, group: DeviceGroup) -> Note | None:

@@ -109,7 +109,7 @@ def test_what_an_accelerator_supports_is_measured_and_compared_on_both_sides(mea
     record = measured(choice, body)
     assert ("recorded", None) == (record["status"], record["reason"])
     assert record["speedup"]["value"] > 0
-    assert record["parity"]["agreed"] is True
+    assert record["check"]["agreed"] is True
     device = record["gpu"]["device"]
     assert device["name"].startswith(name)
     assert device["name"].endswith(" on the CPU")

@@ -22,7 +22,7 @@ from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
-from pytest_gpuperf.timing import blocks, input_changes, inputs, leaves, parity
+from pytest_gpuperf.timing import blocks, input_changes, inputs, leaves, result_check
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
@@ -143,7 +143,7 @@ def test_a_suite_that_does_not_import_jax_has_float64_on_both_sides(pytester):
     records = json.loads((pytester.path / "r.json").read_text())["records"]
     assert [each["cpu"]["device"]["backend"] for each in records] == ["numpy"] * 3
     assert [each["gpu"]["dtypes"] for each in records if each["gpu"]] == [["float64"]] * 2
-    assert all(each["parity"]["agreed"] for each in records if each["parity"])
+    assert all(each["check"]["agreed"] for each in records if each["check"])
 
 
 def products(device, count=3, size=1500):
@@ -396,9 +396,9 @@ def test_work_in_a_narrow_dtype_is_held_to_its_own_precision(cpu, bits, dtype):
     def result(*values):
         return leaves.snapshot(jnp.array(values, dtype=getattr(jnp, dtype)), cpu.holds, cpu.asnumpy)
 
-    found = parity.compare(result(1.0, 1.0), result(1.0, 1 + 2**-bits), Demand())
+    found = result_check.compare(result(1.0, 1.0), result(1.0, 1 + 2**-bits), Demand())
     assert (found.agreed, found.tolerance) == (True, pytest.approx(2 ** (-bits / 2)))
-    assert parity.compare(result(1.0, 1.0), result(1.0, 3.0), Demand()).agreed is False
+    assert result_check.compare(result(1.0, 1.0), result(1.0, 3.0), Demand()).agreed is False
 
 
 def test_an_array_of_jax_is_copied_too(cpu, second):

@@ -138,7 +138,7 @@ def test_a_data_parallel_step_is_compared_with_itself_on_one_device(suite):
     assert (one["scaling"]["base"], one["scaling"]["efficiency"]) == (None, None)
     assert 0 < two["scaling"]["efficiency"]["value"] < 2
     assert two["gpu"]["device"] | {"name": "2 x jax on the CPU", "emulated": True} == two["gpu"]["device"]
-    assert two["parity"]["agreed"] is True
+    assert two["check"]["agreed"] is True
     assert [point["count"] for point in report["scalings"][0]["points"]] == [1, 2]
 
 
@@ -146,7 +146,7 @@ def test_weak_scaling_grows_the_problem(suite):
     result, report = suite('mode="weak"', weak=True)
     result.assert_outcomes(passed=2)
     assert report["records"][1]["gpu"]["shapes"] != report["records"][0]["gpu"]["shapes"]
-    assert report["records"][1]["parity"]["agreed"] is None
+    assert report["records"][1]["check"]["agreed"] is None
 
 
 def test_the_first_device_has_a_part_of_what_is_divided_and_a_copy_of_the_rest(pair):
@@ -176,7 +176,7 @@ def test_apart(devices):
 def test_work_that_a_test_submits_to_each_device_itself_is_joined_for_the_check(suite):
     result, report = suite(source=APART)
     result.assert_outcomes(passed=2)
-    assert report["records"][1]["parity"]["agreed"] is True
+    assert report["records"][1]["check"]["agreed"] is True
 
 
 def test_an_efficiency_that_no_machine_reaches_is_not_green(suite):

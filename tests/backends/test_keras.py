@@ -27,7 +27,7 @@ from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing import leaves, parity
+from pytest_gpuperf.timing import leaves, result_check
 from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
 from pytest_gpuperf.timing.trial import Trial
 
@@ -155,7 +155,7 @@ def test_bfloat16_comes_down_as_float32_and_is_held_to_its_own_precision(cpu):
 
     (leaf,) = result(1.0)
     assert leaf.value.dtype == np.float32
-    found = parity.compare(result(1.0), result(1 + 2**-7), Demand())
+    found = result_check.compare(result(1.0), result(1 + 2**-7), Demand())
     assert (found.agreed, found.tolerance) == (True, pytest.approx(2**-3.5))
 
 
@@ -187,7 +187,7 @@ def test_a_layer_has_a_verdict_and_its_copies():
         return lambda: layer(x)
 
     record = measured(body)
-    assert ("recorded", True) == (record.status, record.parity.agreed)
+    assert ("recorded", True) == (record.status, record.check.agreed)
     assert record.gpu.dtypes == ("float32",)
     assert record.transfer.h2d.bytes == 8 * 32 * 4
     assert record.transfer.d2h.samples
@@ -201,7 +201,7 @@ def test_training_has_a_verdict():
         return lambda: model.train_on_batch(x, y)
 
     record = measured(body)
-    assert ("recorded", True) == (record.status, record.parity.agreed)
+    assert ("recorded", True) == (record.status, record.check.agreed)
 
 
 def test_a_variable_that_each_call_writes_and_returns_was_not_kept():
@@ -216,7 +216,7 @@ def test_a_variable_that_each_call_writes_and_returns_was_not_kept():
         return train
 
     record = measured(body)
-    assert ("recorded", True) == (record.status, record.parity.agreed)
+    assert ("recorded", True) == (record.status, record.check.agreed)
 
 
 def test_a_tensor_that_is_returned_again_was_kept():
@@ -253,7 +253,7 @@ def test_a_suites_own_values_mean_it(pytester, run):
     run(SUITE, "--gpuperf-json=r.json", gpu="keras:cpu").assert_outcomes(passed=2)
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
     assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("keras", True)
-    assert (there["speedup"]["value"] > 0, there["parity"]["agreed"]) == (True, True)
+    assert (there["speedup"]["value"] > 0, there["check"]["agreed"]) == (True, True)
 
 
 GALLERY = Path(__file__).parents[2] / "examples" / "keras_networks" / "test_networks_pay.py"
@@ -271,7 +271,7 @@ def test_the_networks_of_the_gallery_run_both_ways_on_keras_and_on_nothing_else(
         return
     result.assert_outcomes(passed=4)
     records = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
-    assert all(record["speedup"]["value"] > 0 and record["parity"]["agreed"] for record in records)
+    assert all(record["speedup"]["value"] > 0 and record["check"]["agreed"] for record in records)
 
 
 @for_each("value", [keras.ops, keras, "keras", "keras.ops"])

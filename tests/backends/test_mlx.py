@@ -173,7 +173,7 @@ def test_a_workload_has_a_verdict_and_its_copies():
         return lambda: {"product": a @ a, "sum": device.xp.sum(a)}
 
     record = measured(body)
-    assert ("recorded", True) == (record.status, record.parity.agreed)
+    assert ("recorded", True) == (record.status, record.check.agreed)
     assert ("mlx", "numpy") == (record.gpu.device.backend, record.cpu.device.backend)
     assert record.transfer.h2d.samples
     assert record.transfer.d2h.samples
@@ -211,7 +211,7 @@ def test_work_that_a_call_leaves_uncomputed_is_an_error_whatever_it_returns(retu
         return call
 
     with pytest.raises(GpuPerfError, match="nothing was computed on mlx on the CPU"):
-        measured(body, parity=False)
+        measured(body, check=False)
 
 
 def test_a_call_that_evaluates_its_work_itself_may_return_nothing():
@@ -224,7 +224,7 @@ def test_a_call_that_evaluates_its_work_itself_may_return_nothing():
 
         return call
 
-    assert measured(body, parity=False).status == "recorded"
+    assert measured(body, check=False).status == "recorded"
 
 
 SUITE = """
@@ -242,7 +242,7 @@ def test_a_suites_own_values_mean_it(pytester, run):
     run(SUITE, "--gpuperf-json=r.json", gpu="mlx:cpu").assert_outcomes(passed=2)
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
     assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("mlx", True)
-    assert (there["speedup"]["value"] > 0, there["parity"]["agreed"]) == (True, True)
+    assert (there["speedup"]["value"] > 0, there["check"]["agreed"]) == (True, True)
 
 
 @for_each("selector", ["x", "-1", "cuda:0"])

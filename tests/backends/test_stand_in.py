@@ -224,6 +224,6 @@ def test_a_suite_that_declares_it_as_its_page_does_is_timed_on_both_sides(pytest
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
     assert there["gpu"]["device"]["emulated"]
     assert there["speedup"]["value"] > 0
-    assert there["parity"]["agreed"]
+    assert there["check"]["agreed"]
     assert there["gpu"]["dtypes"] == ["float32"]
     result.stdout.fnmatch_lines(["*emulated: not a GPU's*"])

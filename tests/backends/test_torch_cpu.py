@@ -18,7 +18,7 @@ from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
-from pytest_gpuperf.timing import input_changes, inputs, leaves, parity
+from pytest_gpuperf.timing import input_changes, inputs, leaves, result_check
 from pytest_gpuperf.timing.trial import Trial
 
 if find_spec("torch") is None:
@@ -168,9 +168,9 @@ def test_work_in_a_narrow_dtype_is_held_to_its_own_precision(cpu, bits, dtype):
     def result(*values):
         return leaves.snapshot(torch.tensor(values, dtype=getattr(torch, dtype)), cpu.holds, cpu.asnumpy)
 
-    found = parity.compare(result(1.0, 1.0), result(1.0, 1 + 2**-bits), Demand())
+    found = result_check.compare(result(1.0, 1.0), result(1.0, 1 + 2**-bits), Demand())
     assert (found.agreed, found.tolerance) == (True, pytest.approx(2 ** (-bits / 2)))
-    assert parity.compare(result(1.0, 1.0), result(1.0, 3.0), Demand()).agreed is False
+    assert result_check.compare(result(1.0, 1.0), result(1.0, 3.0), Demand()).agreed is False
 
 
 def test_a_gpus_tensor_is_not_the_cpus(cpu, elsewhere):
@@ -242,7 +242,7 @@ def test_a_result_that_the_next_call_frees_is_compared_and_copied_while_it_is_th
 
     trial = Trial(nodeid="test_it", demand=Demand(min=1e-7), options=RunOptions(max_time=5))
     record = trial.record(trial.compare(bind, cpu, StandIn("torch").gpu("")))
-    assert ("passed", True) == (record.status, record.parity.agreed)
+    assert ("passed", True) == (record.status, record.check.agreed)
     assert record.transfer.d2h.samples
 
 
@@ -300,8 +300,8 @@ def test_tensors_on_the_cpu_beside_numpys_are_compared(run, pytester):
     """
     run(source, "--gpuperf-json=report.json").assert_outcomes(passed=1, failed=1)
     same, other = json.loads((pytester.path / "report.json").read_text())["records"]
-    assert (same["status"], same["parity"]["agreed"]) == ("passed", True)
-    assert (other["status"], other["parity"]["agreed"]) == ("failed", False)
+    assert (same["status"], same["check"]["agreed"]) == ("passed", True)
+    assert (other["status"], other["check"]["agreed"]) == ("failed", False)
 
 
 def test_without_a_gpu_torch_is_timed_on_the_cpu(run, pytester, monkeypatch):

@@ -26,7 +26,7 @@ from command import (
 from pytest_gpuperf.analysis.scaling import with_speedup
 from pytest_gpuperf.model.comparison import Comparison, GateResult, Legs, Tolerance
 from pytest_gpuperf.model.demand import Pairing
-from pytest_gpuperf.model.measurement import Parity
+from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.scaling import Scaling
 
 
@@ -303,13 +303,13 @@ def test_a_folder_takes_an_older_report_of_another_machine(call):
     assert update(call, "folder", "old.json")[0] == 0
 
 
-WRONG = Parity(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
+WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
 
 LESS = {
     "skipped": skipped(),
     "skipped with its CPU": skipped(cpu=measured(CPU, 1.0), scope="call"),
     "error": record(value=99.0, status="error", reason="lost"),
-    "wrong answer": record(value=99.0, status="failed", reason="they differ", parity=WRONG),
+    "wrong answer": record(value=99.0, status="failed", reason="they differ", check=WRONG),
     "one side": record(gpu=None, speedup=None, pairing=Pairing(side="cpu", library="numpy")),
     "no speedup": record(speedup=None),
 }

@@ -87,7 +87,7 @@ def test_the_backend_of_its_page_measures_a_test(pytester):
     (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
     assert ("mydevice", "recorded") == (record["gpu"]["device"]["backend"], record["status"])
     assert record["speedup"] is not None
-    assert record["parity"]["agreed"] is True
+    assert record["check"]["agreed"] is True
 
 
 @pytest.mark.parametrize("page", INI)
@@ -106,7 +106,7 @@ def test_the_ini_files_of_a_page_are_read(pytester, page):
 
 def one_sided(report, side, other):
     """Return what a run with one device would have reported."""
-    unknown = dict.fromkeys([other, "speedup", "parity", "offload", "reason"]) | {"status": "recorded"}
+    unknown = dict.fromkeys([other, "speedup", "check", "offload", "reason"]) | {"status": "recorded"}
     pairing = {"side": side, "library": "numpy", "partner": None}
     records = [{**record, **unknown, "pairing": pairing} for record in report["records"]]
     return {**report, "records": records}

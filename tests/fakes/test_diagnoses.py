@@ -14,7 +14,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.speedup(min=1e-7, parity=False)  # decided after a few rounds
+pytestmark = pytest.mark.speedup(min=1e-7, check=False)  # decided after a few rounds
 
 def ones(device, count=1000):
     return device.asarray(np.ones(count, dtype=np.float32))
@@ -54,7 +54,7 @@ def test_side_stream(device):
         return device.xp.sin(a), b
     return work
 
-@pytest.mark.speedup(min=1e-7, parity=False, transfer="always")
+@pytest.mark.speedup(min=1e-7, check=False, transfer="always")
 def test_copies(device):
     a = ones(device, 12 << 20)
     return lambda: device.xp.cos(a)

@@ -67,7 +67,7 @@ def ended(report):
 
 def test_devices_that_share_the_work_are_measured_together(ended):
     two = ended["divided[2devices]"]
-    assert (two["status"], two["parity"]["agreed"]) == ("recorded", True), two["reason"]
+    assert (two["status"], two["check"]["agreed"]) == ("recorded", True), two["reason"]
     assert two["gpu"]["device"]["name"].startswith("2 x Emulated")
     # A fake kernel takes the same time for half of the elements: what shows is that both run at once.
     assert 0.4 < two["scaling"]["efficiency"]["value"] < 0.6

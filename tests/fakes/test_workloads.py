@@ -12,7 +12,7 @@ SUITE = """
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.speedup(min=1e-7, parity=False)
+pytestmark = pytest.mark.speedup(min=1e-7, check=False)
 
 def ones(device):
     return device.asarray(np.ones(1000, dtype=np.float32))
@@ -126,7 +126,7 @@ def test_a_pool_of_the_driver_may_give_the_memory(statuses, device):
 LOSES = """
 import pytest
 
-@pytest.mark.speedup(min=1e-7, parity=False)
+@pytest.mark.speedup(min=1e-7, check=False)
 def test_crash(device):
     a = device.xp.ones((8, 8))
     product = a @ a
@@ -231,7 +231,7 @@ def plus(device, overflow=lambda: None):
         return a + a
     return work
 
-@pytest.mark.speedup(min=1e-7, parity=False)
+@pytest.mark.speedup(min=1e-7, check=False)
 @pytest.mark.parametrize("form", FORMS)
 def test_full(device, form):
     work = plus(device)
@@ -239,7 +239,7 @@ def test_full(device, form):
     device.synchronize()  # after the one before it can be used
     return plus(device, FORMS[form])
 
-@pytest.mark.speedup(min=1e-7, parity=False)
+@pytest.mark.speedup(min=1e-7, check=False)
 def test_after(device):
     free, total = (runtime.memGetInfo if LIBRARY == "cupy" else torch.cuda.mem_get_info)()
     assert free > 0.9 * total  # what the tests before took is not kept from others

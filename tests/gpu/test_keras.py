@@ -55,7 +55,7 @@ def test_a_layer_is_measured_on_both_sides():
 
         return body
 
-    trial = Trial(nodeid="test_it", demand=Demand(parity=False), options=RunOptions(max_time=5))
+    trial = Trial(nodeid="test_it", demand=Demand(check=False), options=RunOptions(max_time=5))
     record = trial.record(trial.compare(bind, backend.cpu(), backend.gpu("")))
     assert ("recorded", "keras") == (record.status, record.gpu.device.backend)
     assert record.transfer.h2d.bytes == 64 * 256 * 4

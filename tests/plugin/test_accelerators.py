@@ -167,7 +167,7 @@ def test_other(device):
     return device.xp.ones(3).sum
 """
 BOTH = """
-@pytest.mark.speedup(parity=False, accelerator="switch")
+@pytest.mark.speedup(check=False, accelerator="switch")
 def test_both(gpuperf):
     assert (False, True) == gpuperf.both(lambda xp: xp.supported() and xp.is_on())
 """

@@ -357,7 +357,7 @@ def test_a_marked_test_that_another_plugin_runs_fails_instead_of_passing_unmeasu
     result.stdout.fnmatch_lines(["not measured: another plugin executed the test function itself"])
 
 
-def test_parity_is_checked_before_timing(run):
+def test_results_are_compared_before_timing(run):
     result = run(
         """
         import pytest
@@ -629,8 +629,8 @@ def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(run, pyteste
     assert {
         record["nodeid"].partition("::")[2]: {note["code"] for note in record["notes"]} for record in records
     } == {
-        "test_forgot": {"callable_not_returned", "parity_not_checked"},
-        "test_all_of_it": {"whole_body_timed", "parity_not_checked"},
+        "test_forgot": {"callable_not_returned", "results_not_compared"},
+        "test_all_of_it": {"whole_body_timed", "results_not_compared"},
         "test_lonely": {"pair_without_effect", "nothing_uploaded"},
         "test_random": set(),
         "test_well": set(),

@@ -117,7 +117,7 @@ def body(device):
 def test_bare(device):
     return body(device)
 
-@pytest.mark.speedup(min=0.5, parity=False)
+@pytest.mark.speedup(min=0.5, check=False)
 def test_unchecked(device):
     return body(device)
 """

@@ -115,7 +115,7 @@ def test_the_numbers_are_those_of_the_devices(whole):
     assert record["speedup"]["confidence"] == 0.95
     assert record["speedup"]["evidence"] >= 40
     assert record["gpu"]["device"]["emulated"] is True
-    assert record["parity"] == {
+    assert record["check"] == {
         "agreed": True,
         "error": 0,
         "tolerance": pytest.approx(1.5e-8, rel=0.01),

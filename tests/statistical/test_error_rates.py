@@ -174,7 +174,7 @@ def scaling_verdict(limit, draws):
         return call
 
     asked = Scaling(name="it", mode="strong", count=4, counts=counts, required=limit)
-    demand = with_required_speedup(Demand(parity=False), asked)
+    demand = with_required_speedup(Demand(check=False), asked)
     trial = ScalingTrial(nodeid=f"test_{draws.random()}", demand=demand, scaling=asked, options=RunOptions())
     groups = [DeviceGroup(devices[:count]) for count in counts]
     return trial.compare(lambda group: partial(body, group), *groups).status

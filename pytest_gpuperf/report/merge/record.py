@@ -15,7 +15,7 @@ from pytest_gpuperf.model.record import Note, Record, Status, Verdict
 from pytest_gpuperf.report.reader import Report
 
 _RESULTS_NOT_COMPARED = Note(
-    code="answers_not_compared",
+    code="results_not_compared",
     text="the results were not compared: the CPU and the GPU variant ran in two runs",
 )
 _MEMORY_NOT_REPORTED = Memory(peak=None, reason="the report does not say how much memory a call holds")
@@ -124,11 +124,11 @@ def _combined(cpu: ReportedRecord, gpu: ReportedRecord) -> Record:
         family=on_gpu.family or on_cpu.family,
         cpu=cpu.measurement,
         gpu=gpu.measurement,
-        parity=None,
+        check=None,
         offload=None,
         diagnosis=(),
         dropped_rounds=on_cpu.dropped_rounds + on_gpu.dropped_rounds,
-        parity_elapsed=None,
+        check_elapsed=None,
         round_time=_sum(on_cpu.round_time, on_gpu.round_time),
         rounds_elapsed=_sum(on_cpu.rounds_elapsed, on_gpu.rounds_elapsed),
         elapsed=_sum(on_cpu.elapsed, on_gpu.elapsed),
@@ -202,7 +202,7 @@ def _error(reason: str) -> Verdict:
 def _notes(cpu: ReportedRecord, gpu: ReportedRecord) -> list[Note]:
     """Return what to know about a speedup of two runs."""
     environments = (cpu.report.run.environment, gpu.report.run.environment)
-    notes = [_RESULTS_NOT_COMPARED] if gpu.record.demand.parity else []
+    notes = [_RESULTS_NOT_COMPARED] if gpu.record.demand.check else []
     if fingerprint.hosts_differ(environments):
         names = " and ".join(fingerprint.machine_names(environments))
         text = f"its CPU and GPU variants ran on different machines, {names}: the speedup is of two machines"

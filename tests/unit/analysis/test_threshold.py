@@ -10,12 +10,12 @@ from cases import for_each
 
 from pytest_gpuperf.analysis.threshold import find, side_that_fails
 from pytest_gpuperf.model.demand import Demand, Family
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, Parity, Speedup
+from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, ResultCheck, Speedup
 from pytest_gpuperf.model.offload import Offload, Price
 from pytest_gpuperf.model.record import Record
 
 WON, LOST, DOUBT = (3.0, 2.9, 3.1), (0.5, 0.4, 0.6), (1.02, 0.9, 1.1)
-WRONG = Parity(agreed=False, error=1.0, tolerance=1e-5, reason="they differ")
+WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-5, reason="they differ")
 
 
 def speedup(value=3.0, low=2.9, high=3.1) -> Speedup:
@@ -392,8 +392,8 @@ def test_missing_sizes_with_the_same_reason_are_named_together():
         ("boom", {"status": "error", "reason": "boom"}),
         ("no GPU", {"status": "skipped", "reason": "no GPU"}),
         ("not run", {"speedup": None}),
-        ("the devices disagree", {"status": "failed", "reason": "the devices disagree", "parity": WRONG}),
-        ("they differ", {"parity": WRONG}),
+        ("the devices disagree", {"status": "failed", "reason": "the devices disagree", "check": WRONG}),
+        ("they differ", {"check": WRONG}),
     ],
 )
 def test_a_size_without_a_speedup_that_counts_is_missing(expected, changes):

@@ -38,8 +38,8 @@ def test_a_bare_marker_asks_nothing():
         (Demand(max=1.5), (), {"max": 1.5}),
         (Demand(min=2, max=2), (2,), {"max": 2}),
         (Demand(rtol=0, atol=1e-3), (), {"rtol": 0, "atol": 1e-3}),
-        (Demand(parity=False), (), {"parity": False}),
-        (Demand(parity=False), (), {"parity": False, "rtol": None}),
+        (Demand(check=False), (), {"check": False}),
+        (Demand(check=False), (), {"check": False, "rtol": None}),
         (Demand(max_time=0.5), (), {"max_time": 0.5}),
         (Demand(), (), {"transfer": "never", "calls": None}),
     ],
@@ -58,7 +58,7 @@ def test_numbers_of_other_libraries_become_pythons_own(value):
 def test_an_unknown_argument_is_named_with_the_valid_ones():
     text = refusal(minimum=3)
     assert "has no argument 'minimum'" in text
-    assert "min, max, transfer, calls, rtol, atol, parity, latency, max_memory, max_time" in text
+    assert "min, max, transfer, calls, rtol, atol, check, latency, max_memory, max_time" in text
 
 
 def test_min_by_position_and_by_name_is_refused():
@@ -96,7 +96,7 @@ NAMELESS = type("Nameless", (), {"__repr__": lambda _: 1 // 0})()
         ("min", Fraction(1, HUGE)),
         ("max_memory", "9" * 400 + "GB"),
         ("max_memory", 10**5000),
-        ("parity", NAMELESS),
+        ("check", NAMELESS),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() else type(value).__name__,
 )
@@ -130,8 +130,8 @@ def test_tolerances_are_finite_numbers_from_zero_up(name):
 
 
 @for_each("value", [None, 0, 1, "no"])
-def test_parity_is_true_or_false(value):
-    assert f"parity must be True or False, not {value!r}" == refusal(parity=value)
+def test_check_is_true_or_false(value):
+    assert f"check must be True or False, not {value!r}" == refusal(check=value)
 
 
 @for_each("value", [None, "sometimes", 1, True, "Always"])
@@ -189,9 +189,9 @@ def test_min_above_max_is_refused():
 
 @for_each("name", ["rtol", "atol"])
 def test_a_tolerance_without_a_comparison_is_refused(name):
-    text = refusal(parity=False, **{name: 0})
+    text = refusal(check=False, **{name: 0})
     assert "rtol and atol" in text
-    assert "parity=False" in text
+    assert "check=False" in text
 
 
 def test_the_first_of_two_wrong_arguments_is_named():

@@ -20,7 +20,7 @@ from pytest_gpuperf.model.measurement import (
     Interference,
     Measurement,
     Memory,
-    Parity,
+    ResultCheck,
     Speedup,
 )
 from pytest_gpuperf.model.offload import Offload, Point, Price, Threshold
@@ -362,11 +362,11 @@ def test_what_only_the_baseline_has_is_a_doubt_that_says_why():
     )
 
 
-WRONG = Parity(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
+WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
 
 
 @for_each("metric", [metric for metric in OF_SPEEDUP if metric != "threshold"])
-@for_each("bad", [{"status": "error", "reason": "no work reached it"}, {"parity": WRONG}])
+@for_each("bad", [{"status": "error", "reason": "no work reached it"}, {"check": WRONG}])
 def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert metrics.estimate_of(record(**bad), metric) is None
     assert compared(record(20.0, **bad), record(), metric=metric).outcome == "undecided"
@@ -382,8 +382,8 @@ def test_a_test_that_skipped_itself_half_way_has_no_metric_of_the_gpu(metric):
 
 @for_each("agreed", [True, None])
 def test_an_answer_that_nobody_could_compare_is_not_wrong(agreed):
-    told = Parity(agreed=agreed, error=None, tolerance=None, reason=None)
-    assert compared(record(parity=told), record(parity=told)).outcome == "not_regressed"
+    told = ResultCheck(agreed=agreed, error=None, tolerance=None, reason=None)
+    assert compared(record(check=told), record(check=told)).outcome == "not_regressed"
 
 
 @for_each("status", ["passed", "failed", "inconclusive", "recorded"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_gpuperf.model.comparison import Comparison, GateFailure, GateNote
 from pytest_gpuperf.model.errors import Unavailable
-from pytest_gpuperf.model.measurement import Parity
+from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.plain_text import LONGEST, first_line, message, one_line, quote, stable_text
 from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.report.json import codec
@@ -28,7 +28,7 @@ VALUES = {
     "device": (replace(CPU, name=HOSTILE), "name"),
     "library": (replace(CPU, library=HOSTILE), "library"),
     "environment": (replace(run_of().environment, gpu_reason=HOSTILE), "gpu_reason"),
-    "parity": (Parity(agreed=None, error=None, tolerance=None, reason=HOSTILE), "reason"),
+    "check": (ResultCheck(agreed=None, error=None, tolerance=None, reason=HOSTILE), "reason"),
     "comparison": (COMPARED, "reason"),
     "failure of a gate": (GateFailure(code="nothing_measured", text=HOSTILE), "text"),
     "note of a gate": (GateNote(code="nothing_decided", text=HOSTILE), "text"),

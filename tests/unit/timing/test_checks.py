@@ -22,8 +22,8 @@ from pytest_gpuperf.timing import untimed_calls
 from pytest_gpuperf.timing.checks import ResultChecks
 from pytest_gpuperf.timing.leaves import Leaf
 
-BARE, GATE, UNCHECKED = Demand(), Demand(min=3), Demand(min=3, parity=False)
-COPIED = Demand(min=3, parity=False, transfer="always")
+BARE, GATE, UNCHECKED = Demand(), Demand(min=3), Demand(min=3, check=False)
+COPIED = Demand(min=3, check=False, transfer="always")
 DEMANDS = [BARE, GATE, UNCHECKED, COPIED]
 
 
@@ -342,7 +342,7 @@ def test_what_can_be_neither_compared_nor_copied_is_refused_with_its_type_and_pl
     value, name = strange
     expected = (
         f"result[1]['deep'] is of type {name}, which can be neither compared nor copied; "
-        "return arrays, numbers or text, in tuples, lists, dicts or dataclasses or pass parity=False"
+        "return arrays, numbers or text, in tuples, lists, dicts or dataclasses or pass check=False"
     )
     assert expected == refusal((1.0, {"deep": value}), GATE)
 
@@ -375,7 +375,7 @@ def test_a_sparse_result_is_refused_with_the_method_that_makes_it_dense():
     expected = (
         "result[0] is of type Sparse, which can be neither compared nor copied; return result[0].to_dense()"
     )
-    for demand, end in ((GATE, " or pass parity=False"), (COPIED, "")):
+    for demand, end in ((GATE, " or pass check=False"), (COPIED, "")):
         with pytest.raises(GpuPerfError) as refused:
             ResultChecks(demand).copy_to_host([Sparse()], device)
         assert expected + end == str(refused.value)
@@ -397,15 +397,15 @@ def test_an_input_that_cannot_be_read_for_want_of_memory_is_an_error():
         untimed_calls.first_call(lambda seen: lambda: Sparse().to_dense, Full("gpu", clock=Clock()))
 
 
-def test_where_results_are_copied_parity_is_no_way_out(strange):
+def test_where_results_are_copied_check_is_no_way_out(strange):
     value, name = strange
     text = refusal(value, COPIED)
     assert text.startswith(f"result is of type {name}, which can be neither compared nor copied")
-    assert "parity=False" not in text
+    assert "check=False" not in text
     assert text == refusal(value, Demand(min=3, transfer="once", calls=10))
 
 
-def test_without_parity_and_copies_anything_may_be_returned(strange):
+def test_without_a_check_and_copies_anything_may_be_returned(strange):
     value, _ = strange
     assert [Leaf("result", value)] == copied_to_host(value, UNCHECKED)
 
@@ -418,7 +418,7 @@ def test_under_a_bare_marker_it_is_noted_only(strange):
     checks.compare(leaf, leaf, simulated(), "before")
     assert not checks.differ
     said = f"the results were not compared: result[0] is a {name}, which cannot be compared"
-    assert checks.notes == (Note(code="parity_not_checked", text=said),)
+    assert checks.notes == (Note(code="results_not_compared", text=said),)
 
 
 def test_a_result_that_can_be_compared_is_on_the_host():
@@ -432,13 +432,13 @@ def test_a_result_that_can_be_compared_is_on_the_host():
 
 def test_before_anything_was_compared_nothing_differs():
     checks = ResultChecks(GATE)
-    assert (None, None, False, ()) == (checks.parity, checks.elapsed, checks.differ, checks.notes)
+    assert (None, None, False, ()) == (checks.outcome, checks.elapsed, checks.differ, checks.notes)
     assert checks.disagreement is None
 
 
 def test_answers_that_agree_are_not_wrong():
     checks = compared((1.0, 1.0))
-    assert (True, False, ()) == (checks.parity.agreed, checks.differ, checks.notes)
+    assert (True, False, ()) == (checks.outcome.agreed, checks.differ, checks.notes)
     assert checks.disagreement is None
 
 
@@ -446,7 +446,7 @@ def test_answers_that_agree_are_not_wrong():
 def test_answers_that_differ_are_wrong_and_the_remedies_are_named(when):
     text = compared((1, 2), when=when).disagreement
     assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; make ")
-    assert "parity=False" in text
+    assert "check=False" in text
 
 
 @for_each(("named", "dtype"), [(True, "float32"), (False, "float64")])
@@ -470,10 +470,10 @@ def test_of_two_findings_the_worse_stays(pairs):
 
 def test_of_two_findings_that_are_alike_the_first_stays():
     checks = compared((1.0, 1.0), (1.0, 1.0 + 1e-9))
-    assert checks.parity.error == 0
+    assert checks.outcome.error == 0
 
 
-def test_what_parity_takes_is_told_altogether():
+def test_what_the_check_takes_is_told_altogether():
     device = simulated()
     checks = ResultChecks(GATE)
     slow = count(0.0, 0.25)
@@ -504,30 +504,30 @@ def test_what_parity_takes_is_told_altogether():
 )
 def test_answers_of_zeros_or_nan_alone_are_noted_and_agree(said, value):
     checks = compared((value, value))
-    assert checks.parity.agreed is True
+    assert checks.outcome.agreed is True
     text = f"only zeros or only NaN on both devices: result[0] ({said}); check that the work is done"
-    assert checks.notes == ((Note(code="degenerate_answers", text=text),) if said else ())
+    assert checks.notes == ((Note(code="degenerate_results", text=text),) if said else ())
 
 
 def test_zeros_on_one_device_are_no_note():
     assert compared(([0.0, 0.0], [1.0, 1.0])).notes == ()
 
 
-def test_parity_that_was_turned_off_is_not_worth_a_note():
+def test_a_check_that_was_turned_off_is_not_worth_a_note():
     checks = compared((1, 2), demand=UNCHECKED)
-    assert (None, False, ()) == (checks.parity.agreed, checks.differ, checks.notes)
+    assert (None, False, ()) == (checks.outcome.agreed, checks.differ, checks.notes)
 
 
 def test_a_workload_that_returns_nothing_is_noted():
     checks = ResultChecks(GATE)
     checks.compare([], [], simulated(), "before")
     (note,) = checks.notes
-    assert note.code == "parity_not_checked"
+    assert note.code == "results_not_compared"
     assert note.text == "the results were not compared: the workload returns nothing that could be compared"
 
 
 def test_a_result_that_changes_from_call_to_call_is_other_work():
-    with pytest.raises(GpuPerfError, match=r"changes from call to call.*or pass parity=False"):
+    with pytest.raises(GpuPerfError, match=r"changes from call to call.*or pass check=False"):
         ResultChecks(GATE).require_same_result(leaves_of(1), leaves_of(2))
 
 

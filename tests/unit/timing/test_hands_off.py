@@ -122,7 +122,7 @@ def call_bare(workload: Counted, times: int) -> None:
     values=st.lists(st.integers(-2, 9).map(float), min_size=3, max_size=5),
     fails_at=st.integers(0, 40),
     is_body=st.booleans(),
-    demand=st.sampled_from([Demand(), Demand(min=2), Demand(max=2, parity=False)]),
+    demand=st.sampled_from([Demand(), Demand(min=2), Demand(max=2, check=False)]),
 )
 def test_arrays_are_as_the_same_number_of_bare_calls_leaves_them(
     steps, returns, values, fails_at, is_body, demand

@@ -123,7 +123,7 @@ def test_weak_scaling_compares_the_times_themselves():
     record = Devices().compare(grown, mode="weak", required=0.5)
     assert record.scaling.efficiency.value == pytest.approx(1 / 1.75, rel=1e-9)
     assert record.status == "passed"
-    assert record.parity.agreed is None
+    assert record.check.agreed is None
     assert record.notes == ()
 
 
@@ -177,7 +177,7 @@ def test_parts_of_a_result_are_joined_along_the_axis_that_was_divided():
         parts = devices.asarray(host, shard=1)
         return lambda: {"doubled": [part * 2 for part in parts]}
 
-    assert Devices().compare(returning(columns)).parity.agreed is True
+    assert Devices().compare(returning(columns)).check.agreed is True
 
 
 def test_a_result_that_every_device_has_as_a_whole_must_be_the_same_on_each():
@@ -187,7 +187,7 @@ def test_a_result_that_every_device_has_as_a_whole_must_be_the_same_on_each():
         factors[-1] += wrong * (devices.count > 1)
         return lambda: [part * factor for part, factor in zip(whole, factors, strict=True)]
 
-    assert Devices().compare(returning(copies)).parity.agreed is True
+    assert Devices().compare(returning(copies)).check.agreed is True
     record = Devices().compare(returning(partial(copies, wrong=0.1)), required=0.5)
     assert (record.status, record.reason_code) == ("failed", "devices_disagree")
 
@@ -259,7 +259,7 @@ def test_devices_that_have_inputs_and_no_work_are_refused(mode, shard):
 
         return call
 
-    message = Devices().refusal(on_first, mode=mode, demand=Demand(parity=False))
+    message = Devices().refusal(on_first, mode=mode, demand=Demand(check=False))
     assert message.startswith("no work reached 3 of the 4 devices (1, 2, 3); submit a part of it to each")
 
 
@@ -294,7 +294,7 @@ def test_a_weak_result_of_nothing_but_nan_is_noted():
         return lambda: [part * 2 for part in parts]
 
     assert [note.code for note in Devices().compare(returning(lost), mode="weak").notes] == [
-        "degenerate_answers"
+        "degenerate_results"
     ]
 
 
@@ -323,7 +323,7 @@ def test_as_many_results_as_devices_are_no_parts_of_one():
 
         return values
 
-    assert Devices().compare(returning(pair), 2).parity.agreed is True
+    assert Devices().compare(returning(pair), 2).check.agreed is True
 
 
 def test_inputs_that_every_device_has_whole_are_noted():
@@ -386,7 +386,7 @@ def test_a_weak_problem_that_does_not_grow_is_refused_beside_weights_too(inputs)
         arrays = inputs(devices)
         return lambda: [array + 1 for array in arrays]
 
-    message = Devices().refusal(returning(body), mode="weak", demand=Demand(parity=False))
+    message = Devices().refusal(returning(body), mode="weak", demand=Demand(check=False))
     assert message.startswith("under weak scaling the problem grows with the devices, and that of 4 devices")
 
 
@@ -417,7 +417,7 @@ def test_a_list_of_one_value_is_no_part_of_it_on_one_device(form):
         first = devices.all[0]
         return lambda: form(first.asarray(sum(devices.asnumpy(part).sum() for part in parts)))
 
-    assert Devices().compare(returning(total)).parity.agreed is True
+    assert Devices().compare(returning(total)).check.agreed is True
 
 
 class State(NamedTuple):
@@ -438,7 +438,7 @@ def test_parts_are_joined_in_any_container_that_is_read():
         lambda parts: UserDict(parts=UserList([parts])),
     )
     for form in forms:
-        assert Devices().compare(returning(partial(in_form, form)), required=0.5).parity.agreed is True
+        assert Devices().compare(returning(partial(in_form, form)), required=0.5).check.agreed is True
 
 
 def in_form(form, devices):
@@ -475,7 +475,7 @@ def test_one_more_buffer_hides_no_input_that_shrinks():
         buffers = [device.asarray(np.zeros(2)) for device in devices.all if devices.count > 1]
         return lambda: [*(part + weight[0] for part, weight in zip(parts, weights, strict=True)), *buffers]
 
-    message = Devices().refusal(returning(buffered), mode="weak", demand=Demand(parity=False))
+    message = Devices().refusal(returning(buffered), mode="weak", demand=Demand(check=False))
     assert message.startswith("under weak scaling the problem grows")
 
 

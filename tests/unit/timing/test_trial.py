@@ -112,7 +112,7 @@ def test_the_record_holds_what_is_known():
     assert (found.nodeid, found.demand, found.demand.alpha) == (NODEID, Demand(min=3, max_time=5), 0.025)
     assert found.scope == "call"
     assert (found.cpu.device, found.gpu.device) == (bench.cpu.info, bench.gpu.info)
-    assert found.parity.agreed is True
+    assert found.check.agreed is True
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
     assert found.elapsed == pytest.approx(bench.clock())
     assert 0 < found.rounds_elapsed < found.elapsed
@@ -149,10 +149,10 @@ def test_a_wrong_answer_fails_whatever_the_speedup_which_is_measured(demand):
     assert (found.status, found.reason_code) == ("failed", "devices_disagree")
     assert found.reason.startswith("the devices disagree before timing: result: relative error")
     assert "create the random generator, with a seed, inside the test" in found.reason
-    assert "parity=False" in found.reason
+    assert "check=False" in found.reason
     assert found.speedup.value == pytest.approx(10)
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
-    assert found.parity.agreed is False
+    assert found.check.agreed is False
     assert found.offload is None
 
 
@@ -185,21 +185,21 @@ def test_an_answer_that_is_wrong_after_timing_fails_too():
     assert found.status == "failed"
     assert found.reason.startswith("the devices disagree after timing: ")
     assert found.speedup.value == pytest.approx(10)
-    assert found.parity.agreed is False
+    assert found.check.agreed is False
 
 
 def test_a_bare_demand_records_that_the_answers_differ():
     found = Bench().compare(wrong_on_the_gpu, Demand())
     assert (found.status, found.reason) == ("recorded", None)
     assert found.speedup.value == pytest.approx(10)
-    assert found.parity.agreed is False
+    assert found.check.agreed is False
     assert found.notes[0].code == "devices_disagree"
 
 
-def test_parity_that_was_turned_off_lets_answers_differ():
-    found = Bench().compare(wrong_on_the_gpu, Demand(min=3, parity=False))
+def test_a_check_that_was_turned_off_lets_answers_differ():
+    found = Bench().compare(wrong_on_the_gpu, Demand(min=3, check=False))
     assert found.status == "passed"
-    assert found.parity.agreed is None
+    assert found.check.agreed is None
 
 
 def with_a_set(device):
@@ -215,7 +215,7 @@ def test_a_bare_marker_notes_an_answer_that_nobody_can_compare():
     found = Bench().compare(with_a_set, Demand())
     assert found.status == "recorded"
     said = "the results were not compared: result[1] is a set, which cannot be compared"
-    assert found.notes == (Note(code="parity_not_checked", text=said),)
+    assert found.notes == (Note(code="results_not_compared", text=said),)
 
 
 def test_a_last_answer_that_nobody_can_compare_is_an_error_like_the_first():

@@ -33,7 +33,7 @@ from pytest_gpuperf.model.measurement import (
     Interference,
     Measurement,
     Memory,
-    Parity,
+    ResultCheck,
     Speedup,
     Transfer,
 )
@@ -195,8 +195,8 @@ def full_record() -> Record:
         diagnosis=(Diagnosis(code="float64", sentence="it is", numbers={"dtypes": "float64", "x": 1.5}),),
         dropped_rounds=1,
         speedup=SPEEDUP,
-        parity=Parity(agreed=True, error=1e-9, tolerance=1e-3, reason=None),
-        parity_elapsed=0.01,
+        check=ResultCheck(agreed=True, error=1e-9, tolerance=1e-3, reason=None),
+        check_elapsed=0.01,
         rounds_elapsed=0.2,
         elapsed=1.5,
         interference=Interference(kind="unstable_cpu_times", own_share=0.25, median=0.2, fastest=0.05),
@@ -423,7 +423,7 @@ def test_a_tampered_document_is_refused_with_the_place(place, path, value):
         ("records[0].cpu.samples[1]", ("cpu", "samples", 1), "fast"),
         ("records[0].cpu.block_calls", ("cpu", "block_calls"), 0),
         ("records[0].speedup.value", ("speedup", "value"), 0),
-        ("records[0].parity.agreed", ("parity", "agreed"), "yes"),
+        ("records[0].check.agreed", ("check", "agreed"), "yes"),
     ],
 )
 def test_a_tampered_measurement_is_refused_with_the_place(place, path, value):
@@ -460,7 +460,7 @@ def test_anything_but_a_pass_without_a_reason_breaks_the_schema(status, reason):
     [
         lambda record, wrong: replace(record, elapsed=wrong),
         lambda record, wrong: replace(record, gpu=measurement(GPU, 1e-3, wrong)),
-        lambda record, wrong: replace(record, parity=replace(record.parity, error=wrong)),
+        lambda record, wrong: replace(record, check=replace(record.check, error=wrong)),
         lambda record, wrong: replace(record, speedup=replace(record.speedup, value=wrong)),
     ],
 )

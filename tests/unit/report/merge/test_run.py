@@ -30,7 +30,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.gate.fingerprint import environment_differences, hosts_differ, machine_names
 from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SamplingPlan, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Copies, Interference, Memory, Parity, Transfer
+from pytest_gpuperf.model.measurement import Copies, Interference, Memory, ResultCheck, Transfer
 from pytest_gpuperf.model.record import (
     Environment,
     Merged,
@@ -50,7 +50,7 @@ UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.1, median=0.01, f
 CONTENTION = Interference(kind="cpu_contention", own_share=0.5, waited=0.5)
 
 APART = Note(
-    code="answers_not_compared",
+    code="results_not_compared",
     text="the results were not compared: the CPU and the GPU variant ran in two runs",
 )
 
@@ -159,13 +159,13 @@ def test_what_was_spent_on_both_sides_is_added_up():
 
 
 def test_nobody_compared_the_answers_and_the_record_says_so():
-    told = Parity(agreed=True, error=0.0, tolerance=1e-3, reason=None)
-    found = joined(side("cpu", 10e-3), side("gpu", 1e-3, parity=told))
-    assert (None, (APART,)) == (found.parity, found.notes)
+    told = ResultCheck(agreed=True, error=0.0, tolerance=1e-3, reason=None)
+    found = joined(side("cpu", 10e-3), side("gpu", 1e-3, check=told))
+    assert (None, (APART,)) == (found.check, found.notes)
 
 
 def test_where_no_comparison_is_asked_for_none_is_missed():
-    unasked = Demand(min=2, parity=False)
+    unasked = Demand(min=2, check=False)
     assert joined(side("cpu", 10e-3, demand=unasked), side("gpu", 1e-3, demand=unasked)).notes == ()
 
 
@@ -395,7 +395,7 @@ def test_the_same_samples_say_the_same_as_those_of_siblings(demand, times):
             reason=None,
             cpu=None,
             speedup=None,
-            parity=None,
+            check=None,
             offload=None,
             pairing=Pairing(side="gpu", library="cupy"),
         ),

@@ -1,4 +1,4 @@
-"""Parity: which answers are the same, and what is said of those that are not."""
+"""The result check: which answers are the same, and what is said of those that are not."""
 
 from itertools import product
 from math import inf, nan, sqrt
@@ -9,14 +9,14 @@ from cases import for_each
 from factories import Answer, on_host
 
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Parity
+from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.timing.leaves import snapshot
-from pytest_gpuperf.timing.parity import compare
+from pytest_gpuperf.timing.result_check import compare
 
 HALF, SINGLE, DOUBLE = sqrt(2**-10), sqrt(2**-23), sqrt(2**-52)  # 0.03125, 3.45e-4, 1.49e-8
 
 
-def parity(cpu, gpu, **demand) -> Parity:
+def compared(cpu, gpu, **demand) -> ResultCheck:
     return compare(on_host(cpu), on_host(gpu), Demand(**demand))
 
 
@@ -35,7 +35,7 @@ def parity(cpu, gpu, **demand) -> Parity:
 )
 def test_half_of_the_digits_of_the_coarser_dtype_must_agree(expected, cpu, gpu):
     ones = np.ones(16)
-    found = parity(ones.astype(cpu), ones.astype(gpu))
+    found = compared(ones.astype(cpu), ones.astype(gpu))
     assert expected == pytest.approx(found.tolerance, rel=1e-6)
     assert (True, 0.0, None) == (found.agreed, found.error, found.reason)
 
@@ -91,14 +91,14 @@ def test_the_tolerance_bounds_the_relative_error_in_the_norm(expected, share, dt
     cpu = np.ones(100, dtype)
     gpu = np.ones(100, dtype)
     gpu[0] += 10 * share * tolerance  # ||gpu - cpu|| / ||cpu|| = gpu[0] / sqrt(100)
-    found = parity(cpu, gpu)
+    found = compared(cpu, gpu)
     assert expected is found.agreed
     assert share * tolerance == pytest.approx(found.error, rel=1e-2)
 
 
 def test_the_norm_judges_the_array_and_not_each_element():
     cpu, gpu = np.array([1e6, 1e-6]), np.array([1e6, 0.0])
-    assert parity(cpu, gpu).agreed is True
+    assert compared(cpu, gpu).agreed is True
 
 
 def hidden(dtype, computed=slice(0), shape=(384, 384)):
@@ -124,14 +124,14 @@ def hidden(dtype, computed=slice(0), shape=(384, 384)):
 def test_a_part_left_zero_beside_a_large_element_differs(dtype, computed, shape):
     complete, partial = hidden(dtype, computed, shape)
     for cpu, gpu, kind in ((complete, partial, "GPU"), (partial, complete, "CPU")):
-        found = parity(cpu, gpu)
+        found = compared(cpu, gpu)
         assert found.error < found.tolerance, "the norm does not see it"
         assert found.agreed is False
         assert f"the {kind} left zeros in " in found.reason
 
 
 def test_the_message_says_how_much_was_left_zero():
-    found = parity(*hidden("float32", slice(96)))
+    found = compared(*hidden("float32", slice(96)))
     assert (
         found.reason
         == "result: the GPU left zeros in 75 % of the values that differ from zero on the other device"
@@ -140,12 +140,12 @@ def test_the_message_says_how_much_was_left_zero():
 
 def test_a_part_that_is_zero_on_both_devices_is_no_part_of_the_answer():
     cpu, gpu = (np.pad(part, ((0, 99), (0, 0))) for part in hidden("float32", slice(6), (8, 384)))
-    assert parity(cpu, gpu).reason.startswith("result: the GPU left zeros in 25 %")
+    assert compared(cpu, gpu).reason.startswith("result: the GPU left zeros in 25 %")
 
 
 def test_small_values_that_are_wrong_beside_large_ones_may_be_rounding():
     complete, partial = hidden("float32")
-    assert parity(complete, 2 * partial - complete).agreed is True, "all signs but one are wrong"
+    assert compared(complete, 2 * partial - complete).agreed is True, "all signs but one are wrong"
 
 
 def honest_fft(dtype):
@@ -179,7 +179,7 @@ def honest_underflow(dtype):
 @for_each("case", [honest_fft, honest_mean, honest_underflow])
 def test_zeros_that_rounding_explains_agree(case, dtype):
     for cpu, gpu in (case(dtype), reversed(case(dtype))):
-        found = parity(cpu, gpu)
+        found = compared(cpu, gpu)
         assert (True, None) == (found.agreed, found.reason)
 
 
@@ -189,11 +189,11 @@ def test_a_row_that_a_comparison_switches_off_agrees(dtype):
     values[7] *= 1 if dtype == "float16" else 0.01
     gated = values.copy()
     gated[7] = 0
-    assert parity(values, gated).agreed is True
+    assert compared(values, gated).agreed is True
 
 
 def test_a_wrong_answer_says_its_error_and_tolerance():
-    found = parity(np.array([3.0, 4.0]), np.array([3.0, 4.5]))
+    found = compared(np.array([3.0, 4.0]), np.array([3.0, 4.5]))
     assert found.agreed is False
     assert found.reason == "result: relative error 0.092, tolerance 1.5e-08"
     assert 0.5 / sqrt(9 + 4.5**2) == pytest.approx(found.error)
@@ -202,7 +202,7 @@ def test_a_wrong_answer_says_its_error_and_tolerance():
 def test_the_error_is_that_of_the_worst_leaf():
     cpu = [np.ones(4, "float32"), np.ones(4)]
     gpu = [np.full(4, 1 + 2**-20, "float32"), np.full(4, 1 + 2**-40)]
-    found = parity(cpu, gpu)
+    found = compared(cpu, gpu)
     assert 2**-20 == pytest.approx(found.error, rel=1e-3)
     assert pytest.approx(SINGLE, rel=1e-6) == found.tolerance
 
@@ -210,16 +210,16 @@ def test_the_error_is_that_of_the_worst_leaf():
 @for_each("scale", [1e300, 1e-300, 1e-160])
 def test_the_size_of_the_values_does_not_matter(scale):
     cpu, close, wrong = (scale * np.array(values) for values in ([1, 2.0], [1, 2.0 + 1e-9], [1, 2.1]))
-    assert parity(cpu, close).agreed is True
-    assert parity(cpu, wrong).agreed is False
+    assert compared(cpu, close).agreed is True
+    assert compared(cpu, wrong).agreed is False
 
 
 def test_opposite_signs_of_huge_values_disagree():
-    assert parity(np.array([1.7e308]), np.array([-1.7e308])).agreed is False
+    assert compared(np.array([1.7e308]), np.array([-1.7e308])).agreed is False
 
 
 def test_an_error_beyond_every_float_is_written_as_a_number():
-    found = parity(np.array([1.7e308]), np.array([-1.7e308]), rtol=0.1)
+    found = compared(np.array([1.7e308]), np.array([-1.7e308]), rtol=0.1)
     assert found.agreed is False
     assert found.error < inf
 
@@ -228,34 +228,34 @@ def test_an_error_beyond_every_float_is_written_as_a_number():
 def test_whole_numbers_are_compared_exactly(dtype):
     ours = np.array([1, 2, 3], dtype)
     theirs = np.array([1, 2, 4], dtype)
-    assert parity(ours, ours).agreed is True
-    found = parity(ours, theirs)
+    assert compared(ours, ours).agreed is True
+    found = compared(ours, theirs)
     assert (False, "result: 1 of 3 values differ") == (found.agreed, found.reason)
 
 
 def test_whole_numbers_of_other_widths_are_the_same():
-    assert parity(np.array([1, 2]), np.array([1, 2], "uint8")).agreed is True
+    assert compared(np.array([1, 2]), np.array([1, 2], "uint8")).agreed is True
 
 
 def test_equal_whole_numbers_have_no_tolerance():
-    found = parity(np.array([1]), np.array([1]))
+    found = compared(np.array([1]), np.array([1]))
     assert (None, 0.0) == (found.tolerance, found.error)
 
 
 @for_each("tolerance", [{"atol": 1.0}, {"rtol": 0.5}])
 def test_whole_numbers_are_compared_within_a_tolerance_that_was_asked_for(tolerance):
-    assert parity(np.array([2, 3]), np.array([2, 4]), **tolerance).agreed is True
-    assert parity(np.array([2, 3]), np.array([2, 6]), **tolerance).agreed is False
+    assert compared(np.array([2, 3]), np.array([2, 4]), **tolerance).agreed is True
+    assert compared(np.array([2, 3]), np.array([2, 6]), **tolerance).agreed is False
 
 
 def test_truth_values_are_compared_exactly():
-    assert parity(np.array([True, False]), np.array([True, False])).agreed is True
-    assert parity(np.array([True, False]), np.array([True, True])).agreed is False
+    assert compared(np.array([True, False]), np.array([True, False])).agreed is True
+    assert compared(np.array([True, False]), np.array([True, True])).agreed is False
 
 
 def test_text_is_compared_exactly():
-    assert parity("yes", "yes").agreed is True
-    assert parity("yes", "no").agreed is False
+    assert compared("yes", "yes").agreed is True
+    assert compared("yes", "no").agreed is False
 
 
 @for_each(
@@ -279,7 +279,7 @@ def test_text_is_compared_exactly():
 )
 def test_nan_and_infinities_stand_in_the_same_places(expected, cpu, gpu):
     for dtype, demand in product(["float64", "float32", "complex128"], [{}, {"rtol": 0.1}]):
-        assert expected is parity(np.array(cpu, dtype), np.array(gpu, dtype), **demand).agreed, (
+        assert expected is compared(np.array(cpu, dtype), np.array(gpu, dtype), **demand).agreed, (
             dtype,
             demand,
         )
@@ -287,16 +287,16 @@ def test_nan_and_infinities_stand_in_the_same_places(expected, cpu, gpu):
 
 def test_an_infinity_with_a_nan_beside_it_is_the_same_as_itself():
     value = np.array([complex(inf, nan), 1])
-    assert parity(value, value).agreed is True
+    assert compared(value, value).agreed is True
 
 
 def test_beside_a_nan_the_other_component_counts():
     for tolerance in ({}, {"rtol": 1e-3}):
         assert (
-            parity(np.array([complex(1, nan), 1]), np.array([complex(5, nan), 1]), **tolerance).agreed
+            compared(np.array([complex(1, nan), 1]), np.array([complex(5, nan), 1]), **tolerance).agreed
             is False
         )
-        assert parity(
+        assert compared(
             np.array([complex(nan, 1), 1]), np.array([complex(nan, 1 + 1e-9), 1]), **tolerance
         ).agreed
 
@@ -312,15 +312,15 @@ def test_beside_a_nan_the_other_component_counts():
 )
 def test_nan_in_the_other_component_is_another_answer(expected, gpu, tolerance):
     for pair in ((complex(nan, 1), gpu), (gpu, complex(nan, 1))):
-        assert expected is parity(*(np.array([[2, value]]) for value in pair), **tolerance).agreed
+        assert expected is compared(*(np.array([[2, value]]) for value in pair), **tolerance).agreed
 
 
 @for_each("kind", ["datetime64[s]", "timedelta64[s]"])
 def test_no_time_is_the_same_as_no_time_and_as_no_other(kind):
     cpu, other = np.array(["NaT", 5], kind), np.array([5, 5], kind)
-    assert parity(cpu, cpu.copy()).agreed is True
-    assert parity(cpu, other).reason == "result: 1 of 2 values differ"
-    assert parity(other, cpu).reason == "result: 1 of 2 values differ"
+    assert compared(cpu, cpu.copy()).agreed is True
+    assert compared(cpu, other).reason == "result: 1 of 2 values differ"
+    assert compared(other, cpu).reason == "result: 1 of 2 values differ"
 
 
 STRUCTURE = [("x", "f8"), ("inner", [("y", "f4", (2,)), ("n", "i8")])]
@@ -339,7 +339,7 @@ STRUCTURE = [("x", "f8"), ("inner", [("y", "f4", (2,)), ("n", "i8")])]
 def test_fields_are_compared_each_by_its_own_dtype(said, gpu):
     for shape in ((), (1,)):
         cpu, other = (np.array([values], STRUCTURE).reshape(shape) for values in ((nan, ([1, 2], 3)), gpu))
-        found = parity(cpu, other)
+        found = compared(cpu, other)
         assert (found.agreed, (found.reason or "").startswith(said or "")) == (said is None, True)
 
 
@@ -348,14 +348,14 @@ def test_complex_fields_are_compared(tolerance):
     cpu = np.zeros(5, [("x", "f8"), ("z", "c16")])
     gpu = cpu.copy()
     gpu["z"][3] = 1 + 2j
-    assert parity(cpu, cpu, **tolerance).agreed is True
-    assert parity(cpu, gpu, **tolerance).reason.startswith("result['z']: ")
+    assert compared(cpu, cpu, **tolerance).agreed is True
+    assert compared(cpu, gpu, **tolerance).reason.startswith("result['z']: ")
 
 
 def test_the_masked_constant_is_compared():
     nothing = np.ma.masked_array([1.0, 2.0], mask=True).mean()
-    assert parity(nothing, nothing).agreed is True
-    assert parity(nothing, 0.0).reason == "only the CPU returned result.mask"
+    assert compared(nothing, nothing).agreed is True
+    assert compared(nothing, 0.0).reason == "only the CPU returned result.mask"
 
 
 @for_each("dtype", ["float64", "int64", "datetime64[s]", "U3", "bool"])
@@ -364,68 +364,68 @@ def test_masks_count_and_what_they_hide_does_not(dtype):
     masked = np.ma.masked_array(values, [False, True, False])
     hidden = values.copy()
     hidden[1] = values[0]
-    assert parity(masked, np.ma.masked_array(hidden, masked.mask)).agreed is True
-    other = parity(masked, np.ma.masked_array(values, [False, True, True]))
+    assert compared(masked, np.ma.masked_array(hidden, masked.mask)).agreed is True
+    other = compared(masked, np.ma.masked_array(values, [False, True, True]))
     assert other.agreed is False
     shown = np.ma.masked_array(hidden, masked.mask)
     shown[0] = values[1]
-    assert parity(masked, shown).agreed is False
+    assert compared(masked, shown).agreed is False
 
 
 def test_a_mask_that_hides_something_on_one_side_only_is_another_answer():
     masked = np.ma.masked_array([0.0, 2.0], [True, False])
-    assert parity(masked, np.array([0.0, 2.0])).reason == "only the CPU returned result.mask"
-    assert parity(np.ma.masked_array([0.0, 2.0]), np.array([0.0, 2.0])).agreed is True
+    assert compared(masked, np.array([0.0, 2.0])).reason == "only the CPU returned result.mask"
+    assert compared(np.ma.masked_array([0.0, 2.0]), np.array([0.0, 2.0])).agreed is True
 
 
 def test_bytes_are_compared_exactly():
-    assert parity(b"a\0", b"a\0").agreed is True
-    assert parity(b"", b"").agreed is True
-    assert parity(b"ab", b"ac").reason == "result: 1 of 2 values differ"
-    assert parity(b"a", b"a\0").agreed is False
+    assert compared(b"a\0", b"a\0").agreed is True
+    assert compared(b"", b"").agreed is True
+    assert compared(b"ab", b"ac").reason == "result: 1 of 2 values differ"
+    assert compared(b"a", b"a\0").agreed is False
 
 
 def test_shapes_must_match():
-    found = parity(np.ones((2, 3)), np.ones((3, 2)))
+    found = compared(np.ones((2, 3)), np.ones((3, 2)))
     assert found.agreed is False
     assert found.reason == "result: shape (2, 3) on the CPU, (3, 2) on the GPU"
 
 
 def test_a_scalar_and_an_array_of_one_are_not_the_same():
-    assert parity(1.0, np.ones(1)).agreed is False
+    assert compared(1.0, np.ones(1)).agreed is False
 
 
 @for_each(
     ("cpu", "gpu"), [("float64", "int64"), ("int64", "bool"), ("float64", "complex128"), ("bool", "float32")]
 )
 def test_kinds_must_match(cpu, gpu):
-    found = parity(np.ones(2, cpu), np.ones(2, gpu))
+    found = compared(np.ones(2, cpu), np.ones(2, gpu))
     assert found.agreed is False
     assert found.reason == f"result: dtype {cpu} on the CPU, {gpu} on the GPU"
 
 
 def test_a_container_of_another_shape_is_another_answer():
-    found = parity([1.0, 2.0], [1.0])
+    found = compared([1.0, 2.0], [1.0])
     assert found.agreed is False
     assert found.reason == "only the CPU returned result[1]"
 
 
 def test_an_answer_on_one_side_only_is_another_answer():
-    found = parity(1.0, None)
+    found = compared(1.0, None)
     assert found.agreed is False
     assert found.reason.startswith("only the CPU returned result")
 
 
 def test_the_order_of_a_dict_is_not_part_of_the_answer():
-    assert parity({"a": 1, "b": 2}, {"b": 2, "a": 1}).agreed is True
+    assert compared({"a": 1, "b": 2}, {"b": 2, "a": 1}).agreed is True
 
 
 def test_nested_containers_and_dataclasses_are_compared_leaf_by_leaf():
     def answer(last):
         return {"x": (np.ones(3), [Answer(2, "text"), None]), "y": Answer(np.zeros(2), last)}
 
-    assert parity(answer(1.0), answer(1.0)).agreed is True
-    found = parity(answer(1.0), answer(2.0))
+    assert compared(answer(1.0), answer(1.0)).agreed is True
+    found = compared(answer(1.0), answer(2.0))
     assert found.agreed is False
     assert found.reason.startswith("result['y'].parts: relative error 0.5,")
 
@@ -445,37 +445,37 @@ def test_nested_containers_and_dataclasses_are_compared_leaf_by_leaf():
     ],
 )
 def test_rtol_and_atol_hold_for_each_element(expected, gpu, demand):
-    assert expected is parity(np.array([100.0, 1.0]), np.array(gpu), **demand).agreed
+    assert expected is compared(np.array([100.0, 1.0]), np.array(gpu), **demand).agreed
 
 
 def test_rtol_is_relative_to_the_cpu():
-    assert parity(np.array([100.0]), np.array([110.0]), rtol=0.1).agreed is True
-    assert parity(np.array([110.0]), np.array([98.0]), rtol=0.1).agreed is False
+    assert compared(np.array([100.0]), np.array([110.0]), rtol=0.1).agreed is True
+    assert compared(np.array([110.0]), np.array([98.0]), rtol=0.1).agreed is False
 
 
 def test_beyond_rtol_the_count_and_the_largest_error_are_said():
-    found = parity(np.zeros(4), np.array([0.0, 0.5, 0.25, 0.0]), atol=0.1)
+    found = compared(np.zeros(4), np.array([0.0, 0.5, 0.25, 0.0]), atol=0.1)
     assert found.reason == "result: 2 of 4 values differ beyond rtol and atol, by up to 0.5"
     assert found.error == 0.5
 
 
 def test_zeros_are_the_same_as_zeros_and_nothing_else():
-    assert parity(np.zeros(3), np.zeros(3)).agreed is True
-    assert parity(np.zeros(3), np.full(3, 1e-30)).agreed is False
-    assert parity(np.full(3, 1e-30), np.zeros(3)).agreed is False
+    assert compared(np.zeros(3), np.zeros(3)).agreed is True
+    assert compared(np.zeros(3), np.full(3, 1e-30)).agreed is False
+    assert compared(np.full(3, 1e-30), np.zeros(3)).agreed is False
 
 
 @for_each("dtype", ["float32", "int64", "complex64", "bool"])
 def test_empty_arrays_are_the_same(dtype):
-    assert parity(np.ones((0, 3), dtype), np.ones((0, 3), dtype)).agreed is True
+    assert compared(np.ones((0, 3), dtype), np.ones((0, 3), dtype)).agreed is True
 
 
 @for_each("tolerance", [{}, {"rtol": 1e-3}])
 def test_numbers_of_python_are_compared_like_arrays(tolerance):
-    assert parity(2.0, np.float64(2.0), **tolerance).agreed is True
-    assert parity(2.0, 2.1, **tolerance).agreed is False
-    assert parity(2, 2, **tolerance).agreed is True
-    assert parity(2j, 2.1j, **tolerance).agreed is False
+    assert compared(2.0, np.float64(2.0), **tolerance).agreed is True
+    assert compared(2.0, 2.1, **tolerance).agreed is False
+    assert compared(2, 2, **tolerance).agreed is True
+    assert compared(2j, 2.1j, **tolerance).agreed is False
 
 
 @for_each(
@@ -505,38 +505,38 @@ def test_only_numbers_of_python_hide_their_dtype():
 
 
 def test_complex_values_differ_by_their_imaginary_parts():
-    assert parity(np.array([1 + 1j]), np.array([1 - 1j])).agreed is False
+    assert compared(np.array([1 + 1j]), np.array([1 - 1j])).agreed is False
 
 
 def test_what_cannot_be_compared_is_named_and_neither_right_nor_wrong():
-    found = parity({"model": object()}, {"model": object()})
+    found = compared({"model": object()}, {"model": object()})
     assert found.agreed is None
     assert found.reason == "result['model'] is a object, which cannot be compared"
 
 
 def test_the_side_that_cannot_be_compared_is_the_one_named():
-    found = parity(np.ones(3), {1, 2})
+    found = compared(np.ones(3), {1, 2})
     assert found.agreed is None
     assert "a set" in found.reason
 
 
 def test_a_wrong_array_beside_something_unknown_is_wrong():
-    assert parity([object(), 1.0], [object(), 2.0]).agreed is False
+    assert compared([object(), 1.0], [object(), 2.0]).agreed is False
 
 
 def test_nothing_returned_is_nothing_compared():
-    found = parity(None, [None, {}])
+    found = compared(None, [None, {}])
     assert found.agreed is None
     assert "returns nothing" in found.reason
 
 
-def test_parity_that_was_turned_off_compares_nothing():
-    found = parity(np.ones(3), np.zeros(5), parity=False)
+def test_a_check_that_was_turned_off_compares_nothing():
+    found = compared(np.ones(3), np.zeros(5), check=False)
     assert (None, None) == (found.agreed, found.error)
-    assert "parity=False" in found.reason
+    assert "check=False" in found.reason
 
 
 def test_a_mismatch_of_many_parts_is_still_said_briefly():
-    found = parity([0.0] * 5000, [0.0] * 5001)
+    found = compared([0.0] * 5000, [0.0] * 5001)
     assert found.agreed is False
     assert len(found.reason) < 500

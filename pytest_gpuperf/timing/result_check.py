@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Parity
+from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing.leaves import Leaf, incomparable
 
 _LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
 _PART = 32  # consecutive numbers that are looked at together: a comparison that flips zeroes fewer
 _CHUNK = 2**13  # numbers that are compared at once: in the cache, and too few for BLAS to start threads
-_TURNED_OFF = "the marker has parity=False"
+_TURNED_OFF = "the marker has check=False"
 _NOTHING_RETURNED = "the workload returns nothing that could be compared"
 
 
 def compare(
     cpu: list[Leaf], gpu: list[Leaf], demand: Demand, names: tuple[str, str] = ("the CPU", "the GPU")
-) -> Parity:
+) -> ResultCheck:
     """Return whether the GPU's values are the CPU's; `names` are those of the two in the reason.
 
     Exact for booleans, times and text, and without rtol and atol for integers; for floating-point and complex
@@ -37,16 +37,16 @@ def compare(
     switches off, few are near enough to its limit.
     """
     tolerance = demand.rtol
-    if not demand.parity or not (cpu or gpu):
-        reason = _NOTHING_RETURNED if demand.parity else _TURNED_OFF
-        return Parity(agreed=None, error=None, tolerance=tolerance, reason=reason)
+    if not demand.check or not (cpu or gpu):
+        reason = _NOTHING_RETURNED if demand.check else _TURNED_OFF
+        return ResultCheck(agreed=None, error=None, tolerance=tolerance, reason=reason)
     on_cpu = {leaf.path: leaf for leaf in cpu}
     on_gpu = {leaf.path: leaf for leaf in gpu}
     unmatched = dict(zip(names, (on_cpu.keys() - on_gpu.keys(), on_gpu.keys() - on_cpu.keys()), strict=True))
     if any(unmatched.values()):
         only = ((name, first_few(sorted(paths))) for name, paths in unmatched.items() if paths)
         reason = "; ".join(f"only {name} returned {paths}" for name, paths in only)
-        return Parity(agreed=False, error=None, tolerance=tolerance, reason=reason)
+        return ResultCheck(agreed=False, error=None, tolerance=tolerance, reason=reason)
     largest_error = 0.0
     not_compared = None
     for path, cpu_leaf in on_cpu.items():
@@ -60,10 +60,10 @@ def compare(
             tolerance = max(tolerance or 0.0, _tolerance(*pair))
         error, difference = _difference(*pair, demand, names)
         if difference is not None:
-            return Parity(agreed=False, error=error, tolerance=tolerance, reason=f"{path}: {difference}")
+            return ResultCheck(agreed=False, error=error, tolerance=tolerance, reason=f"{path}: {difference}")
         largest_error = max(largest_error, error or 0.0)
     agreed = None if not_compared else True
-    return Parity(agreed=agreed, error=largest_error, tolerance=tolerance, reason=not_compared)
+    return ResultCheck(agreed=agreed, error=largest_error, tolerance=tolerance, reason=not_compared)
 
 
 def degenerate(cpu: list[Leaf], gpu: list[Leaf]) -> Iterator[tuple[str, str]]:
