@@ -216,7 +216,7 @@ def ways() -> list[Way]:
         Way(name="plain"),
         Way(name="inconclusive=pass", arguments=("--gpuperf-inconclusive=pass",)),
         Way(name="a short time", arguments=("--gpuperf-max-time=0.001",)),
-        Way(name="another metric too", arguments=("--gpuperf-fail-on=gpu:10%",)),
+        Way(name="another metric too", arguments=("--gpuperf-fail-on=gpu_time:10%",)),
         Way(name="collect_ignore", files={"conftest.py": CONFTEST + "\ncollect_ignore = ['test_g.py']\n"}),
         Way(
             name="collect_ignore_glob",

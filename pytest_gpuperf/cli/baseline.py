@@ -13,7 +13,6 @@ from pytest_gpuperf.gate import baseline, fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.baseline import Baseline, Comparer
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Metric, Tolerance
-from pytest_gpuperf.model.demand import KINDS
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
@@ -32,7 +31,7 @@ refused, unless you accept it; so is one that was measured on another machine.
 A BASE that does not exist is created, as a folder if its name has no suffix."""
 
 _RATIOS: tuple[Metric, ...] = ("speedup", "efficiency")
-_SHOWN: tuple[Metric, ...] = (*_RATIOS, "gpu", "cpu")
+_SHOWN: tuple[Metric, ...] = (*_RATIOS, "gpu_time", "cpu_time")
 _SHARE = GateOptions().compared[0].share  # of a ratio that no gate is about
 _MOST_TESTS = 50
 
@@ -145,7 +144,7 @@ def _fresh(runs: Iterable[Run], known: dict[str, Record]) -> dict[str, Record]:
     fresh: dict[str, Record] = {}
     for record in (record for run in runs for record in run.records):
         before = fresh.get(record.nodeid) or known.get(record.nodeid)
-        of_cpu = before is not None and metrics.has(before, "cpu") and metrics.has(record, "cpu")
+        of_cpu = before is not None and metrics.has(before, "cpu_time") and metrics.has(record, "cpu_time")
         if not (_is_measured(record) or of_cpu):
             continue
         if before is None or _has_ratio(record) or not _has_ratio(before):
@@ -161,7 +160,7 @@ def _is_measured(record: Record) -> bool:
         return True
     alone = record.pairing is not None and record.pairing.partner is None
     alone = alone or (record.scaling is not None and record.scaling.is_base)
-    return alone and any(metrics.has(record, kind) for kind in KINDS)
+    return alone and any(metrics.has(record, metric) for metric in metrics.TIME_OF.values())
 
 
 def _has_ratio(record: Record) -> bool:

@@ -19,7 +19,7 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 
 # Metrics of one device: the other may have changed between the runs.
-_DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
+_DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu_time": ("cpu",), "gpu_time": ("gpu",), "memory": ("gpu",)}
 
 
 _GetLegs = Callable[[], Legs | None]
@@ -77,9 +77,9 @@ class Comparer:
 
         `legs` returns how its times changed, where the reasons shall say so.
         """
-        elsewhere = {"threshold"}
+        elsewhere: set[Metric] = {"threshold"}
         if now.pairing is not None and now.pairing.side == "gpu" and now.pairing.partner is not None:
-            elsewhere.add("cpu")  # the CPU sibling has its own record
+            elsewhere.add("cpu_time")  # the CPU sibling has its own record
         compared = (tolerance for tolerance in tolerances if tolerance.metric not in elsewhere)
         return tuple(filter(None, (self._compare_metric(now, tolerance, legs) for tolerance in compared)))
 
@@ -111,9 +111,10 @@ class Comparer:
     def _leg(self, now: Record, kind: Kind) -> MetricValue | None:
         """Return a device's time now / in the baseline, and what puts it in doubt; None without either."""
         before = self.baseline.record_of(now)
-        value = metrics.value_of(now, kind)
-        earlier = metrics.value_of(before, kind) if before else None
-        tolerance = Tolerance(metric=kind, share=regression.STAYED)
+        metric = metrics.TIME_OF[kind]
+        value = metrics.value_of(now, metric)
+        earlier = metrics.value_of(before, metric) if before else None
+        tolerance = Tolerance(metric=metric, share=regression.STAYED)
         if before is None or value is None or earlier is None or self._differences(now, before, tolerance):
             return None
         value = self._confirmed(now, earlier, value, tolerance)

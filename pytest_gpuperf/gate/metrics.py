@@ -12,6 +12,9 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import Confirmation, Estimate, Speedup
 from pytest_gpuperf.model.record import Record
 
+TIME_OF: dict[Kind, Metric] = {"cpu": "cpu_time", "gpu": "gpu_time"}
+_TIMED = {metric: kind for kind, metric in TIME_OF.items()}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValue:
@@ -28,7 +31,7 @@ class MetricValue:
 
 def has(record: Record, metric: Metric) -> bool:
     """Return whether a record has a metric, without the work of making its interval."""
-    if metric == "cpu" or metric == "gpu":  # not `in`, by which mypy narrows no type
+    if metric in _TIMED:
         return len(_samples(record, metric)) > 0
     if metric in ("memory", "efficiency"):
         return estimate_of(record, metric) is not None
@@ -37,7 +40,7 @@ def has(record: Record, metric: Metric) -> bool:
 
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
-    if metric == "cpu" or metric == "gpu":  # not `in`, by which mypy narrows no type
+    if metric in _TIMED:
         alpha = alpha_share(restarted=record.is_restarted) * record.demand.alpha
         return estimate_time(_samples(record, metric), alpha)
     if not _is_valid(record, metric):
@@ -59,18 +62,18 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     if metric == "memory":
         return MetricValue(estimate=exact)
     throttled = None
-    if metric != "cpu":
+    if metric != "cpu_time":
         compared = _compared(record)
         rounds = compared.rounds if compared else 0
         throttled = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
-    on_cpu = noise.worst_in_report(record.cpu, record.interference) if metric != "gpu" else None
-    on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if metric != "cpu" else None
+    on_cpu = noise.worst_in_report(record.cpu, record.interference) if metric != "gpu_time" else None
+    on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if metric != "cpu_time" else None
     if on_cpu is None and on_gpu is None:
         return MetricValue(estimate=exact, doubt=throttled)
     low, high = exact.low, exact.high
-    if shortened := on_gpu if metric == "gpu" else on_cpu:  # less time, or a smaller ratio
+    if shortened := on_gpu if metric == "gpu_time" else on_cpu:  # less time, or a smaller ratio
         low = (low or 0.0) * shortened.own_share or None
-    if on_gpu and metric != "gpu":
+    if on_gpu and metric != "gpu_time":
         high = high / on_gpu.own_share if high is not None and on_gpu.own_share > 0 else None
     widened = replace(exact, low=low, high=high)
     return MetricValue(estimate=widened, doubt=throttled, widened=noise.describe(on_cpu, on_gpu))
@@ -109,8 +112,11 @@ def lasted(record: Record) -> float:
 
 def _speedup(record: Record, metric: Metric) -> Speedup | None:
     """Return the speedup that a metric is: of the calls themselves, or with what its name includes."""
-    speedup: Speedup | None = record.speedup if metric == "speedup" else getattr(record.offload, metric, None)
-    return speedup
+    if metric == "speedup":
+        return record.speedup
+    if record.offload is None:
+        return None
+    return {"latency": record.offload.latency, "with_copies": record.offload.always}.get(metric)
 
 
 def _compared(record: Record) -> Speedup | None:
@@ -120,7 +126,7 @@ def _compared(record: Record) -> Speedup | None:
 
 def _values(record: Record, metric: Metric) -> Sequence[float]:
     """Return the values that a metric is the median of, in order; none where not all of them are kept."""
-    if metric == "cpu" or metric == "gpu":  # not `in`, by which mypy narrows no type
+    if metric in _TIMED:
         return _samples(record, metric)
     if metric == "speedup" and record.cpu and record.gpu and record.demand.transfer == "never":
         pairs = zip(*(each.samples_for(record.demand) for each in (record.cpu, record.gpu)), strict=False)
@@ -132,11 +138,11 @@ def _is_valid(record: Record, metric: Metric) -> bool:
     """Return whether the measurement is one of the required work."""
     if record.status == "error" or (record.check is not None and record.check.agreed is False):
         return False
-    return record.status != "skipped" or metric == "cpu"
+    return record.status != "skipped" or metric == "cpu_time"
 
 
-def _samples(record: Record, kind: Kind) -> Sequence[float]:
+def _samples(record: Record, metric: Metric) -> Sequence[float]:
     """Return the valid times of one device; none where any of them is no time."""
-    measurement = record.measurement(kind) if _is_valid(record, kind) else None
+    measurement = record.measurement(_TIMED[metric]) if _is_valid(record, metric) else None
     samples = measurement.samples if measurement else ()
     return samples if all(0 < sample < inf for sample in samples) else ()

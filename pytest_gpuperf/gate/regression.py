@@ -11,7 +11,7 @@ Range = tuple[float, float]
 STAYED = 0.05
 """Share up to which the times of two runs count as the same: half of what a check allows by default."""
 
-LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
+LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "threshold", "memory"})
 
 
 def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> Outcome:

@@ -23,10 +23,10 @@ from pytest_gpuperf.model.measurement import Estimate
 
 METRIC_NAMES: dict[Metric, str] = {
     "speedup": "speedup",
-    "gpu": "GPU time",
-    "cpu": "CPU time",
+    "gpu_time": "GPU time",
+    "cpu_time": "CPU time",
     "latency": "speedup by latency",
-    "always": "speedup with copies",
+    "with_copies": "speedup with copies",
     "threshold": "threshold",
     "memory": "memory",
     "efficiency": "parallel efficiency",
@@ -91,7 +91,9 @@ _NOT_RUN_BY: dict[AbsenceCause, str] = {
     "skipped": "in a file or folder that skipped itself",
     "gone": "missing",
 }
-_RATIOS: frozenset[Metric] = frozenset({"speedup", "latency", "always"})  # of one device's time to another's
+_RATIOS: frozenset[Metric] = frozenset(
+    {"speedup", "latency", "with_copies"}
+)  # of one device's time to another's
 _CHANGES: dict[Outcome, str] = {
     "regressed": "got worse",
     "improved": "got better",
@@ -198,7 +200,7 @@ def format_metric(metric: Metric, estimate: Estimate) -> str:
     """Return an estimate in its metric's unit: `8.00x [7.80, 8.20]`, `1.20 ms [1.10 ms, 1.30 ms]`."""
     if metric in ("memory", "threshold"):
         return format_value(metric, estimate.value)
-    if metric in ("cpu", "gpu"):
+    if metric in ("cpu_time", "gpu_time"):
         return f"{units.seconds(estimate.value)} {units.interval(estimate.low, estimate.high, units.seconds)}"
     return scaling.efficiency_text(estimate) if metric == "efficiency" else verdict.ratio(estimate)
 
@@ -211,7 +213,7 @@ def format_value(metric: Metric, value: float) -> str:
         return f"{value:.16g}"
     if metric == "efficiency":
         return units.digits(value)
-    return units.seconds(value) if metric in ("cpu", "gpu") else f"{units.digits(value)}x"
+    return units.seconds(value) if metric in ("cpu_time", "gpu_time") else f"{units.digits(value)}x"
 
 
 def _consequence(tolerance: Tolerance, outcome: Outcome) -> str:

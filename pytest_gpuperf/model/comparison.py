@@ -8,7 +8,9 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.plain_text import keep_plain, one_line
 from pytest_gpuperf.model.quantities import Count, NonNegative, Text
 
-Metric = Literal["speedup", "gpu", "cpu", "latency", "always", "threshold", "memory", "efficiency"]
+Metric = Literal[
+    "speedup", "gpu_time", "cpu_time", "latency", "with_copies", "threshold", "memory", "efficiency"
+]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Outcome = Literal["regressed", "undecided", "not_comparable", "improved", "not_regressed", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
@@ -52,9 +54,9 @@ GateNoteCode = Literal[
 class Tolerance:
     """How much worse than its baseline a metric may be.
 
-    Metrics: the required `speedup`, the speedup with copies `always` and by `latency`, and the parallel
-    `efficiency`, where more is better; the times of a call on `gpu` and `cpu`, the offload `threshold` and
-    the `memory` held, where less is.
+    Metrics: the required `speedup`, the speedup `with_copies` and by `latency`, and the parallel
+    `efficiency`, where more is better; the times of a call (`gpu_time`, `cpu_time`), the offload `threshold`
+    and the `memory` held, where less is.
     """
 
     metric: Metric

@@ -55,7 +55,7 @@ _TRACED = (
 )
 _RAN_OUT = (
     "where the workload takes a new input from an iterator in each call, it has run out: how often it is "
-    "called is not known before; use itertools.cycle (with parity=False if the "
+    "called is not known before; use itertools.cycle (with check=False if the "
     "inputs differ), or make the input in the call"
 )
 

@@ -6,7 +6,7 @@ from pytest_gpuperf.analysis.spacing import LASTING_ROUNDS
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import SamplingPlan
 
-_SECONDARY_METRICS = frozenset({"latency", "always"})
+_SECONDARY_METRICS = frozenset({"latency", "with_copies"})
 
 
 def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:

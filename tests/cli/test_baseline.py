@@ -135,7 +135,11 @@ def test_a_regression_is_one_by_the_tolerance_of_the_reports_own_gate(call):
     "changes",
     [
         {"environment": ELSEWHERE},
-        {"gate": GateResult(baseline=None, started=None, tolerances=(Tolerance(metric="cpu", share=0.5),))},
+        {
+            "gate": GateResult(
+                baseline=None, started=None, tolerances=(Tolerance(metric="cpu_time", share=0.5),)
+            )
+        },
     ],
     ids=["on another machine", "with a gate on another metric"],
 )

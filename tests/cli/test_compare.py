@@ -89,7 +89,7 @@ def test_on_a_narrow_terminal_names_stay_whole_and_values_stand_below(call, monk
 def test_metrics_of_one_test_stand_together(call):
     written("base.json", record())
     written("new.json", record(value=5.0))
-    lines = call("compare", "base.json", "new.json", "--fail-on=speedup:10%", "--fail-on=gpu:10%")[1]
+    lines = call("compare", "base.json", "new.json", "--fail-on=speedup:10%", "--fail-on=gpu_time:10%")[1]
     rows = [line for line in lines if line.endswith("  regressed")]
     assert ["test_1   speedup", "        GPU time"] == [row[:16] for row in rows]
 
@@ -106,10 +106,10 @@ def test_a_page_shows_the_times_of_tests_that_did_not_change(call):
     [
         (1, ["--fail-on=speedup:10%"]),
         (0, ["--fail-on=speedup:60%"]),
-        (1, ["--fail-on=gpu:10%"]),
-        (0, ["--fail-on=cpu:10%"]),
-        (1, ["--fail-on=cpu:10%", "--fail-on=gpu:10%"]),
-        (0, ["--fail-on=cpu:10%", "--fail-on=improvement"]),
+        (1, ["--fail-on=gpu_time:10%"]),
+        (0, ["--fail-on=cpu_time:10%"]),
+        (1, ["--fail-on=cpu_time:10%", "--fail-on=gpu_time:10%"]),
+        (0, ["--fail-on=cpu_time:10%", "--fail-on=improvement"]),
     ],
 )
 def test_what_may_not_get_worse_is_chosen(call, expected, options):
@@ -167,8 +167,8 @@ def test_a_tolerance_that_is_none_is_answered_with_what_is(capsys, said, asked):
 
 
 def test_a_metric_has_one_tolerance(refused):
-    said = refused("compare", "a", "b", "--fail-on=gpu:1%", "--fail-on=gpu:2%")
-    assert said == "gpu has two tolerances; keep one"
+    said = refused("compare", "a", "b", "--fail-on=gpu_time:1%", "--fail-on=gpu_time:2%")
+    assert said == "gpu_time has two tolerances; keep one"
 
 
 def test_a_lost_measurement_fails_as_it_does_in_pytest(call):

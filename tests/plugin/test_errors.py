@@ -93,7 +93,7 @@ def test_an_exception_that_generators_take_for_theirs_is_the_workloads_own(run, 
     assert raised >= 8
     assert raised == len(re.findall(r"^E +raised on the [CG]PU", said, flags=re.MULTILINE))
     advised = said.count(
-        "use itertools.cycle (with parity=False if the inputs differ), or make the input in the call"
+        "use itertools.cycle (with check=False if the inputs differ), or make the input in the call"
     )
     assert (raised if error == "StopIteration" else 0) == advised
 

@@ -252,13 +252,13 @@ def test_it(device):
         return ends(source, *asked, gpu=f"({before}) * ({later})")
 
     create = "--gpuperf-baseline-missing=create"
-    assert pytest.ExitCode.OK == run("gpu cpu latency always memory", create).ret
-    of_gpu = {"gpu": "GPU time", "latency": "speedup by latency", "always": "speedup with copies"}
+    assert pytest.ExitCode.OK == run("gpu_time cpu_time latency with_copies memory", create).ret
+    of_gpu = {"gpu_time": "GPU time", "latency": "speedup by latency", "with_copies": "speedup with copies"}
     for slower, lost, kept in [
-        ("gpu", of_gpu, "cpu memory"),
-        ("gpu", {}, "cpu memory"),
-        ("cpu", {"cpu": "CPU time"}, "gpu"),
-        ("cpu", {}, "gpu"),
+        ("gpu", of_gpu, "cpu_time memory"),
+        ("gpu", {}, "cpu_time memory"),
+        ("cpu", {"cpu_time": "CPU time"}, "gpu_time"),
+        ("cpu", {}, "gpu_time"),
     ]:
         result = run(" ".join([*lost, kept]), slower=slower)
         case = (slower, lost, kept)
@@ -829,7 +829,7 @@ def test_it(xp):
     numpy.ones = lambda n: BACKEND.cpu().launch(10e-3)
     cupy.ones = lambda n: BACKEND.gpu("").launch(1e-3)
 """
-    options = ("--gpuperf-gpu=cupy", *GATE, "--gpuperf-fail-on=cpu:20%")
+    options = ("--gpuperf-gpu=cupy", *GATE, "--gpuperf-fail-on=cpu_time:20%")
     made = suite(source.format(skips=False), *options, "--gpuperf-baseline-missing=create", conftest=launch)
     made.ended(passed=2)
     lost = suite(source.format(skips=True), *options, conftest=launch)
@@ -1002,12 +1002,15 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
         (["--gpuperf-fail-on=speedup:10%"], "fail-on requires --gpuperf-baseline"),
         (
             [*GATE, "--gpuperf-fail-on=speed:10%"],
-            "'speed' is not a metric; expected one of speedup, gpu, cpu,",
+            "'speed' is not a metric; expected one of speedup, gpu_time, cpu_time,",
         ),
-        ([*GATE, "--gpuperf-fail-on=gpu"], "'gpu': expected METRIC:PERCENT"),
-        ([*GATE, "--gpuperf-fail-on=gpu:-1%"], "'gpu:-1%': expected METRIC:PERCENT"),
-        ([*GATE, "--gpuperf-fail-on=gpu:nan%"], "'gpu:nan%': expected METRIC:PERCENT"),
-        ([*GATE, "--gpuperf-fail-on=always:100%"], "'always:100%': always cannot lose 100 % or more"),
+        ([*GATE, "--gpuperf-fail-on=gpu_time"], "'gpu_time': expected METRIC:PERCENT"),
+        ([*GATE, "--gpuperf-fail-on=gpu_time:-1%"], "'gpu_time:-1%': expected METRIC:PERCENT"),
+        ([*GATE, "--gpuperf-fail-on=gpu_time:nan%"], "'gpu_time:nan%': expected METRIC:PERCENT"),
+        (
+            [*GATE, "--gpuperf-fail-on=with_copies:100%"],
+            "'with_copies:100%': with_copies cannot lose 100 % or more",
+        ),
         ([*GATE, "--gpuperf-fail-on=improvement:10%"], "'improvement:10%': improvement takes no percentage"),
         (
             ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=improvement"],
@@ -1077,12 +1080,16 @@ def test_what_a_slow_workload_lost_is_found_too(ends):
 
 
 def test_what_a_slow_workload_lost_in_another_metric_is_found_too(ends):
-    asked = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=gpu:20%", "--gpuperf-fail-on=latency:20%")
+    asked = (
+        "--gpuperf-baseline=base.json",
+        "--gpuperf-fail-on=gpu_time:20%",
+        "--gpuperf-fail-on=latency:20%",
+    )
     slow = BARE.replace("10e-3", "0.05")
     ends(slow, *asked, "--gpuperf-baseline-missing=create", gpu=0.05).assert_outcomes(passed=1)
     result = ends(slow, *asked, gpu=0.1)
     result.assert_outcomes(failed=1)
-    assert {("test_bare", metric): "regressed" for metric in ("gpu", "latency")} == outcomes(result)
+    assert {("test_bare", metric): "regressed" for metric in ("gpu_time", "latency")} == outcomes(result)
 
 
 @pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 1"])
@@ -1289,7 +1296,7 @@ def test_a_run_that_ended_before_it_measured_leaves_earlier_files_as_they_are(en
 
 
 def test_a_baseline_of_cpu_times_is_made_held_and_updated(ends, pytester, monkeypatch):
-    cpu = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=cpu:50%")
+    cpu = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=cpu_time:50%")
     assert pytest.ExitCode.OK == ends(HOST, *cpu, "--gpuperf-baseline-missing=create", device="none").ret
     ends(HOST, *cpu, device="none")
     monkeypatch.chdir(pytester.path)

@@ -74,12 +74,12 @@ def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester
     pytester.makeini("[pytest]\naddopts = --gpuperf-strict\ngpuperf_cost_ratio = 3\n")
     outputs = ("--gpuperf-json=r.json", "--gpuperf-markdown", "m.md", "--gpuperf-history=h")
     outputs += ("--gpuperf-export=csv:e.csv", "--gpuperf-baseline-missing=create")
-    ours = ("--gpuperf-max-time", "3", "--gpuperf-require-gpu", "--gpuperf-fail-on=gpu:5%")
+    ours = ("--gpuperf-max-time", "3", "--gpuperf-require-gpu", "--gpuperf-fail-on=gpu_time:5%")
     ours += ("--gpuperf-baseline=b.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-lock=none")
     assert (
         "--gpuperf-max-time=3",
         "--gpuperf-require-gpu",
-        "--gpuperf-fail-on=gpu:5%",
+        "--gpuperf-fail-on=gpu_time:5%",
         "--gpuperf-baseline=b.json",
         "--gpuperf-fail-on=speedup:10%",
         "--gpuperf-lock=none",

@@ -14,8 +14,8 @@ _BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
 # Some spreadsheets begin a cell after a semicolon, too, even within quotes, and take off quotes and spaces.
 _FORMULA = re.compile(f'(?:^|(?<=;))(?=["\\s]*[{_BEGINS}])')
 _UNITS: dict[Metric, str] = {
-    "gpu": "s",
-    "cpu": "s",
+    "gpu_time": "s",
+    "cpu_time": "s",
     "threshold": "size",
     "memory": "bytes",
     "efficiency": "ratio",

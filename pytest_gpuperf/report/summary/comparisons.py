@@ -11,7 +11,12 @@ from pytest_gpuperf.model.record import Record, Run
 
 NOTED: tuple[Outcome, ...] = ("regressed", "improved", "undecided", "not_comparable")
 """The outcomes that every form of the report mentions."""
-_METRICS: dict[Metric, str] = {"speedup": "", "gpu": "GPU ", "cpu": "CPU ", "always": "with copies "}
+_METRICS: dict[Metric, str] = {
+    "speedup": "",
+    "gpu_time": "GPU ",
+    "cpu_time": "CPU ",
+    "with_copies": "with copies ",
+}
 
 
 def worst(record: Record) -> Comparison | None:

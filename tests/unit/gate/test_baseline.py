@@ -142,14 +142,14 @@ def test_a_speedup_is_compared_with_the_baselines(expected, now):
     ("expected", "metric", "now"),
     [
         ("speedup got worse: 8.00x [7.60, 8.40], baseline 10.0x [9.50, 10.5]: -20.0 %", "speedup", 8.0),
-        ("speedup with copies got worse: 4.00x [3.80, 4.20], baseline 5.00x", "always", 8.0),
+        ("speedup with copies got worse: 4.00x [3.80, 4.20], baseline 5.00x", "with_copies", 8.0),
         ("speedup by latency got worse: 2.00x [1.90, 2.10], baseline 2.50x", "latency", 8.0),
-        ("GPU time got worse: 1.25 ms [1.24 ms, 1.26 ms], baseline 1.00 ms", "gpu", 8.0),
+        ("GPU time got worse: 1.25 ms [1.24 ms, 1.26 ms], baseline 1.00 ms", "gpu_time", 8.0),
         ("memory got worse: 125 kB, baseline 100 kB: +25.0 %, 10 % more is allowed", "memory", 8.0),
         ("speedup got better: 13.0x", "speedup", 13.0),
-        ("speedup with copies got better: 6.50x", "always", 13.0),
+        ("speedup with copies got better: 6.50x", "with_copies", 13.0),
         ("speedup by latency got better: 3.25x", "latency", 13.0),
-        ("GPU time got better: 769 us", "gpu", 13.0),
+        ("GPU time got better: 769 us", "gpu_time", 13.0),
         ("memory got better: 76.9 kB", "memory", 13.0),
     ],
 )
@@ -193,7 +193,7 @@ def test_the_same_record_has_not_regressed(metric):
 
 @for_each(("expected", "seconds"), [("regressed", 12e-3), ("improved", 8e-3)])
 def test_a_cpu_is_compared_by_its_own_time(expected, seconds):
-    found = compared(record(cpu=measured(CPU, seconds)), record(), metric="cpu")
+    found = compared(record(cpu=measured(CPU, seconds)), record(), metric="cpu_time")
     assert expected == found.outcome
     assert found.baseline.value == pytest.approx(10e-3)
     assert found.found.value == pytest.approx(seconds)
@@ -202,10 +202,12 @@ def test_a_cpu_is_compared_by_its_own_time(expected, seconds):
 def test_a_gpu_siblings_cpu_time_is_compared_where_it_was_taken():
     pairing = Pairing(side="gpu", library="cupy", partner="tests/test_fft.py::test_fft[numpy]")
     now = record(pairing=pairing)
-    asked = [within(metric=metric) for metric in ("speedup", "cpu", "gpu")]
-    assert ["speedup", "gpu"] == [each.metric for each in compare(now, HERE, base_of(now), asked, gated=True)]
+    asked = [within(metric=metric) for metric in ("speedup", "cpu_time", "gpu_time")]
+    assert ["speedup", "gpu_time"] == [
+        each.metric for each in compare(now, HERE, base_of(now), asked, gated=True)
+    ]
     alone = replace(now, pairing=replace(pairing, partner=None))
-    assert ["speedup", "cpu", "gpu"] == [
+    assert ["speedup", "cpu_time", "gpu_time"] == [
         each.metric for each in compare(alone, HERE, base_of(alone), asked, gated=True)
     ]
 
@@ -214,13 +216,13 @@ def test_a_cpu_sibling_has_its_time_and_no_speedup():
     now = record(gpu=None, speedup=None, offload=None, memory=None)
     now = replace(now, pairing=Pairing(side="cpu", library="numpy"))
     asked = [within(metric=metric) for metric in METRICS]
-    assert ["cpu"] == [each.metric for each in compare(now, HERE, base_of(now), asked, gated=True)]
+    assert ["cpu_time"] == [each.metric for each in compare(now, HERE, base_of(now), asked, gated=True)]
 
 
 @for_each("samples", [(), (0.0,), (float("inf"),), (1.0, -1.0)])
 def test_times_that_are_none_are_no_metric(samples):
     none = measured(CPU) if not samples else measured(CPU, *samples)
-    assert metrics.estimate_of(record(cpu=none), "cpu") is None
+    assert metrics.estimate_of(record(cpu=none), "cpu_time") is None
 
 
 RESTARTED = Note(code="restarted", text="restarted the measurement")
@@ -232,7 +234,7 @@ def test_a_time_has_the_interval_of_its_samples_at_the_level_that_restarts_leave
     """Of alpha 0.8 is for the first samples; two restarts share the rest."""
     samples = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1, 0.9, 1.02, 0.98][:taken]
     expected = estimate(samples, RunOptions(alpha=share * 0.025), "siblings")
-    found = metrics.estimate_of(record(gpu=measured(GPU, *samples), notes=notes), "gpu")
+    found = metrics.estimate_of(record(gpu=measured(GPU, *samples), notes=notes), "gpu_time")
     assert (expected.value, expected.low, expected.high) == pytest.approx(
         (found.value, found.low, found.high)
     )
@@ -241,7 +243,7 @@ def test_a_time_has_the_interval_of_its_samples_at_the_level_that_restarts_leave
 def test_a_time_is_judged_at_the_level_of_its_record():
     samples = [1.0 + 0.01 * (step * 7 % 10) for step in range(30)]
     strict, loose = (
-        metrics.estimate_of(record(gpu=measured(GPU, *samples), demand=Demand(alpha=alpha)), "gpu")
+        metrics.estimate_of(record(gpu=measured(GPU, *samples), demand=Demand(alpha=alpha)), "gpu_time")
         for alpha in (0.001, 0.2)
     )
     assert strict.low < loose.low
@@ -304,7 +306,7 @@ def test_what_the_numbers_are_in_doubt_for_leaves_open_what_moved(now, before):
 def test_what_got_worse_says_which_device_moved_and_what_did_not_says_nothing():
     base, now = base_of(record()), record(8.0)
     comparer = Comparer(baseline=base, environment=HERE, gated=True)
-    worse, time = comparer.compare(now, [within(), within(metric="gpu")], partial(comparer.legs, now))
+    worse, time = comparer.compare(now, [within(), within(metric="gpu_time")], partial(comparer.legs, now))
     assert worse.reason.endswith("; the GPU's time rose by 25 %, the CPU's stayed")
     assert "stayed" not in time.reason
     (same,) = comparer.compare(record(), [within()], partial(comparer.legs, record()))
@@ -324,8 +326,8 @@ def test_a_test_that_the_baseline_does_not_know_is_new():
     ("expected", "before", "metric"),
     [
         ("has no speedup of this test (skipped: no GPU)", skipped(), "speedup"),
-        ("has no GPU time of this test (skipped: no GPU)", skipped(), "gpu"),
-        ("has no speedup with copies of this test", record(offload=None), "always"),
+        ("has no GPU time of this test (skipped: no GPU)", skipped(), "gpu_time"),
+        ("has no speedup with copies of this test", record(offload=None), "with_copies"),
         ("has no memory of this test", record(memory=Memory(peak=None, reason="untold")), "memory"),
         (
             "has no speedup of this test (error: it broke)",
@@ -358,7 +360,8 @@ def test_what_only_the_baseline_has_is_a_doubt_that_says_why():
     assert found.found is None
     silent = record(offload=None)
     assert (
-        compared(silent, record(), metric="always").reason == "this run has no speedup with copies: recorded"
+        compared(silent, record(), metric="with_copies").reason
+        == "this run has no speedup with copies: recorded"
     )
 
 
@@ -373,11 +376,11 @@ def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
 
 
-@for_each("metric", [metric for metric in OF_SPEEDUP if metric not in ("threshold", "cpu")])
+@for_each("metric", [metric for metric in OF_SPEEDUP if metric not in ("threshold", "cpu_time")])
 def test_a_test_that_skipped_itself_half_way_has_no_metric_of_the_gpu(metric):
     half_way = record(status="skipped", reason="not today")
     assert metrics.estimate_of(half_way, metric) is None
-    assert metrics.estimate_of(half_way, "cpu").value == pytest.approx(10e-3)
+    assert metrics.estimate_of(half_way, "cpu_time").value == pytest.approx(10e-3)
 
 
 @for_each("agreed", [True, None])
@@ -428,7 +431,7 @@ def test_only_a_doubt_has_a_remedy():
 SLOWED = "the GPU was slowed down in 6 of 18 rounds; improve its cooling or raise its power limit"
 
 
-@for_each("metric", ["speedup", "gpu", "latency", "always"])
+@for_each("metric", ["speedup", "gpu_time", "latency", "with_copies"])
 @for_each(("expected", "now"), [("undecided", 5.0), ("not_regressed", 10.0), ("improved", 20.0)])
 def test_a_gpu_that_was_slowed_down_has_not_regressed_beyond_doubt(expected, now, metric):
     found = compared(record(now, dropped_rounds=6), record(), metric=metric)
@@ -439,7 +442,7 @@ def test_a_gpu_that_was_slowed_down_has_not_regressed_beyond_doubt(expected, now
         assert found.reason.endswith(f"is allowed; {SLOWED}")
 
 
-@for_each("metric", ["speedup", "gpu", "latency", "always"])
+@for_each("metric", ["speedup", "gpu_time", "latency", "with_copies"])
 @for_each(("expected", "now"), [("regressed", 5.0), ("undecided", 10.0), ("undecided", 20.0)])
 def test_a_baseline_of_a_gpu_that_was_slowed_down_passes_nothing_beyond_doubt(expected, now, metric):
     found = compared(record(now), record(dropped_rounds=6), metric=metric)
@@ -461,12 +464,12 @@ def test_a_loss_that_a_second_measurement_did_not_show_is_a_doubt(expected, conf
         assert "a second measurement, with rounds far apart, did not confirm it" in found.reason
 
 
-METRICS_OF_TIME = ["speedup", "gpu", "cpu", "latency", "always"]
+METRICS_OF_TIME = ["speedup", "gpu_time", "cpu_time", "latency", "with_copies"]
 
 
 def slower(metric, lost, **changes) -> Record:
     """Return a record that is worse by a factor, in a metric and whatever depends on it."""
-    if metric == "cpu":
+    if metric == "cpu_time":
         return record(cpu=measured(CPU, 10e-3 * lost), **changes)
     return record(10.0 / lost, **changes)
 
@@ -521,7 +524,7 @@ def test_a_fifth_of_the_rounds_may_be_dropped():
     assert compared(record(5.0, dropped_rounds=4), record()).outcome == "undecided"
 
 
-@for_each("metric", ["cpu", "memory"])
+@for_each("metric", ["cpu_time", "memory"])
 def test_a_slow_gpu_is_no_doubt_about_the_cpu_or_the_memory(metric):
     worse = record(5.0, cpu=measured(CPU, 20e-3), dropped_rounds=6)
     assert compared(worse, record(), metric=metric).outcome == "regressed"
@@ -563,18 +566,18 @@ def test_a_baseline_of_a_disturbed_cpu_fails_no_good_run(disturbed):
 
 def test_a_cpu_that_waited_has_not_become_slow_beyond_doubt():
     slow = measured(CPU, 20e-3, waited=0.12)
-    assert compared(record(cpu=measured(CPU, 20e-3)), record(), metric="cpu").outcome == "regressed"
-    assert compared(record(cpu=slow), record(), metric="cpu").outcome == "undecided"
+    assert compared(record(cpu=measured(CPU, 20e-3)), record(), metric="cpu_time").outcome == "regressed"
+    assert compared(record(cpu=slow), record(), metric="cpu_time").outcome == "undecided"
 
 
-@for_each("metric", ["gpu", "memory"])
+@for_each("metric", ["gpu_time", "memory"])
 def test_a_disturbed_cpu_is_no_doubt_about_the_gpu(metric):
     assert compared(
         record(5.0, interference=UNSTABLE), record(interference=UNSTABLE), metric=metric
     ).outcome == ("regressed")
 
 
-@for_each(("metric", "expected"), [("speedup", "undecided"), ("cpu", "not_regressed")])
+@for_each(("metric", "expected"), [("speedup", "undecided"), ("cpu_time", "not_regressed")])
 def test_a_disturbed_emulated_gpu_is_no_regression(metric, expected):
     emulated = replace(GPU, emulated=True)
     quiet = record(gpu=measured(emulated, 1e-3))
@@ -608,12 +611,12 @@ def test_another_machine_is_not_comparable_and_what_differs_is_listed():
     [
         ("not_comparable", "speedup", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
         ("not_comparable", "memory", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
-        ("not_regressed", "cpu", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
+        ("not_regressed", "cpu_time", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
         ("not_comparable", "speedup", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
-        ("not_regressed", "gpu", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
-        ("not_comparable", "always", {"demand": Demand(transfer="always")}),
-        ("not_regressed", "gpu", {"demand": Demand(transfer="always")}),
-        ("not_comparable", "gpu", {"scope": "body"}),
+        ("not_regressed", "gpu_time", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
+        ("not_comparable", "with_copies", {"demand": Demand(transfer="always")}),
+        ("not_regressed", "gpu_time", {"demand": Demand(transfer="always")}),
+        ("not_comparable", "gpu_time", {"scope": "body"}),
     ],
 )
 def test_a_metric_depends_on_its_own_side_only(expected, metric, changes):
@@ -635,8 +638,8 @@ def test_a_baselines_tests_are_those_that_have_what_is_asked_for():
         skipped(nodeid="sized and skipped", family=family),
     )
     assert ["whole", "plain", "sized"] == base.tests([within()])
-    assert ["whole"] == base.tests([within(metric="always")])
-    assert ["whole", "plain", "cpu", "sized"] == base.tests([within(metric="cpu")])
+    assert ["whole"] == base.tests([within(metric="with_copies")])
+    assert ["whole", "plain", "cpu", "sized"] == base.tests([within(metric="cpu_time")])
     assert ["sized"] == base.tests([within(metric="threshold")])
     assert ["whole", "sized"] == base.tests([within(metric="threshold"), within(metric="latency")])
 

@@ -143,7 +143,7 @@ def test_where_an_improvement_fails_a_test_is_told_from_that_too():
         gating(base_of(skipped())),
         gating(base_of(record(status="error", reason="lost"))),
         gating(base_of(record()), asked=GateOptions()),
-        gating(base_of(record()), asked=GateOptions(tolerances=(within("gpu"),))),
+        gating(base_of(record()), asked=GateOptions(tolerances=(within("gpu_time"),))),
         gating(base_of(record(speedup=speedup(10.0, width=1.12)))),
         gating(base_of(record(speedup=replace(speedup(10.0), low=None)))),
         gating(base_of(record(speedup=replace(speedup(10.0), high=None)))),
@@ -154,11 +154,11 @@ def test_without_a_limit_that_sampling_could_tell_there_is_none(held):
 
 
 def test_a_record_is_held_against_each_tolerance():
-    asked = GateOptions(tolerances=(within("speedup"), within("gpu", 0.5), within("speedup", 0.3)))
+    asked = GateOptions(tolerances=(within("speedup"), within("gpu_time", 0.5), within("speedup", 0.3)))
     found = gating(base_of(record()), asked=asked).with_comparisons(record(value=8.0)).comparisons
     assert [
         ("speedup", 0.1, "regressed"),
-        ("gpu", 0.5, "not_regressed"),
+        ("gpu_time", 0.5, "not_regressed"),
         ("speedup", 0.3, "not_regressed"),
     ] == [(each.metric, each.tolerance, each.outcome) for each in found]
 
@@ -490,7 +490,7 @@ def test_one_test_that_was_measured_is_not_nothing():
     assert ended([skipped("b"), record()], record(), record("b")).failures == ()
 
 
-@for_each(("expected", "metric"), [(1, "speedup"), (1, "gpu"), (0, "cpu"), (1, "threshold")])
+@for_each(("expected", "metric"), [(1, "speedup"), (1, "gpu_time"), (0, "cpu_time"), (1, "threshold")])
 def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
     on_cpu = skipped(cpu=measured(CPU, 1.0))
     assert expected == len(

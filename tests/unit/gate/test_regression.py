@@ -85,13 +85,13 @@ def test_where_less_is_better_the_whole_interval_decides(expected, metric, low, 
         ("regressed", "speedup", 9.5, None),
         ("undecided", "speedup", None, 10.5),
         ("undecided", "speedup", None, None),
-        ("regressed", "gpu", None, 10.5),
-        ("undecided", "gpu", 9.5, None),
-        ("undecided", "gpu", None, None),
+        ("regressed", "gpu_time", None, 10.5),
+        ("undecided", "gpu_time", 9.5, None),
+        ("undecided", "gpu_time", None, None),
     ],
 )
 def test_a_baseline_fails_nothing_with_the_end_that_it_lacks(expected, metric, low, high):
-    worse = about(100.0, 99.0, 101.0) if metric == "gpu" else about(0.1, 0.09, 0.11)
+    worse = about(100.0, 99.0, 101.0) if metric == "gpu_time" else about(0.1, 0.09, 0.11)
     assert expected == compare_intervals(about(10.0, low, high), worse, within(0.1, metric))
 
 
@@ -126,7 +126,7 @@ def test_beside_no_memory_any_is_more(expected, now):
 
 def test_the_limit_is_as_wide_as_the_baseline_makes_it():
     assert (7.125, 7.875) == limits(TEN, within(0.25))[0]
-    assert (11.875, 13.125) == limits(TEN, within(0.25, "gpu"))[0]
+    assert (11.875, 13.125) == limits(TEN, within(0.25, "gpu_time"))[0]
     assert (0.0, float("inf")) == limits(about(10.0, None, None), within(0.25))[0]
 
 
@@ -173,9 +173,9 @@ def test_a_change_is_said_in_percent_with_its_sign(expected, found):
     [
         ("8.00x [7.80, 8.20]", "speedup", about(8.0, 7.8, 8.2)),
         ("8.00x [7.80, ?]", "latency", about(8.0, 7.8, None)),
-        ("8.00x [?, 8.20]", "always", about(8.0, None, 8.2)),
-        ("1.20 ms [1.10 ms, 1.30 ms]", "gpu", about(1.2e-3, 1.1e-3, 1.3e-3)),
-        ("1.20 ms [?, 1.30 ms]", "cpu", about(1.2e-3, None, 1.3e-3)),
+        ("8.00x [?, 8.20]", "with_copies", about(8.0, None, 8.2)),
+        ("1.20 ms [1.10 ms, 1.30 ms]", "gpu_time", about(1.2e-3, 1.1e-3, 1.3e-3)),
+        ("1.20 ms [?, 1.30 ms]", "cpu_time", about(1.2e-3, None, 1.3e-3)),
         ("4.19 MB", "memory", exactly(4_190_000)),
         ("65536", "threshold", about(65536, 1024, None)),
     ],
@@ -189,13 +189,13 @@ def test_an_estimate_is_said_in_the_unit_of_its_metric(expected, metric, found):
     [
         ("speedup got worse: 8.00x [7.50, 8.40], baseline 10.0x [9.50, 10.5]: ", "speedup", "regressed"),
         ("speedup by latency is undecided: 8.00x", "latency", "undecided"),
-        ("speedup with copies got worse: 8.00x", "always", "regressed"),
+        ("speedup with copies got worse: 8.00x", "with_copies", "regressed"),
         (
             "GPU time got worse: 8.00 s [7.50 s, 8.40 s], baseline 10.0 s [9.50 s, 10.5 s]: ",
-            "gpu",
+            "gpu_time",
             "regressed",
         ),
-        ("CPU time got better: 8.00 s", "cpu", "improved"),
+        ("CPU time got better: 8.00 s", "cpu_time", "improved"),
         ("memory got better: 8 B, baseline 10 B: ", "memory", "improved"),
     ],
 )
@@ -210,11 +210,11 @@ def test_an_outcome_is_said_with_both_numbers(expected, metric, outcome):
     ("expected", "metric", "outcome"),
     [
         ("12.5 % less is allowed", "speedup", "regressed"),
-        ("12.5 % less is allowed", "always", "undecided"),
-        ("12.5 % more is allowed", "gpu", "regressed"),
+        ("12.5 % less is allowed", "with_copies", "undecided"),
+        ("12.5 % more is allowed", "gpu_time", "regressed"),
         ("12.5 % more is allowed", "memory", "undecided"),
         ("the baseline is out of date", "speedup", "improved"),
-        ("the baseline is out of date", "cpu", "improved"),
+        ("the baseline is out of date", "cpu_time", "improved"),
     ],
 )
 def test_an_outcome_ends_with_what_is_allowed_or_with_what_it_means(expected, metric, outcome):
@@ -279,7 +279,12 @@ def test_five_percent_more_or_less_is_no_move(expected, ratio):
 def test_which_device_moved_is_said_where_it_is_known(expected, cpu, gpu):
     legs = Legs(cpu=cpu, gpu=gpu, moved=moved(cpu, gpu))
     assert expected == legs_text(legs)
-    for metric, is_ratio in {"speedup": True, "always": True, "latency": True, "gpu": False}.items():
+    for metric, is_ratio in {
+        "speedup": True,
+        "with_copies": True,
+        "latency": True,
+        "gpu_time": False,
+    }.items():
         told = describe(TEN, exactly(8), within(0.1, metric), "regressed", legs=legs)
         assert told.endswith("is allowed" if expected is None or not is_ratio else f"is allowed; {expected}")
 

@@ -21,11 +21,11 @@ def test_a_text_is_a_metric_and_the_share_that_it_may_lose():
         ("speed:10%", "'speed' is not a metric; expected one of speedup"),
         ("speedup", "expected METRIC:PERCENT"),
         ("speedup:ten%", "expected METRIC:PERCENT"),
-        ("gpu:-1%", "expected METRIC:PERCENT"),
-        ("gpu:inf%", "expected METRIC:PERCENT"),
+        ("gpu_time:-1%", "expected METRIC:PERCENT"),
+        ("gpu_time:inf%", "expected METRIC:PERCENT"),
         ("speedup:100%", "speedup cannot lose 100 % or more; pass less, as in speedup:10%"),
         ("speedup:10", "'speedup:10' has no unit: write speedup:10% for 10 percent"),
-        ("gpu: 0.1 ", "'gpu: 0.1 ' has no unit: write gpu:0.1% for 0.1 percent"),
+        ("gpu_time: 0.1 ", "'gpu_time: 0.1 ' has no unit: write gpu_time:0.1% for 0.1 percent"),
         ("improvement:5%", "improvement takes no percentage"),
     ],
 )
@@ -35,7 +35,7 @@ def test_a_text_that_means_nothing_is_refused_with_what_is_expected(text, cause)
 
 
 def test_a_time_may_grow_by_more_than_itself():
-    assert tolerance.parse("gpu:150%").share == 1.5
+    assert tolerance.parse("gpu_time:150%").share == 1.5
 
 
 def test_improvement_alone_and_a_metric_twice_are_refused():

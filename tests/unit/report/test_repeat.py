@@ -89,7 +89,7 @@ def test_the_size_with_the_verdict_of_the_threshold_comes_with_the_others():
     ("expected", "arguments"),
     [
         ("--gpuperf-baseline=b.json --gpuperf-strict --gpuperf-allow-missing", ("--gpuperf-strict",)),
-        ("--gpuperf-baseline=b.json --gpuperf-fail-on=gpu:5%", ("--gpuperf-fail-on=gpu:5%",)),
+        ("--gpuperf-baseline=b.json --gpuperf-fail-on=gpu_time:5%", ("--gpuperf-fail-on=gpu_time:5%",)),
         (
             "--gpuperf-baseline=b.json --gpuperf-allow-missing --gpuperf-strict",
             ("--gpuperf-allow-missing", "--gpuperf-strict"),
@@ -97,7 +97,7 @@ def test_the_size_with_the_verdict_of_the_threshold_comes_with_the_others():
     ],
 )
 def test_a_strict_check_allows_that_the_other_tests_do_not_run(expected, arguments):
-    gate = GateResult(baseline="b.json", started=None, tolerances=(Tolerance(metric="gpu", share=0.05),))
+    gate = GateResult(baseline="b.json", started=None, tolerances=(Tolerance(metric="gpu_time", share=0.05),))
     found = command(record(FFT), gate=gate, arguments=("--gpuperf-baseline=b.json", *arguments))
     assert f"pytest {FFT} {expected}" == found
 

@@ -57,11 +57,11 @@ def test_csv_has_a_column_for_each_number(rows, full):
         "karp_flatt_high_ratio": "0.08",
         "efficiency_baseline_ratio": "2.0",
         "speedup_baseline_x": "2.0",
-        "gpu_baseline_s": "2.0",
+        "gpu_time_baseline_s": "2.0",
         "speedup_change_percent": "-25.0",
         "speedup_change_low_percent": "-50.0",
         "speedup_change_high_percent": "25.0",
-        "cpu_outcome": "regressed",
+        "cpu_time_outcome": "regressed",
     }
     assert expected == {name: found[name] for name in expected}
 

@@ -235,11 +235,11 @@ def test_a_row_holds_times_speedup_demand_baseline_and_verdict():
 @for_each(
     ("expected", "metric", "baseline"),
     [
-        ("GPU 1.23 ms", "gpu", 1.23e-3),
-        ("CPU 1.23 ms", "cpu", 1.23e-3),
+        ("GPU 1.23 ms", "gpu_time", 1.23e-3),
+        ("CPU 1.23 ms", "cpu_time", 1.23e-3),
         ("memory 4.19 MB", "memory", 4.19e6),
         ("threshold 4096", "threshold", 4096.0),
-        ("with copies 2.50x", "always", 2.5),
+        ("with copies 2.50x", "with_copies", 2.5),
         ("latency 2.50x", "latency", 2.5),
     ],
 )
@@ -410,11 +410,13 @@ def test_the_gate_says_what_it_compared_with_and_what_fails():
     gate = GateResult(
         baseline="old.json",
         started="then",
-        tolerances=(Tolerance(metric="speedup", share=0.1), Tolerance(metric="gpu", share=0.025)),
+        tolerances=(Tolerance(metric="speedup", share=0.1), Tolerance(metric="gpu_time", share=0.025)),
         notes=(GateNote(code="tests_skipped", text="3 tests are new"),),
     )
     found = text(run_of(record(), gate=gate))
-    assert "Compared with `old.json` of `then`; worse by more than speedup 10 %, gpu 2.5 % fails." in found
+    assert (
+        "Compared with `old.json` of `then`; worse by more than speedup 10 %, gpu_time 2.5 % fails." in found
+    )
     assert "- `3 tests are new`" in found
     assert "There is no baseline" in text(run_of(record(), gate=replace(gate, baseline=None)))
 

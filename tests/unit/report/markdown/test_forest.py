@@ -58,7 +58,7 @@ def test_a_row_shows_the_baseline_where_it_differs():
     assert "···│··├──●──┤··○············" == compared(15)
     assert "···│··├──●─○┤···············" == compared(11)
     assert "···│··├──●──┤···············" == compared(9)
-    assert "···│··├──●──┤···············" == compared(15, metric="gpu")
+    assert "···│··├──●──┤···············" == compared(15, metric="gpu_time")
 
 
 def test_a_test_without_a_speedup_has_no_row():

@@ -449,7 +449,7 @@ def test_a_cpu_sibling_has_no_row_beside_its_gpu_sibling_s(section):
     [
         {"status": "failed", "reason": "why"},
         {"status": "error", "reason": "why"},
-        {"comparisons": (Comparison(metric="cpu", tolerance=0.1, outcome="regressed", reason="why"),)},
+        {"comparisons": (Comparison(metric="cpu_time", tolerance=0.1, outcome="regressed", reason="why"),)},
     ],
 )
 def test_a_cpu_sibling_of_which_there_is_more_to_say_has_its_row(section, changes):
