@@ -7,6 +7,7 @@ itself has loaded by then, and what few runs need is imported where it is used.
 # Annotations stay text: every start of pytest would have to evaluate them.
 from __future__ import annotations
 
+import argparse
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -18,8 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 if TYPE_CHECKING:
-    import argparse
-
     from pytest_gpuperf.model.comparison import GateOptions, Tolerance
     from pytest_gpuperf.model.demand import Outputs, RunOptions
 
@@ -208,7 +207,9 @@ _DEVICE = (
         metavar="DEVICE",
     ),
     _Option(
-        "side", "device used by tests that do not choose one themselves, e.g. numpy or cupy", metavar="DEVICE"
+        "default-device",
+        "device used by tests that do not choose one themselves, e.g. numpy or cupy",
+        metavar="DEVICE",
     ),
     _Option("require-gpu", "fail tests that need a GPU, instead of skipping them, where none can be used"),
 )
@@ -251,12 +252,17 @@ _ALL = _Option(
 _DEVICE_PARAMS = ["device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx"]
 
 
+_REFUSED = ("--gpuperf-side",)  # those of model.other_names, which is not imported at start
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Add every option to the command line and the ini file."""
     for name, members in GROUPS.items():
         group = parser.getgroup(f"gpuperf {name}", f"pytest-gpuperf, speedups of GPU over CPU: {name}")
         for option in members:
             option.add_to(parser, group)
+    for name in _REFUSED:
+        parser.addoption(name, help=argparse.SUPPRESS, action=_Refused)
     parser.addini(
         "gpuperf_device_params",
         "names of the suite's parameters whose values are devices or array libraries",
@@ -283,6 +289,16 @@ def any_option_given(config: pytest.Config) -> bool:
     return any(key != _OFF.key for key in given)
 
 
+class _Refused(argparse.Action):
+    """Refuses an option that has another name here."""
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        from pytest_gpuperf.model.other_names import remedy
+
+        name = self.option_strings[0]
+        raise argparse.ArgumentError(self, remedy("option", name, "there is no such option"))
+
+
 def check_keys(config: pytest.Config) -> None:
     """Raise UsageError for a misspelt key of ours in the ini file, of which pytest only warns.
 
@@ -294,6 +310,8 @@ def check_keys(config: pytest.Config) -> None:
         return
     from difflib import get_close_matches
 
+    from pytest_gpuperf.model.other_names import remedy
+
     keys = [*(option.key for option in OPTIONS), *INI_KEYS]
     problems = []
     for key in sorted(unknown):
@@ -302,8 +320,9 @@ def check_keys(config: pytest.Config) -> None:
         cutoff = 0.7 if is_ours else 0.93
         nearest = get_close_matches(key.lower().replace("-", "_"), keys, n=1, cutoff=cutoff)
         if is_ours or nearest:
-            remedy = f"use {nearest[0]}" if nearest else f"the keys are {', '.join(sorted(keys))}"
-            problems.append(f"{key} in the ini file is no option of pytest-gpuperf; {remedy}")
+            hint = f"use {nearest[0]}" if nearest else f"the keys are {', '.join(sorted(keys))}"
+            hint = remedy("ini key", key.lower(), hint)
+            problems.append(f"{key} in the ini file is no option of pytest-gpuperf; {hint}")
     if problems:
         raise pytest.UsageError("\n".join(problems))
 
@@ -314,7 +333,6 @@ def run_options(config: pytest.Config) -> RunOptions:
 
     given = (*_DEVICE, *_MEASURING, *_VERDICTS)
     values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in given}
-    values["default_device"] = values.pop("side")
     values["off"] = is_off(config)
     if values["lock"] not in (None, "auto", "none"):
         path = _LOCK.base_dir(config) / values["lock"]

@@ -218,13 +218,14 @@ def _recognizers(config: pytest.Config) -> list[Any]:
 
 
 def _default_device(config: pytest.Config, parser: DeviceParser) -> DeviceSpec | None:
-    """Return the device that --gpuperf-side names."""
+    """Return the device that --gpuperf-default-device names."""
     name = options.run_options(config).default_device
     if name is None:
         return None
     device = parser.parse_text(name).spec
     if device is None:
         raise options.usage_error(
-            config, f"--gpuperf-side: {name!r} is not a device; expected e.g. numpy, cupy, torch:cuda or cpu"
+            config,
+            f"--gpuperf-default-device: {name!r} is no device; expected e.g. numpy, cupy, torch:cuda or cpu",
         )
     return device

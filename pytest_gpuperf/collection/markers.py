@@ -11,6 +11,7 @@ import pytest
 
 from pytest_gpuperf.model.demand import Demand, Family
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import quote
 from pytest_gpuperf.model.scaling import MODES, Scaling
 
@@ -108,7 +109,7 @@ def _given(mark: pytest.Mark, arguments: "_Arguments") -> dict[str, Any]:
     given: dict[str, Any] = {**mark.kwargs, **({first: mark.args[0]} if mark.args else {})}
     for name, value in given.items():
         if name not in arguments:
-            raise ValueError(f"has no argument {name!r}. {all_valid}")
+            raise ValueError(f"has no argument {name!r}. {remedy('argument', name, all_valid)}")
         valid, accepts = arguments[name]
         if not accepts(value):
             raise ValueError(f"{name} must be {valid}, not {quote(value)}")

@@ -15,6 +15,7 @@ from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in, is_jax_on
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices, Unavailable
+from pytest_gpuperf.model.other_names import remedy
 
 _BACKENDS = {
     "cupy": "CupyBackend",
@@ -192,7 +193,8 @@ class Devices:
                 whole = f"{name}:{self._selector}" if self._selector else name
                 raise GpuPerfError(f"{name} is an accelerator and no backend; pass {ACCELERATOR}:{whole}")
             names = ", ".join(["auto", "none", *self._available, f"{STAND_IN}:MODULE", f"{ACCELERATOR}:NAME"])
-            raise GpuPerfError(f"no backend is called {name!r}; available: {names}")
+            hint = remedy("backend", name, f"available: {names}")
+            raise GpuPerfError(f"no backend is called {name!r}; {hint}")
         self._available[name].check(self._selector)
         return self._available[name]
 

@@ -5,6 +5,7 @@ from math import inf
 from typing import Final, Literal
 
 from pytest_gpuperf.model.comparison import METRICS, Tolerance
+from pytest_gpuperf.model.other_names import remedy
 
 IMPROVEMENT: Final = "improvement"
 FailOn = Tolerance | Literal["improvement"]
@@ -23,8 +24,8 @@ def parse(text: str) -> FailOn:
         raise ValueError(f"{text!r}: improvement takes no percentage: it uses the tolerance of each metric")
     metric = next((metric for metric in METRICS if metric == name.strip()), None)
     if metric is None:
-        names = f"{', '.join(METRICS)}, as in speedup:10%, or improvement"
-        raise ValueError(f"{name!r} is not a metric; expected one of {names}")
+        names = f"expected one of {', '.join(METRICS)}, as in speedup:10%, or improvement"
+        raise ValueError(f"{name!r} is not a metric; {remedy('metric', name.strip(), names)}")
     number = percent.strip().removesuffix("%")
     try:
         share = float(number) / 100 if colon else -1.0

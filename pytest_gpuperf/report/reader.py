@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.other_names import OTHER_NAMES
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, journal
@@ -30,6 +31,7 @@ def load_report(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
 
     Raises GpuPerfError, with the file, what is wrong with it and where, when it holds none.
     """
+    content = b""
     try:
         content = files.content(path, LIMIT)
         with gc_paused():
@@ -40,7 +42,9 @@ def load_report(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
     except OSError as error:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
     except GpuPerfError as error:
-        raise _refusal(f"{path}: {error}") from error
+        is_old = any(f'"{name}":'.encode() in content for name in OTHER_NAMES["field of a report"])
+        cause = "; a version from before the first release wrote it: measure again" if is_old else ""
+        raise _refusal(f"{path}: {error}{cause}") from error
     except UnicodeDecodeError as error:
         place = f"byte {error.start + 1}"
         raise _refusal(f"{path} is not JSON: it is not UTF-8 at {place}; save it as UTF-8") from error

@@ -18,7 +18,8 @@ from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
 
 _ONE_DEVICE = (
-    "only one device was measured (--gpuperf-side); `gpuperf merge` compares it with a report of the other"
+    "only one device was measured (--gpuperf-default-device); `gpuperf merge` compares it with a report of "
+    "the other"
 )
 _NO_CPU_SIBLING = (
     "nothing to compare with: this test runs on the GPU only and has no CPU counterpart; request `device` or "

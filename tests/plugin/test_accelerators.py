@@ -268,10 +268,10 @@ def test_one_that_is_on_for_a_whole_process_is_compared_by_two_runs(pytester, mo
     pytester.makepyfile(slow_library=SLOW_LIBRARY, on_for_good=ON_FOR_GOOD, test_it=OF_THE_LIBRARY)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(pytester.path), *sys.path]))
     ours = ("--gpuperf-gpu=standin:numpy", "--gpuperf-lock=none", "--gpuperf-max-time=1")
-    without = pytester.runpytest_subprocess("--gpuperf-side=cpu", "--gpuperf-json=cpu.json", *ours)
+    without = pytester.runpytest_subprocess("--gpuperf-default-device=cpu", "--gpuperf-json=cpu.json", *ours)
     without.assert_outcomes(passed=1)
     within = pytester.runpytest_subprocess(
-        "-pon_for_good", "--gpuperf-side=gpu", "--gpuperf-json=gpu.json", *ours
+        "-pon_for_good", "--gpuperf-default-device=gpu", "--gpuperf-json=gpu.json", *ours
     )
     within.assert_outcomes(passed=1)
     monkeypatch.chdir(pytester.path)

@@ -332,8 +332,8 @@ def test_a_warm_up_that_never_settles_ends(run):
         ),
         (["--gpuperf-json=."], "*--gpuperf-json: * is a folder; choose a file in it*"),
         (
-            ["--gpuperf-gpu=cuda"],
-            "*--gpuperf-gpu: no backend is called 'cuda'; available: auto, none, cupy, sycl*",
+            ["--gpuperf-gpu=cudnn"],
+            "*--gpuperf-gpu: no backend is called 'cudnn'; available: auto, none, cupy, sycl*",
         ),
         (
             ["--gpuperf-gpu=networkx:parallel"],

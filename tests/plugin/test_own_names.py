@@ -75,7 +75,7 @@ def test_gpu(gpu):
     for name, record in found.records.items():
         assert f"the suite's own fixture `{own[name]}` (conftest.py:" in record["reason"]
         assert "give that fixture params" in record["reason"]
-        assert "--gpuperf-side and merge the reports" in record["reason"]
+        assert "--gpuperf-default-device and merge the reports" in record["reason"]
 
 
 @pytest.mark.parametrize("scope", ["function", "session"])

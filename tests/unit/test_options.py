@@ -18,7 +18,7 @@ def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
         if group.options
     }
     members = {
-        "device": "gpu side require-gpu",
+        "device": "gpu default-device require-gpu",
         "measure": "all off alpha max-time cost-ratio lock",
         "gate": "report-only inconclusive baseline baseline-missing fail-on strict allow-no-gpu"
         " allow-missing",
@@ -49,7 +49,7 @@ def test_without_options_a_run_measures_by_the_defaults(pytester):
         ("--gpuperf-max-time=3", "max_time", 3.0),
         ("--gpuperf-cost-ratio=4", "cost_ratio", 4.0),
         ("--gpuperf-inconclusive=fail", "inconclusive", "fail"),
-        ("--gpuperf-side=numpy", "default_device", "numpy"),
+        ("--gpuperf-default-device=numpy", "default_device", "numpy"),
         ("--gpuperf-off", "off", True),
         ("--gpuperf-lock=none", "lock", "none"),
     ],
@@ -98,8 +98,8 @@ def test_a_path_that_was_typed_in_a_folder_is_kept_as_from_the_root(pytester, mo
         str(root.parent / "b.json"): "../../b.json",
     }.items():
         assert (f"--gpuperf-baseline={expected}",) == typed(pytester, f"--gpuperf-baseline={path}")
-    assert ("--gpuperf-lock=folder/l", "--gpuperf-side=b.json") == typed(
-        pytester, "--gpuperf-lock=l", "--gpuperf-side=b.json"
+    assert ("--gpuperf-lock=folder/l", "--gpuperf-default-device=b.json") == typed(
+        pytester, "--gpuperf-lock=l", "--gpuperf-default-device=b.json"
     )
 
 

@@ -56,8 +56,8 @@ def test_numbers_of_other_libraries_become_pythons_own(value):
 
 
 def test_an_unknown_argument_is_named_with_the_valid_ones():
-    text = refusal(minimum=3)
-    assert "has no argument 'minimum'" in text
+    text = refusal(least=3)
+    assert "has no argument 'least'" in text
     assert "min, max, transfer, calls, rtol, atol, check, latency, max_memory, max_time" in text
 
 

@@ -196,7 +196,7 @@ def test_an_impossible_device_of_jax_is_told_which_one_emulates():
 
 @for_each(
     "choice",
-    ["cuda", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "torch:cpu", "jax:gpu", "simulated:2"],
+    ["cudnn", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "torch:cpu", "jax:gpu", "simulated:2"],
 )
 def test_a_choice_that_nobody_offers_is_refused(choice):
     with pytest.raises(

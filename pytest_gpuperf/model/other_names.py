@@ -1,0 +1,32 @@
+"""Names that are not ours, and what they are called here: older ones, and those that users bring along."""
+
+OTHER_NAMES: dict[str, dict[str, str]] = {
+    "argument": {
+        "parity": "check",
+        "minimum": "min",
+        "min_speedup": "min",
+        "maximum": "max",
+        "timeout": "max_time",
+        "rel": "rtol",
+        "abs": "atol",
+    },
+    "option": {"--gpuperf-side": "--gpuperf-default-device"},
+    "ini key": {"gpuperf_side": "gpuperf_default_device"},
+    "backend": {
+        "cuda": "cupy, torch or jax",
+        "rocm": "cupy, torch or jax",
+        "mps": "torch or mlx",
+        "xpu": "torch or sycl",
+        "gpu": "auto",
+        "pytorch": "torch",
+    },
+    "metric": {"gpu": "gpu_time", "cpu": "cpu_time", "always": "with_copies"},
+    "field of a report": {"parity_elapsed": "check_elapsed"},
+}
+"""By what they name. Nothing was released with the older ones."""
+
+
+def remedy(kind: str, name: str, otherwise: str) -> str:
+    """Return what to write in the place of a name that is not ours; `otherwise` for an unknown one."""
+    right = OTHER_NAMES[kind].get(name)
+    return otherwise if right is None else f"use {right}"

@@ -1,0 +1,46 @@
+"""A name that is not ours, an older one among them, is answered with ours."""
+
+import pytest
+
+from pytest_gpuperf import options
+from pytest_gpuperf.cli import main
+from pytest_gpuperf.model.other_names import OTHER_NAMES
+
+NAMES = [(kind, name, right) for kind, names in OTHER_NAMES.items() for name, right in names.items()]
+TEST = "import pytest\n@pytest.mark.speedup({})\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
+
+
+@pytest.mark.parametrize(("kind", "name", "right"), NAMES)
+def test_a_name_that_is_not_ours_is_answered_with_ours(run, pytester, capsys, kind, name, right):
+    used = {
+        "argument": (TEST.format(f"{name}=1"),),
+        "option": (TEST.format(""), f"{name}=cpu"),
+        "ini key": (TEST.format(""), "-o", f"{name}=cpu"),
+        "backend": (TEST.format(""), f"--gpuperf-gpu={name}"),
+        "metric": (TEST.format(""), "--gpuperf-baseline=b.json", f"--gpuperf-fail-on={name}:10%"),
+    }
+    if kind == "field of a report":
+        report = pytester.path / "r.json"
+        assert 0 == run(TEST.format(""), f"--gpuperf-json={report}").ret
+        found = report.read_text(encoding="utf-8")
+        report.write_text(found.replace(f'"{right}"', f'"{name}"'), encoding="utf-8")
+        assert 2 == main(["validate", str(report)])
+        said = capsys.readouterr().err
+        assert said.count("; a version from before the first release wrote it: measure again") == 1
+        return
+    if kind == "ini key":
+        pytester.makeini(f"[pytest]\n{name} = cpu\n")
+        used[kind] = used[kind][:1]
+    result = run(*used[kind], **({"gpu": None} if kind == "backend" else {}))
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    said = str(result.stdout) + str(result.stderr)
+    assert f"use {right}" in said
+    assert name in said
+
+
+def test_each_option_that_is_answered_so_is_known_at_start():
+    assert set(options._REFUSED) == {*OTHER_NAMES["option"]}
+
+
+def test_no_answer_is_a_name_that_is_not_ours():
+    assert [] == [right for kind, _, right in NAMES if right in OTHER_NAMES[kind]]
