@@ -5,17 +5,25 @@ the controller removes it before anyone else, xdist's own schedulers included, s
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
 
 from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
-from pytest_gpuperf.options import RECORD_ATTRIBUTE, USAGE_ERROR
+from pytest_gpuperf.options import RECORD_ATTRIBUTE, USAGE_ERROR, usage_error
 
-_WANTS_GROUPS = "gpuperf_together"  # in a worker's input: this controller removes the line
+_WANTS_GROUPS = (
+    "gpuperf_together"  # in a worker's input, with the value of --dist: this controller removes the line
+)
 _LINE = "\x1fgpuperf:"  # no node id begins like this: pytest escapes what is not printable
 _ONE_WORKER_PER_TEST = ("load", "worksteal", "loadscope", "loadfile", "loadgroup")  # not "each"
+_BY_NODE_ID = ("loadscope", "loadfile", "loadgroup")  # in which xdist loses tests that share a node id
+_LOST = (
+    "--dist={}: pytest-xdist knows tests by node ids, and would run one of the {} tests called {}; pass "
+    "--rootdir=FOLDER with a folder that contains all tests, or --dist=load"
+)
 
 
 def register(
@@ -29,7 +37,7 @@ def register(
     """
     if hasattr(config, "workerinput"):
         if config.workerinput.get(_WANTS_GROUPS):
-            config.pluginmanager.register(_Worker(has_speedup_tests))
+            config.pluginmanager.register(_Worker(config.workerinput[_WANTS_GROUPS], has_speedup_tests))
     else:
         config.pluginmanager.register(_Controller(config, on_record))
 
@@ -37,16 +45,22 @@ def register(
 class _Worker:
     """Sends the controller the groups of tests that need each other."""
 
-    def __init__(self, has_speedup_tests: Callable[[], bool]) -> None:
+    def __init__(self, dist: str, has_speedup_tests: Callable[[], bool]) -> None:
+        self._dist = dist
         self._has_speedup_tests = has_speedup_tests
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Append our line to what xdist sends next, where there are groups."""
+        """Append our line to what xdist sends next, where there are groups; refuse to lose a speedup test."""
         if not self._has_speedup_tests():
             return
         from pytest_gpuperf.collection import siblings
+        from pytest_gpuperf.collection.items import SPEC
 
+        marked = Counter(item.nodeid for item in session.items if SPEC in item.stash)
+        for nodeid, count in marked.most_common(1 if self._dist in _BY_NODE_ID else 0):
+            if count > 1:
+                raise usage_error(session.config, _LOST.format(self._dist, count, nodeid))
         groups = siblings.worker_groups(session.items)
         if groups:
             needs = list(siblings.must_run_before(session.items).items())
@@ -65,7 +79,7 @@ class _Controller:
     def pytest_configure_node(self, node: Any) -> None:
         """Request the worker's line."""
         if self._can_group:
-            node.workerinput[_WANTS_GROUPS] = True
+            node.workerinput[_WANTS_GROUPS] = node.config.getoption("dist")
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Generator[None, Any, Any]:

@@ -288,6 +288,21 @@ def test_a_file_of_the_baseline_that_is_gone_is_imported_from_nowhere_else(suite
     assert [] == found.written["gate"]["absent"]
 
 
+@pytest.mark.parametrize("dist", ["loadfile", "loadscope", "loadgroup", "load"])
+def test_where_xdist_would_lose_a_test_with_the_node_id_of_another_the_run_is_refused(suite, dist):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    source = "@pytest.mark.speedup\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
+    found = suite(source, "-n1", f"--dist={dist}", "--keep-duplicates", "test_it.py", "test_it.py")
+    if dist == "load":
+        found.ended(passed=2)
+        assert ["test_it", "test_it#2"] == [*found.records]
+    else:
+        assert pytest.ExitCode.USAGE_ERROR == found.result.ret
+        said = str(found.result.stdout) + str(found.result.stderr)
+        assert f"--dist={dist}: pytest-xdist knows tests by node ids" in said
+        assert "would run one of the 2 tests called test_it.py::test_it; pass --rootdir=FOLDER" in said
+
+
 def test_a_run_that_ends_before_a_test_has_run_again_is_not_complete(suite):
     source = "@pytest.mark.speedup(min=30)\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
     found = suite(source, "-x", "--keep-duplicates", "test_it.py", "test_it.py")
