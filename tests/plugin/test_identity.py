@@ -74,7 +74,11 @@ def run_places(pytester, monkeypatch):
 
     def call(root, places, *options):
         collected = []
-        watch = SimpleNamespace(pytest_collection_finish=lambda session: collected.extend(session.items))
+
+        class Watch:
+            def pytest_collection_finish(self, session):
+                collected.extend(session.items)
+
         report = pytester.path / "r.json"
         report.unlink(missing_ok=True)
         result = pytester.inline_run(
@@ -87,7 +91,7 @@ def run_places(pytester, monkeypatch):
             f"--gpuperf-json={report}",
             *options,
             *(place.format(suite=suite) for place in places),
-            plugins=[watch],
+            plugins=[Watch()],
         )
         from pytest_gpuperf.report.reader import load_report
 
