@@ -14,9 +14,8 @@ import pytest
 from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
 from pytest_gpuperf.options import RECORD_ATTRIBUTE, USAGE_ERROR, usage_error
 
-_WANTS_GROUPS = (
-    "gpuperf_together"  # in a worker's input, with the value of --dist: this controller removes the line
-)
+# In a worker's input, with the value of --dist: this controller removes the line.
+_WANTS_GROUPS = "gpuperf_together"
 _LINE = "\x1fgpuperf:"  # no node id begins like this: pytest escapes what is not printable
 _ONE_WORKER_PER_TEST = ("load", "worksteal", "loadscope", "loadfile", "loadgroup")  # not "each"
 _BY_NODE_ID = ("loadscope", "loadfile", "loadgroup")  # in which xdist loses tests that share a node id

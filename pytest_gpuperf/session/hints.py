@@ -29,7 +29,7 @@ _NOTHING_UPLOADED = (
 _NOT_RETURNED = "the body makes {name}, and neither calls nor returns it; return it to time it"
 _HAS_ENDED = "{} has ended when the timed callable runs; what it needs of that belongs in it, or in a fixture"
 _SWALLOWED = (
-    "a decorator of the test, or a plugin, does not hand on the callable that the test returns, so only its "
+    "a decorator of the test, or a plugin, does not hand on the callable that the test returns, so its "
     "preparation would be timed; let the decorator return it, or remove the decorator"
 )
 _WHOLE_BODY = (

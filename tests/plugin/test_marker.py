@@ -745,32 +745,33 @@ def test_it({"gpuperf" if "both" in body else "device"}):
 
 
 @pytest.mark.parametrize("returned", ["work", "lambda: work()", "partial(work)", "1", "None"])
-@pytest.mark.parametrize("kind", ["slot", "variants", "all"])
+@pytest.mark.parametrize("kind", ["slot", "variants", "all", "called"])
 def test_a_decorator_that_hides_the_callable_is_an_error(suite, returned, kind):
     marker = "" if kind == "all" else "@pytest.mark.speedup(min=3)"
-    name = "device" if kind == "slot" else "xp"
+    name = "device" if kind in ("slot", "called") else "xp"
     source = f"""
 from functools import partial, wraps
 
 def hidden(test):
     @wraps(test)
     def call(*values, **named):
-        test(*values, **named)
+        result = test(*values, **named)
+        return result() if {kind == "called"} and callable(result) else None
     return call
 
 {marker}
 @hidden
 def test_it({name}):
     def work():
-        pass
+        return 3.0
     {name}.ones(3) if "{name}" == "xp" else {name}.xp.ones(3)
     return {returned}
 """
     found = suite(source, *(["--gpuperf-all"] if kind == "all" else []))
-    said = "does not hand on the callable that the test returns, so only its preparation would be timed"
+    said = "does not hand on the callable that the test returns, so its preparation would be timed"
     hides = returned not in ("1", "None")
     assert hides == any(said in (record["reason"] or "") for record in found.records.values())
-    count = 1 if kind == "slot" else 2
+    count = 1 if kind in ("slot", "called") else 2
     found.ended(**{"failed" if hides and kind != "all" else "passed": count})
 
 
