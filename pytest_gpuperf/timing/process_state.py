@@ -31,6 +31,7 @@ HINT = (
 """Of an exception in the first call since another device's body has run."""
 _APART = 3.0  # times that no warm-up of a few calls explains
 _BLOCKS, _BLOCK_TIME, _MOST_CALLS = 3, 0.5e-3, 1000  # so many blocks, of so many seconds, if calls suffice
+_MORE_BLOCKS, _TURNS = 20, 4  # where a change is suspected: blocks, and times that each body runs once more
 _SHARE, _LONGEST = 1 / 50, 1 / 8  # of the test's time: for the blocks, and for the longest call that is tried
 
 
@@ -66,8 +67,9 @@ class StateProbe:
     def change(self, bind: Bind, other: TimedDevice) -> Change | None:
         """Return how the time of a call has changed since the other body has run; None where it has not.
 
-        The workload is warm. Raises GpuPerfError where the time follows the bodies when they run once more:
-        then they set something for the whole process. Late warm-up and a busy machine do not follow them.
+        The workload is warm. Raises GpuPerfError where the time follows the bodies each time that they run
+        once more: then they set something for the whole process. Late warm-up does not follow them, and a
+        busy machine, where some calls take 20 times as long as others, does not do so in each turn.
         """
         if self.before == inf:
             return None
@@ -78,11 +80,7 @@ class StateProbe:
         kind, others = self.timer.device.kind.upper(), other.kind.upper()
         times = f"{units.seconds(now)} after the test has prepared the {others}"
         times = f"{times}, and {units.seconds(before)} before"
-        follows = [now / before]
-        with suppress(Exception):  # a body need not run twice: then nothing more is known
-            again = self._after_body(bind, self.timer.device)
-            follows += [now / again, self._after_body(bind, other) / again]
-        if len(follows) > 1 and (min(follows) >= _APART or max(follows) <= 1 / _APART):
+        if self._follows(bind, other, slower=now > before):
             raise GpuPerfError(f"a call on the {kind} takes {times}: {_CAUSE}; {_REMEDY}")
         text = (
             f"a call on the {kind} takes {times}: it was not warm yet, the machine was busy, or {_CAUSE}; "
@@ -90,16 +88,27 @@ class StateProbe:
         )
         return Change(factor=now / before, text=text)
 
+    def _follows(self, bind: Bind, other: TimedDevice, *, slower: bool) -> bool:
+        """Return whether the other body made calls slower (or else faster) than their own, in each turn."""
+        with suppress(Exception):  # a body need not run twice: then nothing more is known
+            for _ in range(_TURNS):
+                own, others = self._after_body(bind, self.timer.device), self._after_body(bind, other)
+                slow, fast = (others, own) if slower else (own, others)
+                if slow < _APART * fast:
+                    return False
+            return True
+        return False
+
     def _after_body(self, bind: Bind, device: TimedDevice) -> float:
         """Return the least time once the body has run for a device; its callable is not used."""
         with capabilities.context(device):
             bind(device)()
-        return self._least_time()
+        return self._least_time(_MORE_BLOCKS)
 
-    def _least_time(self) -> float:
+    def _least_time(self, blocks: int = _BLOCKS) -> float:
         call, device, least = self.timer.workload.call, self.timer.device, inf
         started = device.clock()
-        for _ in range(_BLOCKS):
+        for _ in range(blocks):
             with gc_paused():
                 least = min(least, time_block(call, self._calls, device))
             if seconds_between(started, device.clock()) > _SHARE * self.max_time:

@@ -103,6 +103,23 @@ def test_it(device):
     assert "time_changed" not in {note["code"] for note in judged["notes"]}
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "status"), [(10e-3, 1e-3, "inconclusive"), (1e-3, 10e-3, "failed")]
+)
+def test_a_time_that_follows_the_bodies_only_once_may_be_a_busy_machines(ended, first, second, status):
+    _, records = ended(f"""{HEAD}
+runs = []
+
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    runs.append(device.kind)
+    return lambda: device.launch({first} if len(runs) in (1, 3) else {second})
+""")
+    assert status == records["test_it"]["status"]
+    (note,) = (note for note in records["test_it"]["notes"] if note["code"] == "time_changed")
+    assert "it was not warm yet, the machine was busy, or the body of the test sets something" in note["text"]
+
+
 def test_results_of_another_library_are_an_error_whatever_they_are_worth(ended):
     pytest.importorskip("array_api_strict", reason="the extra `test` has it")
     source = f"""{HEAD}
