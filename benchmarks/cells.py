@@ -128,7 +128,7 @@ class Tally:
         others = {
             "passed": passed,
             "failed": failed,
-            "undecided": self.statuses["inconclusive"],
+            "inconclusive": self.statuses["inconclusive"],
             "decided": passed if self.cell.factor > 1 else failed,
             "misses": self.missed,
             "regressed": self.regressed,
@@ -541,14 +541,14 @@ def print_group(group: str, tallies: Sequence[Tally]) -> None:
     """
     told = (GROUPS[group].__doc__ or "").strip()
     print(f"{group}: {told} {max(found.runs for found in tallies)} runs a cell\n", flush=True)
-    header = ["cell", "round", "passed", "failed", "undecided", "wrong", "value / truth", "misses"]
+    header = ["cell", "round", "passed", "failed", "inconclusive", "wrong", "value / truth", "misses"]
     header += ["blocks", "rounds", "seconds", "whole", "real ms"]
     if any(found.cell.check for found in tallies):
         header.insert(6, "regressed")
     rows = []
     for found in tallies:
         row = [found.cell.name, found.cell.round]
-        row += [f"{found.share(what):.1f}" for what in ("passed", "failed", "undecided")]
+        row += [f"{found.share(what):.1f}" for what in ("passed", "failed", "inconclusive")]
         row.append("-" if found.cell.check else with_interval(found, "wrong"))
         if found.cell.check:
             row.append(with_interval(found, "regressed"))

@@ -1,4 +1,4 @@
-"""What finding speedup tests adds to pytest's collection: 20,000 items with 5,000 pairs of siblings."""
+"""What finding speedup tests adds to pytest's collection: 20,000 items with 5,000 pairs of variants."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -33,7 +33,7 @@ def test_plain(dtype, n):
 
 def main() -> int:
     arguments = read_arguments()
-    sizes = arguments.pairs_of_siblings // FILES
+    sizes = arguments.pairs_of_variants // FILES
     with TemporaryDirectory() as name:
         folder = Path(name)
         write_suite(folder, sizes, "@pytest.mark.speedup(min=2)")
@@ -43,7 +43,7 @@ def main() -> int:
         unused = list(contend(folder, arguments.pairs, OURS))
     print(f"collect-only of {4 * sizes * FILES:,} items, median of {arguments.pairs} pairs, with / without\n")
     rows = [
-        row(f"gpuperf, {sizes * FILES:,} pairs of siblings", ours),
+        row(f"gpuperf, {sizes * FILES:,} pairs of variants", ours),
         row("gpuperf, no marker", unused),
         row("no plugin on either side: the noise", noise),
     ]
@@ -55,7 +55,7 @@ def main() -> int:
 def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=15, help="pairs of collect-only runs")
-    parser.add_argument("--pairs-of-siblings", type=int, default=5_000, help="at least 50")
+    parser.add_argument("--pairs-of-variants", type=int, default=5_000, help="at least 50")
     return parser.parse_args()
 
 

@@ -66,7 +66,7 @@ class Tally:
     marker: str
     factor: float
     regressed: float
-    undecided: float
+    inconclusive: float
     fine: float
     rounds: float
     baseline_rounds: float
@@ -103,7 +103,7 @@ def tally(task: Task) -> Tally:
         marker=task.marker,
         factor=task.factor,
         regressed=100 * found["regressed"] / task.runs,
-        undecided=100 * found["undecided"] / task.runs,
+        inconclusive=100 * found["inconclusive"] / task.runs,
         fine=100 * fine / task.runs,
         rounds=fmean(rounds),
         baseline_rounds=fmean(baseline_rounds),
@@ -167,14 +167,14 @@ def print_factors(tallies: Sequence[Tally]) -> None:
                 f"{fmean(t.regressed for t in found):.2f} %",
                 f"{min(t.regressed for t in found):.1f} %",
                 f"{max(t.regressed for t in found):.1f} %",
-                f"{fmean(t.undecided for t in found):.1f} %",
-                f"{max(t.undecided for t in found):.1f} %",
+                f"{fmean(t.inconclusive for t in found):.1f} %",
+                f"{max(t.inconclusive for t in found):.1f} %",
                 f"{fmean(t.baseline_rounds for t in found):.0f}",
                 f"{fmean(t.rounds for t in found):.0f}",
                 f"{max(t.rounds for t in found):.0f}",
             ]
         )
-    outcomes = ["regressed", "least pair", "most pair", "undecided", "worst pair"]
+    outcomes = ["regressed", "least pair", "most pair", "inconclusive", "worst pair"]
     table(["marker, change", *outcomes, "baseline's rounds", "rounds", "worst pair"], rows)
 
 

@@ -87,7 +87,7 @@ class Tally:
     factor: float
     passed: float
     failed: float
-    undecided: float
+    inconclusive: float
     rounds: float
     width: float
 
@@ -163,7 +163,7 @@ def tally(task: Task) -> Tally:
         factor=task.factor,
         passed=100 * found["passed"] / task.runs,
         failed=100 * found["failed"] / task.runs,
-        undecided=100 * found["inconclusive"] / task.runs,
+        inconclusive=100 * found["inconclusive"] / task.runs,
         rounds=fmean(rounds),
         width=median(widths),
     )
@@ -224,12 +224,12 @@ def print_factors(tallies: Sequence[Tally]) -> None:
                 f"{factor:g}",
                 f"{fmean(t.wrong for t in found):.2f} %",
                 f"{max(t.wrong for t in found):.1f} %",
-                f"{fmean(t.undecided for t in found):.1f} %",
+                f"{fmean(t.inconclusive for t in found):.1f} %",
                 f"{fmean(t.rounds for t in found):.1f}",
                 f"{max(t.rounds for t in found):.1f}",
             ]
         )
-    header = ["ratio / limit", "wrong", "worst pair", "undecided", "rounds to verdict", "worst pair"]
+    header = ["ratio / limit", "wrong", "worst pair", "inconclusive", "rounds to verdict", "worst pair"]
     table(header, rows)
 
 

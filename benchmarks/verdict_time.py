@@ -58,7 +58,7 @@ def test_clear(device, number):
 
     return work
 """
-FAMILY = """
+SIZE_GROUP = """
 import numpy as np
 import pytest
 
@@ -122,8 +122,8 @@ def main() -> int:
         table(["", "median of a test", "process"], rows)
         print_parts([*single, many])
         print_report_cost(report, many.process)
-        sizes = families(folder, arguments.families)  # last: a busy machine may leave one undecided
-    print_families(sizes)
+        sizes = size_groups(folder, arguments.size_groups)  # last: a busy machine may leave one inconclusive
+    print_size_groups(sizes)
     targets = [
         Target(name="one clear test, ms", figure=1e3 * middle(single), limit=MOST_MILLISECONDS),
         Target(name=f"{arguments.tests} tests, s", figure=many.process.wall, limit=MOST_SECONDS),
@@ -141,7 +141,7 @@ def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--tests", type=int, default=500, help="clear tests in the long run")
     parser.add_argument("--repeats", type=int, default=9, help="runs with one test")
-    parser.add_argument("--families", type=int, default=7, help="runs of a family, and of its items")
+    parser.add_argument("--size-groups", type=int, default=7, help="runs of a size group, and of its items")
     return parser.parse_args()
 
 
@@ -174,16 +174,16 @@ def run_peer(folder: Path, step_calls: int, repeats: int) -> list[Timed]:
     return [run_suite(folder, text, "pytest_benchmark.plugin") for _ in range(repeats)]
 
 
-def families(folder: Path, pairs: int) -> Pairs:
-    """Return the seconds of all items of a family, beside those of the same items without its marker."""
+def size_groups(folder: Path, pairs: int) -> Pairs:
+    """Return the seconds of all items of a size group, beside those of the same items without its marker."""
     unit_calls = calls_in(UNIT)
 
     def run(marker: str, threshold: str | None) -> float:
-        text = FAMILY.format(marker=marker, sizes=SIZES, elements=ELEMENTS, unit_calls=unit_calls)
+        text = SIZE_GROUP.format(marker=marker, sizes=SIZES, elements=ELEMENTS, unit_calls=unit_calls)
         found = run_suite(folder, text, *OURS_WITH)
         verdicts = [each["status"] for each in report_in(folder)["thresholds"]]
         if verdicts != ([] if threshold is None else [threshold]):
-            raise SystemExit(f"thresholds of a clear family: {verdicts}")
+            raise SystemExit(f"thresholds of a clear size_group: {verdicts}")
         return sum(found.tests)
 
     return duel(partial(run, THRESHOLD, "passed"), partial(run, "", None), pairs)
@@ -221,7 +221,7 @@ def print_parts(runs: list[Timed]) -> None:
     table(["calls in a CPU block", "tests", "median of a test", "of which rounds"], rows)
 
 
-def print_families(sizes: Pairs) -> None:
+def print_size_groups(sizes: Pairs) -> None:
     low, high = sizes.interval
     both = (f"{median(side):.2f} s" for side in (sizes.first, sizes.second))
     table(

@@ -240,7 +240,7 @@ _VERDICTS = (
     _Option("report-only", "record every verdict, but fail nothing because of it"),
     _Option(
         "inconclusive",
-        "how undecided tests end: warn (default) lets them pass with a warning, fail fails them",
+        "how inconclusive tests end: warn (default) lets them pass with a warning, fail fails them",
         parse=_choice("warn", "fail", "pass"),
         metavar="warn|fail|pass",
     ),

@@ -29,7 +29,7 @@ xdist._Controller at start, with --dist               configure_node, xdist_make
                                                       xdist_node_collection_finished (outermost wrapper),
                                                       runtest_logreport, testnodedown (first)
 
-Where two objects have the same hook: collection_modifyitems pairs siblings here, last of all plugins, and
+Where two objects have the same hook: collection_modifyitems pairs variants here, last of all plugins, and
 CollectionHooks orders the result; runtest_call fails here what a test marked itself while it ran, after
 RunHooks has measured what was marked before; runtestloop creates the session before FinishHooks' wrapper
 needs it; the controller's runtest_logreport creates the session for the first record, and FinishHooks gets
@@ -148,14 +148,14 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Find what other plugins have marked since, pair siblings, and move GPU behind CPU siblings."""
+    """Find what other plugins have marked since, pair variants, and move GPU behind CPU variants."""
     if config.stash[_IS_OFF]:
         return
     marked_late = _items_marked_late(items)
     if _FINDER not in config.stash and not marked_late and not config.stash[_SELECTS_UNMARKED]:
         return
     from pytest_gpuperf.collection.expected_tests import command_line_selection
-    from pytest_gpuperf.collection.siblings import in_order
+    from pytest_gpuperf.collection.variants import in_order
     from pytest_gpuperf.options import usage_error
 
     finder = _finder(config)

@@ -129,7 +129,7 @@ def inputs() -> None:
     written("r.json", record())
     for kind in ("cpu", "gpu"):
         absent = {"gpu" if kind == "cpu" else "cpu": None, "speedup": None}
-        written(f"{kind}.json", record(pairing=Pairing(side=kind, library="numpy"), **absent))
+        written(f"{kind}.json", record(pairing=Pairing(kind=kind, library="numpy"), **absent))
     journaled(record())
 
 

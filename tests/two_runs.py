@@ -3,7 +3,7 @@
 from array import array
 from dataclasses import replace
 
-from pytest_gpuperf.model.demand import Demand, Family, Pairing
+from pytest_gpuperf.model.demand import Demand, Pairing, SizeGroup
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement
 from pytest_gpuperf.model.record import Clocks, Environment, Record, Run, ThreadPool
 from pytest_gpuperf.report.merge.run import merge
@@ -70,7 +70,7 @@ def side(kind, *seconds, nodeid=TEST, demand=TWICE, timed=None, **changes) -> Re
         "demand": demand,
         "scope": "call",
         kind: measured(device, samples, **(timed or {})),
-        "pairing": Pairing(side=kind, library=library),
+        "pairing": Pairing(kind=kind, library=library),
         "round_time": 10e-3,
         "rounds_elapsed": 10.0,  # they sit apart
     }
@@ -97,10 +97,10 @@ def whole(nodeid=OTHER, **changes) -> Record:
 ELSEWHERE = replace(THERE, host={**THERE.host, "name": "there"})
 
 
-def family_of(*ratios, at_most=None):
-    """Return both sides of a family of sizes 1, 2, ...: a record for each size and device."""
+def size_group_of(*ratios, at_most=None):
+    """Return both sides of a size group of sizes 1, 2, ...: a record for each size and device."""
     sizes = tuple(range(1, len(ratios) + 1))
     for size, ratio in zip(sizes, ratios, strict=True):
-        found = Family(name="test_n", parameter="n", size=size, sizes=sizes, at_most=at_most)
-        common = {"nodeid": f"test_n[{size}]", "demand": Demand(), "family": found}
+        found = SizeGroup(name="test_n", parameter="n", size=size, sizes=sizes, at_most=at_most)
+        common = {"nodeid": f"test_n[{size}]", "demand": Demand(), "size_group": found}
         yield side("cpu", ratio * 1e-3, **common), side("gpu", 1e-3, **common)

@@ -7,5 +7,5 @@ from pytest_gpuperf.testing import StandIn
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_gpuperf_devices():
-    """Let tests of a suite that work with array_api_strict be siblings of those with NumPy."""
+    """Let tests of a suite that work with array_api_strict be variants of those with NumPy."""
     return [StandIn("array_api_strict")]

@@ -34,8 +34,8 @@ LONGEST = 900  # seconds for one run
 class Suite:
     """One suite: pytest's arguments, the folder it runs in, and the environment it needs.
 
-    `pairs` is how many of its GPU siblings must at least be measured with --gpuperf-all, serially; None where
-    it has no siblings. `some` (for -k) are the tests of those runs: where all would take minutes.
+    `pairs` is how many of its GPU variants must at least be measured with --gpuperf-all, serially; None where
+    it has no variants. `some` (for -k) are the tests of those runs: where all would take minutes.
     `modes` leave out pytest-xdist where that takes minutes and shows what a smaller suite shows.
     """
 
@@ -117,7 +117,7 @@ def differences(without, with_it):
 
 
 def shortcomings(report, pairs):
-    """Return what a report of --gpuperf-all lacks, in sentences; `pairs` GPU siblings must be measured."""
+    """Return what a report of --gpuperf-all lacks, in sentences; `pairs` GPU variants must be measured."""
     records = report["records"]
     wrong = [] if records else ["the report has no record"]
     strangers = [record["nodeid"] for record in records if record["source"] != "all"]

@@ -129,7 +129,7 @@ class SequentialEstimator:
     """Estimates the speedup round by round; `stopping` has the rule by which sampling stops.
 
     Copies count as the demand requires. `exclusions` are ranges of speedups (the limit of a regression check,
-    or 1 in a size sweep) that the interval must lie outside of before sampling stops. It spends
+    or 1 in a size group) that the interval must lie outside of before sampling stops. It spends
     `alpha_share` of the options' alpha.
     """
 

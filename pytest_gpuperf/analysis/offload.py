@@ -158,7 +158,7 @@ def _latency(measured: OffloadInput, options: RunOptions) -> Speedup | None:
     if 1 not in calls_in_blocks:  # single calls are sampled once, after all restarts
         return estimate(ratios, options, measured.speedup.sampling)
     # Where one device's blocks are single calls, its samples are those of the rounds; the other's came later.
-    return estimate(ratios, options, "siblings", alpha_share=measured.alpha_share)
+    return estimate(ratios, options, "variants", alpha_share=measured.alpha_share)
 
 
 def _price(measured: OffloadInput, options: RunOptions) -> Price | None:
@@ -281,7 +281,7 @@ def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
 
 
 def _doubt_text(measured: OffloadInput) -> str | None:
-    """Return why it is undecided whether the speedup is above 1, where its interval excludes 1."""
+    """Return why it is inconclusive whether the speedup is above 1, where its interval excludes 1."""
     speedup = measured.speedup
     if speedup.estimate.is_above(1.0) is None:
         return None

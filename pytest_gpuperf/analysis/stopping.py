@@ -42,7 +42,7 @@ def should_stop(
             return False
     is_long = taken >= plan.precision_rounds or spent >= SAMPLING_SHARE * options.max_time
     if not estimator.demand.limits:
-        # Near the limit of a family rounds sit apart: more than tell the sides apart would cost seconds.
+        # Near the limit of a size group rounds sit apart: more than tell the sides apart would cost seconds.
         longest = plan.precision_time if estimator.is_within(log(LARGEST_LEVEL)) else plan.record_time
         is_enough = estimator.is_precise or (is_long and spent >= longest)
         is_enough = is_enough or taken >= plan.record_rounds

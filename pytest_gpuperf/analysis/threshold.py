@@ -9,7 +9,7 @@ from typing import Literal
 from pytest_gpuperf.analysis.estimation import Side
 from pytest_gpuperf.analysis.spacing import LARGEST_LEVEL
 from pytest_gpuperf.analysis.verdict import ratio
-from pytest_gpuperf.model.demand import Family
+from pytest_gpuperf.model.demand import SizeGroup
 from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.record import Record
@@ -18,11 +18,11 @@ _Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
 _WORST_FIRST: tuple[_Status, ...] = ("failed", "inconclusive", "passed")
 _REGIMES = ("never", "once", "always", "latency")
 _MEASURE_LONGER = "allow more time with max_time, or use a quieter machine"
-_RUN_ALL = "run all sizes of the sweep in one process"
+_RUN_ALL = "run all sizes of the group in one process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sweep:
+class _Curve:
     """All sizes, smallest first, and each in words; the threshold lies between `low` and `high`."""
 
     points: Sequence[Point]
@@ -67,7 +67,7 @@ class _Limit:
 
 
 def find(records: Iterable[Record]) -> tuple[Threshold, ...]:
-    """Return the offload threshold of each family, in order of first appearance.
+    """Return the offload threshold of each size group, in order of first appearance.
 
     It is the smallest measured size from which the GPU wins at all larger measured sizes, too: the
     definition of GPU-BLOB (github.com/UoB-HPC/GPU-BLAS-Offload-Benchmark), with uncertainty added. A size is
@@ -76,68 +76,70 @@ def find(records: Iterable[Record]) -> tuple[Threshold, ...]:
     at most alpha, since that takes a wrong win at the one size that decides; that it is reported too high, at
     most k alpha, since one wrong loss among k sizes is enough.
     """
-    families: dict[str, Family] = {}
+    size_groups: dict[str, SizeGroup] = {}
     members: dict[str, dict[float, Record]] = {}
     for record in records:
-        if record.family is None:
+        if record.size_group is None:
             continue
-        families.setdefault(record.family.name, record.family)
-        by_size = members.setdefault(record.family.name, {})
-        other = by_size.get(record.family.size)
-        # A CPU sibling, which was only timed, is replaced by its GPU sibling.
+        size_groups.setdefault(record.size_group.name, record.size_group)
+        by_size = members.setdefault(record.size_group.name, {})
+        other = by_size.get(record.size_group.size)
+        # A CPU variant, which was only timed, is replaced by its GPU variant.
         if other is None or record.gpu or (other.gpu is None and record.status != "recorded"):
-            by_size[record.family.size] = record
-    return tuple(_threshold(family, members[name]) for name, family in families.items())
+            by_size[record.size_group.size] = record
+    return tuple(_threshold(size_group, members[name]) for name, size_group in size_groups.items())
 
 
-def side_that_fails(family: Family, *, is_compared: bool = False) -> Side:
-    """Return the side of 1 on which the speedup of a member makes its family fail.
+def side_that_fails(size_group: SizeGroup, *, is_compared: bool = False) -> Side:
+    """Return the side of 1 on which the speedup of a member makes its size group fail.
 
     In a run that is compared with another, each loss may be a regression.
     """
-    sizes, most = family.sizes, family.at_most
-    is_limit = most is not None and family.size >= _start(size for size in sizes if size <= most)
+    sizes, most = size_group.sizes, size_group.at_most
+    is_limit = most is not None and size_group.size >= _start(size for size in sizes if size <= most)
     must_win = is_compared or is_limit
-    must_lose = family.at_least is not None
+    must_lose = size_group.at_least is not None
     if must_win and must_lose:
         return "either"
     return "below" if must_win else "above" if must_lose else "neither"
 
 
 def bracket(threshold: Threshold) -> Estimate:
-    """Return a threshold if every undecided size were won (`low`), and if every one were lost (`high`).
+    """Return a threshold if every inconclusive size were won (`low`), and if every one were lost (`high`).
 
     `low` is infinite where the GPU surely never wins.
     """
-    low, high = _Sweep(points=threshold.curve).low, threshold.smallest_won
+    low, high = _Curve(points=threshold.curve).low, threshold.smallest_won
     return Estimate(value=low if high is None else high, low=low, high=high)
 
 
-def _threshold(family: Family, records: Mapping[float, Record]) -> Threshold:
+def _threshold(size_group: SizeGroup, records: Mapping[float, Record]) -> Threshold:
     first = next(iter(records.values()))
-    curve = {size: _point(size, records[size]) for size in sorted(records)}
-    sweep = _Sweep(
-        points=[curve.get(size) or Point(size=size, nodeid="", cpu=None, gpu=None) for size in family.sizes],
-        labels={size: _label(family.parameter, size, records.get(size)) for size in family.sizes},
+    points = {size: _point(size, records[size]) for size in sorted(records)}
+    curve = _Curve(
+        points=[
+            points.get(size) or Point(size=size, nodeid="", cpu=None, gpu=None) for size in size_group.sizes
+        ],
+        labels={size: _label(size_group.parameter, size, records.get(size)) for size in size_group.sizes},
     )
-    missing = [size for size in family.sizes if _speedup(records.get(size)) is None]
-    status, reason = _evaluate(family, sweep)
+    missing = [size for size in size_group.sizes if _speedup(records.get(size)) is None]
+    status, reason = _evaluate(size_group, curve)
     if missing and status not in ("passed", "failed"):  # what is certain does not depend on them
-        status, reason = _incomplete(family, records, missing)
+        status, reason = _incomplete(size_group, records, missing)
     regimes = (record.offload.regime for record in records.values() if record.offload)
     return Threshold(
-        name=family.name,
-        parameter=family.parameter,
-        at_most=family.at_most,
-        at_least=family.at_least,
+        name=size_group.name,
+        parameter=size_group.parameter,
+        at_most=size_group.at_most,
+        at_least=size_group.at_least,
         regime=next(regimes, first.demand.transfer),
         by_latency=first.demand.latency,
         status=status,
         reason=reason,
-        outcome=None if missing else sweep.outcome,
-        largest_not_won=None if missing else sweep.largest_not_won,
-        smallest_won=None if missing or sweep.high == inf else sweep.high,
-        curve=tuple(curve.values()),
+        outcome=None if missing else curve.outcome,
+        largest_not_won=None if missing else curve.largest_not_won,
+        smallest_won=None if missing or curve.high == inf else curve.high,
+        curve=tuple(points.values()),
     )
 
 
@@ -164,26 +166,26 @@ def _won(record: Record) -> bool | None:
 
     Where the GPU must not win at a size, a win near 1 counts only if it is confirmed.
     """
-    speedup, family = record.speedup, record.family
+    speedup, size_group = record.speedup, record.size_group
     won = speedup.estimate.is_above(1) if speedup else None
     if record.offload is not None:
         won = record.offload.worth
-    must_not_win = family is not None and family.at_least is not None
+    must_not_win = size_group is not None and size_group.at_least is not None
     if won and speedup and speedup.is_unconfirmed and must_not_win and speedup.estimate.lower < LARGEST_LEVEL:
         return None
     return won
 
 
-def _limits(required: Family | Threshold, sweep: _Sweep) -> list[_Limit]:
-    sizes = [point.size for point in sweep.points]
+def _limits(required: SizeGroup | Threshold, curve: _Curve) -> list[_Limit]:
+    sizes = [point.size for point in curve.points]
     limits = []
     if required.at_least is not None:
         start = _start(size for size in sizes if size < required.at_least)
-        status = _status(sweep, start, above="passed", below="failed")
+        status = _status(curve, start, above="passed", below="failed")
         limits.append(_Limit(bound="at_least", size=required.at_least, start=start, status=status))
     if required.at_most is not None:
         start = _start(size for size in sizes if size <= required.at_most)
-        status = _status(sweep, start, above="failed", below="passed")
+        status = _status(curve, start, above="failed", below="passed")
         limits.append(_Limit(bound="at_most", size=required.at_most, start=start, status=status))
     return limits
 
@@ -193,82 +195,86 @@ def _start(below: Iterable[float]) -> float:
     return max(below, default=-inf)
 
 
-def _status(sweep: _Sweep, start: float, *, above: _Status, below: _Status) -> _Status:
+def _status(curve: _Curve, start: float, *, above: _Status, below: _Status) -> _Status:
     """Return `above` or `below`, by where the threshold certainly lies; otherwise it is inconclusive."""
-    if sweep.low > start:
+    if curve.low > start:
         return above
-    return below if sweep.high <= start else "inconclusive"
+    return below if curve.high <= start else "inconclusive"
 
 
-def _inconclusive(sweep: _Sweep, limits: Sequence[_Limit]) -> list[Point]:
-    """Return the inconclusive sizes that leave a limit undecided; more time for others would not help."""
+def _inconclusive(curve: _Curve, limits: Sequence[_Limit]) -> list[Point]:
+    """Return the inconclusive sizes that leave a limit inconclusive; more time for others would not help."""
     start = min((limit.start for limit in limits if limit.status == "inconclusive"), default=inf)
-    return [point for point in sweep.where(won=None) if point.size >= start]
+    return [point for point in curve.where(won=None) if point.size >= start]
 
 
-def _evaluate(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
-    parameter = family.parameter
-    limits = _limits(family, sweep)
+def _evaluate(size_group: SizeGroup, curve: _Curve) -> tuple[_Status, str | None]:
+    parameter = size_group.parameter
+    limits = _limits(size_group, curve)
     decided = {limit.status for limit in limits}
     status: _Status = next((worst for worst in _WORST_FIRST if worst in decided), "recorded")
     if status in ("passed", "recorded"):
         return status, None
     open_limits = [limit for limit in limits if limit.status == status]
     if status == "failed":
-        why = ["but " + " and ".join(_failure(parameter, limit, sweep) for limit in open_limits)]
+        why = ["but " + " and ".join(_failure(parameter, limit, curve) for limit in open_limits)]
     else:
-        labels = ", ".join(sweep.labels[point.size] for point in _inconclusive(sweep, limits))
+        labels = ", ".join(curve.labels[point.size] for point in _inconclusive(curve, limits))
         why = [f"inconclusive at {labels}; {_MEASURE_LONGER}"]
-    if sweep.outcome == "not_monotone":
-        won = _assignments(parameter, *(point.size for point in sweep.where(won=True)))
-        lost = _assignments(parameter, *(point.size for point in sweep.where(won=False)))
+    if curve.outcome == "not_monotone":
+        won = _assignments(parameter, *(point.size for point in curve.where(won=True)))
+        lost = _assignments(parameter, *(point.size for point in curve.where(won=False)))
         why.append(f"not monotone: it wins at {won} and loses at {lost}")
-    if between := [limit.size for limit in open_limits if _would_tell_more(limit, sweep)]:
+    if between := [limit.size for limit in open_limits if _would_tell_more(limit, curve)]:
         why.append(f"add {_assignments(parameter, *between)} to the parameters to narrow it down")
     required = " and ".join(f"{limit.bound.replace('_', ' ')} {_exactly(limit.size)}" for limit in limits)
     return status, f"offload threshold of {parameter}: required {required}, {'; '.join(why)}"
 
 
-def _would_tell_more(limit: _Limit, sweep: _Sweep) -> bool:
+def _would_tell_more(limit: _Limit, curve: _Curve) -> bool:
     """Return whether a limit is no measured size itself, and those on either side of it differ."""
-    below = -inf if sweep.largest_not_won is None else sweep.largest_not_won
-    return below < limit.size < sweep.high or _is_beyond_losses(limit, sweep)
+    below = -inf if curve.largest_not_won is None else curve.largest_not_won
+    return below < limit.size < curve.high or _is_beyond_losses(limit, curve)
 
 
-def _is_beyond_losses(limit: _Limit, sweep: _Sweep) -> bool:
+def _is_beyond_losses(limit: _Limit, curve: _Curve) -> bool:
     """Return whether a finite `at_most` lies above the largest size at which the GPU loses."""
-    lost = sweep.where(won=False)
+    lost = curve.where(won=False)
     return bool(limit.bound == "at_most" and lost and limit.start <= lost[-1].size < limit.size < inf)
 
 
-def _failure(parameter: str, limit: _Limit, sweep: _Sweep) -> str:
+def _failure(parameter: str, limit: _Limit, curve: _Curve) -> str:
     """Return why a limit failed: the GPU wins too early, too late, or not up to the largest size."""
-    last = sweep.points[-1]
-    lost = sweep.where(won=False)
+    last = curve.points[-1]
+    lost = curve.where(won=False)
     if limit.bound == "at_least":
-        return f"the GPU wins from {sweep.labels[sweep.high]} on"
+        return f"the GPU wins from {curve.labels[curve.high]} on"
     if lost:
-        text = f"the GPU loses at {sweep.labels[lost[-1].size]}"
-        if _is_beyond_losses(limit, sweep):
+        text = f"the GPU loses at {curve.labels[lost[-1].size]}"
+        if _is_beyond_losses(limit, curve):
             text += f", and no larger size up to {_exactly(limit.size)} was measured"
     else:
-        text = f"{_assignments(parameter, sweep.points[0].size)} is the smallest size"
-    if sweep.high < inf:
-        return f"{text}; it wins from {_assignments(parameter, sweep.high)} on"
+        text = f"{_assignments(parameter, curve.points[0].size)} is the smallest size"
+    if curve.high < inf:
+        return f"{text}; it wins from {_assignments(parameter, curve.high)} on"
     if last in lost:
-        return text if _is_beyond_losses(limit, sweep) else f"{text}, the largest size"
-    return f"{text}; inconclusive at the largest, {sweep.labels[last.size]}"
+        return text if _is_beyond_losses(limit, curve) else f"{text}, the largest size"
+    return f"{text}; inconclusive at the largest, {curve.labels[last.size]}"
 
 
-def _incomplete(family: Family, records: Mapping[float, Record], missing: list[float]) -> tuple[_Status, str]:
-    """Return the status of a sweep with missing sizes, and the reasons, each with its sizes."""
+def _incomplete(
+    size_group: SizeGroup, records: Mapping[float, Record], missing: list[float]
+) -> tuple[_Status, str]:
+    """Return the status of a curve with missing sizes, and the reasons, each with its sizes."""
     if all(record.status == "skipped" for record in records.values()):
         return "skipped", "; ".join(dict.fromkeys(_why_missing(record) for record in records.values()))
     sizes: dict[str, list[float]] = {}
     for size in missing:
         sizes.setdefault(_why_missing(records.get(size)), []).append(size)
-    absent = ", ".join(f"{_assignments(family.parameter, *group)} ({why})" for why, group in sizes.items())
-    return "inconclusive", f"offload threshold of {family.parameter}: no speedup at {absent}; {_RUN_ALL}"
+    absent = ", ".join(
+        f"{_assignments(size_group.parameter, *group)} ({why})" for why, group in sizes.items()
+    )
+    return "inconclusive", f"offload threshold of {size_group.parameter}: no speedup at {absent}; {_RUN_ALL}"
 
 
 def _why_missing(record: Record | None) -> str:

@@ -261,10 +261,16 @@ def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> li
             for comparison in comparer.compare(record, tolerances)
         ]
         for tolerance in (each for each in tolerances if each.metric == "threshold"):
-            for family in run.thresholds:
-                members = [record for record in fresh if record.family and record.family.name == family.name]
+            for size_group in run.thresholds:
+                members = [
+                    record
+                    for record in fresh
+                    if record.size_group and record.size_group.name == size_group.name
+                ]
                 if members:
-                    compared.append((family.name, comparer.compare_threshold(family, members, tolerance)))
+                    compared.append(
+                        (size_group.name, comparer.compare_threshold(size_group, members, tolerance))
+                    )
         reasons += [f"{name}: {why}" for name, each in compared if (why := _why_worse(each)) is not None]
     return reasons
 
@@ -277,14 +283,14 @@ def _why_worse(comparison: Comparison) -> str | None:
     before, now = comparison.baseline, comparison.found
     if comparison.outcome == "regressed":
         return comparison.reason
-    unsure = comparison.outcome in ("undecided", "not_comparable") and comparison.metric != "threshold"
+    unsure = comparison.outcome in ("inconclusive", "not_comparable") and comparison.metric != "threshold"
     if not unsure or before is None or now is None:
         return None
     tolerance = Tolerance(metric=comparison.metric, share=comparison.tolerance)
     exactly = Estimate(value=now.value, low=now.value, high=now.value)
     if not regression.is_worse(before, exactly, tolerance):
         return None
-    if comparison.outcome == "undecided":
+    if comparison.outcome == "inconclusive":
         return comparison.reason
     return f"{text.describe(before, now, tolerance, 'regressed')}; {comparison.reason}"
 

@@ -58,7 +58,7 @@ def add(commands: Any) -> None:
         "--inconclusive",
         choices=("warn", "fail", "pass"),
         default="warn",
-        help="how to treat undecided comparisons: fail fails them, warn and pass do not (default: warn)",
+        help="how to treat inconclusive comparisons: fail fails them, warn and pass do not (default: warn)",
     )
     command.add_argument("--markdown", type=Path, metavar="PATH", help="write a summary for pull requests")
     command.add_argument("--html", type=Path, metavar="PATH", help="write the comparison as an HTML page")

@@ -18,7 +18,7 @@ from pytest_gpuperf.report.merge.run import MergedRun, merge
 from pytest_gpuperf.report.reader import Report
 from pytest_gpuperf.report.text import section
 
-_INCONCLUSIVE = "whether undecided tests fail; warn and pass let them pass (default: warn)"
+_INCONCLUSIVE = "whether inconclusive tests fail; warn and pass let them pass (default: warn)"
 
 
 def add(commands: Any) -> None:

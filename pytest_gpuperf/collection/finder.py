@@ -1,4 +1,4 @@
-"""From the collected items to the speedup tests: marked, matched by a pattern, or all that have siblings."""
+"""From the collected items to the speedup tests: marked, matched by a pattern, or all that have variants."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import scaling, siblings
-from pytest_gpuperf.collection.families import build_families
+from pytest_gpuperf.collection import scaling, variants
 from pytest_gpuperf.collection.item_reader import ItemReader
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, has_marked_parameters, item_spec, marker_error
 from pytest_gpuperf.collection.patterns import Patterns, select_all
+from pytest_gpuperf.collection.size_groups import build_size_groups
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -54,10 +54,10 @@ class Finder:
         selected = self._patterns.select(items, self._reader.parser)
         found += selected
         if selected or any(has_marked_parameters(item) for item in found):
-            found += self._reader.unmarked_siblings(items, found)
+            found += self._reader.unmarked_variants(items, found)
         self.found += found
-        errors += siblings.pair_items(found, across_functions=False)
-        return errors + build_families(items) if has_threshold else errors
+        errors += variants.pair_items(found, across_functions=False)
+        return errors + build_size_groups(items) if has_threshold else errors
 
     def collect_scaling(self, items: Iterable[pytest.Item]) -> list[str]:
         """Add the scaling tests of one module or class."""
@@ -66,17 +66,17 @@ class Finder:
         return errors
 
     def collect_late(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]) -> list[str]:
-        """Add items that a plugin or a conftest has marked after collection, and their siblings."""
+        """Add items that a plugin or a conftest has marked after collection, and their variants."""
         errors_of_scaling = self.collect_scaling(marked)
         marked = [item for item in marked if item.get_closest_marker("speedup") is not None]
         new = [item for item in marked if SPEC not in item.stash]
         marked_twice = [item for item in marked if SPEC in item.stash]
         found, errors = self._reader.read(new)
         if found:
-            found += self._reader.unmarked_siblings(items, found)
+            found += self._reader.unmarked_variants(items, found)
         self.found += found
-        errors += siblings.pair_items(found, across_functions=False)
-        errors += build_families(dict.fromkeys([*new, *found]))
+        errors += variants.pair_items(found, across_functions=False)
+        errors += build_size_groups(dict.fromkeys([*new, *found]))
         return errors_of_scaling + errors + self._conflicts(marked_twice)
 
     def marked_during_run(self, item: pytest.Item) -> ItemSpec | None:
@@ -96,12 +96,12 @@ class Finder:
         return spec
 
     def complete(self, items: Sequence[pytest.Item]) -> list[str]:
-        """Pair siblings of several modules and classes, and select unmarked tests with --gpuperf-all."""
-        errors = siblings.pair_items(self.found, across_functions=True)
+        """Pair variants of several modules and classes, and select unmarked tests with --gpuperf-all."""
+        errors = variants.pair_items(self.found, across_functions=True)
         if self._times_all:
             selected = select_all(items, self._reader.parser)
             self.found += selected
-            siblings.pair_items(selected, across_functions=False)
+            variants.pair_items(selected, across_functions=False)
             dropped = self._drop_unpaired(selected)
             self._count_of_all = len(selected) - len(dropped)
             self._lacks_gpu = bool(dropped) and not self._require_gpu
@@ -144,7 +144,7 @@ class Finder:
         for item in items:
             spec = item.stash[SPEC]
             if spec.source != "marker" or spec.kind == "cpu" or not isinstance(item, pytest.Function):
-                continue  # a CPU sibling has the requirements of its GPU sibling
+                continue  # a CPU variant has the requirements of its GPU variant
             message = marker_error(item)
             if message is not None:
                 errors.append(message)
@@ -153,7 +153,7 @@ class Finder:
         return errors
 
     def _drop_unpaired(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """Take back the specs of selected, not marked, items that have no sibling; return them."""
+        """Take back the specs of selected, not marked, items that have no variant; return them."""
         partners = {item.stash[SPEC].partner for item in self.found}
         unpaired = [
             item

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Sequence
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import siblings
+from pytest_gpuperf.collection import variants
 from pytest_gpuperf.collection.items import SPEC
 
 
@@ -29,11 +29,11 @@ class CollectionHooks:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Add CPU siblings that --lf and --sw left out, and move GPU siblings behind their CPU siblings."""
+        """Add CPU variants that --lf and --sw left out, and move GPU variants behind their CPU variants."""
         yield
         if config.getoption("lf", default=False) or config.getoption("stepwise", default=False):
-            items[:] = siblings.add_missing_cpu_siblings(items, self._found)
-        items[:] = siblings.in_order(items)  # after --ff, --nf and other plugins have reordered them
+            items[:] = variants.add_missing_cpu_variants(items, self._found)
+        items[:] = variants.in_order(items)  # after --ff, --nf and other plugins have reordered them
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember what will not run: each speedup test among them gets a record."""

@@ -1,4 +1,4 @@
-"""From items with a speedup marker, and their unmarked siblings, to ItemSpecs in their stashes."""
+"""From items with a speedup marker, and their unmarked variants, to ItemSpecs in their stashes."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -77,12 +77,12 @@ class ItemReader:
         known = {function_of(test_id(item)) for item in found}
         return found, errors + _leave_alone(unknown, known, require_gpu=self._require_gpu)
 
-    def unmarked_siblings(
+    def unmarked_variants(
         self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]
     ) -> Iterator[pytest.Item]:
-        """Give specs to the unmarked siblings of items whose own parameter set is marked, and yield them.
+        """Give specs to the unmarked variants of items whose own parameter set is marked, and yield them.
 
-        `pytest.param(cupy, marks=pytest.mark.speedup)` marks the GPU item only; its CPU sibling is `numpy`.
+        `pytest.param(cupy, marks=pytest.mark.speedup)` marks the GPU item only; its CPU variant is `numpy`.
         """
         specs = [item.stash[SPEC] for item in marked]
         marked_by_pair = {spec.pair: spec for spec in specs if spec.pair is not None}
@@ -94,11 +94,11 @@ class ItemReader:
             spec = unmarked_spec(item, self.parser, BARE_MARK)
             if spec is None or spec.pair is None or spec.pair not in marked_by_pair:
                 continue
-            sibling = marked_by_pair[spec.pair]
+            variant = marked_by_pair[spec.pair]
             if spec.kind == "gpu" and spec.pair in pairs_on_gpu:
                 continue
-            demand = spec.demand if spec.kind == "cpu" else sibling.demand
-            item.stash[SPEC] = spec._replace(source=sibling.source, demand=demand)
+            demand = spec.demand if spec.kind == "cpu" else variant.demand
+            item.stash[SPEC] = spec._replace(source=variant.source, demand=demand)
             yield item
 
     def _spec(self, item: pytest.Function) -> ItemSpec:

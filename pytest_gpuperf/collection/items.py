@@ -11,7 +11,7 @@ import pytest
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.markers import PairOptions, demand, named
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
-from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source, UnknownValue
+from pytest_gpuperf.model.demand import KINDS, Demand, Kind, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.scaling import Scaling
 
@@ -23,7 +23,7 @@ _REMEDY = (
 
 
 class PairKey(NamedTuple):
-    """What CPU and GPU siblings have in common; items with equal keys are compared with each other.
+    """What CPU and GPU variants have in common; items with equal keys are compared with each other.
 
     `kind` is what connects them: they are items of one test function, their markers have the same `pair`
     name, or two classes inherit the method from a third. A NamedTuple, because collection hashes thousands of
@@ -41,9 +41,9 @@ class ItemSpec(NamedTuple):
     `nodeid` is the item's `test_id`: pytest-xdist may append a group to pytest's own. `slots`: the arguments
     that get one device after the other, within one item. `calls_both`: the body uses the fixture `gpuperf`.
     `device`: the only device that this item uses, `device_parameters` the parameters that select it, `pair`
-    the key that it shares with its siblings, `partner` the id of the CPU sibling that a GPU sibling is
-    compared with. An item without slots, calls_both and device cannot be measured. `family`: the size sweep
-    it belongs to. `scaling`: the numbers of devices that it is compared on, which are in the slot `devices`.
+    the key that it shares with its variants, `partner` the id of the CPU variant that a GPU variant is
+    compared with. An item without slots, calls_both and device cannot be measured. `size_group`: that
+    of its offload threshold. `scaling`: the numbers of devices that it is compared on, in the slot `devices`.
 
     A NamedTuple, because collection makes thousands of changed copies, and a dataclass copies more slowly.
     """
@@ -57,7 +57,7 @@ class ItemSpec(NamedTuple):
     pair: PairKey | None = None
     device_parameters: frozenset[str] = frozenset()
     partner: str | None = None
-    family: Family | None = None
+    size_group: SizeGroup | None = None
     scaling: Scaling | None = None
 
     @property
@@ -182,7 +182,7 @@ class SpecCache:
     def add(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Add the spec of the first item on a device."""
         if spec.demand == self._demand:
-            spec = spec._replace(demand=self._demand)  # siblings.py compares them by identity first
+            spec = spec._replace(demand=self._demand)  # variants.py compares them by identity first
         self._specs[self._device_key(parameters(item))] = spec
 
     def matches(self, item: pytest.Function) -> bool:
@@ -246,7 +246,7 @@ def parameters(item: pytest.Item) -> Mapping[str, Any]:
     return values
 
 
-def sweep_key(item: pytest.Item, excluded: Collection[str]) -> Hashable:
+def size_group_key(item: pytest.Item, excluded: Collection[str]) -> Hashable:
     """Return what items have in common that differ in these parameters only."""
     return function_of(test_id(item)), _values(parameters(item), excluded)
 
@@ -310,7 +310,7 @@ def _device_of_id(item: pytest.Function, parser: DeviceParser, parsed: ParsedDev
 def _pair_key(
     item: pytest.Function, device_parameters: frozenset[str], options: PairOptions, parser: DeviceParser
 ) -> PairKey:
-    """Return what an item shares with its siblings, the values of its other parameters included."""
+    """Return what an item shares with its variants, the values of its other parameters included."""
     values = parameters(item)
     if options.pair is not None:
         return PairKey("name", options.pair, _named_values(values, device_parameters))
@@ -331,7 +331,7 @@ _NO_ATTRIBUTES = ("pytestmark", "_classSetupFailed", "_class_cleanups")
 
 
 def _class_attributes(cls: type, parser: DeviceParser) -> dict[str, Any]:
-    """Return a class's own attributes but its device, e.g. a size: siblings have the same."""
+    """Return a class's own attributes but its device, e.g. a size: variants have the same."""
     return {
         name: value
         for name, value in vars(cls).items()

@@ -1,4 +1,4 @@
-"""From the arguments of markers to Demand, PairOptions, Family and Scaling."""
+"""From the arguments of markers to Demand, PairOptions, SizeGroup and Scaling."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.model.demand import Demand, Family
+from pytest_gpuperf.model.demand import Demand, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import quote
@@ -52,11 +52,11 @@ def demand(mark: pytest.Mark) -> Demand:
     )
 
 
-def threshold(mark: pytest.Mark, *more: pytest.Mark) -> Family:
+def threshold(mark: pytest.Mark, *more: pytest.Mark) -> SizeGroup:
     """Return what an offload_threshold marker requires, of no sizes yet; raise ValueError for misuse."""
     if more:
         raise ValueError(
-            f"{1 + len(more)} offload_threshold markers found; a sweep has one size parameter, so keep one"
+            f"{1 + len(more)} offload_threshold markers found; a test has one size parameter, so keep one"
         )
     given = _given(mark, _THRESHOLD_ARGUMENTS)
     if "parameter" not in given:
@@ -66,7 +66,7 @@ def threshold(mark: pytest.Mark, *more: pytest.Mark) -> Family:
     if at_most is not None and at_least is not None and at_least > at_most:
         raise ValueError(f"at_least must not be above at_most; {at_least!r} is above {at_most!r}")
     arguments = {name: _python_number(value) for name, value in given.items()}
-    return Family(name="", size=0, sizes=(), **arguments)
+    return SizeGroup(name="", size=0, sizes=(), **arguments)
 
 
 def scaling(mark: pytest.Mark, *more: pytest.Mark) -> tuple[Scaling, Demand]:

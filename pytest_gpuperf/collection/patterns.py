@@ -14,7 +14,7 @@ import pytest
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, item_spec, test_id, why_not_timeable
 from pytest_gpuperf.collection.markers import demand
-from pytest_gpuperf.collection.siblings import group_by_pair
+from pytest_gpuperf.collection.variants import group_by_pair
 from pytest_gpuperf.devices.device_parameter import DeviceParser
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.nodeid import file_of
@@ -85,8 +85,8 @@ class Patterns:
         return selected
 
     def discard(self, item: pytest.Item, *, may_use_gpu: bool) -> None:
-        """Take back a selected test that has no sibling; on a machine with a GPU it may have one."""
-        patterns = self._selected.pop(item, ())  # a sibling may have been added without a pattern
+        """Take back a selected test that has no variant; on a machine with a GPU it may have one."""
+        patterns = self._selected.pop(item, ())  # a variant may have been added without a pattern
         if may_use_gpu:
             self._matched_others.update(patterns)
 
@@ -107,7 +107,7 @@ class Patterns:
 
 
 def select_all(items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytest.Item]:
-    """Give specs to all items without one that have a sibling on the other device, or may where a GPU is."""
+    """Give specs to all items without one that have a variant on the other device, or may where a GPU is."""
     candidates = []
     for item in items:
         if SPEC in item.stash or not isinstance(item, pytest.Function):

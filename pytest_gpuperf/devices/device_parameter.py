@@ -48,14 +48,14 @@ class DeviceSpec:
     """The device of a test that uses one device only.
 
     `library` is a backend's name, "numpy", or empty: then it is the run's own device of that kind. `selector`
-    chooses one of several devices, and `variant` is the rest of the value, as in `numpy:readonly`. With
+    chooses one of several devices, and `rest` is what is left of the value, as in `numpy:readonly`. With
     `is_default` the value names the library only, which is on this kind of device by default.
     """
 
     kind: Kind
     library: str = ""
     selector: str = ""
-    variant: str = ""
+    rest: str = ""
     is_default: bool = field(default=False, compare=False)
 
     @property
@@ -85,7 +85,7 @@ class _PartialSpec:
     library: str = ""
     kind: Kind | None = None
     selector: str = ""
-    variant: str = ""
+    rest: str = ""
 
 
 class DeviceParser:
@@ -148,12 +148,10 @@ class DeviceParser:
         selector = "".join(dict.fromkeys(part.selector for part in parts.values() if part.selector))
         if library == "torch" and selector.isdecimal():
             selector = f"cuda:{selector}"
-        variant = ":".join(part.variant for part in parts.values() if part.variant)
+        rest = ":".join(part.rest for part in parts.values() if part.rest)
         unset = {name for name, value in values.items() if value is None}  # `device=None`: the library's own
         return ParsedDevice(
-            spec=DeviceSpec(
-                kind=kind, library=library, selector=selector, variant=variant, is_default=is_default
-            ),
+            spec=DeviceSpec(kind=kind, library=library, selector=selector, rest=rest, is_default=is_default),
             parameters=names | unset,
         )
 
@@ -210,27 +208,27 @@ def _parse(value: Any) -> _PartialSpec | None:
 
 def _parse_text(text: str) -> _PartialSpec | None:
     """Return what a text names: `cuda:1`, `torch:gpu`, `jax.numpy`, `numpy:readonly`, `torch-cpu`."""
-    first, *rest = _split(text.strip().lower())
+    first, *words_after = _split(text.strip().lower())
     library, kind = _library_of(first), _KINDS.get(first)
     if not library and kind is None:
         return None
     words = [first] if kind else []
-    variant: list[str] = []
-    for word in rest:
+    rest: list[str] = []
+    for word in words_after:
         if word in _KINDS and kind in (None, _KINDS[word]):
             kind = _KINDS[word]
             words.append(word)
         elif word.isdecimal():
             words.append(word)
         elif ":" in text:
-            variant.append(word)
+            rest.append(word)
         else:
             return None
     library = library or next((_LIBRARY_OF_DEVICE[word] for word in words if word in _LIBRARY_OF_DEVICE), "")
     if library == "cupy" and words:
         kind = kind or "gpu"
     selector = _selector(library, words)
-    return _PartialSpec(library=library, kind=kind, selector=selector, variant=":".join(variant))
+    return _PartialSpec(library=library, kind=kind, selector=selector, rest=":".join(rest))
 
 
 def _own_names(value: Any) -> Iterator[str]:

@@ -142,9 +142,9 @@ def _jax() -> Any:
     As on a GPU beside NumPy, float64 stays float64, unless the suite or the environment has decided that: JAX
     has one setting for a whole process.
     """
-    is_undecided = "jax" not in sys.modules and "JAX_ENABLE_X64" not in environ
+    is_unset = "jax" not in sys.modules and "JAX_ENABLE_X64" not in environ
     jax: Any = import_module("jax")
-    if is_undecided:
+    if is_unset:
         jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - JAX's own
     return jax
 

@@ -78,8 +78,8 @@ class Comparer:
         `legs` returns how its times changed, where the reasons shall say so.
         """
         elsewhere: set[Metric] = {"threshold"}
-        if now.pairing is not None and now.pairing.side == "gpu" and now.pairing.partner is not None:
-            elsewhere.add("cpu_time")  # the CPU sibling has its own record
+        if now.pairing is not None and now.pairing.kind == "gpu" and now.pairing.partner is not None:
+            elsewhere.add("cpu_time")  # the CPU variant has its own record
         compared = (tolerance for tolerance in tolerances if tolerance.metric not in elsewhere)
         return tuple(filter(None, (self._compare_metric(now, tolerance, legs) for tolerance in compared)))
 
@@ -93,14 +93,16 @@ class Comparer:
         return Legs(**ratios, moved=regression.moved(certain.get("cpu"), certain.get("gpu")))
 
     def compare_threshold(self, now: Threshold, records: list[Record], tolerance: Tolerance) -> Comparison:
-        """Return how a family's threshold compares with its baseline; `records` are the family's."""
+        """Return how a size group's threshold compares with its baseline; `records` are the size group's."""
         thresholds = self.baseline.thresholds
         before = thresholds.get(now.name) or thresholds.get(without_number(now.name))
         if before is None or before.outcome is None:
             return self._no_baseline(tolerance, "has no threshold of this group")
         if now.outcome is None:
-            return _comparison(tolerance, "undecided", f"the threshold is not known: {now.reason}")
-        differences = [*fingerprint.baseline_differences(_sweep_conditions(before), _sweep_conditions(now))]
+            return _comparison(tolerance, "inconclusive", f"the threshold is not known: {now.reason}")
+        differences = [
+            *fingerprint.baseline_differences(_threshold_conditions(before), _threshold_conditions(now))
+        ]
         for record in records:
             if earlier := self.baseline.record_of(record):
                 differences += self._differences(record, earlier, tolerance)
@@ -135,7 +137,7 @@ class Comparer:
             return self._no_baseline(tolerance, missing) if value else None
         if value is None:
             reason = f"this run has no {text.METRIC_NAMES[metric]}: {now.reason or now.status}"
-            lost = _comparison(tolerance, "undecided", reason, baseline=earlier.estimate)
+            lost = _comparison(tolerance, "inconclusive", reason, baseline=earlier.estimate)
             return lost if now.status != "skipped" else None
         if differences := self._differences(now, before, tolerance):
             values = {"baseline": earlier.estimate, "found": value.estimate}
@@ -165,14 +167,14 @@ class Comparer:
         """
         earlier, later = before.estimate, now.estimate
         outcome = regression.compare_intervals(earlier, later, tolerance)
-        doubt = now.doubt if outcome in ("regressed", "undecided") else None
+        doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
         if doubt is None and before.doubt is not None and outcome != "regressed":
             doubt = f"when the baseline was made {before.doubt}"
         if doubt is not None:
-            outcome = "undecided"
+            outcome = "inconclusive"
         reason: str | None = None
         remedy: Remedy | None = None
-        if outcome == "undecided":
+        if outcome == "inconclusive":
             # Whichever interval is wider has to be narrower.
             is_older_wider = regression.width(earlier) > regression.width(later)
             remedy = now.remedy if doubt else "new_baseline" if is_older_wider else self._measure_longer
@@ -186,7 +188,7 @@ class Comparer:
     def _compare_brackets(self, before: Estimate, now: Estimate, tolerance: Tolerance) -> Comparison:
         """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
         is_decided = now.upper < inf or now.lower == inf  # the GPU surely wins somewhere, or never
-        outcome: Outcome = "undecided"
+        outcome: Outcome = "inconclusive"
         # Sizes are a grid: the threshold lies anywhere between two of them, so both ends have to agree.
         if now.is_above(before.upper * (1 + tolerance.share)):
             outcome = "regressed"
@@ -194,7 +196,7 @@ class Comparer:
             outcome = "improved"
         elif (now == before and is_decided) or now.upper <= before.lower * (1 + tolerance.share):
             outcome = "not_regressed"
-        remedy = self._measure_longer if outcome == "undecided" else None
+        remedy = self._measure_longer if outcome == "inconclusive" else None
         reason = None
         if outcome != "not_regressed":
             reason = text.describe_threshold(before.upper, now.upper, tolerance, outcome, remedy)
@@ -247,16 +249,19 @@ def has_same_conditions(baseline: Baseline, environment: Environment) -> bool:
     return not lacks_gpu and not fingerprint.run_differences(before, environment)
 
 
-def _sweep_conditions(sweep: Threshold) -> Conditions:
+def _threshold_conditions(threshold: Threshold) -> Conditions:
     """Return what must be the same for two thresholds to be comparable."""
-    sizes = ", ".join(f"{point.size:.16g}" for point in sweep.curve)
-    return {"sizes": f"({sizes})", "transfer": f"{sweep.regime}{' by latency' if sweep.by_latency else ''}"}
+    sizes = ", ".join(f"{point.size:.16g}" for point in threshold.curve)
+    return {
+        "sizes": f"({sizes})",
+        "transfer": f"{threshold.regime}{' by latency' if threshold.by_latency else ''}",
+    }
 
 
 def _has_part(record: Record, metric: Metric) -> bool:
-    """Return whether a record has a metric, or its part of its family's threshold."""
+    """Return whether a record has a metric, or its part of its size group's threshold."""
     if metric == "threshold":
-        return bool(record.family and record.speedup)
+        return bool(record.size_group and record.speedup)
     return metrics.has(record, metric)
 
 

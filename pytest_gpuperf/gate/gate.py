@@ -114,10 +114,12 @@ class Gate:
         return [text.no_valid_measurement(record.reason or record.status)]
 
     def threshold_comparisons(self, threshold: Threshold, records: list[Record]) -> tuple[Comparison, ...]:
-        """Return how a family's threshold compares with the baseline, where the options ask for that."""
+        """Return how a size group's threshold compares with the baseline, where the options ask for that."""
         if self._comparer is None or threshold.status == "skipped":
             return ()
-        members = [record for record in records if record.family and record.family.name == threshold.name]
+        members = [
+            record for record in records if record.size_group and record.size_group.name == threshold.name
+        ]
         return tuple(
             self._comparer.compare_threshold(threshold, members, tolerance)
             for tolerance in self.options.compared
@@ -238,11 +240,11 @@ class _Case:
         return not in_baseline and {absent.cause for absent in self.absent} == {"command_line"}
 
     @cached_property
-    def all_undecided(self) -> int:
-        """How many comparisons are undecided, if that is every one that has a baseline; else 0."""
+    def all_inconclusive(self) -> int:
+        """How many comparisons are inconclusive, if that is every one that has a baseline; else 0."""
         comparisons = (comparison for record in self.records for comparison in record.comparisons)
         outcomes = [comparison.outcome for comparison in comparisons if comparison.outcome != "new"]
-        return len(outcomes) if set(outcomes) == {"undecided"} else 0
+        return len(outcomes) if set(outcomes) == {"inconclusive"} else 0
 
     @cached_property
     def all_new(self) -> bool:
@@ -256,8 +258,8 @@ def _failures(case: _Case) -> Iterator[GateFailure]:
     if not case.is_left_out:
         yield from _nothing_measured(case)
         yield from _nothing_compared(case)
-    if case.options.strict and (undecided := case.all_undecided):
-        yield text.failure("nothing_decided", count=units.count(undecided, "comparison"))
+    if case.options.strict and (inconclusive := case.all_inconclusive):
+        yield text.failure("nothing_decided", count=units.count(inconclusive, "comparison"))
     yield from _metric_not_measured(case)
     if case.cut_off:
         tests = units.count(len(case.cut_off), "test")
@@ -277,7 +279,7 @@ def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
         return
     # The verdict falls on the GPU variant, and so does the reason that explains the most.
     verdicts = [
-        record for record in case.selected if not (record.pairing and record.pairing.side == "cpu")
+        record for record in case.selected if not (record.pairing and record.pairing.kind == "cpu")
     ] or case.selected
     ran = next((record for record in verdicts if record.status != "skipped"), None)
     if ran is not None:
@@ -372,8 +374,8 @@ def _notes(case: _Case, baseline: Baseline, *, enforced: bool) -> Iterator[GateN
     if outcomes["improved"]:
         yield text.note("baseline_stale", count=units.count(outcomes["improved"], "comparison"))
     is_failure = enforced and case.options.strict
-    if case.options.is_gate and not is_failure and (undecided := case.all_undecided):
-        yield text.note("nothing_decided", count=units.count(undecided, "comparison"))
+    if case.options.is_gate and not is_failure and (inconclusive := case.all_inconclusive):
+        yield text.note("nothing_decided", count=units.count(inconclusive, "comparison"))
 
 
 def _threshold_not_compared(case: _Case, baseline: Baseline) -> Iterator[GateNote]:
@@ -381,9 +383,9 @@ def _threshold_not_compared(case: _Case, baseline: Baseline) -> Iterator[GateNot
         return
     compared: dict[str, bool] = {}
     for record in case.records:
-        if record.family and _has_value(record, case.options):
+        if record.size_group and _has_value(record, case.options):
             is_compared = any(comparison.metric == "threshold" for comparison in record.comparisons)
-            compared[record.family.name] = is_compared or compared.get(record.family.name, False)
+            compared[record.size_group.name] = is_compared or compared.get(record.size_group.name, False)
     for name, is_compared in compared.items():
         if name in baseline.thresholds and not is_compared:
             yield text.note("threshold_not_compared", name=name)

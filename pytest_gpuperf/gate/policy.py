@@ -1,4 +1,4 @@
-"""From a record, its family's threshold and a gate to how the test ends: fail, skip, warn or pass."""
+"""From a record, its size group's threshold and a gate to how the test ends: fail, skip, warn or pass."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ class Decision:
 def decide(
     record: Record, threshold: Threshold | None, options: RunOptions, gate: GateOptions = _NO_GATE
 ) -> Decision:
-    """Return how a test ends; `threshold` is its family's, if it was the last member."""
+    """Return how a test ends; `threshold` is its size group's, if it was the last member."""
     failures = []
     if _record_fails(record, options):
         failures.append(record.reason or record.status)
@@ -40,7 +40,7 @@ def decide(
     elif warns and threshold is not None and threshold.status == "inconclusive" and _has_limit(threshold):
         warnings.append(f"{threshold.name}: {threshold.reason}")
     if warns and gate.is_gate and not failures:
-        doubts = (comparison for comparison in record.comparisons if comparison.outcome == "undecided")
+        doubts = (comparison for comparison in record.comparisons if comparison.outcome == "inconclusive")
         warnings += [f"{record.nodeid}: {comparison.reason}" for comparison in doubts]
     skip = None
     if record.status == "skipped":
@@ -59,7 +59,7 @@ def comparison_failures(compared: Iterable[Comparison], gate: GateOptions, optio
     failing |= {"improved"} if gate.improvements else set()
     if gate.is_gate:
         failing |= {"not_comparable"} if gate.strict else set()
-        failing |= {"undecided"} if options.inconclusive == "fail" else set()
+        failing |= {"inconclusive"} if options.inconclusive == "fail" else set()
     failed = (comparison for comparison in compared if comparison.outcome in failing)
     return [comparison.reason or comparison.outcome for comparison in failed]
 
@@ -82,21 +82,21 @@ def threshold_fails(threshold: Threshold, options: RunOptions) -> bool:
 
 
 def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:
-    """Yield CPU siblings' records with a note on what became of each GPU sibling that has no speedup."""
+    """Yield CPU variants' records with a note on what became of each GPU variant that has no speedup."""
     by_nodeid = {record.nodeid: record for record in records}
     for record in records:
         partner = by_nodeid.get(record.pairing.partner or "") if record.pairing else None
         if partner is None or record.speedup is not None or partner.cpu is None:
             continue
         sentence = f"its GPU variant {record.nodeid} was {record.status}: {record.reason}"
-        note = Note(code="gpu_sibling_without_speedup", text=sentence)
+        note = Note(code="gpu_variant_without_speedup", text=sentence)
         if record.reason is not None and note not in partner.notes:
             by_nodeid[partner.nodeid] = replace(partner, notes=(*partner.notes, note))
             yield by_nodeid[partner.nodeid]
 
 
 def required_gpu_unused(records: Sequence[Record], options: RunOptions) -> str | None:
-    """Return what is wrong with a run that requires a GPU, has limits on GPU siblings, and used no GPU.
+    """Return what is wrong with a run that requires a GPU, has limits on GPU variants, and used no GPU.
 
     A suite may skip its own GPU tests, each for a good reason; when it skips all of them, nothing is checked.
     """

@@ -29,7 +29,7 @@ def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> 
     if now.is_above(gained[0]) is False if less_is_better else now.is_above(gained[1]):
         return "improved"
     is_allowed = now.upper <= allowed[0] if less_is_better else now.lower >= allowed[1]
-    return "not_regressed" if is_allowed else "undecided"
+    return "not_regressed" if is_allowed else "inconclusive"
 
 
 def is_worse(before: Estimate, now: Estimate, tolerance: Tolerance) -> bool:

@@ -49,7 +49,7 @@ _FAILURES: dict[GateFailureCode, str] = {
     "are relative to the rootdir: was the baseline made with another one?",
     "nothing_compared": "nothing was compared: the baseline {baseline} and the measured tests ({tests}) "
     "share no {metrics}",
-    "nothing_decided": "the regression check decided nothing: every comparison is undecided ({count})",
+    "nothing_decided": "the regression check decided nothing: every comparison is inconclusive ({count})",
     "metric_not_measured": "no {metric} was measured ({tests}): {cause}",
     "session_ended": "the session ended before {tests} of the regression check could run: {first}",
     "tests_missing": "{count} of the baseline's tests did not run: {tests}; renamed, unmarked or deselected? "
@@ -76,7 +76,7 @@ _NOTES: dict[GateNoteCode, str] = {
     "regressions_not_enforced": "{count} found but not enforced; pass {prefix}fail-on to fail on them",
     "baseline_stale": "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf "
     "baseline update to lock in the gain",
-    "nothing_decided": "the regression check decided nothing: every comparison is undecided ({count}); a "
+    "nothing_decided": "the regression check decided nothing: every comparison is inconclusive ({count}); a "
     "regression may have passed; --gpuperf-strict fails such a run",
 }
 NOT_RUN: dict[AbsenceCause, GateFailureCode] = {
@@ -97,7 +97,7 @@ _RATIOS: frozenset[Metric] = frozenset(
 _CHANGES: dict[Outcome, str] = {
     "regressed": "got worse",
     "improved": "got better",
-    "undecided": "is undecided",
+    "inconclusive": "is inconclusive",
 }
 
 

@@ -53,16 +53,16 @@ class _Worker:
         """Append our line to what xdist sends next, where there are groups; refuse to lose a speedup test."""
         if not self._has_speedup_tests():
             return
-        from pytest_gpuperf.collection import siblings
+        from pytest_gpuperf.collection import variants
         from pytest_gpuperf.collection.items import SPEC
 
         marked = Counter(item.nodeid for item in session.items if SPEC in item.stash)
         for nodeid, count in marked.most_common(1 if self._dist in _BY_NODE_ID else 0):
             if count > 1:
                 raise usage_error(session.config, _LOST.format(self._dist, count, nodeid))
-        groups = siblings.worker_groups(session.items)
+        groups = variants.worker_groups(session.items)
         if groups:
-            needs = list(siblings.must_run_before(session.items).items())
+            needs = list(variants.must_run_before(session.items).items())
             _append(session.config, _LINE + json.dumps({"groups": groups, "needs": needs}))
 
 

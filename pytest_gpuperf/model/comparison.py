@@ -12,7 +12,7 @@ Metric = Literal[
     "speedup", "gpu_time", "cpu_time", "latency", "with_copies", "threshold", "memory", "efficiency"
 ]
 METRICS: tuple[Metric, ...] = get_args(Metric)
-Outcome = Literal["regressed", "undecided", "not_comparable", "improved", "not_regressed", "new"]
+Outcome = Literal["regressed", "inconclusive", "not_comparable", "improved", "not_regressed", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
 WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
 """The order in which reports show outcomes."""

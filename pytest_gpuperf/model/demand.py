@@ -57,7 +57,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class SizeGroup:
     """What one test shares with those that differ from it in one size only, and its own size."""
 
     name: str
@@ -76,9 +76,9 @@ class Family:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
-    """Which side of a comparison a test is that runs on one device only."""
+    """Which of the two variants a test is that runs on one device only."""
 
-    side: Kind
+    kind: Kind
     """The device on which the test runs."""
     library: str
     """Library whose arrays the test works on."""

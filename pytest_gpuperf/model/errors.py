@@ -28,7 +28,7 @@ class TooFewDevices(Unavailable):
 
 
 class InconclusiveWarning(UserWarning):
-    """A speedup test is undecided, and passed with this warning."""
+    """A speedup test is inconclusive, and passed with this warning."""
 
 
 class BrokenGpuWarning(UserWarning):

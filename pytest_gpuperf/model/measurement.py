@@ -30,7 +30,7 @@ else:
 
 _Shared = TypeVar("_Shared")
 
-Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
+Neighbours = Literal["interleaved", "variants"]  # whether the samples of a round were taken side by side
 Rule = Literal["sign_test", "few_rounds"]
 """What an interval rests on: on which side of it each round lies, or how far so few rounds lie apart."""
 Confirmation = Literal["confirmed", "contradicted", "no_time", "interrupted", "not_apart", "dependent"]
@@ -44,7 +44,7 @@ class DeviceInfo:
     """What a measurement ran on. An emulated device is never called a GPU in a verdict."""
 
     kind: Kind
-    """Side of the comparison."""
+    """The device that was timed."""
     backend: str
     """Name of the backend: numpy, cupy, torch, jax, sycl, simulated, or one that a plugin provides."""
     name: str

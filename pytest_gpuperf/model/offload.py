@@ -48,7 +48,7 @@ class Price:
     needed: Ratio
     """Smallest speedup that lowers the cost."""
     saves: bool | None
-    """Whether the cost gets lower; null while undecided."""
+    """Whether the cost gets lower; null while inconclusive."""
     saving_percent: Estimate | None
     """Percent of the cost that are saved, negative for a loss; time that the CPU lost to other processes is
     taken off the low end.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Legs
-from pytest_gpuperf.model.demand import Demand, Family, Kind, Pairing, Selection, Source, UnknownValue
+from pytest_gpuperf.model.demand import Demand, Kind, Pairing, Selection, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Interference,
@@ -29,7 +29,7 @@ ReasonCode = Literal[
     "too_few_gpus",
     "no_library",
     "call_too_long",
-    "cpu_sibling_skipped",
+    "cpu_variant_skipped",
     # inconclusive
     "not_enough_time",
     "not_enough_rounds",
@@ -76,9 +76,9 @@ NoteCode = Literal[
     "pair_without_effect",
     # of what the test is compared with
     "one_device",
-    "no_cpu_sibling",
-    "no_gpu_sibling",
-    "gpu_sibling_without_speedup",
+    "no_cpu_variant",
+    "no_gpu_variant",
+    "gpu_variant_without_speedup",
     "different_machines",
     "ran_more_than_once",
 ]
@@ -131,7 +131,7 @@ class Record:
     """What the marker asked."""
     scope: Literal["body", "call"] | None = None
     """Whether the body of the test or the callable that it returned was timed; null when nothing ran."""
-    family: Family | None = None
+    size_group: SizeGroup | None = None
     """Tests that differ in one size only; null where no threshold is asked for."""
     cpu: Measurement | None = None
     """Times on the CPU; null when it was not measured."""

@@ -22,7 +22,7 @@ class Repeater:
     def command(self, record: Record) -> str:
         """Return the command that reaches a test's verdict again, when it is called in the root folder.
 
-        A GPU sibling comes with its CPU sibling, and the last test of a size group, which has the threshold's
+        A GPU variant comes with its CPU variant, and the last test of a size group, which has the threshold's
         verdict, with the others. Whatever a report holds, the command is one printable line, and calls pytest
         with node ids and options of ours.
         """
@@ -39,8 +39,8 @@ class Repeater:
 
     def _tests(self, record: Record) -> Sequence[str]:
         """Return the node ids that a test's verdict needs: in short, the function that makes all of them."""
-        family = record.family if record.nodeid in self._last_of_curves else None
-        members = self._families[family.name] if family else [record]
+        size_group = record.size_group if record.nodeid in self._last_of_curves else None
+        members = self._size_groups[size_group.name] if size_group else [record]
         nodeids = list(dict.fromkeys(nodeid for member in members for nodeid in _with_partner(member)))
         function = function_of(record.nodeid)
         if len(nodeids) > 1 and self._functions.get(function) == {*nodeids}:
@@ -52,12 +52,12 @@ class Repeater:
         return {threshold.curve[-1].nodeid for threshold in self._run.thresholds if threshold.curve}
 
     @cached_property
-    def _families(self) -> dict[str, list[Record]]:
-        families: dict[str, list[Record]] = {}
+    def _size_groups(self) -> dict[str, list[Record]]:
+        size_groups: dict[str, list[Record]] = {}
         for record in self._run.records:
-            if record.family:
-                families.setdefault(record.family.name, []).append(record)
-        return families
+            if record.size_group:
+                size_groups.setdefault(record.size_group.name, []).append(record)
+        return size_groups
 
     @cached_property
     def _functions(self) -> dict[str, set[str]]:

@@ -74,13 +74,15 @@ def _numbered(record: Record, number: int, counts: Counter[str]) -> Record:
     text = f"the test ran {runs}; this is result {number}, and each of them counts"
     note = Note(code="ran_more_than_once", text=text)
     pairing, scaling = record.pairing, record.scaling
-    family = None if pairing and pairing.side == "cpu" else record.family  # of which the GPU variants count
+    size_group = (
+        None if pairing and pairing.kind == "cpu" else record.size_group
+    )  # of which the GPU variants count
     if pairing and pairing.partner and counts[pairing.partner] >= number:
         pairing = replace(pairing, partner=numbered(pairing.partner, number))
     return replace(
         record,
         nodeid=numbered(record.nodeid, number),
-        family=replace(family, name=numbered(family.name, number)) if family else None,
+        size_group=replace(size_group, name=numbered(size_group.name, number)) if size_group else None,
         scaling=replace(scaling, name=numbered(scaling.name, number)) if scaling else None,
         pairing=pairing,
         notes=(*record.notes, note),

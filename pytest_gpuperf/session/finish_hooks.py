@@ -79,8 +79,8 @@ class FinishHooks:
         partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
         for spec in specs:
-            if spec.family and spec.kind != "cpu":
-                self.session.families.expect(spec.family.name, spec.nodeid)
+            if spec.size_group and spec.kind != "cpu":
+                self.session.thresholds.expect(spec.size_group.name, spec.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a finished test's record, whichever process measured it."""
@@ -102,7 +102,7 @@ class FinishHooks:
         self.expected_tests.add_from_worker(data["collected"], data["deselected"])
         records = self.session.records
         try:
-            self.session.families.reported.update(data["thresholds"])
+            self.session.thresholds.reported.update(data["thresholds"])
             self.session.machine.use_worker_environment(codec.load(data["environment"], Environment))
             records.selections = codec.load(data["selections"], tuple[Selection, ...])
             records.unknown_values = codec.load(data["unknown_values"], tuple[UnknownValue, ...])
@@ -204,7 +204,7 @@ class FinishHooks:
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
         options = self.session.options
-        for failed in self.session.families.unreported_failures(run.records, options):
+        for failed in self.session.thresholds.unreported_failures(run.records, options):
             yield f"{failed.name}: {failed.reason}"
         if (unmeasured := policy.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
@@ -240,7 +240,7 @@ class FinishHooks:
         return {
             "records": codec.dump(list(session.records.by_nodeid.values())),
             "environment": codec.dump(session.machine.environment()),
-            "thresholds": sorted(session.families.reported),
+            "thresholds": sorted(session.thresholds.reported),
             "selections": codec.dump(session.records.selections),
             "unknown_values": codec.dump(session.records.unknown_values),
             "collected": self.expected_tests.outcomes,

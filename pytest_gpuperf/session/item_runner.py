@@ -21,11 +21,11 @@ _ONE_DEVICE = (
     "only one device was measured (--gpuperf-default-device); `gpuperf merge` compares it with a report of "
     "the other"
 )
-_NO_CPU_SIBLING = (
+_NO_CPU_VARIANT = (
     "nothing to compare with: this test runs on the GPU only and has no CPU counterpart; request `device` or "
     "`xp`, parametrize it over both devices, or link it to a CPU test with pair=..."
 )
-_NO_GPU_SIBLING = (
+_NO_GPU_VARIANT = (
     "nothing to compare with: this test runs on the CPU, and no other variant of it runs on a GPU; keep both "
     "in the suite and skip the GPU one where there is no GPU; where torch or JAX sees none, its tests run on "
     "the CPU (--gpuperf-gpu=jax:cpu or standin:torch emulates one)"
@@ -44,7 +44,7 @@ OpenGroup = Callable[[int], DeviceGroup]
 
 
 class ItemRunner:
-    """Measures one test after the other, and keeps the samples of CPU siblings for their GPU siblings.
+    """Measures one test after the other, and keeps the samples of CPU variants for their GPU variants.
 
     `records` are those of the tests that have ended.
     """
@@ -69,9 +69,9 @@ class ItemRunner:
         self._partners: frozenset[str] = frozenset()
 
     def plan_run(self, specs: Iterable[ItemSpec], deselected: Iterable[str], partners: Iterable[str]) -> None:
-        """Set which tests will run: the samples of a CPU sibling are kept until the last one has used them.
+        """Set which tests will run: the samples of a CPU variant are kept until the last one has used them.
 
-        `partners` are the CPU siblings of all GPU siblings, including those that will not run.
+        `partners` are the CPU variants of all GPU variants, including those that will not run.
         """
         self._partners = frozenset(partners)
         self._deselected = frozenset(deselected)
@@ -82,11 +82,11 @@ class ItemRunner:
                 self._waiting_gpus.setdefault(spec.partner, []).append(spec.device)
 
     def invalidate(self, spec: ItemSpec) -> None:
-        """Discard the CPU sibling's samples: it is being rerun or has failed."""
+        """Discard the CPU variant's samples: it is being rerun or has failed."""
         self._cpu_results.pop(spec.nodeid, None)
 
     def release(self, spec: ItemSpec) -> None:
-        """Discard the CPU sibling's samples when its last GPU sibling has been measured."""
+        """Discard the CPU variant's samples when its last GPU variant has been measured."""
         waiting = self._waiting_gpus.get(spec.partner or "", [])
         if spec.device in waiting:
             waiting.remove(spec.device)
@@ -139,22 +139,22 @@ class ItemRunner:
             reason = _ON_CPU_BY_DEFAULT.format(library=library, emulated=_EMULATED[library])
             return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
         elif not spec.demand.bare or spec.pair.kind == "name":
-            trial.note("no_gpu_sibling", _NO_GPU_SIBLING)
+            trial.note("no_gpu_variant", _NO_GPU_VARIANT)
         return _RECORDED
 
     def missing_counterpart_reason(self, spec: ItemSpec) -> str | None:
-        """Return why a test with limits cannot be judged, if it has no sibling on the other device.
+        """Return why a test with limits cannot be judged, if it has no variant on the other device.
 
-        A CPU test without a GPU sibling is accepted where there is no GPU, unless one is required.
+        A CPU test without a GPU variant is accepted where there is no GPU, unless one is required.
         """
         if spec.demand.bare or spec.pair is None:
             return None
         if spec.kind == "gpu":
-            return _NO_CPU_SIBLING if spec.partner is None else None
+            return _NO_CPU_VARIANT if spec.partner is None else None
         if spec.nodeid in self._partners:
             return None
         has_gpu = self._options.require_gpu or self._machine.has_gpu()
-        return _NO_GPU_SIBLING if has_gpu else None
+        return _NO_GPU_VARIANT if has_gpu else None
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         gpu = self._gpu(spec.device)
@@ -163,7 +163,7 @@ class ItemRunner:
         cpu_record = self._records.get(spec.partner or "")
         if cpu_record is not None and cpu_record.status == "skipped" and cpu_record.cpu is None:
             reason = f"its CPU variant was skipped: {cpu_record.reason}"
-            return Verdict(status="skipped", reason=reason, reason_code="cpu_sibling_skipped")
+            return Verdict(status="skipped", reason=reason, reason_code="cpu_variant_skipped")
         if not (spec.demand.bare or spec.pair is None):
             raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
         if spec.pair is None:
@@ -171,13 +171,13 @@ class ItemRunner:
             trial.note("one_device", _ONE_DEVICE)
         else:
             trial.time_gpu(bind, gpu, trial.options.sampling.precision_time)
-            trial.note("no_cpu_sibling", self._no_comparison_reason(spec.partner, cpu_record))
+            trial.note("no_cpu_variant", self._no_comparison_reason(spec.partner, cpu_record))
         return _RECORDED
 
     def _no_comparison_reason(self, partner: str | None, cpu_record: Record | None) -> str:
-        """Return why a GPU sibling has nothing to be compared with."""
+        """Return why a GPU variant has nothing to be compared with."""
         if partner is None:
-            return _NO_CPU_SIBLING
+            return _NO_CPU_VARIANT
         if cpu_record is not None:
             reason = f"ended as {cpu_record.status}" + (f": {cpu_record.reason}" if cpu_record.reason else "")
         elif partner in self._deselected:

@@ -158,7 +158,7 @@ def _possible(record: Record) -> Record:
         status="error",
         reason=reason,
         demand=record.demand,
-        family=record.family,
+        size_group=record.size_group,
         pairing=record.pairing,
         source=record.source,
         reruns=record.reruns,

@@ -39,8 +39,8 @@ from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import baseline_files, hints, isolation, live_line, timed_call
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
+from pytest_gpuperf.session.open_thresholds import OpenThresholds
 from pytest_gpuperf.session.records import RecordStore
-from pytest_gpuperf.session.threshold_families import ThresholdFamilies
 from pytest_gpuperf.timing import presets
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.scaling_trial import ScalingTrial
@@ -101,7 +101,7 @@ class GpuPerfSession:
         self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
         self.gate = Gate(gate, candidates, self._environment, gated=gate.measures_longer)
         self.records = RecordStore(report)
-        self.families = ThresholdFamilies()
+        self.thresholds = OpenThresholds()
         self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
         self.runner = ItemRunner(self.options, self.machine, self.gpu, self.group, self.records.by_nodeid)
         self.timers = TimeoutPauser()
@@ -251,7 +251,7 @@ class GpuPerfSession:
             nodeid=spec.nodeid,
             demand=spec.demand,
             options=trial_options,
-            family=spec.family,
+            size_group=spec.size_group,
             acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
             exclusions=self.gate.limits(spec.nodeid),
             on_round=self._live_line.begin(spec.nodeid, spec.demand) if self._live_line else None,
@@ -266,10 +266,10 @@ class GpuPerfSession:
             yield
 
     def apply_verdict(self, record: Record, item: pytest.Function) -> None:
-        """End the test: pass, warn, skip or fail; the last test of a family reports its threshold too."""
-        threshold = self.families.threshold_after(record, self.records.by_nodeid.values())
+        """End the test: pass, warn, skip or fail; the last test of a size group reports its threshold too."""
+        threshold = self.thresholds.threshold_after(record, self.records.by_nodeid.values())
         if threshold is not None:
-            self.families.reported.add(threshold.name)
+            self.thresholds.reported.add(threshold.name)
             added = self.gate.threshold_comparisons(threshold, list(self.records.by_nodeid.values()))
             record = replace(record, comparisons=(*record.comparisons, *added))
             record = self.store_record(record, item)
@@ -297,8 +297,8 @@ class GpuPerfSession:
         With its item it is also in the item's user properties, for other plugins' reports.
         """
         record = self.records.keep(record)
-        if record.family is not None:
-            self.families.remove(record.family.name, record.nodeid)
+        if record.size_group is not None:
+            self.thresholds.remove(record.size_group.name, record.nodeid)
         if item is None:
             return record
         others = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
@@ -307,11 +307,13 @@ class GpuPerfSession:
 
     def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> None:
         """Store the record of a speedup test that ended before it was measured."""
-        trial = Trial(nodeid=spec.nodeid, demand=spec.demand, options=self.options, family=spec.family)
+        trial = Trial(
+            nodeid=spec.nodeid, demand=spec.demand, options=self.options, size_group=spec.size_group
+        )
         record = replace(trial.record(ended), scaling=spec.scaling)
-        sibling = self.records.by_nodeid.get(spec.partner or "")
-        if sibling is not None and sibling.status == "recorded":
-            record = replace(record, cpu=sibling.cpu)
+        variant = self.records.by_nodeid.get(spec.partner or "")
+        if variant is not None and variant.status == "recorded":
+            record = replace(record, cpu=variant.cpu)
         self.store_record(self._with_pairing(record, spec), item)
 
     def invalidate_record(self, item: pytest.Item, spec: ItemSpec, reason: str) -> None:
@@ -358,12 +360,12 @@ class GpuPerfSession:
             )
 
     def _with_pairing(self, record: Record, spec: ItemSpec) -> Record:
-        """Return a record with its source, its place among its siblings and the number of its reruns."""
+        """Return a record with its source, its place among its variants and the number of its reruns."""
         pairing = None
         if spec.device is not None:
             measured = record.cpu if spec.kind == "cpu" else record.gpu
             library = measured.device.backend if measured else spec.device.library or "not known"
-            pairing = Pairing(side=spec.device.kind, library=library, partner=spec.partner)
+            pairing = Pairing(kind=spec.device.kind, library=library, partner=spec.partner)
         reruns = max(0, self.runs[spec.nodeid] - 1)
         return replace(record, pairing=pairing, source=spec.source, reruns=reruns)
 

@@ -32,7 +32,7 @@ When = Literal["before", "after"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuResult:
-    """What a CPU sibling leaves for its GPU sibling: its measurement, and its result on the host.
+    """What a CPU variant leaves for its GPU variant: its measurement, and its result on the host.
 
     So many of its blocks could have been timed in the time that sampling `lasted`, with its pauses. If it
     `restarted`, earlier samples were discarded.

@@ -76,7 +76,7 @@ def degenerate(cpu: list[Leaf], gpu: list[Leaf]) -> Iterator[tuple[str, str]]:
 
 
 def _only(value: Any) -> str | None:
-    """Return which value a floating-point array has throughout, zero or NaN; a single zero is an answer."""
+    """Return which value a floating-point array has throughout, zero or NaN; a single zero is a result."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc" or not value.size:
         return None
     first = value.flat[0]

@@ -119,7 +119,7 @@ class RoundSampler:
         cpu_lasted: float,
         cpu_restarted: bool = False,
     ) -> None:
-        """Take a round for each sample that the CPU sibling left; these rounds are never taken again.
+        """Take a round for each sample that the CPU variant left; these rounds are never taken again.
 
         The CPU's samples lasted as long as so many of its blocks, with their pauses; a restart may have
         discarded earlier ones.
@@ -142,7 +142,7 @@ class RoundSampler:
         """Take two samples of one device alone, and more within `seconds`, up to the plan's most rounds.
 
         They last for no more than a quarter of the test's time, which has more to do than to sample.
-        Where a limit may rest on them they sit apart in time: its sibling cannot take them again.
+        Where a limit may rest on them they sit apart in time: its variant cannot take them again.
         """
         plan = self._context.options.sampling
         seconds = min(seconds, self._context.options.max_time * _SHARE_ALONE)

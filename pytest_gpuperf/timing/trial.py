@@ -13,7 +13,7 @@ from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model.demand import Demand, Family, RunOptions
+from pytest_gpuperf.model.demand import Demand, RunOptions, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate, Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
@@ -51,14 +51,14 @@ class Trial:
         nodeid: str,
         demand: Demand,
         options: RunOptions,
-        family: Family | None = None,
+        size_group: SizeGroup | None = None,
         acquire_lock: AcquireLock | None = None,
         exclusions: Sequence[Exclusion] = (),
         on_round: OnRound | None = None,
     ) -> None:
         self.nodeid = nodeid
         self.demand = demand
-        self.family = family
+        self.size_group = size_group
         self.options = replace(options, max_time=demand.max_time or options.max_time)
         self.notes: list[Note] = []
         self._budget = TimeBudget(self.options.max_time, acquire_lock)
@@ -70,9 +70,9 @@ class Trial:
             pause=self._budget.pause,
             on_round=on_round,
         )
-        if family is not None:
-            # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.
-            fails = threshold.side_that_fails(family, is_compared=self.options.sampling.apart)
+        if size_group is not None:
+            # The threshold of a size group lies where the speedup crosses 1: each size must be clear of it.
+            fails = threshold.side_that_fails(size_group, is_compared=self.options.sampling.apart)
             exclusions = (*exclusions, Exclusion(1.0, 1.0, fails))
         self._rounds = RoundSampler(self._context, exclusions)
         self._checks = ResultChecks(demand)
@@ -108,7 +108,7 @@ class Trial:
         return self._unless_changed(self._judge())
 
     def compare_with(self, cpu_result: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
-        """Time the body on the GPU and compare it with the samples that its CPU sibling left."""
+        """Time the body on the GPU and compare it with the samples that its CPU variant left."""
         self._cpu = cpu_result
         if cpu_result.restarted:
             self.notes.append(_RESTARTED)
@@ -187,7 +187,7 @@ class Trial:
             reason_code=ended.reason_code,
             demand=replace(self.demand, alpha=self.options.alpha),
             scope=timers[-1].workload.scope if timers else None,
-            family=self.family,
+            size_group=self.size_group,
             cpu=self._cpu.measurement if self._cpu else None,
             gpu=self._gpu.measurement if self._gpu else None,
             speedup=self._speedup,
@@ -237,7 +237,7 @@ class Trial:
         if speedup is None or speedup.confirmation != "interrupted":
             return ended
         judged = verdict.judge(speedup, self.demand, self.options)
-        if judged.status != "inconclusive":  # a gate's limit was missed; no answer after timing was compared
+        if judged.status != "inconclusive":  # a gate's limit was missed; no result after timing was compared
             judged = verdict.interrupted(speedup)
         return replace(judged, reason=f"{judged.reason}: {ended.reason}")
 
@@ -257,7 +257,7 @@ class Trial:
 
     @property
     def _speedup(self) -> Speedup | None:
-        return self._rounds.speedup("siblings" if isinstance(self._cpu, CpuResult) else "interleaved")
+        return self._rounds.speedup("variants" if isinstance(self._cpu, CpuResult) else "interleaved")
 
     def _interference(self, side: BlockTimer | CpuResult | None) -> Interference | None:
         """Return what disturbed the samples of a device that count for the demand."""

@@ -208,7 +208,7 @@ SUITE = """
 """
 
 
-def test_an_option_makes_a_suites_own_values_siblings_without_a_conftest(pytester, run):
+def test_an_option_makes_a_suites_own_values_variants_without_a_conftest(pytester, run):
     run(SUITE, "--gpuperf-json=r.json", gpu="standin:array_api_strict").assert_outcomes(passed=2)
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
     assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("array_api_strict", True)

@@ -88,7 +88,7 @@ def test_an_efficiency_that_got_worse_is_refused_whatever_the_gate_was_about(cal
     code, (reason, _) = update(call, "base.json", "r.json")
     assert code == 1
     assert reason.startswith(
-        "test_a.py::test[4]: parallel efficiency is undecided: 0.60 [0.59, 0.61], baseline"
+        "test_a.py::test[4]: parallel efficiency is inconclusive: 0.60 [0.59, 0.61], baseline"
     )
 
 
@@ -105,7 +105,9 @@ def test_a_regression_is_refused_with_the_old_and_the_new_value_unless_it_is_acc
     written("r.json", record(names[0], 8.0), record(names[1], 12.0), record(names[2], 9.8))
     code, (reason, refusal) = update(call, "base.json", "r.json")
     assert code == 1
-    assert reason.startswith(f"{names[0]}: speedup is undecided: 8.00x [7.84, 8.16], baseline 10.0x [9.80, ")
+    assert reason.startswith(
+        f"{names[0]}: speedup is inconclusive: 8.00x [7.84, 8.16], baseline 10.0x [9.80, "
+    )
     assert refusal == (
         "base.json was not changed: 1 regression; --accept-regressions makes them what later runs are "
         "compared with"
@@ -120,7 +122,7 @@ def test_a_value_in_doubt_does_not_replace_a_better_one_that_was_certain(call):
     written("r.json", record(speedup=speedup(6.0, width=10)))
     code, (reason, _) = update(call, "base.json", "r.json")
     assert code == 1
-    assert "speedup is undecided: 6.00x [0.600, 60.0], baseline 10.0x" in reason
+    assert "speedup is inconclusive: 6.00x [0.600, 60.0], baseline 10.0x" in reason
     assert update(call, "base.json", "r.json", "--accept-regressions")[0] == 0
 
 
@@ -314,7 +316,7 @@ LESS = {
     "skipped with its CPU": skipped(cpu=measured(CPU, 1.0), scope="call"),
     "error": record(value=99.0, status="error", reason="lost"),
     "wrong answer": record(value=99.0, status="failed", reason="they differ", check=WRONG),
-    "one side": record(gpu=None, speedup=None, pairing=Pairing(side="cpu", library="numpy")),
+    "one side": record(gpu=None, speedup=None, pairing=Pairing(kind="cpu", library="numpy")),
     "no speedup": record(speedup=None),
 }
 
@@ -336,7 +338,7 @@ def test_a_failed_demand_was_measured_all_the_same(call):
     assert list(values("base.json").values()) == [2.0]
 
 
-ALONE = skipped(cpu=measured(CPU, 1.0), scope="call", pairing=Pairing(side="cpu", library="numpy"))
+ALONE = skipped(cpu=measured(CPU, 1.0), scope="call", pairing=Pairing(kind="cpu", library="numpy"))
 
 
 @pytest.mark.parametrize(

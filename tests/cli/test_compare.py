@@ -21,7 +21,7 @@ from command import (
 )
 
 from pytest_gpuperf.cli import main
-from pytest_gpuperf.model.demand import Family
+from pytest_gpuperf.model.demand import SizeGroup
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.report.json import document
@@ -64,11 +64,11 @@ def test_what_got_worse_is_a_row_the_gravest_first_and_the_exit_code(call):
     assert lines[:3] == [
         "test     metric            baseline                 now                  change  outcome",
         "test_1  speedup  10.0x [9.80, 10.2]  5.00x [4.90, 5.10]  -50.0 % [-51.9, -48.0]  regressed",
-        "test_0  speedup  10.0x [9.80, 10.2]  9.10x [8.92, 9.28]    -9.0 % [-12.5, -5.3]  undecided",
+        "test_0  speedup  10.0x [9.80, 10.2]  9.10x [8.92, 9.28]    -9.0 % [-12.5, -5.3]  inconclusive",
     ]
     assert "" == lines[3]
-    assert lines[4].startswith("test_0: speedup is undecided: 9.10x")
-    assert lines[-2].endswith("1 regressed, 1 undecided, 1 not regressed")
+    assert lines[4].startswith("test_0: speedup is inconclusive: 9.10x")
+    assert lines[-2].endswith("1 regressed, 1 inconclusive, 1 not regressed")
     assert lines[-1] == f"FAILED: test_a.py::test_1: {worse}"
 
 
@@ -319,23 +319,23 @@ def test_a_summary_is_written_over_its_like_only(refused, call):
     assert Path("s.md").read_text(encoding="utf-8").startswith("### Speedups")
 
 
-def test_a_familys_threshold_is_compared_and_told_once(call):
+def test_a_size_groups_threshold_is_compared_and_told_once(call):
     from pytest_gpuperf.analysis import threshold
 
-    def family(*won):
+    def size_group(*won):
         sizes = tuple(float(size) for size in range(1, len(won) + 1))
         found = [
             record(
                 f"test_a.py::test_n[{size:g}]",
                 2.0 if wins else 0.5,
-                family=Family(name="test_n", parameter="n", size=size, sizes=sizes),
+                size_group=SizeGroup(name="test_n", parameter="n", size=size, sizes=sizes),
             )
             for size, wins in zip(sizes, won, strict=True)
         ]
         return {"records": tuple(found), "thresholds": threshold.find(found)}
 
     for name, won in {"base.json": (False, True, True), "new.json": (False, False, True)}.items():
-        Path(name).write_text(document.text(replace(run_of(), **family(*won))), encoding="utf-8")
+        Path(name).write_text(document.text(replace(run_of(), **size_group(*won))), encoding="utf-8")
     code, lines, _ = call("compare", "base.json", "new.json", "--fail-on=threshold:10%")
     assert code == 1
     (failure,) = (line for line in lines if line.startswith("FAILED"))

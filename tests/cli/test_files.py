@@ -73,8 +73,8 @@ def test_control_characters_of_a_report_do_not_reach_the_terminal(call):
         record(HOSTILE, 5.0, notes=(Note(code="traced", text="\x1b]0;owned\x07"),)),
         record("test_a.py::test_2"),
     )
-    cpu = record(HOSTILE, pairing=Pairing(side="cpu", library="numpy"), gpu=None, speedup=None)
-    gpu = record(HOSTILE, pairing=Pairing(side="gpu", library="cupy"), cpu=None, speedup=None)
+    cpu = record(HOSTILE, pairing=Pairing(kind="cpu", library="numpy"), gpu=None, speedup=None)
+    gpu = record(HOSTILE, pairing=Pairing(kind="gpu", library="cupy"), cpu=None, speedup=None)
     written("cpu.json", cpu)
     written("gpu.json", gpu)
     for arguments in (

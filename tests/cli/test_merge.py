@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from two_runs import ELSEWHERE, HERE, OTHER, ROUNDS, TEST, TWICE, family_of, report, side, whole
+from two_runs import ELSEWHERE, HERE, OTHER, ROUNDS, TEST, TWICE, report, side, size_group_of, whole
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.report.json import document, schema
@@ -136,7 +136,7 @@ def test_hosts_that_nobody_names_are_not_called_one(folder, capsys):
 
 
 def test_a_threshold_that_failed_is_the_exit_code(folder, capsys):
-    cpu, gpu = zip(*family_of(0.5, 2.0, at_most=1), strict=True)
+    cpu, gpu = zip(*size_group_of(0.5, 2.0, at_most=1), strict=True)
     assert merged(*written(report("cpu.json", *cpu), report("gpu.json", *gpu))) == 1
     assert capsys.readouterr().out.startswith("threshold of test_n: failed: ")
 

@@ -63,7 +63,7 @@ def test_the_command_that_repeats_a_test_does_so(ran, pytester, monkeypatch):
     source = smaller(example.read_text(encoding="utf-8"))
     ran({example.name: source}, "--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
     run = load_report(pytester.path / "report.json")
-    *_, last = (record for record in run.records if record.family)
+    *_, last = (record for record in run.records if record.size_group)
     command = Repeater(run).command(last)
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)

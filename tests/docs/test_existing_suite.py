@@ -75,7 +75,7 @@ HOST_REFERENCES = {
     "test_filters.py::test_it_is_numpys_convolution",
     "test_spectra.py::test_one_segment_is_a_windowed_periodogram",
 }
-SLOPE = "test_images.py::test_a_slope_has_one_gradient"  # it has no sibling where the suite has one module
+SLOPE = "test_images.py::test_a_slope_has_one_gradient"  # it has no variant where the suite has one module
 MARKED = BARE | LIMITS.keys() | {READ_ONLY}
 STEP = "test_clusters.py::test_a_step_brings_centres_closer[cuda]"
 FAST, SLOW = 0.2e-3, 2e-3 / 1.25  # seconds that the simulated GPU takes for what takes the CPU 2 ms
@@ -211,20 +211,20 @@ def measured(run):
 
 
 def asked_of(records):
-    """Return the GPU siblings' limits, by test without its parameters."""
+    """Return the GPU variants' limits, by test without its parameters."""
     return {
         nodeid.partition("[")[0]: record["demand"]["min"]
         for nodeid, record in records.items()
-        if record["pairing"]["side"] == "gpu" and record["demand"]["min"] is not None
+        if record["pairing"]["kind"] == "gpu" and record["demand"]["min"] is not None
     }
 
 
 def ends(records, side="gpu"):
-    """Return how the siblings on one side ended, by test without its parameters."""
+    """Return how the variants on one side ended, by test without its parameters."""
     return {
         nodeid.partition("[")[0]: record["status"]
         for nodeid, record in records.items()
-        if record["pairing"]["side"] == side
+        if record["pairing"]["kind"] == side
     }
 
 
@@ -291,7 +291,7 @@ def test_without_a_gpu_every_marked_test_has_a_record_and_ends_as_before(run, me
         name.replace("_blur_cupy", "_blur_numpy"): "recorded" for name in MARKED
     }
     assert ends(ran.records) == dict.fromkeys(MARKED - {SLOPE}, "skipped")
-    gpus = [record for record in ran.records.values() if record["pairing"]["side"] == "gpu"]
+    gpus = [record for record in ran.records.values() if record["pairing"]["kind"] == "gpu"]
     assert all(record["reason"].startswith("CuPy cannot be used: ") and record["cpu"] for record in gpus)
 
 
@@ -306,12 +306,12 @@ def test_with_a_gpu_the_verdicts_are_those_of_its_exact_times(measured, kernel, 
     assert {f"tests/{name}" for name, end in expected.items() if end == "failed"} == failed
 
 
-def test_with_a_gpu_each_sibling_names_its_partner(measured):
+def test_with_a_gpu_each_variant_names_its_partner(measured):
     records = measured(FAST).records
     partners = {
         nodeid: record["pairing"]["partner"].removeprefix("tests/")
         for nodeid, record in records.items()
-        if record["pairing"]["side"] == "gpu"
+        if record["pairing"]["kind"] == "gpu"
     }
     blur = "test_images.py::BlurTest::test_blur_"
     assert partners.pop(f"{blur}cupy") == f"{blur}numpy"
@@ -325,7 +325,7 @@ def test_a_marker_on_one_size_leaves_the_others_alone(measured):
     assert sizes == {"262144-float32]", "262144-float64]"}
 
 
-def test_all_of_its_siblings_are_recorded_without_a_marker_and_no_outcome_changes(run):
+def test_all_of_its_variants_are_recorded_without_a_marker_and_no_outcome_changes(run):
     ran = run(
         "--gpuperf-all", "--gpuperf-lock=none", "--gpuperf-gpu=cupy", "--gpuperf-json=r.json", kernel=FAST
     )
@@ -341,7 +341,7 @@ def test_the_output_in_the_readme_is_that_of_the_simulated_device(measured):
     (block,) = re.findall(r"```text\n(.*?)```", GUIDE, flags=re.DOTALL)
     heading, *rows = (line for line in block.splitlines() if re.search(r"  (verdict|\w+ed)$", line))
     assert heading.split() == ["test", "CPU", "GPU", "speedup", "limit", "verdict"]
-    sides = [record["pairing"]["side"] for record in measured(FAST).records.values()]
+    sides = [record["pairing"]["kind"] for record in measured(FAST).records.values()]
     assert len(rows) == sides.count("gpu") + 1, "and the CPU's where the GPU's is skipped"
     assert not set(rows) - set(measured(FAST).shown.splitlines())
 

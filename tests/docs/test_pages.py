@@ -107,7 +107,7 @@ def test_the_ini_files_of_a_page_are_read(pytester, page):
 def one_sided(report, side, other):
     """Return what a run with one device would have reported."""
     unknown = dict.fromkeys([other, "speedup", "check", "offload", "reason"]) | {"status": "recorded"}
-    pairing = {"side": side, "library": "numpy", "partner": None}
+    pairing = {"kind": side, "library": "numpy", "partner": None}
     records = [{**record, **unknown, "pairing": pairing} for record in report["records"]]
     return {**report, "records": records}
 

@@ -92,7 +92,7 @@ def test_marked_tests_are_selected_by_their_mark(suite, options):
 
 
 @pytest.mark.parametrize("option", ["--collect-only", "--setup-plan"])
-def test_what_runs_no_test_says_and_writes_nothing_of_siblings(suite, option):
+def test_what_runs_no_test_says_and_writes_nothing_of_variants(suite, option):
     found = suite(CACHED.format(least=3, numbers=[1]), option)
     assert (0, None) == (found.result.ret, found.written)
     found.result.stdout.no_fnmatch_line("*- gpuperf -*")

@@ -43,7 +43,7 @@ def test_ran(xp):
     assert not [name for name in found.records if "waits" in name]
 
 
-def test_junit_and_json_report_have_the_properties_of_siblings_once(suite):
+def test_junit_and_json_report_have_the_properties_of_variants_once(suite):
     needed("pytest_jsonreport", "pytest-json-report")
     found = suite(
         """

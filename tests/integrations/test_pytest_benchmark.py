@@ -13,7 +13,7 @@ def test_slot(benchmark, device):
     assert benchmark(device.xp.ones, 3).shape == (3,)
 
 @pytest.mark.speedup(min=3)
-def test_sibling(benchmark, xp):
+def test_variant(benchmark, xp):
     benchmark.extra_info["n"] = 3
     assert benchmark.pedantic(xp.ones, args=(3,), rounds=7, iterations=2).shape == (3,)
 
@@ -44,7 +44,7 @@ OURS = {
     "test_slot": "passed",
     **{
         f"test_{name}[{library}]": status
-        for name in ("sibling", "decorated", "through_a_fixture", "beside_a_fixture")
+        for name in ("variant", "decorated", "through_a_fixture", "beside_a_fixture")
         for library, status in (("numpy", "recorded"), ("cupy", "passed"))
     },
 }

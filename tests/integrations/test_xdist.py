@@ -12,7 +12,7 @@ pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
 SUITE = {
-    "test_siblings": """
+    "test_variants": """
         import pytest
 
         @pytest.fixture
@@ -55,7 +55,7 @@ SUITE = {
         @pytest.mark.parametrize("n", [100, 10_000])
         @pytest.mark.offload_threshold("n", at_most=3000)
         @pytest.mark.speedup
-        def test_siblings_of_all_sizes(sized, n):
+        def test_variants_of_all_sizes(sized, n):
             return sized
     """,
     "test_plain": """
@@ -192,7 +192,7 @@ LOST_BETWEEN = """
 """
 
 
-def test_a_gpu_sibling_says_that_its_cpu_sibling_was_lost(suite):
+def test_a_gpu_variant_says_that_its_cpu_variant_was_lost(suite):
     source = """
         import os
         import pytest
@@ -266,7 +266,7 @@ def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_worke
     result, report = suite(files, *options, conftest=LOST_BETWEEN + SEEN)
     counts = result.parseoutcomes()
     assert 1 == counts["failed"]
-    assert 12 + 20 <= counts["passed"] <= 12 + 20 + 6  # CPU siblings that had to run again
+    assert 12 + 20 <= counts["passed"] <= 12 + 20 + 6  # CPU variants that had to run again
     result.stdout.fnmatch_lines(["*worker 'gw*' crashed while running 'test_it.py::test_lost'*"])
     again = [record for record in report["records"] if record["nodeid"].endswith("#2")]
     assert {"recorded"} >= {record["status"] for record in again}

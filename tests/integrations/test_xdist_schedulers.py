@@ -147,7 +147,7 @@ def ids_of(count, files=4):
 
 
 def pairs_far_apart(count):
-    """Return siblings as a stacked parametrization has them: all CPU sides, then all GPU sides."""
+    """Return variants as a stacked parametrization has them: all CPU sides, then all GPU sides."""
     half = count // 2
     groups = [[index, half + index] for index in range(half)]
     return groups, {gpu: cpu for cpu, gpu in groups}
@@ -175,7 +175,7 @@ def test_a_group_runs_in_one_worker_in_its_order_and_every_test_once(monkeypatch
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
-def test_siblings_far_apart_run_in_one_worker(monkeypatch, mode):
+def test_variants_far_apart_run_in_one_worker(monkeypatch, mode):
     ids = ids_of(400)
     groups, needs = pairs_far_apart(400)
     run = Run(monkeypatch, mode, ids, together(ids, groups, needs), workers=3).finish()
@@ -245,7 +245,7 @@ def test_workers_that_are_lost_before_it_is_noticed_lose_no_more(monkeypatch, mo
 
 
 @pytest.mark.parametrize(("crash", "expected"), [(3, [0, 1, 2]), (0, [1, 2, 3]), (1, [0, 2, 3])])
-def test_a_cpu_sibling_is_not_run_again_for_nothing(monkeypatch, crash, expected):
+def test_a_cpu_variant_is_not_run_again_for_nothing(monkeypatch, crash, expected):
     ids = ids_of(4, files=1)
     known = together(ids, [[0, 1, 2, 3]], {1: 0, 3: 2})
     run = Run(monkeypatch, BY_NAME["LoadScheduling"], ids, known, workers=1, crash=[crash]).finish()

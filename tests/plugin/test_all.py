@@ -1,4 +1,4 @@
-"""`--gpuperf-all`: every test that has siblings is timed, and none of them notices."""
+"""`--gpuperf-all`: every test that has variants is timed, and none of them notices."""
 
 import re
 import sys
@@ -171,7 +171,7 @@ def test_ones(xp):
     assert found.written["complete"] is False
 
 
-def test_to_time_all_tests_where_none_has_siblings_is_a_usage_error(suite):
+def test_to_time_all_tests_where_none_has_variants_is_a_usage_error(suite):
     found = suite("def test_it(): raise SystemExit('a test ran')", "--gpuperf-all")
     assert pytest.ExitCode.USAGE_ERROR == found.result.ret
     found.result.stderr.fnmatch_lines(["*--gpuperf-all: no test has CPU and GPU variants; *"])

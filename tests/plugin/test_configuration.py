@@ -131,7 +131,7 @@ def test_a_key_of_another_plugin_that_is_not_installed_is_none_of_ours(pytester)
 
 
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
-def test_tests_in_folders_with_conftests_of_their_own_are_siblings_there(suite, pytester, mode):
+def test_tests_in_folders_with_conftests_of_their_own_are_variants_there(suite, pytester, mode):
     for folder in ("a", "b"):
         (pytester.path / folder).mkdir()
         (pytester.path / folder / "conftest.py").write_text(

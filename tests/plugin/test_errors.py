@@ -63,9 +63,9 @@ def test_an_exception_keeps_the_rounds_before_it_and_names_the_device(faulty):
     assert found["test_second"]["status"] == "passed"
 
 
-@pytest.mark.parametrize("sibling", [False, True], ids=["slot", "variants"])
+@pytest.mark.parametrize("variant", [False, True], ids=["slot", "variants"])
 @pytest.mark.parametrize("error", ["StopIteration", "GeneratorExit"])
-def test_an_exception_that_generators_take_for_theirs_is_the_workloads_own(run, error, sibling):
+def test_an_exception_that_generators_take_for_theirs_is_the_workloads_own(run, error, variant):
     source = f"""
         import pytest
 
@@ -76,8 +76,8 @@ def test_an_exception_that_generators_take_for_theirs_is_the_workloads_own(run, 
         @pytest.mark.parametrize("calls", [0, 1, 4, 9, 20])
         @pytest.mark.parametrize("kind", ["cpu", "gpu"])
         @pytest.mark.speedup(min=2)
-        def test_it({"own" if sibling else "device"}, kind, calls):
-            used = {"own" if sibling else "device"}
+        def test_it({"own" if variant else "device"}, kind, calls):
+            used = {"own" if variant else "device"}
             left = iter(range(calls if used.kind == kind else 10**9))
 
             def call():
@@ -102,7 +102,7 @@ MISSED = TWO_TESTS.replace("4.98", "6")  # 5x, so near that a second measurement
 
 
 @pytest.mark.parametrize("kind", ["lost", "out_of_memory"])
-def test_a_gpu_that_fails_in_a_second_measurement_leaves_the_first_undecided(faulty, kind):
+def test_a_gpu_that_fails_in_a_second_measurement_leaves_the_first_inconclusive(faulty, kind):
     result, found = faulty(f"kind='{kind}', call=22", "-Wdefault", source=MISSED)
     first = found["test_first"]
     assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])
@@ -114,7 +114,7 @@ def test_a_gpu_that_fails_in_a_second_measurement_leaves_the_first_undecided(fau
 
 
 @pytest.mark.parametrize("marker", ["min=4", ""], ids=["met", "bare"])
-def test_a_gpu_that_fails_while_a_gates_limit_is_confirmed_leaves_both_undecided(faulty, pytester, marker):
+def test_a_gpu_that_fails_while_a_gates_limit_is_confirmed_leaves_both_inconclusive(faulty, pytester, marker):
     source = TWO_TESTS.replace("min=4.98", marker)
     faulty("kind='lost', call=10**9", source=source, gpu="1.6e-3")
     (pytester.path / "report.json").rename(pytester.path / "base.json")
@@ -124,7 +124,7 @@ def test_a_gpu_that_fails_while_a_gates_limit_is_confirmed_leaves_both_undecided
     first = found["test_first"]
     assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])
     assert "was interrupted before it could confirm it: out of memory on the GPU" in first["reason"]
-    assert ["undecided"] == [comparison["outcome"] for comparison in first["comparisons"]]
+    assert ["inconclusive"] == [comparison["outcome"] for comparison in first["comparisons"]]
 
 
 def test_an_exception_of_a_workload_in_a_second_measurement_is_its_failure(faulty):
@@ -569,7 +569,7 @@ def test_an_exception_that_cannot_be_shown_fails_its_test_alone(faulty):
     assert found["test_first"]["reason"] == said
 
 
-def test_where_warnings_are_errors_an_undecided_test_fails_in_one_line(pytester):
+def test_where_warnings_are_errors_an_inconclusive_test_fails_in_one_line(pytester):
     source = """
 import pytest
 @pytest.mark.speedup(min=3)

@@ -154,7 +154,7 @@ def test_without_fail_on_a_doubt_is_decided_by_measuring_for_a_gate(ends, made):
         gpu=f"{BEFORE / 0.9} * (0.97 + 0.06 * (device.launches // 2 % 2))",  # half of them untimed
     )
     (found,) = result.report["records"][0]["comparisons"]
-    assert ("undecided", "run_with_gate") == (found["outcome"], found["remedy"])
+    assert ("inconclusive", "run_with_gate") == (found["outcome"], found["remedy"])
     assert "--gpuperf-fail-on" in found["reason"]
 
 
@@ -271,7 +271,7 @@ def test_it(device):
             result.stdout.fnmatch_lines([f"{told} got worse: *"])
 
 
-def test_a_threshold_that_moved_up_fails_the_last_test_of_its_family(ends):
+def test_a_threshold_that_moved_up_fails_the_last_test_of_its_size_group(ends):
     source = """
 import pytest
 
@@ -357,19 +357,19 @@ def test_bare(device):
 def test_a_noisy_baseline_cannot_fail_a_good_run(held):
     result = held(NOISY, then=BARE, gpu=1.4e-3)
     assert pytest.ExitCode.OK == result.ret
-    assert {("test_bare", "speedup"): "undecided"} == outcomes(result)
-    result.stdout.fnmatch_lines(["*InconclusiveWarning*speedup is undecided*recreate it with *fail-on*"])
+    assert {("test_bare", "speedup"): "inconclusive"} == outcomes(result)
+    result.stdout.fnmatch_lines(["*InconclusiveWarning*speedup is inconclusive*recreate it with *fail-on*"])
 
 
 def test_a_gate_that_has_decided_nothing_says_so_last_and_fails_if_strict(held, ends):
     shown = held(NOISY, then=BARE, gpu=1.4e-3).stdout.lines
     gate = next(index for index, line in enumerate(shown) if line.startswith("baseline base.json"))
     below = " ".join(" ".join(shown[gate:]).split())
-    assert "the regression check decided nothing: every comparison is undecided (1 comparison)" in below
+    assert "the regression check decided nothing: every comparison is inconclusive (1 comparison)" in below
     strict = ends(BARE, *GATE, "--gpuperf-strict", gpu=1.4e-3)
     assert pytest.ExitCode.TESTS_FAILED == strict.ret
     strict.stdout.fnmatch_lines(
-        ["FAILED: the regression check decided nothing: every comparison is undecided*"]
+        ["FAILED: the regression check decided nothing: every comparison is inconclusive*"]
     )
 
 

@@ -127,7 +127,7 @@ def test_each_item_has_a_record_of_its_own_whatever_else_the_command_line_collec
     expected = Counter(expected_id(item, root) for item in found.items)
     assert expected == Counter(map(without_number, ids))
     for record in found.records:
-        if record.pairing is None or record.pairing.side == "gpu":
+        if record.pairing is None or record.pairing.kind == "gpu":
             is_fast = "far" in record.nodeid
             assert (10 if is_fast else 10 / 9) == pytest.approx(record.speedup.value, rel=0.02), record.nodeid
             judged = "recorded" if record.demand.bare else "passed" if is_fast else "failed"

@@ -36,7 +36,7 @@ def test_a_test_that_did_not_wait_says_so(on_hosts):
     result.stdout.no_fnmatch_line("waited*")
 
 
-def test_siblings_take_their_turns_too(on_hosts, pytester, lock_file):
+def test_variants_take_their_turns_too(on_hosts, pytester, lock_file):
     source = """
         import time
         from pathlib import Path

@@ -79,7 +79,7 @@ def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
         "-Walways::pytest_gpuperf.InconclusiveWarning",
     )
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["undecided: 1 test"])
+    result.stdout.fnmatch_lines(["inconclusive: 1 test"])
     result.stdout.fnmatch_lines(
         ["*InconclusiveWarning: *test_even: speedup 2.0*inconclusive after 60 rounds*"]
     )
@@ -292,7 +292,7 @@ def test_a_class_and_its_methods_can_be_marked_and_the_closest_wins(run):
     )
 
 
-SIBLINGS = """
+VARIANTS = """
     import numpy as np
     import pytest
 
@@ -308,8 +308,8 @@ SIBLINGS = """
 
 
 @pytest.mark.parametrize("scope", ["function", "module", "session"])
-def test_a_fixture_on_device_makes_two_siblings(run, scope):
-    result = run(SIBLINGS.format(scope=scope, least=3))
+def test_a_fixture_on_device_makes_two_variants(run, scope):
+    result = run(VARIANTS.format(scope=scope, least=3))
     result.assert_outcomes(passed=4)
     rows = [line for line in result.outlines if " ms " in line]
     assert 2 == len(rows), "those of the GPU have the CPU's times"
@@ -317,12 +317,12 @@ def test_a_fixture_on_device_makes_two_siblings(run, scope):
     assert all(row.endswith("  passed") for row in rows)
 
 
-def test_the_verdict_of_siblings_falls_on_the_gpu(run):
-    result = run(SIBLINGS.format(scope="function", least=300))
+def test_the_verdict_of_variants_falls_on_the_gpu(run):
+    result = run(VARIANTS.format(scope="function", least=300))
     result.assert_outcomes(passed=2, failed=2)
 
 
-def test_a_gpu_sibling_runs_after_its_cpu_sibling_in_whatever_order_they_come(run, pytester):
+def test_a_gpu_variant_runs_after_its_cpu_variant_in_whatever_order_they_come(run, pytester):
     pytester.makeconftest(
         """
         import pytest
@@ -332,12 +332,12 @@ def test_a_gpu_sibling_runs_after_its_cpu_sibling_in_whatever_order_they_come(ru
             items.reverse()
         """
     )
-    result = run(SIBLINGS.format(scope="function", least=3), "-v")
+    result = run(VARIANTS.format(scope="function", least=3), "-v")
     result.assert_outcomes(passed=4)
 
 
-def test_a_gpu_sibling_alone_is_an_error_and_no_verdict(run):
-    source = SIBLINGS.format(scope="function", least=3)
+def test_a_gpu_variant_alone_is_an_error_and_no_verdict(run):
+    source = VARIANTS.format(scope="function", least=3)
     result = run(source, "-k", "gpu")
     result.assert_outcomes(failed=2, deselected=2)
     result.stdout.fnmatch_lines(
@@ -436,7 +436,7 @@ def test_a_marker_that_a_conftest_adds_counts(run, pytester, hook):
     result.stdout.fnmatch_lines(["nothing to compare with: this test runs on the GPU only*"])
 
 
-def test_siblings_that_a_conftest_marks_are_measured(run, pytester):
+def test_variants_that_a_conftest_marks_are_measured(run, pytester):
     pytester.makeconftest(
         """
         import pytest
@@ -634,7 +634,7 @@ def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(run, pyteste
         "test_lonely": {"pair_without_effect", "nothing_uploaded"},
         "test_random": set(),
         "test_well": set(),
-        "test_y_cpu": {"no_gpu_sibling"},
+        "test_y_cpu": {"no_gpu_variant"},
         "test_both": set(),
     }
     result.stdout.fnmatch_lines(["test_all_of_it: the whole body is timed, including assertions, NumPy*"])

@@ -217,7 +217,7 @@ def test_what_pays_and_passes_is_shown_in_the_table_alone(suite):
     assert "test_it: " not in shown
 
 
-FAMILY = """
+SIZE_GROUP = """
 @pytest.mark.offload_threshold("n"{limits})
 @pytest.mark.parametrize("n", {sizes})
 @pytest.mark.speedup{speedup}
@@ -229,12 +229,12 @@ def test_add(device, n):
 BY_SIZE = {"cpu": "kernel=0, per_element=1e-6", "gpu": "kernel=1e-3"}
 
 
-def family(limits="", sizes="[100, 900, 1100, 10_000]", speedup="(min=1e-9)"):
-    return FAMILY.format(limits=limits, sizes=sizes, speedup=speedup)
+def size_group(limits="", sizes="[100, 900, 1100, 10_000]", speedup="(min=1e-9)"):
+    return SIZE_GROUP.format(limits=limits, sizes=sizes, speedup=speedup)
 
 
 def test_the_threshold_lies_between_the_last_size_lost_and_the_first_won(suite, report):
-    suite(family(), **BY_SIZE).assert_outcomes(passed=4)
+    suite(size_group(), **BY_SIZE).assert_outcomes(passed=4)
     (found,) = report()["thresholds"]
     assert ("bracket", 900, 1100) == (found["outcome"], found["largest_not_won"], found["smallest_won"])
     assert [100, 900, 1100, 10_000] == [point["size"] for point in found["curve"]]
@@ -247,14 +247,14 @@ def ended(report):
     return {found["name"].rpartition("::")[2]: found["status"] for found in report()["thresholds"]}
 
 
-def test_a_threshold_beyond_its_limits_fails_the_last_of_its_family(suite, report):
+def test_a_threshold_beyond_its_limits_fails_the_last_of_its_size_group(suite, report):
     limits = {
         "test_below": (", at_most=1100", "passed"),
         "test_not_below": (", at_most=900", "failed"),
         "test_above": (", at_least=1100", "passed"),
         "test_not_above": (", at_least=1200", "failed"),
     }
-    source = "".join(family(limit).replace("test_add", name) for name, (limit, _) in limits.items())
+    source = "".join(size_group(limit).replace("test_add", name) for name, (limit, _) in limits.items())
     result = suite(source, "-v", **BY_SIZE)
     result.assert_outcomes(passed=14, failed=2)
     assert {name: status for name, (_, status) in limits.items()} == ended(report)
@@ -269,46 +269,46 @@ def test_a_threshold_beyond_its_limits_fails_the_last_of_its_family(suite, repor
 
 
 def test_the_last_to_run_tells_the_verdict_whatever_the_order(suite):
-    result = suite(family(", at_most=900", sizes="[10_000, 1100, 100, 900]"), "-v", **BY_SIZE)
+    result = suite(size_group(", at_most=900", sizes="[10_000, 1100, 100, 900]"), "-v", **BY_SIZE)
     result.stdout.fnmatch_lines(["*test_add[[]900] FAILED*"])
 
 
-def test_a_family_that_was_selected_in_part_is_in_doubt_and_says_which_sizes_are_missing(suite, report):
-    result = suite(family(", at_most=900"), "-k", "not 900", **BY_SIZE)
+def test_a_size_group_that_was_selected_in_part_is_in_doubt_and_says_which_sizes_are_missing(suite, report):
+    result = suite(size_group(", at_most=900"), "-k", "not 900", **BY_SIZE)
     result.assert_outcomes(passed=3, deselected=1, warnings=1)
     result.stdout.fnmatch_lines(["*InconclusiveWarning: *no speedup at n=900 (not run); run all sizes*"])
     assert report()["thresholds"][0]["status"] == "inconclusive"
 
 
 def test_a_size_that_was_not_even_named_is_missing_too(suite, report, pytester):
-    suite(family(), "--collect-only", **BY_SIZE)
-    suite(family(", at_most=900"), "test_it.py::test_add[100]", **BY_SIZE).assert_outcomes(
+    suite(size_group(), "--collect-only", **BY_SIZE)
+    suite(size_group(", at_most=900"), "test_it.py::test_add[100]", **BY_SIZE).assert_outcomes(
         passed=1, warnings=1
     )
     assert report()["thresholds"][0]["outcome"] is None
 
 
-def test_doubt_of_a_family_fails_where_doubt_is_to_fail(suite):
+def test_doubt_of_a_size_group_fails_where_doubt_is_to_fail(suite):
     options = ("-k", "not 900", "--gpuperf-inconclusive=fail")
-    suite(family(", at_most=900"), *options, **BY_SIZE).assert_outcomes(passed=2, failed=1, deselected=1)
+    suite(size_group(", at_most=900"), *options, **BY_SIZE).assert_outcomes(passed=2, failed=1, deselected=1)
 
 
-def test_a_family_of_which_nothing_is_asked_never_fails(suite):
+def test_a_size_group_of_which_nothing_is_asked_never_fails(suite):
     options = ("-k", "not 900", "--gpuperf-inconclusive=fail")
-    suite(family(), *options, **BY_SIZE).assert_outcomes(passed=3, deselected=1)
+    suite(size_group(), *options, **BY_SIZE).assert_outcomes(passed=3, deselected=1)
 
 
 def test_report_only_fails_no_threshold(suite):
-    suite(family(", at_most=900"), "--gpuperf-report-only", **BY_SIZE).assert_outcomes(passed=4)
+    suite(size_group(", at_most=900"), "--gpuperf-report-only", **BY_SIZE).assert_outcomes(passed=4)
 
 
 def test_without_a_gpu_a_threshold_is_skipped_with_its_tests(suite, report):
-    suite(family(", at_most=900"), on=None).assert_outcomes(skipped=4)
+    suite(size_group(", at_most=900"), on=None).assert_outcomes(skipped=4)
     assert report()["thresholds"][0]["status"] == "skipped"
 
 
-def test_other_parameters_make_other_families(suite, report):
-    source = family(", at_most=1100").replace("(device, n)", "(device, n, kind)")
+def test_other_parameters_make_other_size_groups(suite, report):
+    source = size_group(", at_most=1100").replace("(device, n)", "(device, n, kind)")
     source = source.replace(
         "@pytest.mark.speedup", "@pytest.mark.parametrize('kind', [int, 'x'])\n@pytest.mark.speedup"
     )
@@ -317,7 +317,7 @@ def test_other_parameters_make_other_families(suite, report):
     assert ["test_it.py::test_add[kind=int]", "test_it.py::test_add[kind=x]"] == names
 
 
-def test_siblings_have_one_threshold(suite, report):
+def test_variants_have_one_threshold(suite, report):
     source = """
 @pytest.fixture
 def values(device):
@@ -337,8 +337,8 @@ def test_add(values, xp, n):
 
 @pytest.mark.usefixtures("forked_workers")
 def test_in_workers_a_threshold_that_none_could_tell_fails_the_run_and_one_that_holds_does_not(suite, report):
-    holds = family(", at_most=1100").replace("test_add", "test_holds")
-    result = suite(family(", at_most=900") + holds, "-n2", "--dist=load", **BY_SIZE)
+    holds = size_group(", at_most=1100").replace("test_add", "test_holds")
+    result = suite(size_group(", at_most=900") + holds, "-n2", "--dist=load", **BY_SIZE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*offload threshold of n: required at most 900*"])
     result.stdout.no_fnmatch_line("*required at most 1100*")
@@ -346,18 +346,21 @@ def test_in_workers_a_threshold_that_none_could_tell_fails_the_run_and_one_that_
 
 
 NO_SENSE = [
-    ("needs a speedup test", family().replace("@pytest.mark.speedup(min=1e-9)\n", "")),
-    ("the test has no parameter 'size'; its parameters: n", family().replace('d("n"', 'd("size"')),
-    ("n='small' is not a size", family(sizes="['small', 'large']")),
-    ("n=nan is not a size", family(sizes="[1, float('nan')]")),
-    ("'n' needs at least two sizes", family(sizes="[5]")),
-    ("'n' has the same size twice: 5, 5", family(sizes="[5, 5]")),
-    ("has no argument 'most'", family(", most=5")),
-    ("at_most must be a finite number, not 'big'", family(", at_most='big'")),
-    ("at_least must not be above at_most", family(", at_least=3000, at_most=2000")),
-    ("at_most=5 is below the smallest size, 100", family(", at_most=5")),
-    ("at_least=100 is not above the smallest size, 100", family(", at_least=100")),
-    ("parameter must be the name of the parameter that", family().replace('threshold("n"', "threshold(5")),
+    ("needs a speedup test", size_group().replace("@pytest.mark.speedup(min=1e-9)\n", "")),
+    ("the test has no parameter 'size'; its parameters: n", size_group().replace('d("n"', 'd("size"')),
+    ("n='small' is not a size", size_group(sizes="['small', 'large']")),
+    ("n=nan is not a size", size_group(sizes="[1, float('nan')]")),
+    ("'n' needs at least two sizes", size_group(sizes="[5]")),
+    ("'n' has the same size twice: 5, 5", size_group(sizes="[5, 5]")),
+    ("has no argument 'most'", size_group(", most=5")),
+    ("at_most must be a finite number, not 'big'", size_group(", at_most='big'")),
+    ("at_least must not be above at_most", size_group(", at_least=3000, at_most=2000")),
+    ("at_most=5 is below the smallest size, 100", size_group(", at_most=5")),
+    ("at_least=100 is not above the smallest size, 100", size_group(", at_least=100")),
+    (
+        "parameter must be the name of the parameter that",
+        size_group().replace('threshold("n"', "threshold(5"),
+    ),
 ]
 
 
@@ -409,7 +412,7 @@ class TestAdd:
         a = device.xp.ones(n)
         return lambda: a + a
 """
-MODULE = "pytestmark = pytest.mark.offload_threshold('n', at_most=900)\n" + family()
+MODULE = "pytestmark = pytest.mark.offload_threshold('n', at_most=900)\n" + size_group()
 
 
 def test_a_threshold_on_a_class_or_a_module_counts_for_its_tests(suite, report, pytester):
@@ -434,20 +437,20 @@ def pytest_collection_modifyitems(items):
 """
     )
     source = (
-        family()
+        size_group()
         .replace('@pytest.mark.offload_threshold("n")\n', "")
         .replace("@pytest.mark.speedup(min=1e-9)\n", "")
     )
-    suite(source, "-p", "late", **BY_SIZE).assert_outcomes(passed=7, failed=1)  # both siblings of each size
+    suite(source, "-p", "late", **BY_SIZE).assert_outcomes(passed=7, failed=1)  # both variants of each size
 
 
 def test_two_thresholds_on_one_test_are_an_error_and_none_is_dropped(suite):
-    result = suite('@pytest.mark.offload_threshold("n", at_most=1)\n' + family())
+    result = suite('@pytest.mark.offload_threshold("n", at_most=1)\n' + size_group())
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*2 offload_threshold markers found; *keep one*"])
 
 
-SIBLINGS = """
+VARIANTS = """
 @pytest.fixture
 def values(device):
     return device.xp.ones(4)
@@ -462,17 +465,17 @@ def test_add(values, xp, n):
 
 
 def test_a_threshold_that_failed_fails_again_when_it_is_rerun(suite):
-    result = suite(SIBLINGS, "--reruns=1", **BY_SIZE)
+    result = suite(VARIANTS, "--reruns=1", **BY_SIZE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert result.parseoutcomes()["failed"] == 1
 
 
-def test_cpu_siblings_alone_tell_no_threshold(suite):
-    result = suite(SIBLINGS, "-k", "cpu", "--gpuperf-inconclusive=fail", **BY_SIZE)
+def test_cpu_variants_alone_tell_no_threshold(suite):
+    result = suite(VARIANTS, "-k", "cpu", "--gpuperf-inconclusive=fail", **BY_SIZE)
     assert result.parseoutcomes().get("failed", 0) == 0
 
 
-def test_families_that_a_word_does_not_tell_apart_are_two_all_the_same(suite, report):
+def test_size_groups_that_a_word_does_not_tell_apart_are_two_all_the_same(suite, report):
     source = """
 @pytest.mark.offload_threshold("n", at_most=900)
 @pytest.mark.parametrize("n", [100, 900])
@@ -491,7 +494,7 @@ SKIPS = "    if n == {size}:\n        pytest.skip('not today')\n"
 
 
 def skipping(name, size, limits):
-    source = family(limits).replace("(device, n):\n", "(device, n):\n" + SKIPS.format(size=size))
+    source = size_group(limits).replace("(device, n):\n", "(device, n):\n" + SKIPS.format(size=size))
     return source.replace("test_add", name)
 
 

@@ -154,7 +154,7 @@ def test_text(xp, text):
     assert [3, 3] == [record["demand"]["min"] for record in found.records.values()]
 
 
-def test_a_deselected_test_without_a_sibling_is_no_error(suite):
+def test_a_deselected_test_without_a_variant_is_no_error(suite):
     source = """
 import numpy
 

@@ -25,7 +25,7 @@ SUITE = """
         return work(device)
 
     @pytest.mark.speedup(min=10)
-    def test_undecided(device):
+    def test_inconclusive(device):
         return work(device)
 
     @pytest.mark.xfail(reason="a bad day")
@@ -49,7 +49,7 @@ SUITE = """
         pass
 """
 
-SWEEP = """
+SIZE_GROUP = """
     import pytest
 
     @pytest.mark.parametrize("n", range(6))
@@ -79,7 +79,7 @@ def test_verbose_lines_have_the_speedup_and_what_it_rests_on(run, monkeypatch):
     assert {
         "test_met": f"PASSED ({ratio}, required 3x, 6 rounds, 157 ms)",
         "test_missed": f"FAILED ({ratio}, required 30x, 6 rounds, 157 ms)",
-        "test_undecided": f"PASSED ({ratio}, required 10x, undecided, 60 rounds, 9.43 s)",
+        "test_inconclusive": f"PASSED ({ratio}, required 10x, inconclusive, 60 rounds, 9.26 s)",
         "test_expected": f"XFAIL ({ratio}, required 30x, 6 rounds, 157 ms) (a bad day)",
         "test_skipped": "SKIPPED (a day off)",
         "test_raising": "FAILED",
@@ -101,7 +101,7 @@ def test_verbose_lines_have_the_speedup_and_what_it_rests_on(run, monkeypatch):
     ],
 )
 def test_a_run_that_may_take_longer_than_a_minute_says_so_before_its_first_test(run, expected, options):
-    result = run(SWEEP, *options)
+    result = run(SIZE_GROUP, *options)
     assert expected == [line for line in result.outlines if line.startswith("gpuperf:")]
 
 

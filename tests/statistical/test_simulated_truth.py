@@ -17,13 +17,13 @@ import pytest
 
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, Family, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan, SizeGroup
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.trial import Trial
 
 CASES = [*range(44), 70, 82]  # the last have nothing to copy
 BODIES = 16
-FAMILIES = 28
+SIZE_GROUPS = 28
 MOST_CALLS_ASIDE = 1000  # of a block of copies, and of awaited calls
 RESOLUTION = get_clock_info("perf_counter").resolution
 WIDEST = 1.0101  # of rounds that agree: the resolution of 1 %
@@ -70,7 +70,7 @@ class Case:
     extra: Fraction
     demand: Demand
     plan: RunOptions
-    siblings: bool
+    variants: bool
 
     def body(self, device):
         """Hold the inputs; return the workload."""
@@ -103,19 +103,21 @@ class Case:
         cpu = ExactDevice("cpu", clock=clock, timing=self.cpu, noise=lambda: 1)
         return cpu, ExactDevice("gpu", clock=clock, timing=self.gpu, noise=lambda: 1)
 
-    def walk(self, body=None, family=None) -> Record:
+    def walk(self, body=None, size_group=None) -> Record:
         """Measure, both devices interleaved or one after the other, and return the record."""
         cpu, gpu = self.devices()
         bind = partial(partial, body or self.body)
-        trial = Trial(nodeid=f"test_it[{self.seed}]", demand=self.demand, options=self.plan, family=family)
-        if self.siblings:
-            sibling = Trial(
+        trial = Trial(
+            nodeid=f"test_it[{self.seed}]", demand=self.demand, options=self.plan, size_group=size_group
+        )
+        if self.variants:
+            variant = Trial(
                 nodeid=f"test_it[{self.seed}-cpu]",
                 demand=self.demand,
                 options=up_to(10, self.plan),
-                family=family,
+                size_group=size_group,
             )
-            side = sibling.time_cpu(bind, cpu, seconds=1e6)
+            side = variant.time_cpu(bind, cpu, seconds=1e6)
             found = trial.compare_with(side, bind, gpu)
         else:
             found = trial.compare(bind, cpu, gpu)
@@ -333,7 +335,7 @@ def drawn(seed) -> Case:
             ),
             cost_ratio=draws.uniform(1, 5),
         ),
-        siblings=draws.random() < 0.3,
+        variants=draws.random() < 0.3,
     )
 
 
@@ -352,7 +354,7 @@ def test_the_cases_are_varied(walks):
         "GPU blocks of several calls": [walk.found.gpu.block_calls > 1 for walk in walks],
         "CPU blocks of several calls": [walk.found.cpu.block_calls > 1 for walk in walks],
         "nothing to copy": [not walk.bytes for walk in walks],
-        "siblings": [walk.case.siblings for walk in walks],
+        "variants": [walk.case.variants for walk in walks],
         "costly waits": [20 * walk.case.gpu.synchronize > walk.gpu for walk in walks],
         "copies that undo a gain": [walk.speedups["never"] > 1 > walk.speedups["always"] for walk in walks],
         "a first call to earn back": [walk.costs["first_call"] > walk.cpu > walk.gpu for walk in walks],
@@ -445,7 +447,7 @@ def test_a_call_with_its_copies_is_timed_as_a_loop_makes_it(walks):
 
 
 def test_without_waits_the_bandwidth_is_the_devices():
-    case = replace(drawn(1), up=(12_345, 678), down=(91_011,), siblings=False)
+    case = replace(drawn(1), up=(12_345, 678), down=(91_011,), variants=False)
     gpu = replace(case.gpu, synchronize=0, bandwidth=Fraction(10**9), upload=Fraction(10**8))
     moved = replace(case, gpu=gpu).walk().transfer
     assert (true(1e8), true(1e9)) == (moved.h2d.bandwidth, moved.d2h.bandwidth)
@@ -639,10 +641,10 @@ class Sizes:
             plan=RunOptions(
                 max_time=1e6, sampling=SamplingPlan(max_rounds=8, block_time=1e-5, secondary_time=1e-3)
             ),
-            siblings=self.seed % 4 == 0,
+            variants=self.seed % 4 == 0,
         )
         return case.walk(
-            family=Family(name="test_it", parameter="n", size=size, sizes=tuple(self.truth), **asked)
+            size_group=SizeGroup(name="test_it", parameter="n", size=size, sizes=tuple(self.truth), **asked)
         )
 
     def states(self) -> dict[int, set[bool]]:
@@ -662,7 +664,7 @@ def smallest(sizes, wins) -> float:
     return next((size for place, size in enumerate(sizes) if all(wins[place:])), inf)
 
 
-def family(seed) -> Sizes:
+def size_group(seed) -> Sizes:
     """Draw a workload that loses at small sizes and wins at large ones, but for a few odd ones."""
     draws = Random(20_000 + seed)  # noqa: S311 - as above
     sizes = sorted(draws.sample(range(1, 200), draws.randint(1, 7)))
@@ -693,39 +695,39 @@ def family(seed) -> Sizes:
 
 
 @pytest.fixture(scope="module")
-def families():
-    drawn = [family(seed) for seed in range(FAMILIES)]
+def size_groups():
+    drawn = [size_group(seed) for seed in range(SIZE_GROUPS)]
     return [(sizes, sizes.find()) for sizes in drawn]
 
 
-def test_the_families_are_varied(families):
-    outcomes = [found.outcome for _, found in families]
+def test_the_size_groups_are_varied(size_groups):
+    outcomes = [found.outcome for _, found in size_groups]
     assert min(outcomes.count(each) for each in ("bracket", "none", "not_monotone")) >= 5, outcomes
     for limit in ("at_least", "at_most"):
-        assert sum({getattr(sizes, limit)} == set(sizes.thresholds()) for sizes, _ in families) >= 1, limit
-    statuses = [found.status for _, found in families]
+        assert sum({getattr(sizes, limit)} == set(sizes.thresholds()) for sizes, _ in size_groups) >= 1, limit
+    statuses = [found.status for _, found in size_groups]
     expected = "passed", "failed", "inconclusive", "recorded"
     assert min(statuses.count(each) for each in expected) >= 4, statuses
 
 
-def test_the_bracket_holds_the_true_threshold_and_nothing_between_its_ends_was_measured(families):
-    for sizes, found in families:
+def test_the_bracket_holds_the_true_threshold_and_nothing_between_its_ends_was_measured(size_groups):
+    for sizes, found in size_groups:
         surely = max(sizes.thresholds())
         below = [size for size in sizes.truth if size < surely]
         assert (surely if surely < inf else None) == found.smallest_won, sizes
         assert max(below, default=None) == found.largest_not_won, sizes
 
 
-def test_the_outcome_says_whether_a_size_is_lost_above_one_that_is_won(families):
-    for sizes, found in families:
+def test_the_outcome_says_whether_a_size_is_lost_above_one_that_is_won(size_groups):
+    for sizes, found in size_groups:
         states = list(sizes.states().values())
         mixed = any(low == {True} and {False} in states[place:] for place, low in enumerate(states))
         expected = "not_monotone" if mixed else "bracket" if max(sizes.thresholds()) < inf else "none"
         assert expected == found.outcome, sizes
 
 
-def test_a_threshold_passes_or_fails_when_it_does_however_the_doubts_are_settled(families):
-    for sizes, found in families:
+def test_a_threshold_passes_or_fails_when_it_does_however_the_doubts_are_settled(size_groups):
+    for sizes, found in size_groups:
         asked, possible = [], sizes.thresholds()
         if sizes.at_least is not None:
             asked.append({each >= sizes.at_least for each in possible})
@@ -740,8 +742,8 @@ def test_a_threshold_passes_or_fails_when_it_does_however_the_doubts_are_settled
         assert (found.reason is None) == (expected in ("passed", "recorded")), sizes
 
 
-def test_the_curve_holds_the_true_speedups(families):
-    for sizes, found in families:
+def test_the_curve_holds_the_true_speedups(size_groups):
+    for sizes, found in size_groups:
         demand = sizes.demand
         assert list(sizes.truth) == [point.size for point in found.curve], sizes
         assert (demand.transfer, demand.latency) == (found.regime, found.by_latency), sizes

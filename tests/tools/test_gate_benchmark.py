@@ -40,13 +40,13 @@ def task(gate, marker, factor, runs=10):
 @pytest.mark.parametrize(("expected", "factor"), [(0.0, 1.0), (100.0, 0.8), (0.0, 1.2)])
 def test_on_steady_noise_the_gate_finds_what_was_lost_and_nothing_else(gate, expected, marker, factor):
     found = gate.tally(task(gate, marker, factor))
-    assert (expected, 0.0, 100.0 - expected) == (found.regressed, found.undecided, found.fine)
+    assert (expected, 0.0, 100.0 - expected) == (found.regressed, found.inconclusive, found.fine)
     assert 6 <= found.rounds <= gate.PLAN.sampling.record_rounds
 
 
-def test_at_the_limit_itself_the_later_run_goes_on_and_undecided(gate):
+def test_at_the_limit_itself_the_later_run_goes_on_and_inconclusive(gate):
     found = gate.tally(task(gate, "min=3", 0.9, runs=3))
-    assert (0.0, 100.0) == (found.regressed, found.undecided)
+    assert (0.0, 100.0) == (found.regressed, found.inconclusive)
     assert found.rounds == gate.PLAN.sampling.max_rounds
     assert found.baseline_rounds < gate.PLAN.sampling.max_rounds
 

@@ -30,7 +30,7 @@ class History:
 def entry(run: Run) -> Entry:
     """Return what a history keeps of a run: six digits of each number.
 
-    Left out are deselected tests, and CPU siblings, whose times stand with the GPU siblings.
+    Left out are deselected tests, and CPU variants, whose times stand with the GPU variants.
     """
     partners = {record.pairing.partner for record in run.records if record.pairing}
     kept = [record for record in shown_records(run) if record.nodeid not in partners]

@@ -16,7 +16,7 @@ _PADDING = 6
 _GOOD, _BAD, _DOUBT, _PLAIN = "#00664b", "#a83c00", "#755700", "#5a6270"
 _COLOURS: dict[CountedCode, str] = {
     **dict.fromkeys((*FAILURES, "check_failed", "threshold_failed"), _BAD),
-    **dict.fromkeys(("inconclusive", "undecided"), _DOUBT),
+    "inconclusive": _DOUBT,
     "passed": _GOOD,
 }
 

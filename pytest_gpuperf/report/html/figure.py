@@ -12,7 +12,17 @@ from typing import Literal, NamedTuple
 from pytest_gpuperf.report.columns import columns
 
 Style = Literal[
-    "cpu", "gpu", "copies", "verdict", "passed", "failed", "undecided", "muted", "axis", "limit", "baseline"
+    "cpu",
+    "gpu",
+    "copies",
+    "verdict",
+    "passed",
+    "failed",
+    "inconclusive",
+    "muted",
+    "axis",
+    "limit",
+    "baseline",
 ]
 """What a mark shows. Its colour is in page.css and, for pages whose styles are blocked, in svg.py."""
 Place = tuple[float, float]

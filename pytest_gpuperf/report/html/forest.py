@@ -32,10 +32,13 @@ _LONGEST_NAME = 60  # characters in a plot that stands alone
 _STYLES: dict[str, Style] = {
     **dict.fromkeys(("passed", "improved"), "passed"),
     **dict.fromkeys(("failed", "error", "regressed"), "failed"),
-    **dict.fromkeys(("inconclusive", "undecided"), "undecided"),
+    "inconclusive": "inconclusive",
 }
 _dot = partial(dot, radius=2)  # without its outline
-_SHAPES: dict[str, Callable[[float, float], str]] = {"failed": partial(diamond, radius=2.6), "undecided": dot}
+_SHAPES: dict[str, Callable[[float, float], str]] = {
+    "failed": partial(diamond, radius=2.6),
+    "inconclusive": dot,
+}
 
 
 def scale(records: Iterable[Record]) -> LogScale:
@@ -140,4 +143,4 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
     low, high = place(speedup.low), place(speedup.high or shared.high)
     # The interval and the dot are one path: a page has thousands, and a browser takes long for each.
     path = line((low, _MIDDLE), (high, _MIDDLE)) + _SHAPES.get(style, _dot)(place(speedup.value), _MIDDLE)
-    yield Mark(style, path, filled=style != "undecided", outlined=True)
+    yield Mark(style, path, filled=style != "inconclusive", outlined=True)

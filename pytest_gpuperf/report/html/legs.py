@@ -103,7 +103,7 @@ def _finding(found: Sequence[Legs], first: str) -> str:
     counts = ", ".join(f"{said} in {moved.count(code)}" for code, said in _MOVED.items() if code in moved)
     said = f"Time of a call now over that in the baseline, {units.count(len(found), 'test')}"
     ratios = ", ".join(f"{style.upper()} {units.digits(ratio.value)}x" for style, ratio in _ratios(found[0]))
-    return f"{said}: {counts or 'undecided'}; {first}: {ratios}"
+    return f"{said}: {counts or 'inconclusive'}; {first}: {ratios}"
 
 
 def _caption(found: int) -> str:

@@ -39,7 +39,7 @@ from pytest_gpuperf.report.summary.comparisons import (
 from pytest_gpuperf.report.summary.counts import codes_of, left_alone_text, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
 from pytest_gpuperf.report.summary.names import short_names
-from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
+from pytest_gpuperf.report.summary.reasons import explained_by_variant, reasons_of
 from pytest_gpuperf.report.summary.scalings import cells, heading, measured_scalings
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
 from pytest_gpuperf.report.summary.verdicts import cause, in_words, rank
@@ -132,7 +132,7 @@ def _digest(content: str) -> str:
 def _rows(
     run: Run, records: Sequence[Record], listings: Sequence[details.Listing], shared: LogScale
 ) -> Iterator[Row]:
-    explained = explained_by_sibling(records)
+    explained = explained_by_variant(records)
     repeater = Repeater(run)
     for index, record in enumerate(records):
         function = function_of(record.nodeid)

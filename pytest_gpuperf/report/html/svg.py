@@ -17,7 +17,7 @@ _COLOURS: dict[Style, str] = {
     "verdict": "#444",
     "passed": "#009e73",
     "failed": "#d55e00",
-    "undecided": "#b58900",
+    "inconclusive": "#b58900",
     "muted": "#999",
     "axis": "#bbb",
     "limit": "#444",

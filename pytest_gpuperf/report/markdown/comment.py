@@ -26,7 +26,7 @@ from pytest_gpuperf.report.summary.comparisons import (
 from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
 from pytest_gpuperf.report.summary.names import short_names, shorten
-from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of, shared_reasons
+from pytest_gpuperf.report.summary.reasons import explained_by_variant, reasons_of, shared_reasons
 from pytest_gpuperf.report.summary.scalings import cells, heading, measured_scalings
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
 from pytest_gpuperf.report.summary.verdicts import cause, is_expected_failure, rank
@@ -144,7 +144,7 @@ def _left_out(records: Sequence[Record]) -> str:
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
     """Yield why, once for all tests that share a reason."""
-    explained = explained_by_sibling(records)
+    explained = explained_by_variant(records)
     names = short_names(records)
     # Each test's own reason comes before the doubts of any: a long list is cut.
     reasons = shared_reasons(records, names, _first_reason)

@@ -55,13 +55,13 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float | 
     sampled = (result.measurement.samples_for(record.demand) for result in (cpu, gpu))
     times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
     rounds = [Round(cpu=one, gpu=other, copies=copied) for one, other, copied in times]
-    sweep = [Exclusion(1.0, 1.0, "either")] if record.family else []
+    at_one = [Exclusion(1.0, 1.0, "either")] if record.size_group else []
     alpha_share = estimation.alpha_share(restarted=record.is_restarted)
-    estimator = SequentialEstimator(record.demand, options, sweep, alpha_share=alpha_share)
+    estimator = SequentialEstimator(record.demand, options, at_one, alpha_share=alpha_share)
     for one_round in rounds:
         estimator.add(one_round)
     lasted = min(metrics.lasted(result.record) for result in (cpu, gpu))
-    speedup = estimator.speedup("siblings", confirmation=spacing.confirmation(estimator, lasted))
+    speedup = estimator.speedup("variants", confirmation=spacing.confirmation(estimator, lasted))
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
     latency = record.demand.latency
     dropped = gpu.record.dropped_rounds
@@ -121,7 +121,7 @@ def _combined(cpu: ReportedRecord, gpu: ReportedRecord) -> Record:
     return replace(
         on_gpu,
         demand=on_cpu.demand if on_gpu.demand.bare else on_gpu.demand,
-        family=on_gpu.family or on_cpu.family,
+        size_group=on_gpu.size_group or on_cpu.size_group,
         cpu=cpu.measurement,
         gpu=gpu.measurement,
         check=None,
@@ -171,8 +171,8 @@ def _disagreement(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:
 
 def _terms(record: Record) -> dict[str, object]:
     """Return the demand, and what else must be the same for two results to be of one test."""
-    family = {} if record.family is None else asdict(record.family)
-    return {**asdict(record.demand), "scope": record.scope, **family}
+    size_group = {} if record.size_group is None else asdict(record.size_group)
+    return {**asdict(record.demand), "scope": record.scope, **size_group}
 
 
 def _unpairable(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:

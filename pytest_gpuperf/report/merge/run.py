@@ -28,15 +28,20 @@ class MergedRun:
     def failures(self, options: RunOptions) -> tuple[str, ...]:
         """Return what fails, test by test and then threshold by threshold, as in a run of pytest."""
         records = (record for record in self.run.records if policy.decide(record, None, options).failure)
-        missed = (family for family in self.run.thresholds if policy.threshold_fails(family, options))
+        missed = (
+            size_group for size_group in self.run.thresholds if policy.threshold_fails(size_group, options)
+        )
         texts = [f"{record.nodeid}: {record.status}: {record.reason}" for record in records]
-        texts += [f"threshold of {family.name}: {family.status}: {family.reason}" for family in missed]
+        texts += [
+            f"threshold of {size_group.name}: {size_group.status}: {size_group.reason}"
+            for size_group in missed
+        ]
         return tuple(texts)
 
     def doubts(self, options: RunOptions) -> tuple[str, ...]:
         """Return the inconclusive tests that do not fail, with the reason."""
-        undecided = (record for record in self.run.records if record.status == "inconclusive")
-        passing = (record for record in undecided if not policy.decide(record, None, options).failure)
+        inconclusive = (record for record in self.run.records if record.status == "inconclusive")
+        passing = (record for record in inconclusive if not policy.decide(record, None, options).failure)
         return tuple(f"{record.nodeid}: {record.status}: {record.reason}" for record in passing)
 
 
@@ -77,7 +82,7 @@ def merge(reports: Sequence[Report]) -> MergedRun:
 
 
 def _records(report: Report) -> Iterator[ReportedRecord]:
-    """Yield a report's records; siblings were compared in it, and have no results for others."""
+    """Yield a report's records; variants were compared in it, and have no results for others."""
     pairings = (record.pairing for record in report.run.records)
     partners = {pairing.partner for pairing in pairings if pairing}
     for record in report.run.records:
@@ -124,7 +129,7 @@ def _record(
     # An unmeasured record may explain why the other device's result is missing.
     failed = (entry for entry in copies if entry.record.status not in ("passed", "recorded"))
     pairings = ((entry, entry.record.pairing) for entry in failed)
-    causes = [entry for entry, pairing in pairings if pairing is None or pairing.side != result.kind]
+    causes = [entry for entry, pairing in pairings if pairing is None or pairing.kind != result.kind]
     return unpaired(result, _most_severe(causes) if causes else None)
 
 

@@ -9,7 +9,7 @@ from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult,
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
 
-NOTED: tuple[Outcome, ...] = ("regressed", "improved", "undecided", "not_comparable")
+NOTED: tuple[Outcome, ...] = ("regressed", "improved", "inconclusive", "not_comparable")
 """The outcomes that every form of the report mentions."""
 _METRICS: dict[Metric, str] = {
     "speedup": "",
@@ -60,7 +60,7 @@ def short_change(record: Record) -> str:
         return "-"
     if comparison.ratio is None:
         return "differs" if comparison.outcome == "not_comparable" else outcome_text(comparison.outcome)
-    doubt = "?" if comparison.outcome == "undecided" else ""
+    doubt = "?" if comparison.outcome == "inconclusive" else ""
     percent = f"{100 * (comparison.ratio.value - 1):+.0f}"
     return f"{_label(comparison)}{percent if percent != '-0' else '0'} %{doubt}"
 

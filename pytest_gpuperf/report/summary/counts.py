@@ -16,17 +16,17 @@ RunFailure = Literal["check_failed", "threshold_failed"]
 CountedCode = VerdictCode | Outcome | RunFailure
 _ORDER: tuple[CountedCode, ...] = (
     *("failed", "error", "regressed", "failed_expected", "error_expected", "regressed_expected", "improved"),
-    *("inconclusive", "undecided", "not_comparable", "new", "passed", "recorded", "skipped"),
+    *("inconclusive", "not_comparable", "new", "passed", "recorded", "skipped"),
 )
 
 
 def shown_records(run: Run) -> list[Record]:
-    """Return the records of tests that were to run, or that were measured for a sibling."""
+    """Return the records of tests that were to run, or that were measured for a variant."""
     return [record for record in run.records if not (record.is_deselected and record.cpu is None)]
 
 
 def rows_of(records: Sequence[Record]) -> list[Record]:
-    """Return the records without those of CPU siblings of which a GPU sibling's row says all."""
+    """Return the records without those of CPU variants of which a GPU variant's row says all."""
     partners = {
         record.pairing.partner
         for record in records
@@ -36,7 +36,7 @@ def rows_of(records: Sequence[Record]) -> list[Record]:
 
 
 def _is_plain(record: Record) -> bool:
-    """Return whether a CPU sibling ended as it does where nothing is to be said of it."""
+    """Return whether a CPU variant ended as it does where nothing is to be said of it."""
     outcomes = {comparison.outcome for comparison in record.comparisons}
     return record.status == "recorded" and outcomes <= {"new", "not_regressed"}
 
@@ -59,7 +59,7 @@ class Count:
 
 
 def counts(records: Sequence[Record]) -> list[Count]:
-    """Return how many tests there are of each kind, without siblings that have no row."""
+    """Return how many tests there are of each kind, without variants that have no row."""
     counted = Counter(code for record in rows_of(records) for code in codes_of(record))
     return [Count(code, counted[code]) for code in _ORDER if counted[code]]
 

@@ -18,8 +18,8 @@ def shared_reasons(
     return {reason: list(shared) for reason, shared in tests.items()}
 
 
-def explained_by_sibling(records: Iterable[Record]) -> frozenset[str]:
-    """Return the CPU siblings whose GPU siblings explain themselves why they have no speedup."""
+def explained_by_variant(records: Iterable[Record]) -> frozenset[str]:
+    """Return the CPU variants whose GPU variants explain themselves why they have no speedup."""
     pairings = (record.pairing for record in records if record.speedup is None and record.reason)
     return frozenset(pairing.partner for pairing in pairings if pairing and pairing.partner)
 
@@ -27,7 +27,7 @@ def explained_by_sibling(records: Iterable[Record]) -> frozenset[str]:
 def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]:
     """Yield a record's reason and its doubts, and what holds it back where it failed or is not worth it.
 
-    CPU siblings in `explained` leave out why a GPU sibling has no speedup.
+    CPU variants in `explained` leave out why a GPU variant has no speedup.
     """
     yield from filter(None, [record.reason, *(comparison.reason for comparison in record.comparisons)])
     is_explained = _is_offload_explained(record)
@@ -35,7 +35,7 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
     if record.status == "failed":  # what helps comes first: a narrow terminal may show no more
         yield from diagnoses
     for note in record.notes:
-        if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in explained):
+        if not (note.code == "gpu_variant_without_speedup" and record.nodeid in explained):
             yield note.text
     if record.offload is not None and is_explained and not _is_worth_it(record.offload):
         yield record.offload.reason

@@ -64,7 +64,7 @@ def rank(record: Record) -> int:
     outcome = comparison.outcome if comparison else None
     if record.status in ("failed", "error") or outcome == "regressed":
         return 0
-    if record.status == "inconclusive" or outcome in ("undecided", "not_comparable"):
+    if record.status == "inconclusive" or outcome in ("inconclusive", "not_comparable"):
         return 1
     if outcome == "improved":
         return 2

@@ -50,5 +50,5 @@ def _value(metric: Metric, estimate: Estimate | None) -> str:
 def _unexplained(record: Record) -> Iterator[str]:
     """Yield why comparisons ended as they did whose numbers alone do not say it."""
     for comparison in record.comparisons:
-        if comparison.reason and (comparison.ratio is None or comparison.outcome == "undecided"):
+        if comparison.reason and (comparison.ratio is None or comparison.outcome == "inconclusive"):
             yield comparison.reason

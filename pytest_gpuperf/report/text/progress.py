@@ -55,7 +55,7 @@ def outcome(record: Record) -> str | None:
         is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
         facts = [
             *([*_of_scaling(scaling)] if scaling else [ratio(speedup), _required(record.demand)]),
-            "undecided" if record.status == "inconclusive" else cause(record) or "",
+            "inconclusive" if record.status == "inconclusive" else cause(record) or "",
             "regressed" if is_regressed else "",
             units.count(speedup.rounds, "round"),
         ]

@@ -16,7 +16,7 @@ from pytest_gpuperf.report.summary.comparisons import gate_lines, short_change
 from pytest_gpuperf.report.summary.counts import left_alone_text, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.environment import gpu_text
 from pytest_gpuperf.report.summary.names import short_names
-from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
+from pytest_gpuperf.report.summary.reasons import explained_by_variant, reasons_of
 from pytest_gpuperf.report.summary.scalings import heading, measured_scalings
 from pytest_gpuperf.report.summary.scalings import lines as scaling_lines
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
@@ -78,7 +78,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
         _waits(records),
         _wrapped(_selections(run, rows), text_width),
         left_alone,
-        _undecided(records),
+        _inconclusive(records),
         gate,
     ]
     return [
@@ -210,16 +210,16 @@ def _noted(
 ) -> dict[str, dict[str, None]]:
     """Return the names of the tests, each once and in order, of which each text is to be said."""
     records = list(records)
-    explained = explained_by_sibling(records)
-    by_gpu_siblings: dict[str, set[str]] = {}
+    explained = explained_by_variant(records)
+    by_gpu_variants: dict[str, set[str]] = {}
     texts: dict[str, list[str]] = {}
     for record in records:
         said = texts[record.nodeid] = list(reasons_of(record, explained))
         if record.pairing and record.pairing.partner:
-            by_gpu_siblings.setdefault(record.pairing.partner, set()).update(said)
+            by_gpu_variants.setdefault(record.pairing.partner, set()).update(said)
     tests: dict[str, dict[str, None]] = {}
     for record in records:
-        said_by_gpu = by_gpu_siblings.get(record.nodeid, ())
+        said_by_gpu = by_gpu_variants.get(record.nodeid, ())
         for text in texts[record.nodeid]:
             if text not in said_by_gpu and not _is_above(text, record, above):
                 tests.setdefault(text, {})[names[record.nodeid]] = None
@@ -282,10 +282,10 @@ def _worth(records: Sequence[Record], price: float | None) -> list[str]:
     return [f"worth it (GPU surely faster): {worth} of {len(offloads)}{costs}"]
 
 
-def _undecided(records: Iterable[Record]) -> list[str]:
-    """Return how many tests are undecided, where there are any: by default they pass."""
-    undecided = [record for record in records if record.status == "inconclusive"]
-    return [f"undecided: {units.count(len(undecided), 'test')}"] if undecided else []
+def _inconclusive(records: Iterable[Record]) -> list[str]:
+    """Return how many tests are inconclusive, where there are any: by default they pass."""
+    inconclusive = [record for record in records if record.status == "inconclusive"]
+    return [f"inconclusive: {units.count(len(inconclusive), 'test')}"] if inconclusive else []
 
 
 def _waits(records: Iterable[Record]) -> list[str]:

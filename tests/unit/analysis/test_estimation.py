@@ -95,12 +95,12 @@ def test_before_the_first_round_there_is_no_speedup():
 
 
 def test_the_speedup_is_the_median_ratio_with_its_interval():
-    found = estimation_of([2.0] * 10, Demand(min=1)).speedup("siblings")
+    found = estimation_of([2.0] * 10, Demand(min=1)).speedup("variants")
     assert found.value == pytest.approx(2.0)
     assert found.low == pytest.approx(2.0 / 1.01)
     assert found.high == pytest.approx(2.0 * 1.01)
     assert found.confidence == pytest.approx(0.95)
-    assert (found.resolution, found.rounds, found.sampling) == (0.01, 10, "siblings")
+    assert (found.resolution, found.rounds, found.sampling) == (0.01, 10, "variants")
 
 
 def test_after_one_round_both_ends_are_unbounded():
@@ -161,7 +161,7 @@ def in_two_heaps(seed: int) -> list[float]:
 @for_each("resolution", [0.01, 0.0])
 def test_an_estimate_never_lies_outside_of_its_interval(resolution):
     plan = RunOptions(sampling=SamplingPlan(resolution=resolution))
-    found = {seed: estimate(in_two_heaps(seed), plan, "siblings") for seed in range(100)}
+    found = {seed: estimate(in_two_heaps(seed), plan, "variants") for seed in range(100)}
     assert {} == {
         seed: (each.low, each.value, each.high)
         for seed, each in found.items()

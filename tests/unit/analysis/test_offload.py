@@ -207,13 +207,13 @@ def test_without_times_of_the_copies_only_the_resident_regime_is_known(transfer)
     assert {"never": 10} == values(offload)
 
 
-def test_siblings_stay_siblings_in_every_regime():
-    found = replace(speedup(10, 9.9, 10.1), sampling="siblings")
+def test_variants_stay_variants_in_every_regime():
+    found = replace(speedup(10, 9.9, 10.1), sampling="variants")
     cpu, gpu = measured("cpu", 10, latencies=[10]), measured("gpu", 1, latencies=[1])
     observed = seen(10, 1, moved=4, demand=Demand(calls=8), speedup=found, on_cpu=cpu, on_gpu=gpu)
     offload = assess(observed, PLAN)
     found = [offload.never, offload.once, offload.always, offload.latency]
-    assert ["siblings"] * 4 == [each.sampling for each in found]
+    assert ["variants"] * 4 == [each.sampling for each in found]
 
 
 def test_single_calls_have_a_speedup_of_their_own():

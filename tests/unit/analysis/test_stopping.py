@@ -102,7 +102,7 @@ def test_sixty_rounds_at_the_limit_are_inconclusive():
 
 
 def near_one(rounds, demand):
-    """Return whether that many rounds about 1.05 are enough to tell a size of a family."""
+    """Return whether that many rounds about 1.05 are enough to tell a size of a size group."""
     estimation = SequentialEstimator(demand, RunOptions(), exclusions=[Exclusion(1.0, 1.0)])
     for step in range(rounds):
         estimation.add(Round(cpu=(0.98, 1.05, 1.08, 1.1, 1.06, 1.07)[step % 6], gpu=1.0))
@@ -110,13 +110,13 @@ def near_one(rounds, demand):
 
 
 @for_each("demand", [Demand(), Demand(min=0.5)])
-def test_a_size_of_a_family_is_sampled_until_it_is_won_or_lost(demand):
+def test_a_size_of_a_size_group_is_sampled_until_it_is_won_or_lost(demand):
     assert not near_one(8, demand)
     assert near_one(40, demand)
 
 
 @for_each(("expected", "middle"), [(True, 1.3), (True, 0.8), (False, 2.0), (False, 0.5)])
-def test_near_its_limit_a_size_of_a_family_is_sampled_for_its_verdict_and_no_record(expected, middle):
+def test_near_its_limit_a_size_of_a_size_group_is_sampled_for_its_verdict_and_no_record(expected, middle):
     estimation = SequentialEstimator(Demand(), RunOptions(), exclusions=[Exclusion(1.0, 1.0)])
     for step in range(8):
         estimation.add(Round(cpu=middle * (0.93, 1.07)[step % 2], gpu=1.0))

@@ -9,7 +9,7 @@ from random import Random
 from cases import for_each
 
 from pytest_gpuperf.analysis.threshold import find, side_that_fails
-from pytest_gpuperf.model.demand import Demand, Family
+from pytest_gpuperf.model.demand import Demand, SizeGroup
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, ResultCheck, Speedup
 from pytest_gpuperf.model.offload import Offload, Price
 from pytest_gpuperf.model.record import Record
@@ -64,7 +64,7 @@ def record(size, found=WON, *, sizes=(64, 256, 1024), name="test_fft", asked=Non
         "status": "recorded",
         "reason": None,
         "demand": Demand(),
-        "family": Family(name=name, parameter="n", size=size, sizes=tuple(sizes), **(asked or {})),
+        "size_group": SizeGroup(name=name, parameter="n", size=size, sizes=tuple(sizes), **(asked or {})),
         "cpu": measured("cpu", value),
         "gpu": measured("gpu", 1.0) if found else None,
         "speedup": speedup(*found) if found else None,
@@ -72,13 +72,13 @@ def record(size, found=WON, *, sizes=(64, 256, 1024), name="test_fft", asked=Non
     return Record(**{**known, **changes})
 
 
-def family(found, **asked) -> list[Record]:
+def size_group(found, **asked) -> list[Record]:
     """Return one record for each size of {size: (value, low, high)}."""
     return [record(size, each, sizes=found, asked=asked) for size, each in found.items()]
 
 
 def threshold(found, **asked):
-    (only,) = find(family(found, **asked))
+    (only,) = find(size_group(found, **asked))
     return only
 
 
@@ -366,13 +366,13 @@ def test_sizes_stay_the_integers_that_they_were():
     assert [int] * 4 == [type(size) for size in (*bracket(found), *(point.size for point in found.curve))]
 
 
-def test_a_family_that_is_not_whole_is_inconclusive_and_says_which_sizes_why_and_what_to_do():
+def test_a_size_group_that_is_not_whole_is_inconclusive_and_says_which_sizes_why_and_what_to_do():
     lost = record(256, None, status="error", reason="out of memory on the GPU")
     (found,) = find([record(64, LOST), lost])
     assert ("inconclusive", None, (None, None)) == (found.status, found.outcome, bracket(found))
     assert found.reason == (
         "offload threshold of n: no speedup at n=256 (out of memory on the GPU), n=1024 (not run); "
-        "run all sizes of the sweep in one process"
+        "run all sizes of the group in one process"
     )
 
 
@@ -405,33 +405,33 @@ def test_a_size_without_a_speedup_that_counts_is_missing(expected, changes):
 
 
 @for_each("status", ["passed", "failed", "inconclusive", "recorded"])
-def test_what_a_test_itself_demanded_does_not_matter_to_its_family(status):
-    records = [replace(each, status=status, reason="required at least 9x") for each in family(PYHPC)]
+def test_what_a_test_itself_demanded_does_not_matter_to_its_size_group(status):
+    records = [replace(each, status=status, reason="required at least 9x") for each in size_group(PYHPC)]
     assert ["recorded"] == [each.status for each in find(records)]
 
 
-def test_a_family_that_was_skipped_is_skipped_with_the_reason_once():
+def test_a_size_group_that_was_skipped_is_skipped_with_the_reason_once():
     skipped = [record(size, None, status="skipped", reason="no GPU") for size in (64, 256)]
     (found,) = find(skipped)
     assert ("skipped", "no GPU", None) == (found.status, found.reason, found.outcome)
 
 
-def test_a_family_that_was_skipped_for_two_reasons_says_both():
+def test_a_size_group_that_was_skipped_for_two_reasons_says_both():
     reasons = {64: "no GPU", 256: "slow", 1024: "no GPU"}
     (found,) = find(record(size, None, status="skipped", reason=why) for size, why in reasons.items())
     assert ("skipped", "no GPU; slow") == (found.status, found.reason)
 
 
-def test_families_come_in_order_of_first_appearance_each_with_its_own_limits():
+def test_size_groups_come_in_order_of_first_appearance_each_with_its_own_limits():
     first = [record(size, sizes=(1, 2), name="test_b", asked={"at_most": 2}) for size in (1, 2)]
     second = [record(size, sizes=(1, 2), name="test_a", asked={"at_least": 1}) for size in (2, 1)]
-    found = find([first[0], second[0], record(7, family=None), first[1], second[1]])
+    found = find([first[0], second[0], record(7, size_group=None), first[1], second[1]])
     assert [("test_b", 2, None), ("test_a", None, 1)] == [(f.name, f.at_most, f.at_least) for f in found]
     assert ["passed", "passed"] == [f.status for f in found]
 
 
-def test_no_family_has_no_threshold():
-    assert () == find([record(64, family=None)])
+def test_no_size_group_has_no_threshold():
+    assert () == find([record(64, size_group=None)])
 
 
 @for_each("order", [1, -1])
@@ -442,12 +442,12 @@ def test_no_family_has_no_threshold():
         (("skipped", "no GPU"), {"gpu": None, "speedup": None, "status": "skipped", "reason": "no GPU"}),
     ],
 )
-def test_a_cpu_sibling_says_nothing_of_the_threshold(expected, gpu, order):
-    siblings = [
+def test_a_cpu_variant_says_nothing_of_the_threshold(expected, gpu, order):
+    variants = [
         record(64, None, sizes=(64,), nodeid="test_fft[cpu-64]"),
         record(64, sizes=(64,), nodeid="test_fft[gpu-64]", **gpu),
     ]
-    (found,) = find(siblings[::order])
+    (found,) = find(variants[::order])
     assert expected == (found.status, found.reason)
     assert ["test_fft[gpu-64]"] == [point.nodeid for point in found.curve]
 
@@ -502,11 +502,11 @@ def test_without_what_offload_says_the_speedup_stands_under_the_demands_regime(r
 
 
 def of_whole_bodies(found, **asked):
-    """Return a family whose copies are part of the work: no regime but its own."""
+    """Return a size group whose copies are part of the work: no regime but its own."""
     won = {WON: True, LOST: False}
     return [
-        replace(each, offload=offload("body", worth=won.get(found[each.family.size])))
-        for each in family(found, **asked)
+        replace(each, offload=offload("body", worth=won.get(found[each.size_group.size])))
+        for each in size_group(found, **asked)
     ]
 
 
@@ -523,8 +523,8 @@ def test_a_whole_body_has_a_threshold_like_any_other():
 def test_a_win_that_rests_on_a_disturbed_machine_is_a_doubt():
     found = {1: LOST, 2: WON}
     disturbed = [
-        replace(each, offload=offload(worth=None if each.family.size == 2 else False))
-        for each in family(found, at_most=2)
+        replace(each, offload=offload(worth=None if each.size_group.size == 2 else False))
+        for each in size_group(found, at_most=2)
     ]
     (seen,) = find(disturbed)
     assert seen.status == "inconclusive"
@@ -545,7 +545,7 @@ def test_without_doubt_the_bracket_is_that_of_the_definition():
         sizes = range(10, 10 + count)
         for wins in (dict(zip(sizes, won, strict=True)) for won in product((True, False), repeat=count)):
             limit = order.choice(sizes)
-            records = family({size: WON if won else LOST for size, won in wins.items()}, at_most=limit)
+            records = size_group({size: WON if won else LOST for size, won in wins.items()}, at_most=limit)
             (found,) = find(order.sample(records, count))
             smallest = brute_force(wins)[1]
             mixed = any(wins[small] > wins[large] for small, large in combinations(sizes, 2))
@@ -571,8 +571,8 @@ def test_without_doubt_the_bracket_is_that_of_the_definition():
         ("either", 4, {"at_least": 2, "at_most": 4}, False),
     ],
 )
-def test_a_size_fails_its_family_by_a_loss_from_at_most_on_and_by_wins_where_there_is_at_least(
+def test_a_size_fails_its_size_group_by_a_loss_from_at_most_on_and_by_wins_where_there_is_at_least(
     expected, size, asked, is_compared
 ):
-    family = Family(name="f", parameter="n", size=size, sizes=(2, 4, 8), **asked)
-    assert expected == side_that_fails(family, is_compared=is_compared)
+    size_group = SizeGroup(name="f", parameter="n", size=size, sizes=(2, 4, 8), **asked)
+    assert expected == side_that_fails(size_group, is_compared=is_compared)

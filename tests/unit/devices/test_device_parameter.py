@@ -122,7 +122,7 @@ CUPY = DeviceSpec(kind="gpu", library="cupy")
         ("cuda:1", DeviceSpec(kind="gpu", selector="1")),
         ("mps", DeviceSpec(kind="gpu", library="torch", selector="mps")),
         ("tpu", DeviceSpec(kind="gpu", library="jax")),
-        (Backend.READONLY, DeviceSpec(kind="cpu", library="numpy", variant="readonly")),
+        (Backend.READONLY, DeviceSpec(kind="cpu", library="numpy", rest="readonly")),
         (Backend.TORCH_GPU, DeviceSpec(kind="gpu", library="torch")),
         (Backend.JAX_GPU, DeviceSpec(kind="gpu", library="jax")),
         (Named("cupy"), CUPY),

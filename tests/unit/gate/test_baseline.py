@@ -13,7 +13,7 @@ from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.gate import metrics
 from pytest_gpuperf.gate.baseline import Baseline, Comparer, closest
 from pytest_gpuperf.model.comparison import METRICS, Tolerance
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, RunOptions
+from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SizeGroup
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Estimate,
@@ -126,7 +126,7 @@ def compared(now: Record, *before: Record, metric="speedup", here=HERE):
 
 @for_each(
     ("expected", "now"),
-    [("regressed", 8.0), ("undecided", 9.0), ("not_regressed", 10.0), ("improved", 13.0)],
+    [("regressed", 8.0), ("inconclusive", 9.0), ("not_regressed", 10.0), ("improved", 13.0)],
 )
 def test_a_speedup_is_compared_with_the_baselines(expected, now):
     found = compared(record(now), record())
@@ -182,7 +182,7 @@ def test_another_mode_or_other_fewest_devices_are_not_compared(change):
 
 def test_a_failed_scaling_test_has_no_efficiency():
     bad = scaled(0.9, status="error", reason="no work reached it")
-    assert compared(bad, scaled(0.9), metric="efficiency").outcome == "undecided"
+    assert compared(bad, scaled(0.9), metric="efficiency").outcome == "inconclusive"
 
 
 @for_each("metric", OF_SPEEDUP)
@@ -199,8 +199,8 @@ def test_a_cpu_is_compared_by_its_own_time(expected, seconds):
     assert found.found.value == pytest.approx(seconds)
 
 
-def test_a_gpu_siblings_cpu_time_is_compared_where_it_was_taken():
-    pairing = Pairing(side="gpu", library="cupy", partner="tests/test_fft.py::test_fft[numpy]")
+def test_a_gpu_variants_cpu_time_is_compared_where_it_was_taken():
+    pairing = Pairing(kind="gpu", library="cupy", partner="tests/test_fft.py::test_fft[numpy]")
     now = record(pairing=pairing)
     asked = [within(metric=metric) for metric in ("speedup", "cpu_time", "gpu_time")]
     assert ["speedup", "gpu_time"] == [
@@ -212,9 +212,9 @@ def test_a_gpu_siblings_cpu_time_is_compared_where_it_was_taken():
     ]
 
 
-def test_a_cpu_sibling_has_its_time_and_no_speedup():
+def test_a_cpu_variant_has_its_time_and_no_speedup():
     now = record(gpu=None, speedup=None, offload=None, memory=None)
-    now = replace(now, pairing=Pairing(side="cpu", library="numpy"))
+    now = replace(now, pairing=Pairing(kind="cpu", library="numpy"))
     asked = [within(metric=metric) for metric in METRICS]
     assert ["cpu_time"] == [each.metric for each in compare(now, HERE, base_of(now), asked, gated=True)]
 
@@ -233,7 +233,7 @@ RESTARTED = Note(code="restarted", text="restarted the measurement")
 def test_a_time_has_the_interval_of_its_samples_at_the_level_that_restarts_leave(taken, notes, share):
     """Of alpha 0.8 is for the first samples; two restarts share the rest."""
     samples = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1, 0.9, 1.02, 0.98][:taken]
-    expected = estimate(samples, RunOptions(alpha=share * 0.025), "siblings")
+    expected = estimate(samples, RunOptions(alpha=share * 0.025), "variants")
     found = metrics.estimate_of(record(gpu=measured(GPU, *samples), notes=notes), "gpu_time")
     assert (expected.value, expected.low, expected.high) == pytest.approx(
         (found.value, found.low, found.high)
@@ -354,7 +354,7 @@ def test_what_was_skipped_is_not_compared():
 def test_what_only_the_baseline_has_is_a_doubt_that_says_why():
     broken = skipped(status="error", reason="the device was lost")
     found = compared(broken, record())
-    assert found.outcome == "undecided"
+    assert found.outcome == "inconclusive"
     assert found.reason == "this run has no speedup: the device was lost"
     assert found.baseline.value == 10.0
     assert found.found is None
@@ -372,7 +372,7 @@ WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-3, reason="they differ
 @for_each("bad", [{"status": "error", "reason": "no work reached it"}, {"check": WRONG}])
 def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert metrics.estimate_of(record(**bad), metric) is None
-    assert compared(record(20.0, **bad), record(), metric=metric).outcome == "undecided"
+    assert compared(record(20.0, **bad), record(), metric=metric).outcome == "inconclusive"
     assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
 
 
@@ -402,7 +402,7 @@ def test_a_doubt_says_both_numbers_and_what_would_decide():
     found = compared(now, record())
     assert found.remedy == "more_time"
     assert found.reason == (
-        "speedup is undecided: 9.00x [7.00, 12.0], baseline 10.0x [9.50, 10.5]: -10.0 % [-33.3, +26.3], "
+        "speedup is inconclusive: 9.00x [7.00, 12.0], baseline 10.0x [9.50, 10.5]: -10.0 % [-33.3, +26.3], "
         "10 % less is allowed; more time (max_time) or a quieter machine would decide it"
     )
 
@@ -410,7 +410,7 @@ def test_a_doubt_says_both_numbers_and_what_would_decide():
 def test_a_wide_baseline_is_to_be_made_anew():
     before = record(speedup=speedup(10.0, low=5.0, high=20.0))
     found = compared(record(9.0), before)
-    assert (found.outcome, found.remedy) == ("undecided", "new_baseline")
+    assert (found.outcome, found.remedy) == ("inconclusive", "new_baseline")
     assert found.reason.endswith(
         "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
         "or run gpuperf baseline update with the report of a run with that option"
@@ -420,7 +420,7 @@ def test_a_wide_baseline_is_to_be_made_anew():
 def test_a_run_without_a_gate_stopped_at_its_verdict_and_takes_no_more_time():
     now = record(9.0, speedup=speedup(9.0, low=7.0, high=12.0))
     (found,) = compare(now, HERE, base_of(record()), [within()], gated=False)
-    assert (found.outcome, found.remedy) == ("undecided", "run_with_gate")
+    assert (found.outcome, found.remedy) == ("inconclusive", "run_with_gate")
     assert found.reason.endswith("other runs stop at their verdict")
 
 
@@ -432,34 +432,34 @@ SLOWED = "the GPU was slowed down in 6 of 18 rounds; improve its cooling or rais
 
 
 @for_each("metric", ["speedup", "gpu_time", "latency", "with_copies"])
-@for_each(("expected", "now"), [("undecided", 5.0), ("not_regressed", 10.0), ("improved", 20.0)])
+@for_each(("expected", "now"), [("inconclusive", 5.0), ("not_regressed", 10.0), ("improved", 20.0)])
 def test_a_gpu_that_was_slowed_down_has_not_regressed_beyond_doubt(expected, now, metric):
     found = compared(record(now, dropped_rounds=6), record(), metric=metric)
     assert expected == found.outcome
-    if expected == "undecided":
+    if expected == "inconclusive":
         assert found.remedy == "cool_gpu"
-        assert "is undecided" in found.reason
+        assert "is inconclusive" in found.reason
         assert found.reason.endswith(f"is allowed; {SLOWED}")
 
 
 @for_each("metric", ["speedup", "gpu_time", "latency", "with_copies"])
-@for_each(("expected", "now"), [("regressed", 5.0), ("undecided", 10.0), ("undecided", 20.0)])
+@for_each(("expected", "now"), [("regressed", 5.0), ("inconclusive", 10.0), ("inconclusive", 20.0)])
 def test_a_baseline_of_a_gpu_that_was_slowed_down_passes_nothing_beyond_doubt(expected, now, metric):
     found = compared(record(now), record(dropped_rounds=6), metric=metric)
     assert expected == found.outcome
-    if expected == "undecided":
+    if expected == "inconclusive":
         assert found.reason.endswith(f"; when the baseline was made {SLOWED}")
 
 
 @for_each(
     ("expected", "confirmation"),
-    [("regressed", None), ("regressed", "confirmed"), ("undecided", "contradicted")],
+    [("regressed", None), ("regressed", "confirmed"), ("inconclusive", "contradicted")],
 )
 def test_a_loss_that_a_second_measurement_did_not_show_is_a_doubt(expected, confirmation):
     now = record(8.0, speedup=replace(speedup(8.0), confirmation=confirmation))
     found = compared(now, record())
     assert found.outcome == expected
-    if expected == "undecided":
+    if expected == "inconclusive":
         assert found.remedy == "more_time"
         assert "a second measurement, with rounds far apart, did not confirm it" in found.reason
 
@@ -479,7 +479,7 @@ def slower(metric, lost, **changes) -> Record:
     ("expected", "lost", "elapsed", "gated"),
     [
         ("regressed", 1.3, APART, True),
-        ("undecided", 1.3, ROUNDS * 11e-3, False),
+        ("inconclusive", 1.3, ROUNDS * 11e-3, False),
         ("regressed", 2.0, ROUNDS * 11e-3, False),  # no spell explains it
         ("not_regressed", 1.0, ROUNDS * 11e-3, False),
     ],
@@ -488,14 +488,14 @@ def test_a_loss_near_the_limit_is_one_only_if_its_rounds_sat_apart(expected, los
     now = slower(metric, lost, rounds_elapsed=elapsed)
     (found,) = compare(now, HERE, base_of(record()), [within(metric=metric)], gated=gated)
     assert expected == found.outcome
-    if expected == "undecided":
+    if expected == "inconclusive":
         assert found.remedy == "run_with_gate"
         assert "its rounds followed each other too closely to be sure; measure it with" in found.reason
 
 
-@for_each("expected", ["regressed", "undecided"])
+@for_each("expected", ["regressed", "inconclusive"])
 def test_a_spell_within_rounds_that_sat_apart_is_no_loss(expected):
-    spell = ROUNDS // 2 if expected == "undecided" else ROUNDS
+    spell = ROUNDS // 2 if expected == "inconclusive" else ROUNDS
     gpu = measured(GPU, *[1.3e-3] * spell, *[1e-3] * (ROUNDS - spell))
     now = record(10 / 1.3, gpu=gpu)
     assert expected == compared(now, record()).outcome
@@ -510,7 +510,7 @@ def test_what_a_second_measurement_did_not_confirm_does_not_keep_a_run_from_bein
 @for_each("now", [5.0, 10.0, 20.0])
 def test_two_slow_gpus_tell_nothing_but_what_got_better(now):
     outcome = compared(record(now, dropped_rounds=6), record(dropped_rounds=6)).outcome
-    assert outcome == "undecided"
+    assert outcome == "inconclusive"
 
 
 def test_a_doubt_that_more_time_would_not_end_says_what_would():
@@ -521,7 +521,7 @@ def test_a_doubt_that_more_time_would_not_end_says_what_would():
 
 def test_a_fifth_of_the_rounds_may_be_dropped():
     assert compared(record(5.0, dropped_rounds=3), record()).outcome == "regressed"
-    assert compared(record(5.0, dropped_rounds=4), record()).outcome == "undecided"
+    assert compared(record(5.0, dropped_rounds=4), record()).outcome == "inconclusive"
 
 
 @for_each("metric", ["cpu_time", "memory"])
@@ -536,7 +536,7 @@ WAITED = {"waited": 0.06}  # in twelve blocks of 10 ms: half of the time was the
 def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
     """A CPU twice as slow shows a speedup of 10 where it is 5: nothing says that it is still there."""
     found = compared(record(cpu=measured(CPU, 10e-3, **WAITED)), record())
-    assert found.outcome == "undecided"
+    assert found.outcome == "inconclusive"
     assert found.found == Estimate(value=10.0, low=pytest.approx(4.75), high=10.5)
     said = "; the interval reaches so low because CPU times were disturbed: the test waited 50 %"
     assert said in found.reason
@@ -559,7 +559,7 @@ def test_a_speedup_that_is_too_low_on_a_disturbed_cpu_is_too_low():
 def test_a_baseline_of_a_disturbed_cpu_fails_no_good_run(disturbed):
     """Its speedup of 10 may have been 5: with a quiet CPU it is no regression."""
     assert compared(record(8.0), record()).outcome == "regressed"
-    assert compared(record(8.0), record(**disturbed)).outcome == "undecided"
+    assert compared(record(8.0), record(**disturbed)).outcome == "inconclusive"
     assert compared(record(10.0), record(**disturbed)).outcome == "not_regressed"
     assert compared(record(20.0), record(**disturbed)).outcome == "improved"
 
@@ -567,7 +567,7 @@ def test_a_baseline_of_a_disturbed_cpu_fails_no_good_run(disturbed):
 def test_a_cpu_that_waited_has_not_become_slow_beyond_doubt():
     slow = measured(CPU, 20e-3, waited=0.12)
     assert compared(record(cpu=measured(CPU, 20e-3)), record(), metric="cpu_time").outcome == "regressed"
-    assert compared(record(cpu=slow), record(), metric="cpu_time").outcome == "undecided"
+    assert compared(record(cpu=slow), record(), metric="cpu_time").outcome == "inconclusive"
 
 
 @for_each("metric", ["gpu_time", "memory"])
@@ -577,7 +577,7 @@ def test_a_disturbed_cpu_is_no_doubt_about_the_gpu(metric):
     ).outcome == ("regressed")
 
 
-@for_each(("metric", "expected"), [("speedup", "undecided"), ("cpu_time", "not_regressed")])
+@for_each(("metric", "expected"), [("speedup", "inconclusive"), ("cpu_time", "not_regressed")])
 def test_a_disturbed_emulated_gpu_is_no_regression(metric, expected):
     emulated = replace(GPU, emulated=True)
     quiet = record(gpu=measured(emulated, 1e-3))
@@ -627,15 +627,15 @@ def test_a_metric_depends_on_its_own_side_only(expected, metric, changes):
 
 
 def test_a_baselines_tests_are_those_that_have_what_is_asked_for():
-    family = Family(name="f", parameter="n", size=1, sizes=(1, 2))
+    size_group = SizeGroup(name="f", parameter="n", size=1, sizes=(1, 2))
     base = base_of(
         record(nodeid="whole"),
         record(nodeid="plain", offload=None),
         skipped(nodeid="skipped"),
         skipped(nodeid="cpu", cpu=measured(CPU, 1.0)),
         record(nodeid="broken", status="error", reason="so"),
-        record(nodeid="sized", offload=None, family=family),
-        skipped(nodeid="sized and skipped", family=family),
+        record(nodeid="sized", offload=None, size_group=size_group),
+        skipped(nodeid="sized and skipped", size_group=size_group),
     )
     assert ["whole", "plain", "sized"] == base.tests([within()])
     assert ["whole"] == base.tests([within(metric="with_copies")])
@@ -725,13 +725,13 @@ def thresholds_compared(now, before, share=0.1, records=(), base_records=()):
         ("regressed", "L?WW", "LLLW"),
         ("regressed", "WWWW", "WLWW"),
         ("regressed", "LLWW", "LLWL"),
-        ("undecided", "LLWW", "LL?W"),
-        ("undecided", "LLWW", "LLW?"),
-        ("undecided", "LL?W", "LLLW"),
-        ("undecided", "LL??", "LLLW"),
-        ("undecided", "????", "????"),
-        ("undecided", "LL??", "LL??"),
-        ("undecided", "LL??", "LLLL"),
+        ("inconclusive", "LLWW", "LL?W"),
+        ("inconclusive", "LLWW", "LLW?"),
+        ("inconclusive", "LL?W", "LLLW"),
+        ("inconclusive", "LL??", "LLLW"),
+        ("inconclusive", "????", "????"),
+        ("inconclusive", "LL??", "LL??"),
+        ("inconclusive", "LL??", "LLLL"),
         ("improved", "LLWW", "LWWW"),
         ("improved", "LLLL", "LLLW"),
         ("improved", "LL?W", "LWWW"),
@@ -753,7 +753,7 @@ LONGER = "more time (max_time) or a quieter machine would decide it"
         ("got worse", ("for sure at no size", "from 256 on"), "10 % more is allowed", "LLWW", "LLLL"),
         ("got better", ("from 128 on", "from 256 on"), "the baseline is out of date", "LLWW", "LWWW"),
         ("got better", ("from 512 on", "for sure at no size"), "the baseline is out of date", "LLLL", "LLLW"),
-        ("is undecided", ("from 512 on", "from 256 on"), LONGER, "LLWW", "LL?W"),
+        ("is inconclusive", ("from 512 on", "from 256 on"), LONGER, "LLWW", "LL?W"),
     ],
 )
 def test_a_threshold_is_said_with_both_sizes(change, sizes, rest, before, now):
@@ -785,7 +785,7 @@ def test_a_threshold_improves_by_more_than_its_tolerance(expected, share):
 
 
 @for_each("before", [None, threshold("LLW", outcome=None)])
-def test_a_family_without_a_threshold_in_the_baseline_is_new(before):
+def test_a_size_group_without_a_threshold_in_the_baseline_is_new(before):
     found = thresholds_compared(threshold("LLWW"), before)
     assert found.outcome == "new"
     assert found.reason.endswith("the baseline base.json has no threshold of this group")
@@ -794,7 +794,7 @@ def test_a_family_without_a_threshold_in_the_baseline_is_new(before):
 def test_a_threshold_that_this_run_does_not_know_is_a_doubt():
     absent = threshold("LLW", outcome=None, status="inconclusive", reason="no speedup at n=512")
     found = thresholds_compared(absent, threshold("LLWW"))
-    assert found.outcome == "undecided"
+    assert found.outcome == "inconclusive"
     assert found.reason == "the threshold is not known: no speedup at n=512"
 
 
@@ -806,13 +806,13 @@ def test_a_threshold_that_this_run_does_not_know_is_a_doubt():
         ("transfer: never in the baseline, never by latency now", threshold("LLWW", by_latency=True)),
     ],
 )
-def test_families_on_other_grids_are_not_comparable(expected, now):
+def test_size_groups_on_other_grids_are_not_comparable(expected, now):
     found = thresholds_compared(now, threshold("LLWW"))
     assert found.outcome == "not_comparable"
     assert found.differences == (expected,)
 
 
-def test_families_on_other_devices_are_not_comparable_and_what_differs_is_said_once():
+def test_size_groups_on_other_devices_are_not_comparable_and_what_differs_is_said_once():
     before = [record(nodeid=f"f[{size}]") for size in SIZES]
     now = [replace(each, gpu=measured(ANOTHER, 1e-3)) for each in before]
     found = thresholds_compared(threshold("LLLW"), threshold("LLWW"), records=now, base_records=before)
@@ -825,13 +825,13 @@ def test_families_on_other_devices_are_not_comparable_and_what_differs_is_said_o
 
 STATES = st.text("WL?", min_size=4, max_size=4)
 BETTER = {"L": "?", "?": "W", "W": "W"}
-ORDER = ["regressed", "undecided", "not_regressed", "improved"]
+ORDER = ["regressed", "inconclusive", "not_regressed", "improved"]
 
 
 @given(STATES, st.floats(0.0, 3.0))
 def test_a_threshold_beside_itself_neither_regresses_nor_improves(states, share):
     found = thresholds_compared(threshold(states), threshold(states), share)
-    assert found.outcome in ("not_regressed", "undecided")
+    assert found.outcome in ("not_regressed", "inconclusive")
 
 
 @given(STATES, STATES, st.integers(0, 3), st.floats(0.0, 3.0))

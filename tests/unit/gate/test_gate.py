@@ -11,7 +11,7 @@ from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.model.comparison import Absence, Comparison, GateOptions, GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, RunOptions
+from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SizeGroup
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
@@ -240,17 +240,17 @@ def threshold(won=(False, True), status="recorded", **changes) -> Threshold:
 OF_THRESHOLDS = GateOptions(tolerances=(within("speedup"), within("threshold"), within("threshold", 1.0)))
 
 
-def test_a_familys_threshold_is_held_against_each_tolerance_for_thresholds():
+def test_a_size_groups_threshold_is_held_against_each_tolerance_for_thresholds():
     held = gating(base_of(thresholds=(threshold((True, True)),)), asked=OF_THRESHOLDS)
     found = held.threshold_comparisons(threshold((False, True)), [record()])
     assert [(0.1, "regressed"), (1.0, "not_regressed")] == [(each.tolerance, each.outcome) for each in found]
     assert gating(base_of(thresholds=(threshold(),))).threshold_comparisons(threshold(), []) == ()
 
 
-def test_only_a_familys_own_records_make_its_threshold_incomparable():
+def test_only_a_size_groups_own_records_make_its_threshold_incomparable():
     def member(name, on):
-        family = Family(name=name, parameter="n", size=1, sizes=(1, 2))
-        return record(f"{name}[1]", family=family, gpu=measured(on, 1e-3))
+        size_group = SizeGroup(name=name, parameter="n", size=1, sizes=(1, 2))
+        return record(f"{name}[1]", size_group=size_group, gpu=measured(on, 1e-3))
 
     another = replace(GPU, name="another GPU")
     held = gating(base_of(member("f", GPU), member("g", GPU), thresholds=(threshold(),)), asked=OF_THRESHOLDS)
@@ -262,7 +262,7 @@ def test_only_a_familys_own_records_make_its_threshold_incomparable():
     ].differences == ("GPU: a GPU in the baseline, another GPU now",)
 
 
-def test_a_family_that_was_skipped_is_not_compared():
+def test_a_size_group_that_was_skipped_is_not_compared():
     held = gating(base_of(thresholds=(threshold(),)), asked=OF_THRESHOLDS)
     assert held.threshold_comparisons(threshold(status="skipped", outcome=None, reason=NO_GPU), []) == ()
 
@@ -270,7 +270,7 @@ def test_a_family_that_was_skipped_is_not_compared():
 @for_each(("expected", "asked"), [("more_time", GATE), ("run_with_gate", GateOptions())])
 def test_a_doubt_is_decided_by_time_only_where_the_run_was_measured_for_a_gate(expected, asked):
     (found,) = gating(base_of(record()), asked=asked).with_comparisons(record(value=9.0)).comparisons
-    assert (found.outcome, found.remedy) == ("undecided", expected)
+    assert (found.outcome, found.remedy) == ("inconclusive", expected)
 
 
 @for_each(
@@ -423,7 +423,7 @@ def test_a_gate_that_makes_its_baseline_has_none_to_fail_against():
 
 
 REMEDY = "on a runner without a GPU pass --gpuperf-allow-no-gpu"
-CPU_SIDE = Pairing(side="cpu", library="numpy")
+CPU_SIDE = Pairing(kind="cpu", library="numpy")
 
 
 @for_each(

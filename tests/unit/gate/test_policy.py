@@ -15,7 +15,7 @@ GATE = GateOptions(tolerances=(Tolerance(metric="speedup", share=0.1),))
 IMPROVEMENTS = GateOptions(improvements=True)
 STRICT = replace(GATE, strict=True)
 NO_GATE = GateOptions()
-OUTCOMES = ("regressed", "improved", "not_regressed", "undecided", "not_comparable", "new")
+OUTCOMES = ("regressed", "improved", "not_regressed", "inconclusive", "not_comparable", "new")
 
 
 def found(outcome, reason="so", metric="speedup") -> Comparison:
@@ -36,7 +36,7 @@ def record(*outcomes, **changes) -> Record:
         ({"regressed", "improved"}, replace(GATE, improvements=True), RunOptions()),
         ({"regressed", "not_comparable"}, STRICT, RunOptions()),
         ({"improved", "not_comparable"}, replace(IMPROVEMENTS, strict=True), RunOptions()),
-        ({"regressed", "undecided"}, GATE, RunOptions(inconclusive="fail")),
+        ({"regressed", "inconclusive"}, GATE, RunOptions(inconclusive="fail")),
         ({"regressed"}, GATE, RunOptions(inconclusive="pass")),
         (set(), NO_GATE, RunOptions(inconclusive="fail")),
         (set(), GateOptions(strict=True, create=True), RunOptions(inconclusive="fail")),
@@ -68,8 +68,8 @@ def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
 @for_each(
     ("expected", "gate", "plan"),
     [
-        (("a: undecided: so",), GATE, RunOptions()),
-        (("a: undecided: so",), IMPROVEMENTS, RunOptions()),
+        (("a: inconclusive: so",), GATE, RunOptions()),
+        (("a: inconclusive: so",), IMPROVEMENTS, RunOptions()),
         ((), NO_GATE, RunOptions()),
         ((), GATE, RunOptions(inconclusive="pass")),
         ((), GATE, RunOptions(inconclusive="fail")),
@@ -77,7 +77,7 @@ def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
     ],
 )
 def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
-    assert expected == decide(record("undecided", "new"), None, plan, gate).warnings
+    assert expected == decide(record("inconclusive", "new"), None, plan, gate).warnings
 
 
 @for_each(
@@ -89,14 +89,14 @@ def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
         (None, (), RunOptions(inconclusive="fail", report_only=True)),
     ],
 )
-def test_an_undecided_test_passes_with_a_warning_however_far_its_estimate_is(failure, warnings, plan):
-    undecided = record(status="inconclusive", reason="2x, required at least 3x", demand=Demand(min=3))
-    end = decide(undecided, None, plan)
+def test_an_inconclusive_test_passes_with_a_warning_however_far_its_estimate_is(failure, warnings, plan):
+    inconclusive = record(status="inconclusive", reason="2x, required at least 3x", demand=Demand(min=3))
+    end = decide(inconclusive, None, plan)
     assert (failure, warnings) == (end.failure, end.warnings)
 
 
 def test_a_test_that_fails_warns_of_nothing_beside():
-    end = decide(record("regressed", "undecided"), None, RunOptions(), GATE)
+    end = decide(record("regressed", "inconclusive"), None, RunOptions(), GATE)
     assert (("regressed: so"), ()) == (end.failure, end.warnings)
 
 
@@ -116,7 +116,7 @@ def test_a_gated_test_that_could_not_be_measured_fails(expected, gate, plan):
 
 
 def test_a_test_with_a_demand_that_could_not_be_measured_says_so_once():
-    broken = record("undecided", status="error", reason="it broke", demand=Demand(min=3))
+    broken = record("inconclusive", status="error", reason="it broke", demand=Demand(min=3))
     assert decide(broken, None, RunOptions(), GATE).failure == "it broke"
 
 
@@ -139,9 +139,9 @@ def test_doubts_of_the_demand_and_of_the_baseline_are_both_told():
         autocorrelation=None,
     )
     doubtful = record(
-        "undecided", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
+        "inconclusive", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
     )
-    assert decide(doubtful, None, RunOptions(), GATE).warnings == ("a: near 3x", "a: undecided: so")
+    assert decide(doubtful, None, RunOptions(), GATE).warnings == ("a: near 3x", "a: inconclusive: so")
 
 
 def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
@@ -154,5 +154,5 @@ def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
         largest_not_won=1,
         smallest_won=None,
     )
-    end = decide(record("undecided"), failed, RunOptions(), GATE)
+    end = decide(record("inconclusive"), failed, RunOptions(), GATE)
     assert ("the GPU loses", ()) == (end.failure, end.warnings)

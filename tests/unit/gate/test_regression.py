@@ -35,21 +35,21 @@ TEN = about(10.0, 9.5, 10.5)  # a quarter less is allowed: the limit lies from 7
     ("expected", "low", "high"),
     [
         ("regressed", 6.0, 7.1),
-        ("undecided", 6.0, 7.125),
-        ("undecided", 7.125, 7.875),
-        ("undecided", 6.0, 9.0),
-        ("undecided", 7.8, 9.0),
+        ("inconclusive", 6.0, 7.125),
+        ("inconclusive", 7.125, 7.875),
+        ("inconclusive", 6.0, 9.0),
+        ("inconclusive", 7.8, 9.0),
         ("not_regressed", 7.875, 9.0),
         ("not_regressed", 9.5, 10.5),
         ("not_regressed", 13.125, 14.0),
         ("improved", 13.2, 14.0),
         ("regressed", None, 7.1),
-        ("undecided", None, 7.125),
-        ("undecided", None, 20.0),
-        ("undecided", 7.8, None),
+        ("inconclusive", None, 7.125),
+        ("inconclusive", None, 20.0),
+        ("inconclusive", 7.8, None),
         ("not_regressed", 7.875, None),
         ("improved", 13.2, None),
-        ("undecided", None, None),
+        ("inconclusive", None, None),
     ],
 )
 def test_where_more_is_better_the_whole_interval_decides(expected, metric, low, high):
@@ -61,18 +61,18 @@ def test_where_more_is_better_the_whole_interval_decides(expected, metric, low, 
     ("expected", "low", "high"),
     [
         ("regressed", 13.2, 14.0),
-        ("undecided", 13.125, 14.0),
-        ("undecided", 11.875, 13.125),
-        ("undecided", 9.0, 11.9),
+        ("inconclusive", 13.125, 14.0),
+        ("inconclusive", 11.875, 13.125),
+        ("inconclusive", 9.0, 11.9),
         ("not_regressed", 9.0, 11.875),
         ("not_regressed", 9.5, 10.5),
         ("not_regressed", 6.0, 7.125),
         ("improved", 6.0, 7.1),
         ("regressed", 13.2, None),
-        ("undecided", 9.0, None),
+        ("inconclusive", 9.0, None),
         ("not_regressed", None, 11.875),
         ("improved", None, 7.1),
-        ("undecided", None, None),
+        ("inconclusive", None, None),
     ],
 )
 def test_where_less_is_better_the_whole_interval_decides(expected, metric, low, high):
@@ -83,11 +83,11 @@ def test_where_less_is_better_the_whole_interval_decides(expected, metric, low, 
     ("expected", "metric", "low", "high"),
     [
         ("regressed", "speedup", 9.5, None),
-        ("undecided", "speedup", None, 10.5),
-        ("undecided", "speedup", None, None),
+        ("inconclusive", "speedup", None, 10.5),
+        ("inconclusive", "speedup", None, None),
         ("regressed", "gpu_time", None, 10.5),
-        ("undecided", "gpu_time", 9.5, None),
-        ("undecided", "gpu_time", None, None),
+        ("inconclusive", "gpu_time", 9.5, None),
+        ("inconclusive", "gpu_time", None, None),
     ],
 )
 def test_a_baseline_fails_nothing_with_the_end_that_it_lacks(expected, metric, low, high):
@@ -96,7 +96,7 @@ def test_a_baseline_fails_nothing_with_the_end_that_it_lacks(expected, metric, l
 
 
 def test_no_tolerance_at_all_fails_only_what_is_apart():
-    assert compare_intervals(TEN, about(9.5, 9.0, 9.5), within(0.0)) == "undecided"
+    assert compare_intervals(TEN, about(9.5, 9.0, 9.5), within(0.0)) == "inconclusive"
     assert compare_intervals(TEN, about(9.4, 9.0, 9.4), within(0.0)) == "regressed"
     assert compare_intervals(TEN, about(11.0, 10.5, 11.0), within(0.0)) == "not_regressed"
 
@@ -113,7 +113,7 @@ def test_a_tolerance_of_everything_never_fails():
 
 @for_each("metric", sorted(LESS_IS_BETTER))
 def test_more_than_twice_as_much_may_be_tolerated_where_less_is_better(metric):
-    assert compare_intervals(TEN, about(30.0, 29.0, 31.0), within(2.0, metric)) == "undecided"
+    assert compare_intervals(TEN, about(30.0, 29.0, 31.0), within(2.0, metric)) == "inconclusive"
     assert compare_intervals(TEN, about(28.0, 27.0, 28.5), within(2.0, metric)) == "not_regressed"
     assert compare_intervals(TEN, about(32.0, 31.6, 33.0), within(2.0, metric)) == "regressed"
     assert compare_intervals(TEN, about(0.1, 0.1, 0.1), within(2.0, metric)) == "not_regressed"
@@ -188,7 +188,7 @@ def test_an_estimate_is_said_in_the_unit_of_its_metric(expected, metric, found):
     ("expected", "metric", "outcome"),
     [
         ("speedup got worse: 8.00x [7.50, 8.40], baseline 10.0x [9.50, 10.5]: ", "speedup", "regressed"),
-        ("speedup by latency is undecided: 8.00x", "latency", "undecided"),
+        ("speedup by latency is inconclusive: 8.00x", "latency", "inconclusive"),
         ("speedup with copies got worse: 8.00x", "with_copies", "regressed"),
         (
             "GPU time got worse: 8.00 s [7.50 s, 8.40 s], baseline 10.0 s [9.50 s, 10.5 s]: ",
@@ -210,9 +210,9 @@ def test_an_outcome_is_said_with_both_numbers(expected, metric, outcome):
     ("expected", "metric", "outcome"),
     [
         ("12.5 % less is allowed", "speedup", "regressed"),
-        ("12.5 % less is allowed", "with_copies", "undecided"),
+        ("12.5 % less is allowed", "with_copies", "inconclusive"),
         ("12.5 % more is allowed", "gpu_time", "regressed"),
-        ("12.5 % more is allowed", "memory", "undecided"),
+        ("12.5 % more is allowed", "memory", "inconclusive"),
         ("the baseline is out of date", "speedup", "improved"),
         ("the baseline is out of date", "cpu_time", "improved"),
     ],
@@ -321,7 +321,7 @@ def better(found, metric, by):
 
 @given(estimates(), METRIC, SHARES)
 def test_a_run_beside_itself_never_regresses_nor_improves(found, metric, share):
-    assert compare_intervals(found, found, within(share, metric)) in ("not_regressed", "undecided")
+    assert compare_intervals(found, found, within(share, metric)) in ("not_regressed", "inconclusive")
 
 
 @given(estimates(), estimates(), METRIC, SHARES, st.floats(1.0, 100.0))
@@ -333,12 +333,12 @@ def test_a_wider_interval_never_turns_a_run_red(before, now, metric, share, by):
 
 @given(estimates(), estimates(), METRIC, SHARES, st.floats(1.0, 100.0))
 def test_a_wider_interval_never_makes_a_doubt_a_pass(before, now, metric, share, by):
-    assume(compare_intervals(before, now, within(share, metric)) == "undecided")
-    assert compare_intervals(wider(before, by), now, within(share, metric)) == "undecided"
-    assert compare_intervals(before, wider(now, by), within(share, metric)) == "undecided"
+    assume(compare_intervals(before, now, within(share, metric)) == "inconclusive")
+    assert compare_intervals(wider(before, by), now, within(share, metric)) == "inconclusive"
+    assert compare_intervals(before, wider(now, by), within(share, metric)) == "inconclusive"
 
 
-ORDER = ["regressed", "undecided", "not_regressed", "improved"]
+ORDER = ["regressed", "inconclusive", "not_regressed", "improved"]
 
 
 @given(estimates(), estimates(), METRIC, SHARES, st.floats(1.0, 100.0))
@@ -377,7 +377,7 @@ def test_what_regressed_is_apart_from_the_limit_and_so_is_what_did_not(before, n
     low, high = limits(before, within(share, metric))[0]
     outcome = compare_intervals(before, now, within(share, metric))
     told = (now.high is not None and now.high < low) or (now.low is not None and now.low > high)
-    if outcome == "undecided":
+    if outcome == "inconclusive":
         assert not told
     elif outcome == "regressed":
         assert told

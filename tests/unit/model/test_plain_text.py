@@ -20,7 +20,7 @@ from pytest_gpuperf.report.json import codec
 
 HOSTILE = "\x1b]0;owned\x07\r\n\u202e\ud800" + "é" * 1_000_000
 ANY = st.text(st.characters(), max_size=40).flatmap(lambda text: st.sampled_from([text, text * 100]))
-COMPARED = Comparison(metric="speedup", tolerance=0.1, outcome="undecided", reason=HOSTILE)
+COMPARED = Comparison(metric="speedup", tolerance=0.1, outcome="inconclusive", reason=HOSTILE)
 VALUES = {
     "verdict": (Verdict(status="error", reason=HOSTILE), "reason"),
     "note": (Note(code="traced", text=HOSTILE), "text"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpuperf.model.comparison import GateResult, Tolerance
-from pytest_gpuperf.model.demand import Family, Pairing
+from pytest_gpuperf.model.demand import Pairing, SizeGroup
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.report.repeat import Repeater
 
@@ -22,8 +22,8 @@ def command(one, *others, **changes) -> str:
 
 
 def member(size: int, nodeid: str = FFT, **changes):
-    family = Family(name=FFT, parameter="n", size=size, sizes=(1, 2))
-    return record(f"{nodeid}[{size}]", family=family, **changes)
+    size_group = SizeGroup(name=FFT, parameter="n", size=size, sizes=(1, 2))
+    return record(f"{nodeid}[{size}]", size_group=size_group, **changes)
 
 
 def threshold(*nodeids: str) -> Threshold:
@@ -68,8 +68,8 @@ def test_a_test_is_repeated_with_the_options_of_its_run():
     assert f"pytest {FFT}" == command(record(FFT))
 
 
-def test_a_gpu_sibling_comes_with_its_cpu_sibling():
-    pairing = Pairing(side="gpu", library="cupy", partner=f"{FFT}[numpy]")
+def test_a_gpu_variant_comes_with_its_cpu_variant():
+    pairing = Pairing(kind="gpu", library="cupy", partner=f"{FFT}[numpy]")
     gpu, cpu = record(f"{FFT}[cupy]", pairing=pairing), record(f"{FFT}[numpy]")
     other = record(f"{FFT}[torch]")
     assert f"pytest '{FFT}[numpy]' '{FFT}[cupy]'" == command(gpu, cpu, other)

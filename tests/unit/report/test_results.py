@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from factories import record
 
-from pytest_gpuperf.model.demand import Family, Pairing
+from pytest_gpuperf.model.demand import Pairing, SizeGroup
 from pytest_gpuperf.report.results import Results
 
 
@@ -35,15 +35,15 @@ def test_a_test_that_has_begun_again_keeps_its_earlier_result_until_it_has_anoth
 
 
 def test_the_second_results_of_variants_and_of_sizes_are_groups_of_their_own():
-    family = Family(name="test_it", parameter="n", size=4, sizes=(4, 8))
-    pairing = Pairing(side="gpu", library="cupy", partner="test_it[cpu]")
+    size_group = SizeGroup(name="test_it", parameter="n", size=4, sizes=(4, 8))
+    pairing = Pairing(kind="gpu", library="cupy", partner="test_it[cpu]")
     results = Results()
     for _ in range(2):
         results.add(record("test_it[cpu]", status="recorded"))
-        results.add(replace(record("test_it[gpu]", status="passed"), family=family, pairing=pairing))
-    results.add(replace(record("test_it[gpu]", status="passed"), family=family, pairing=pairing))
+        results.add(replace(record("test_it[gpu]", status="passed"), size_group=size_group, pairing=pairing))
+    results.add(replace(record("test_it[gpu]", status="passed"), size_group=size_group, pairing=pairing))
     on_gpu = [each for each in results.all() if each.pairing]
-    assert ["test_it", "test_it#2", "test_it#3"] == [each.family.name for each in on_gpu]
+    assert ["test_it", "test_it#2", "test_it#3"] == [each.size_group.name for each in on_gpu]
     # The third has no CPU variant of its own.
     partners = [each.pairing.partner for each in on_gpu]
     assert ["test_it[cpu]", "test_it[cpu]#2", "test_it[cpu]"] == partners

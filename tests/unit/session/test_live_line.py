@@ -61,7 +61,7 @@ class Bench:
 @for_each(
     ("measure", "demand"),
     [
-        (Bench.compare, Demand(min=10)),  # undecided, until there is no more time
+        (Bench.compare, Demand(min=10)),  # inconclusive, until there is no more time
         (Bench.compare, Demand(min=10.5)),  # missed, by so little that it is measured once more
         (Bench.compare, Demand(min=9.5, transfer="always")),
         (Bench.compare, Demand(min=10, latency=True)),

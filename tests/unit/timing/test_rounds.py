@@ -238,31 +238,31 @@ def test_a_clear_demand_ends_with_the_precision_time():
     assert Bench(demand=Demand(min=3), options=options).interleaved().begun == 10
 
 
-def test_rounds_against_siblings_take_their_samples_one_by_one():
+def test_rounds_against_variants_take_their_samples_one_by_one():
     bench = Bench(gpu=2e-3)
     found = bench.against(0.1, 0.2)
     assert [(0.1, bench.gpu.samples[0]), (0.2, bench.gpu.samples[1])] == kept(found)
     assert [pytest.approx(2e-3)] * 2 == list(bench.gpu.samples)
     assert len(bench.cpu.samples) == 0
-    assert found.speedup("siblings").sampling == "siblings"
+    assert found.speedup("variants").sampling == "variants"
 
 
-def test_rounds_against_siblings_end_with_their_samples():
+def test_rounds_against_variants_end_with_their_samples():
     found = Bench().against(0.1, 0.2, 0.3)
     assert (3, 3) == (found.begun, len(found.rounds))
 
 
-def test_rounds_against_siblings_end_when_there_are_enough():
+def test_rounds_against_variants_end_when_there_are_enough():
     assert Bench().against(*[0.1] * 50).begun == 10
 
 
-def test_a_sibling_without_samples_leaves_no_round():
+def test_a_variant_without_samples_leaves_no_round():
     bench = Bench()
     assert (0, []) == (bench.against().begun, bench.sampling.rounds)
     assert len(bench.gpu.samples) == 0
 
 
-def test_a_dropped_round_takes_the_siblings_sample_with_it():
+def test_a_dropped_round_takes_the_variants_sample_with_it():
     bench = Bench(throttle=hot_in(2))
     stepping(bench.gpu, iter([1e-3, 2e-3, 3e-3, 4e-3]))
     found = bench.against(0.1, 0.2, 0.3, 0.4)
@@ -272,7 +272,7 @@ def test_a_dropped_round_takes_the_siblings_sample_with_it():
     assert (4, 1) == (found.begun, found.dropped)
 
 
-def test_rounds_against_siblings_have_their_copies():
+def test_rounds_against_variants_have_their_copies():
     bench = Bench(throttle=hot_in(2))
     loop = bench.loop()
     found = bench.against(0.1, 0.2, 0.3, loop=loop)
@@ -320,7 +320,7 @@ def test_a_fresh_start_gives_up_every_round():
     assert (None, None) == (sampling.elapsed, sampling.speedup("interleaved"))
 
 
-def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
+def test_a_size_group_goes_on_until_its_speedup_is_told_from_the_threshold():
     options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
     rounds = {}
     for exclusions in ((), (Exclusion(1.0, 1.0),)):

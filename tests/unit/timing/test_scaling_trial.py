@@ -110,7 +110,7 @@ def test_without_a_required_efficiency_a_test_is_recorded():
     assert Devices().compare(divided).status == "recorded"
 
 
-def test_an_efficiency_at_the_limit_is_undecided():
+def test_an_efficiency_at_the_limit_is_inconclusive():
     record = Devices().compare(partial(divided, extra=WORK / 10), required=1.1 / 1.4)
     assert (record.status, record.reason.partition(" [")[0]) == ("inconclusive", "parallel efficiency 0.79")
 

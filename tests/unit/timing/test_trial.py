@@ -13,7 +13,7 @@ from cases import for_each
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, Family, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.record import Note, Record, Verdict
@@ -394,31 +394,31 @@ def compare_with(bench, side, body=ones, demand=None) -> Record:
     return trial.record(found)
 
 
-def test_a_sibling_is_compared_with_the_samples_of_the_other():
+def test_a_variant_is_compared_with_the_samples_of_the_other():
     bench = Bench(cpu=8e-3, gpu=2e-3)
     side = cpu_side(bench)
     launches = bench.cpu.launches
     found = compare_with(bench, side)
-    assert ("passed", "siblings") == (found.status, found.speedup.sampling)
+    assert ("passed", "variants") == (found.status, found.speedup.sampling)
     assert found.speedup.value == pytest.approx(4)
     assert found.cpu == side.measurement
     assert bench.cpu.launches == launches
 
 
 @for_each(("expected", "size", "apart"), [(None, 2, False), ("confirmed", 4, False), ("confirmed", 2, True)])
-def test_a_size_that_loses_is_measured_again_where_its_family_fails_by_that(expected, size, apart):
+def test_a_size_that_loses_is_measured_again_where_its_size_group_fails_by_that(expected, size, apart):
     bench = Bench(cpu=1.6e-3, gpu=2e-3)
     trial = Trial(
         nodeid=NODEID,
         demand=Demand(),
         options=RunOptions(sampling=SamplingPlan(apart=apart)),
-        family=Family(name="f", parameter="n", size=size, sizes=(2, 4), at_most=4),
+        size_group=SizeGroup(name="f", parameter="n", size=size, sizes=(2, 4), at_most=4),
     )
     found = trial.record(trial.compare(bound(ones), bench.cpu, bench.gpu))
     assert expected == found.speedup.confirmation
 
 
-def test_a_sibling_has_no_more_rounds_than_the_other_left_samples():
+def test_a_variant_has_no_more_rounds_than_the_other_left_samples():
     bench = Bench(cpu=6e-3, gpu=2e-3)
     found = compare_with(bench, cpu_side(bench, max_blocks=7), demand=Demand(min=3))
     assert found.speedup.rounds == 7
@@ -433,7 +433,7 @@ def test_a_sibling_has_no_more_rounds_than_the_other_left_samples():
         (("failed", None), 3e-3, False),  # no spell explains it
     ],
 )
-def test_a_sibling_fails_near_its_limit_if_the_samples_of_both_sat_apart(expected, cpu, spaced):
+def test_a_variant_fails_near_its_limit_if_the_samples_of_both_sat_apart(expected, cpu, spaced):
     bench, demand = Bench(cpu=cpu, gpu=2e-3), Demand(min=3)
     side = cpu_side(bench, demand=demand if spaced else Demand())
     found = compare_with(bench, side, demand=demand)
@@ -441,7 +441,7 @@ def test_a_sibling_fails_near_its_limit_if_the_samples_of_both_sat_apart(expecte
     assert (found.reason_code == "not_confirmed") == (expected[0] == "inconclusive")
 
 
-def test_a_sibling_that_has_a_limit_leaves_thirty_samples_twelve_blocks_apart():
+def test_a_variant_that_has_a_limit_leaves_thirty_samples_twelve_blocks_apart():
     bench = Bench(cpu=5e-3)
     side = cpu_side(bench, demand=Demand(min=3))
     assert len(side.measurement.samples) == 30
@@ -449,7 +449,7 @@ def test_a_sibling_that_has_a_limit_leaves_thirty_samples_twelve_blocks_apart():
     assert cpu_side(bench).lasted == pytest.approx(60)
 
 
-def test_a_slow_sibling_that_has_a_limit_leaves_as_many_samples_as_its_time_allows():
+def test_a_slow_variant_that_has_a_limit_leaves_as_many_samples_as_its_time_allows():
     assert len(cpu_side(Bench(cpu=0.03), demand=Demand(min=3)).measurement.samples) == 66
     assert len(cpu_side(Bench(cpu=0.25), demand=Demand(min=3)).measurement.samples) == 10
 
@@ -472,7 +472,7 @@ def test_a_number_of_python_has_the_digits_of_the_arrays_it_comes_from(whole):
     assert (found.status, found.reason_code) == ("failed", "devices_disagree")
 
 
-def test_a_sibling_with_another_answer_fails_before_timing():
+def test_a_variant_with_another_answer_fails_before_timing():
     bench = Bench()
     found = compare_with(bench, cpu_side(bench, wrong_on_the_gpu), wrong_on_the_gpu)
     assert found.status == "failed"
@@ -480,13 +480,13 @@ def test_a_sibling_with_another_answer_fails_before_timing():
     assert found.speedup.rounds == len(found.gpu.samples) > 0
 
 
-def test_a_sibling_whose_answer_turns_wrong_fails_after_timing():
+def test_a_variant_whose_answer_turns_wrong_fails_after_timing():
     bench = Bench()
     found = compare_with(bench, cpu_side(bench), wrong_from_call(8))
     assert found.reason.startswith("the devices disagree after timing")
 
 
-def test_a_cpu_sibling_whose_result_changes_is_refused():
+def test_a_cpu_variant_whose_result_changes_is_refused():
     calls = count(1)
     with pytest.raises(GpuPerfError, match="changes from call to call"):
         cpu_side(Bench(), lambda device: device.xp.ones(4) * next(calls))
@@ -544,7 +544,7 @@ def test_copies_in_the_rounds_hold_no_second_result(kernel, latency):
     assert bench.gpu.peak_bytes <= 2 * SIZE + 2 * SIZE + SIZE
 
 
-def test_siblings_hold_no_more_than_that_either():
+def test_variants_hold_no_more_than_that_either():
     bench = Bench()
     compare_with(bench, cpu_side(bench, allocating), allocating)
     assert bench.cpu.peak_bytes <= 4 * SIZE
@@ -751,7 +751,7 @@ def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_
     assert "restarted" not in [note.code for note in found.notes]
 
 
-def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
+def test_a_disturbed_cpu_variant_leaves_its_gpu_variant_in_doubt(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench()
     trials = [Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions()) for _ in range(2)]
@@ -789,7 +789,7 @@ def test_a_device_that_is_timed_alone_keeps_to_the_time_limit_of_its_test(is_apa
 
 
 @pytest.mark.parametrize(("shares", "rule"), [([None], "sign_test"), ([0.1, None], "few_rounds")])
-def test_rounds_with_a_cpu_sibling_that_was_timed_again_spend_the_alpha_that_is_left(
+def test_rounds_with_a_cpu_variant_that_was_timed_again_spend_the_alpha_that_is_left(
     monkeypatch, shares, rule
 ):
     """At most seven rounds: too few for what a restart leaves."""
@@ -898,14 +898,14 @@ def test_work_that_only_timed_calls_leave_out_is_seen_in_their_result(kind):
         assert "after timing" in Bench().compare(body).reason
 
 
-def test_a_cpu_sibling_that_is_wrong_in_every_second_call_is_refused():
+def test_a_cpu_variant_that_is_wrong_in_every_second_call_is_refused():
     calls = count()
     with pytest.raises(GpuPerfError, match="changes from call to call"):
         cpu_side(Bench(), lambda device: device.xp.ones(4) * (next(calls) % 2))
 
 
 @for_each("wrong", [0, 1])
-def test_a_sibling_that_is_wrong_in_every_second_call_fails(wrong):
+def test_a_variant_that_is_wrong_in_every_second_call_fails(wrong):
     bench = Bench()
     calls = count()
     found = compare_with(
@@ -1081,7 +1081,7 @@ def test_rounds_that_were_hot_at_first_are_made_up_for():
     assert found.speedup.rounds >= 4
 
 
-def test_a_demand_on_memory_that_the_device_undecided_is_an_error_and_keeps_the_measurement():
+def test_a_demand_on_memory_that_the_device_inconclusive_is_an_error_and_keeps_the_measurement():
     bench = Bench()
     watch = bench.gpu.observe
 

@@ -137,9 +137,9 @@ def test_a_skip_of_the_suite_s_own_stays_whatever_its_reason_is():
     assert 1 == len(every_test(kept))
 
 
-def test_a_cpu_sibling_stands_with_its_gpu_sibling():
-    cpu = record("test_a[cpu]", gpu=None, speedup=None, pairing=Pairing(side="cpu", library="numpy"))
-    gpu = record("test_a[gpu]", pairing=Pairing(side="gpu", library="cupy", partner="test_a[cpu]"))
+def test_a_cpu_variant_stands_with_its_gpu_variant():
+    cpu = record("test_a[cpu]", gpu=None, speedup=None, pairing=Pairing(kind="cpu", library="numpy"))
+    gpu = record("test_a[gpu]", pairing=Pairing(kind="gpu", library="cupy", partner="test_a[cpu]"))
     assert ["test_a[gpu]"] == [test.nodeid for test in every_test(entry(run_of(cpu, gpu)))]
 
 

@@ -15,7 +15,7 @@ EMULATED = replace(GPU, emulated=True)
 FAILED = record("b.py::test_b", status="failed", reason="slow")
 PAIR = [
     record("a.py::test_a[cpu]", status="recorded", gpu=None, speedup=None),
-    record("a.py::test_a[gpu]", pairing=Pairing(side="gpu", library="cupy", partner="a.py::test_a[cpu]")),
+    record("a.py::test_a[gpu]", pairing=Pairing(kind="gpu", library="cupy", partner="a.py::test_a[cpu]")),
 ]
 
 

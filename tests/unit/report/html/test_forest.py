@@ -61,7 +61,7 @@ def test_the_baseline_is_a_ghost_of_its_interval():
 
 @for_each(
     ("status", "style"),
-    [("passed", "passed"), ("failed", "failed"), ("inconclusive", "undecided"), ("recorded", "muted")],
+    [("passed", "passed"), ("failed", "failed"), ("inconclusive", "inconclusive"), ("recorded", "muted")],
 )
 def test_a_verdict_has_a_colour_and_a_shape(status, style):
     shown = record(status=status, reason=None if status in ("passed", "recorded") else "why")

@@ -23,7 +23,7 @@ from pytest_gpuperf.model.comparison import (
     Legs,
     Tolerance,
 )
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection, UnknownValue
+from pytest_gpuperf.model.demand import Demand, Pairing, Selection, SizeGroup, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
     Copies,
@@ -79,7 +79,7 @@ SPEEDUP = Speedup(
     rounds=3,
     evidence=1e300,
     autocorrelation=-0.5,
-    sampling="siblings",
+    sampling="variants",
 )
 CALLS = Estimate(value=3, low=1, high=None)
 
@@ -167,7 +167,7 @@ def full_record() -> Record:
         demand=Demand(min=3, max=4.5, rtol=1e-3, atol=0.0, max_time=2, alpha=0.025),
         scope="call",
         cpu=measurement(CPU, 0.1, 0.2, 1 / 3, setup=0.01, inspection=None),
-        family=Family(name="test_x", parameter="n", size=2, sizes=(1, 2.5), at_most=2),
+        size_group=SizeGroup(name="test_x", parameter="n", size=2, sizes=(1, 2.5), at_most=2),
         gpu=measurement(
             GPU,
             1e-3,
@@ -205,7 +205,7 @@ def full_record() -> Record:
             Note(code="dependent_samples", text="dependent samples"),
             Note(code="interference", text="another"),
         ),
-        pairing=Pairing(side="gpu", library="torch", partner="test_x[cpu]"),
+        pairing=Pairing(kind="gpu", library="torch", partner="test_x[cpu]"),
         source="pattern",
         reruns=2,
         turn_wait=0.25,

@@ -23,7 +23,7 @@ from markdown_it import MarkdownIt
 
 from pytest_gpuperf.analysis.scaling import curves
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand, Family, UnknownValue
+from pytest_gpuperf.model.demand import Demand, SizeGroup, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Point
 from pytest_gpuperf.model.plain_text import printable
@@ -143,13 +143,13 @@ def test_the_headline_counts_what_failed_and_changed_first(failed):
             record("c", comparisons=(compared("improved"),)),
             failed("d"),
             record("e", comparisons=(compared("regressed"),)),
-            record("f", comparisons=(compared("undecided"),)),
+            record("f", comparisons=(compared("inconclusive"),)),
             record("g", comparisons=(compared("not_comparable"),)),
             record("h", status="error", reason="lost", speedup=None),
         )
     )
     assert (
-        "### Speedups: 1 failed, 1 error, 1 regressed, 1 improved, 1 undecided, 1 not comparable, "
+        "### Speedups: 1 failed, 1 error, 1 regressed, 1 improved, 1 inconclusive, 1 not comparable, "
         "1 passed, 1 skipped" == found
     )
 
@@ -208,7 +208,7 @@ def test_failures_and_regressions_stand_first_and_skipped_tests_last(failed):
         skipped("skipped"),
         record("passed"),
         record("improved", comparisons=(compared("improved"),)),
-        record("in_doubt", comparisons=(compared("undecided"),)),
+        record("in_doubt", comparisons=(compared("inconclusive"),)),
         record("regressed", comparisons=(compared("regressed"),)),
         failed("failed"),
     )
@@ -302,7 +302,7 @@ def test_more_than_a_few_commands_are_folded_and_the_rest_is_counted(failed):
 
 
 def test_the_size_with_the_verdict_of_a_failed_threshold_is_repeated():
-    one = record("a[1]", family=Family(name="a", parameter="n", size=1, sizes=(1,)))
+    one = record("a[1]", size_group=SizeGroup(name="a", parameter="n", size=1, sizes=(1,)))
     point = Point(size=1, nodeid="a[1]", cpu=None, gpu=None)
     missed = threshold(
         name="a",

@@ -19,10 +19,10 @@ from two_runs import (
     TEST,
     THERE,
     TWICE,
-    family_of,
     joined,
     report,
     side,
+    size_group_of,
     whole,
 )
 
@@ -93,7 +93,7 @@ def test_a_ratio_that_is_known_gives_that_speedup_and_the_verdict_on_it(expected
     assert found.speedup.value == pytest.approx(10)
     assert found.speedup.low == pytest.approx(10 / 1.01)
     assert found.speedup.high == pytest.approx(10 * 1.01)
-    assert (found.speedup.rounds, found.speedup.sampling) == (ROUNDS, "siblings")
+    assert (found.speedup.rounds, found.speedup.sampling) == (ROUNDS, "variants")
 
 
 @for_each("close", ["cpu", "gpu"])
@@ -146,7 +146,7 @@ def test_both_sides_stay_as_they_were_measured():
     cpu, gpu = side("cpu", 10e-3), side("gpu", 1e-3)
     found = joined(cpu, gpu)
     assert (cpu.cpu, gpu.gpu) == (found.cpu, found.gpu)
-    assert found.pairing == Pairing(side="gpu", library="cupy", partner=TEST)
+    assert found.pairing == Pairing(kind="gpu", library="cupy", partner=TEST)
 
 
 def test_what_was_spent_on_both_sides_is_added_up():
@@ -355,8 +355,8 @@ def adding(device):
     return lambda: a + 1
 
 
-def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
-    """Return the records of two siblings that were compared in one run."""
+def of_variants(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
+    """Return the records of two variants that were compared in one run."""
     clock, noise = Clock(), Random(seed)  # noqa: S311 - noise, not a secret
     devices = [
         SimulatedDevice(
@@ -385,10 +385,10 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
     ],
 )
 @for_each("times", [(10e-3, 1e-3), (10e-3, 5e-3), (2e-5, 1e-5)])
-def test_the_same_samples_say_the_same_as_those_of_siblings(demand, times):
-    cpu, together = of_siblings(demand, cpu=times[0], gpu=times[1], seed=0)
+def test_the_same_samples_say_the_same_as_those_of_variants(demand, times):
+    cpu, together = of_variants(demand, cpu=times[0], gpu=times[1], seed=0)
     apart = joined(
-        replace(cpu, pairing=Pairing(side="cpu", library="numpy")),
+        replace(cpu, pairing=Pairing(kind="cpu", library="numpy")),
         replace(
             together,
             status="recorded",
@@ -397,7 +397,7 @@ def test_the_same_samples_say_the_same_as_those_of_siblings(demand, times):
             speedup=None,
             check=None,
             offload=None,
-            pairing=Pairing(side="gpu", library="cupy"),
+            pairing=Pairing(kind="gpu", library="cupy"),
         ),
     )
     assert together.speedup == apart.speedup
@@ -526,23 +526,23 @@ def test_a_run_that_could_not_measure_a_test_takes_nothing_from_one_that_could()
     assert whole() in merge(reports).run.records
 
 
-def test_an_older_cpu_sibling_that_was_recorded_is_no_reason_for_a_missing_side():
+def test_an_older_cpu_variant_that_was_recorded_is_no_reason_for_a_missing_side():
     older = side("cpu", 1.0, pairing=None)
     other = [report(kind, side(kind, 1.0, nodeid=OTHER)) for kind in ("cpu", "gpu")]
     made = merge([report("one.json", side("cpu", 1.0)), report("older.json", older), *other])
     assert made.run.records[0].reason.startswith("no report has its GPU result")
 
 
-def test_siblings_of_one_run_are_carried_over_unchanged():
+def test_variants_of_one_run_are_carried_over_unchanged():
     cpu, gpu = side("cpu", 1.0, nodeid="t[cpu]"), whole("t[gpu]")
-    gpu = replace(gpu, pairing=Pairing(side="gpu", library="cupy", partner="t[cpu]"))
+    gpu = replace(gpu, pairing=Pairing(kind="gpu", library="cupy", partner="t[cpu]"))
     lonely = ended("gpu", "skipped", "no driver", nodeid="u[gpu]")
     lonely = replace(lonely, pairing=replace(lonely.pairing, partner="u[cpu]"))
     broken = side("gpu", 1.0, nodeid="v[gpu]", status="error", reason="it broke")
     broken = replace(broken, pairing=replace(broken.pairing, partner="v[cpu]"))
-    siblings = (cpu, gpu, side("cpu", 1.0, nodeid="u[cpu]"), lonely, broken)
-    made = merge([report("cpu.json", side("cpu", 1.0)), report("gpu.json", side("gpu", 1.0), *siblings)])
-    assert made.run.records[1:] == siblings
+    variants = (cpu, gpu, side("cpu", 1.0, nodeid="u[cpu]"), lonely, broken)
+    made = merge([report("cpu.json", side("cpu", 1.0)), report("gpu.json", side("gpu", 1.0), *variants)])
+    assert made.run.records[1:] == variants
 
 
 @for_each(
@@ -562,7 +562,7 @@ def test_a_side_that_two_reports_have_is_refused_with_their_names(sides, first, 
 
 
 def test_one_cpu_run_with_two_gpu_runs_says_what_to_do():
-    torch = replace(side("gpu", 1.0), pairing=Pairing(side="gpu", library="torch"))
+    torch = replace(side("gpu", 1.0), pairing=Pairing(kind="gpu", library="torch"))
     said = refused(report("cpu", side("cpu", 1.0)), report("cupy", side("gpu", 1.0)), report("torch", torch))
     assert said.startswith("cupy and torch both have")
     assert said.endswith("merge a CPU run with one GPU run at a time")
@@ -750,7 +750,7 @@ def test_a_value_that_no_backend_knows_is_told_once():
 
 
 def test_the_threshold_is_that_of_the_joined_records():
-    cpu, gpu = zip(*family_of(0.5, 2.0, 4.0, at_most=1), strict=True)
+    cpu, gpu = zip(*size_group_of(0.5, 2.0, 4.0, at_most=1), strict=True)
     made = merge([report("cpu.json", *cpu), report("gpu.json", *gpu)])
     (found,) = made.run.thresholds
     assert (found.status, found.largest_not_won, found.smallest_won) == ("failed", 1, 2)

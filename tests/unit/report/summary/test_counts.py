@@ -17,9 +17,9 @@ BETTER = Comparison(metric="speedup", tolerance=0.1, outcome="improved", reason=
 
 
 def pair(name: str, **changes):
-    """Return the records of two siblings: the GPU's has the verdict, of the CPU's there is nothing to say."""
+    """Return the records of two variants: the GPU's has the verdict, of the CPU's there is nothing to say."""
     cpu = record(f"a.py::{name}[cpu]", status="recorded", gpu=None, speedup=None)
-    pairing = Pairing(side="gpu", library="cupy", partner=cpu.nodeid)
+    pairing = Pairing(kind="gpu", library="cupy", partner=cpu.nodeid)
     return cpu, record(f"a.py::{name}[gpu]", pairing=pairing, **changes)
 
 
@@ -83,15 +83,15 @@ def test_the_page_shows_each_number_in_the_style_of_its_code():
 
 
 def test_a_row_of_the_page_has_what_its_test_is_counted_as():
-    differs = Comparison(metric="speedup", tolerance=0.1, outcome="undecided", reason="who knows")
+    differs = Comparison(metric="speedup", tolerance=0.1, outcome="inconclusive", reason="who knows")
     new = Comparison(metric="speedup", tolerance=0.1, outcome="new", reason=None)
     both = record("b.py::test_b", status="failed", reason="slow", comparisons=(differs,))
     shown = page.text(run_of(record(comparisons=(differs, new)), both))
     rows = [re.findall(r'"v (\w+)"', row) for row in shown.split("<tbody>")[1:]]
-    assert [["failed", "undecided"], ["undecided"]] == rows
+    assert [["failed", "inconclusive"], ["inconclusive"]] == rows
 
 
-def test_a_sibling_that_is_not_counted_has_no_row():
+def test_a_variant_that_is_not_counted_has_no_row():
     run = run_of(*pair("test_a"))
     assert 1 == page.text(run).count("<tbody>")
     assert 1 == comment.text(run).count("| `test_a[")

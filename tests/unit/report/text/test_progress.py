@@ -83,7 +83,7 @@ def test_a_finished_test_has_what_its_verdict_rests_on():
 @for_each(
     ("expected", "changes"),
     [
-        ("10.0x [9.00, 11.0], required 3x, undecided, 12 rounds", {"status": "inconclusive"}),
+        ("10.0x [9.00, 11.0], required 3x, inconclusive, 12 rounds", {"status": "inconclusive"}),
         (
             "10.0x [9.00, 11.0], required 3x, regressed, 12 rounds",
             {"comparisons": (Comparison(metric="speedup", outcome="regressed", tolerance=0.1, reason=None),)},

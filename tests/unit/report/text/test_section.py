@@ -199,10 +199,10 @@ def test_a_reason_that_tests_share_is_given_once(section):
     assert [line for line in shown if "no GPU here" in line] == ["test_a and 2 more: no GPU here"]
 
 
-def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_other(section):
-    note = Note(code="gpu_sibling_without_speedup", text="in any words")
+def test_what_became_of_a_gpu_variant_is_told_with_it_and_not_again_with_the_other(section):
+    note = Note(code="gpu_variant_without_speedup", text="in any words")
     numpy = record("test_x.py::test_a[numpy]", notes=(note,))
-    pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)
+    pairing = Pairing(kind="gpu", library="cupy", partner=numpy.nodeid)
     cupy = skipped("test_x.py::test_a[cupy]", "no GPU here", pairing=pairing)
     assert ["", "test_a[cupy]: no GPU here"] == section(numpy, cupy)[-2:]
     deselected = replace(cupy, reason_code="deselected")
@@ -360,7 +360,7 @@ def test_a_largest_size_in_doubt_is_not_called_lost():
     point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
     found = threshold(outcome="none", smallest_won=None, curve=(point,))
     shown = lines(run_of(record(), thresholds=(found,)), 120)[-1]
-    said = "no n from which the GPU surely wins (undecided at the largest, 64)"
+    said = "no n from which the GPU surely wins (inconclusive at the largest, 64)"
     assert shown == f"threshold of test_fft: recorded: {said}"
 
 
@@ -372,10 +372,10 @@ def noted(text: str) -> Note:
     return Note(code="dependent_samples", text=text)
 
 
-def test_another_note_is_not_taken_for_that_of_a_gpu_sibling(section):
+def test_another_note_is_not_taken_for_that_of_a_gpu_variant(section):
     note = noted("its GPU variant test_x.py::test_a[cupy] was skipped: no GPU here")
     numpy = record("test_x.py::test_a[numpy]", notes=(note,))
-    pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)
+    pairing = Pairing(kind="gpu", library="cupy", partner=numpy.nodeid)
     cupy = skipped("test_x.py::test_a[cupy]", "no GPU here", pairing=pairing)
     assert any("its GPU variant" in line for line in section(numpy, cupy))
 
@@ -434,11 +434,11 @@ def test_an_exception_that_pytest_has_shown_is_not_said_again(section):
 
 def paired(status="passed", **changes) -> tuple[Record, Record]:
     cpu = record("test_x.py::test_a[numpy]", status="recorded", gpu=None, speedup=None)
-    pairing = Pairing(side="gpu", library="cupy", partner=cpu.nodeid)
+    pairing = Pairing(kind="gpu", library="cupy", partner=cpu.nodeid)
     return cpu, record("test_x.py::test_a[cupy]", status=status, pairing=pairing, **changes)
 
 
-def test_a_cpu_sibling_has_no_row_beside_its_gpu_sibling_s(section):
+def test_a_cpu_variant_has_no_row_beside_its_gpu_variant_s(section):
     shown = section(*paired())
     assert row_of("test_a[cupy]", shown)
     assert not any("numpy" in line for line in shown)
@@ -452,17 +452,17 @@ def test_a_cpu_sibling_has_no_row_beside_its_gpu_sibling_s(section):
         {"comparisons": (Comparison(metric="cpu_time", tolerance=0.1, outcome="regressed", reason="why"),)},
     ],
 )
-def test_a_cpu_sibling_of_which_there_is_more_to_say_has_its_row(section, changes):
+def test_a_cpu_variant_of_which_there_is_more_to_say_has_its_row(section, changes):
     cpu, gpu = paired()
     assert row_of("test_a[numpy]", section(replace(cpu, **changes), gpu))
 
 
-def test_a_cpu_sibling_whose_gpu_sibling_has_no_speedup_has_its_row(section):
+def test_a_cpu_variant_whose_gpu_variant_has_no_speedup_has_its_row(section):
     cpu, gpu = paired(status="skipped", reason="no GPU", speedup=None, gpu=None)
     assert row_of("test_a[numpy]", section(cpu, gpu))
 
 
-def test_a_note_on_both_siblings_is_said_once(section):
+def test_a_note_on_both_variants_is_said_once(section):
     cpu, gpu = paired(notes=(noted("the same"),))
     both, own = noted("the same"), noted("its own")
     shown = section(replace(cpu, notes=(both, own)), gpu)

@@ -1,4 +1,4 @@
-"""When the last member of a size sweep has a record, the sweep's threshold is judged."""
+"""When the last member of a size group has a record, the group's threshold is judged."""
 
 from collections.abc import Iterable
 
@@ -9,8 +9,8 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record
 
 
-class ThresholdFamilies:
-    """Which members of each family are still to run in this process, and which thresholds were reported."""
+class OpenThresholds:
+    """Which members of each size group are still to run here, and which thresholds were reported."""
 
     def __init__(self) -> None:
         self.reported: set[str] = set()
@@ -18,7 +18,7 @@ class ThresholdFamilies:
         self._waiting: dict[str, set[str]] = {}
 
     def expect(self, name: str, nodeid: str) -> None:
-        """Add a member of a family that will run."""
+        """Add a member of a size group that will run."""
         self._expected.add(nodeid)
         self._waiting.setdefault(name, set()).add(nodeid)
 
@@ -27,13 +27,13 @@ class ThresholdFamilies:
         self._waiting.get(name, set()).discard(nodeid)
 
     def threshold_after(self, record: Record, records: Iterable[Record]) -> Threshold | None:
-        """Return the family's threshold, if this record is of its last member."""
-        if record.family is None or record.nodeid not in self._expected:
+        """Return the size group's threshold, if this record is of its last member."""
+        if record.size_group is None or record.nodeid not in self._expected:
             return None
-        name = record.family.name
+        name = record.size_group.name
         if self._waiting.get(name):
             return None
-        members = (member for member in records if member.family and member.family.name == name)
+        members = (member for member in records if member.size_group and member.size_group.name == name)
         return next(iter(threshold.find(members)), None)
 
     def unreported_failures(self, records: Iterable[Record], options: RunOptions) -> list[Threshold]:

@@ -1,4 +1,4 @@
-"""Siblings: tests of a suite's own that differ in their device only, in the shapes that suites have."""
+"""Variants: tests of a suite's own that differ in their device only, in the shapes that suites have."""
 
 import re
 import sys
@@ -24,7 +24,7 @@ VALUES = {
 }
 
 
-def test_items_that_differ_in_a_device_like_parameter_are_siblings_whatever_its_value(suite):
+def test_items_that_differ_in_a_device_like_parameter_are_variants_whatever_its_value(suite):
     sources = (
         f"""
 @pytest.mark.speedup(min=3)
@@ -43,13 +43,13 @@ def test_{what.replace(" ", "_")}({name}, n):
         assert [found.statuses[f"{test}[a-{n}]"] for n in (4, 8)] == ["recorded", "recorded"]
         assert [10, 10] == [found.speedup(f"{test}[b-{n}]") for n in (4, 8)]
         assert found.records[f"{test}[b-8]"]["pairing"] == {
-            "side": "gpu",
+            "kind": "gpu",
             "library": "simulated",
             "partner": f"test_it.py::{test}[a-8]",
         }
 
 
-def test_a_parametrized_fixture_of_the_suite_makes_siblings(suite):
+def test_a_parametrized_fixture_of_the_suite_makes_variants(suite):
     found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    return lambda: xp.ones(3)\n")
     found.ended(passed=2)
     assert 10 == found.speedup("test_ones[cupy]")
@@ -91,7 +91,7 @@ def test_ones(engine):
 
 
 UNKNOWN = ".* is not a known device.*gpuperf_device_values.*gpuperf_device_params"
-NO_SIBLINGS = [
+NO_VARIANTS = [
     ("backend", "[lambda: 0, lambda: 1]", f"backend=<lambda>{UNKNOWN}"),
     ("backend", '["fftw", 3]', f"backend='fftw'{UNKNOWN}"),
     ("backend", "[object()]", f"backend=object{UNKNOWN}"),
@@ -121,9 +121,9 @@ def test_ones(gpuperf, xp):
 """
 
 
-def test_what_makes_no_siblings_is_an_error_that_names_the_value_and_the_key(collection_errors):
+def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(collection_errors):
     cases = []
-    for names, values, expected in NO_SIBLINGS:
+    for names, values, expected in NO_VARIANTS:
         marker = "" if "marks" in values else "@speedup(min=3)\n"
         test = f'@pytest.mark.parametrize("{names}", {values})\ndef test_ones({names}): pass'
         cases.append((marker + test, expected))
@@ -259,7 +259,7 @@ def test_ones(library):
     assert 5 == found.speedup("test_ones[mylib:gpu]")
 
 
-def test_the_closest_marker_wins_and_one_on_a_parameter_takes_its_sibling_along(suite):
+def test_the_closest_marker_wins_and_one_on_a_parameter_takes_its_variant_along(suite):
     found = suite(
         """
 pytestmark = pytest.mark.speedup(min=300)
@@ -289,7 +289,7 @@ class TestOther:
     }
 
 
-def test_a_marker_on_a_parameter_takes_its_sibling_along(suite):
+def test_a_marker_on_a_parameter_takes_its_variant_along(suite):
     found = suite(
         """
 FAST = pytest.param(conftest.cupy, marks=pytest.mark.speedup(min=5))
@@ -336,7 +336,7 @@ class TestIt(unittest.TestCase):
     assert "body" == found.records["TestIt::test_ones_gpu"]["scope"]
 
 
-def test_siblings_that_ask_for_different_speedups_are_told_to_ask_once(suite):
+def test_variants_that_ask_for_different_speedups_are_told_to_ask_once(suite):
     found = suite(
         """
 @pytest.mark.speedup(pair="ones", min=3)
@@ -432,7 +432,7 @@ def test_a_pair_may_cross_files_and_say_its_devices(suite, pytester):
     assert found.records["test_a.py::test_fast[4]"]["pairing"]["partner"] == "test_b.py::test_slow[4]"
 
 
-def test_classes_that_inherit_a_test_and_name_their_library_are_siblings(suite):
+def test_classes_that_inherit_a_test_and_name_their_library_are_variants(suite):
     found = suite(
         """
 class Base:
@@ -468,16 +468,16 @@ def test_ones(xp):
     ],
     ids=["skipped", "failed"],
 )
-def test_a_gpu_sibling_says_what_became_of_its_cpu_sibling(suite, how, outcome, status, reason):
+def test_a_gpu_variant_says_what_became_of_its_cpu_variant(suite, how, outcome, status, reason):
     found = suite(BROKEN.format("numpy", how))
     found.ended(**outcome)
     record = found.records["test_ones[cupy]"]
     assert (record["status"], record["speedup"]) == (status, None)
-    assert (record["reason_code"] == "cpu_sibling_skipped") == (status == "skipped")
+    assert (record["reason_code"] == "cpu_variant_skipped") == (status == "skipped")
     found.says(reason)
 
 
-def test_a_gpu_sibling_that_finds_no_gpu_is_skipped_with_that_code(suite):
+def test_a_gpu_variant_that_finds_no_gpu_is_skipped_with_that_code(suite):
     source = "@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n"
     record = suite(source, "--gpuperf-gpu=none").records["test_ones[cupy]"]
     assert (record["status"], record["reason_code"]) == ("skipped", "no_gpu")
@@ -509,10 +509,10 @@ def test_a_test_skips_where_the_library_that_the_run_names_is_not_installed(suit
 
 
 @pytest.mark.parametrize("how", ["pytest.skip('not today')", "assert 0"])
-def test_a_cpu_sibling_says_what_became_of_its_gpu_sibling(suite, how):
+def test_a_cpu_variant_says_what_became_of_its_gpu_variant(suite, how):
     found = suite(BROKEN.format("array_api_compat.cupy", how))
-    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note["code"]]
-    assert note["code"] == "gpu_sibling_without_speedup"
+    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "variant" in note["code"]]
+    assert note["code"] == "gpu_variant_without_speedup"
     assert note["text"].startswith("its GPU variant test_it.py::test_ones[cupy] was ")
     assert found.statuses["test_ones[numpy]"] == "recorded"
 
@@ -544,7 +544,7 @@ FIXTURES = [f"test_fixture[{library}]" for library in ("numpy", "cupy")]
 UNITS = [f"TestUnit::test_{library}" for library in ("numpy", "cupy")]
 
 
-def test_a_cpu_sibling_that_fails_in_its_teardown_leaves_nothing_to_compare_with(suite):
+def test_a_cpu_variant_that_fails_in_its_teardown_leaves_nothing_to_compare_with(suite):
     found = suite(FAILING_AFTERWARDS.format(other="cupy"))
     found.ended(passed=1, failed=3, errors=1)
     for numpy, cupy in (FIXTURES, UNITS):
@@ -554,7 +554,7 @@ def test_a_cpu_sibling_that_fails_in_its_teardown_leaves_nothing_to_compare_with
         assert (None, None) == (found.records[cupy]["speedup"], found.records[cupy]["cpu"])
 
 
-def test_a_gpu_sibling_that_fails_in_its_teardown_has_not_passed(suite):
+def test_a_gpu_variant_that_fails_in_its_teardown_has_not_passed(suite):
     found = suite(FAILING_AFTERWARDS.format(other="numpy"))
     found.ended(passed=3, failed=1, errors=1)
     for numpy, cupy in (FIXTURES, UNITS):
@@ -575,7 +575,7 @@ def test_a_doubt_that_fails_a_unittest_stays_a_doubt(suite):
     assert "inconclusive" == found.records["TestUnit::test_cupy"]["status"]
 
 
-def test_a_cpu_sibling_with_a_failed_subtest_leaves_nothing_to_compare_with(suite):
+def test_a_cpu_variant_with_a_failed_subtest_leaves_nothing_to_compare_with(suite):
     pytest.importorskip("_pytest.subtests", reason="pytest 9 has subtests")
     found = suite(
         """
@@ -590,20 +590,20 @@ def test_ones(xp, subtests):
     assert "test_ones[numpy] ended as error: a subtest failed: " in found.records["test_ones[cupy]"]["reason"]
 
 
-def test_a_deselected_sibling_is_named(suite):
+def test_a_deselected_variant_is_named(suite):
     found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "cupy")
     found.ended(failed=1, deselected=1)
     reason = found.records["test_ones[cupy]"]["reason"]
     assert "its CPU variant test_it.py::test_ones[numpy] was deselected" in reason
     found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "numpy")
     found.ended(passed=1, deselected=1)
-    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note["code"]]
+    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "variant" in note["code"]]
     assert "was skipped: deselected" in note["text"]
     assert found.records["test_ones[cupy]"]["reason_code"] == "deselected"
 
 
 @pytest.mark.parametrize("option", ["--lf", "--sw"])
-def test_a_gpu_sibling_that_is_run_again_brings_its_cpu_sibling_along(suite, option):
+def test_a_gpu_variant_that_is_run_again_brings_its_cpu_variant_along(suite, option):
     source = (
         "@pytest.mark.speedup(min={0})\ndef test_ones(xp):\n    xp.ones(3)\n\ndef test_other():\n    pass\n"
     )
@@ -614,7 +614,7 @@ def test_a_gpu_sibling_that_is_run_again_brings_its_cpu_sibling_along(suite, opt
     assert found.statuses["test_ones[numpy]"] == "recorded"
 
 
-def test_the_suites_own_order_is_kept_but_for_gpu_siblings(suite):
+def test_the_suites_own_order_is_kept_but_for_gpu_variants(suite):
     found = suite(
         """
 @pytest.mark.parametrize("n", [3, 4])
@@ -641,7 +641,7 @@ def test_ones(xp):
 """
 
 
-def test_a_required_gpu_that_no_sibling_was_measured_on_fails_the_run(suite):
+def test_a_required_gpu_that_no_variant_was_measured_on_fails_the_run(suite):
     found = suite(SKIPPED, "--gpuperf-require-gpu")
     found.ended(passed=1, skipped=1)
     assert found.result.ret == pytest.ExitCode.TESTS_FAILED
@@ -684,7 +684,7 @@ def test_lonely(xp):
 """
     found = suite(source, "--gpuperf-gpu=none")
     found.ended(passed=1)
-    assert "no_gpu_sibling" in [note["code"] for note in found.records["test_lonely[numpy]"]["notes"]]
+    assert "no_gpu_variant" in [note["code"] for note in found.records["test_lonely[numpy]"]["notes"]]
 
 
 WITHOUT_GPU = """
@@ -760,7 +760,7 @@ class TestIt(unittest.TestCase):
     found.ended(passed=1, xfailed=1)
 
 
-def test_classes_that_differ_in_more_than_their_library_are_no_siblings(suite):
+def test_classes_that_differ_in_more_than_their_library_are_no_variants(suite):
     found = suite(
         """
 class Base:
@@ -780,7 +780,7 @@ class TestCupy(Base):
     assert [record["pairing"]["partner"] for record in found.records.values()] == [None] * 4
 
 
-def test_stepwise_starts_again_at_a_failed_gpu_sibling(suite):
+def test_stepwise_starts_again_at_a_failed_gpu_variant(suite):
     source = """
 @pytest.mark.speedup
 def test_a(xp):
@@ -812,7 +812,7 @@ def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pyteste
     found.result.stderr.fnmatch_lines(["*test_ones[[]cupy]: has 2 speedup markers of its own; keep one*"])
 
 
-def test_a_marker_that_a_conftest_adds_to_one_sibling_takes_the_other_along(suite, pytester):
+def test_a_marker_that_a_conftest_adds_to_one_variant_takes_the_other_along(suite, pytester):
     cases = [("cupy", 3, "passed"), ("cupy", 300, "failed"), ("numpy", 3, "passed")]
     pytester.makepyfile(
         later=r"""
@@ -849,12 +849,12 @@ def test_other(xp):
         for library in ("numpy", "cupy")
         for n in (3, 4)
     } == found.statuses
-    families = {record["nodeid"].partition("[")[0] for record in found.records.values()}
-    assert families == {record["family"]["name"] for record in found.records.values()}
+    size_groups = {record["nodeid"].partition("[")[0] for record in found.records.values()}
+    assert size_groups == {record["size_group"]["name"] for record in found.records.values()}
 
 
 @pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
-def test_what_runs_no_test_misses_no_sibling(suite, option):
+def test_what_runs_no_test_misses_no_variant(suite, option):
     tests = (
         f"""
 @pytest.mark.speedup(min=3)
@@ -884,7 +884,7 @@ def test_two(xp):
     assert "passed" not in found.statuses.values()
 
 
-def test_a_pattern_leaves_tests_alone_that_have_no_sibling(suite):
+def test_a_pattern_leaves_tests_alone_that_have_no_variant(suite):
     found = suite(
         """
 class TestCupy:

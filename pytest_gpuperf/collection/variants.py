@@ -1,4 +1,4 @@
-"""CPU and GPU siblings: which items are compared with each other, which run first and in one process."""
+"""CPU and GPU variants: which items are compared with each other, which run first and in one process."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict
@@ -13,9 +13,9 @@ _Group = list[tuple[pytest.Item, ItemSpec]]
 
 
 def pair_items(items: Iterable[pytest.Item], *, across_functions: bool) -> list[str]:
-    """Give each GPU sibling the CPU sibling that it is compared with; return what is wrong with the others.
+    """Give each GPU variant the CPU variant that it is compared with; return what is wrong with the others.
 
-    The items must be all that were collected, so that siblings which will not run are known too.
+    The items must be all that were collected, so that variants which will not run are known too.
     """
     errors = []
     for whole in group_by_pair(items, across_functions=across_functions):
@@ -49,7 +49,7 @@ def _by_module(group: _Group) -> Iterable[_Group]:
 
 
 def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Return the items in their order, but each GPU sibling after its CPU sibling."""
+    """Return the items in their order, but each GPU variant after its CPU variant."""
     specs = [item.stash.get(SPEC, None) for item in items]
     cpus = {spec.nodeid for spec in specs if spec is not None and spec.partner is None}
     ordered: list[pytest.Item] = []
@@ -66,9 +66,9 @@ def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def worker_groups(items: Sequence[pytest.Item]) -> list[list[int]]:
-    """Return the indices of items that one process must run: siblings, and the sizes of a family.
+    """Return the indices of items that one process must run: variants, and the sizes of a size group.
 
-    Pairs and families overlap (a family's sizes are pairs themselves), so groups are joined by union-find.
+    Pairs and size groups overlap (each size is a pair itself), so the two are joined by union-find.
     """
     parents: dict[str, str] = {}
 
@@ -89,7 +89,7 @@ def worker_groups(items: Sequence[pytest.Item]) -> list[list[int]]:
 
 
 def must_run_before(items: Iterable[pytest.Item]) -> dict[int, int]:
-    """Return the index of the CPU sibling that has to run before each GPU sibling, by the GPU's index."""
+    """Return the index of the CPU variant that has to run before each GPU variant, by the GPU's index."""
     specs = [item.stash.get(SPEC, None) for item in items]
     indices = {spec.nodeid: index for index, spec in enumerate(specs) if spec is not None}
     return {
@@ -99,10 +99,10 @@ def must_run_before(items: Iterable[pytest.Item]) -> dict[int, int]:
     }
 
 
-def add_missing_cpu_siblings(
+def add_missing_cpu_variants(
     selected: Iterable[pytest.Item], collected: Iterable[pytest.Item]
 ) -> list[pytest.Item]:
-    """Return the selected items, with each CPU sibling that is not among them before its GPU sibling."""
+    """Return the selected items, with each CPU variant that is not among them before its GPU variant."""
     items = list(selected)
     present = {spec.nodeid for item in items if (spec := item.stash.get(SPEC, None)) is not None}
     missing = {item.stash[SPEC].nodeid: item for item in collected if item.stash[SPEC].nodeid not in present}
@@ -116,7 +116,7 @@ def add_missing_cpu_siblings(
 
 
 def _pair_two(one: tuple[pytest.Item, ItemSpec], other: tuple[pytest.Item, ItemSpec]) -> list[str]:
-    """Pair two items: the short way for most groups, a CPU and a GPU sibling under one marker."""
+    """Pair two items: the short way for most groups, a CPU and a GPU variant under one marker."""
     (_, cpu), (item, gpu) = (one, other) if one[1].kind == "cpu" else (other, one)
     if (cpu.kind, gpu.kind) != ("cpu", "gpu") or cpu.demand is not gpu.demand:
         return _pair_group([one, other])
@@ -136,7 +136,7 @@ def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
         if partner is None:
             candidates = ", ".join(cpu.nodeid for cpu, _ in cpus)
             errors.append(
-                f"{item.nodeid}: which CPU test it is compared with is undecided ({candidates}): none of "
+                f"{item.nodeid}: which CPU test it is compared with is inconclusive ({candidates}): none of "
                 "them uses the same library, and none uses NumPy"
             )
         elif partner.demand != spec.demand and not partner.demand.bare:
@@ -154,23 +154,23 @@ def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
 
 
 def _partner(gpu: ItemSpec, cpus: Sequence[ItemSpec]) -> ItemSpec | None:
-    """Return the only CPU sibling; of several, the one of the GPU's own library, else NumPy's."""
+    """Return the only CPU variant; of several, the one of the GPU's own library, else NumPy's."""
     if len(cpus) == 1:
         return cpus[0]
     own_library = gpu.device.library if gpu.device else ""
     for library in dict.fromkeys((own_library, "numpy", "")):
         candidates = [cpu for cpu in cpus if cpu.device is not None and cpu.device.library == library]
         if candidates:
-            return _of_variant(candidates, gpu.device.variant if gpu.device else "")
+            return _of_value(candidates, gpu.device.rest if gpu.device else "")
     return None
 
 
-def _of_variant(cpus: Sequence[ItemSpec], variant: str) -> ItemSpec | None:
-    """Return the CPU sibling of this variant (`numpy:float32`), else the plain one, else the only one."""
-    by_variant = {cpu.device.variant: cpu for cpu in reversed(cpus) if cpu.device is not None}
-    for name in (variant, ""):
-        if name in by_variant:
-            return by_variant[name]
+def _of_value(cpus: Sequence[ItemSpec], rest: str) -> ItemSpec | None:
+    """Return the CPU variant of equal rest (`float32` of `numpy:float32`), the plain one, or the only one."""
+    by_rest = {cpu.device.rest: cpu for cpu in reversed(cpus) if cpu.device is not None}
+    for name in (rest, ""):
+        if name in by_rest:
+            return by_rest[name]
     return cpus[0] if len(cpus) == 1 else None
 
 
@@ -184,7 +184,7 @@ def _arguments(demand: Demand) -> str:
 
 
 def _same_device_errors(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> list[str]:
-    """Return what is wrong where two siblings use the same device."""
+    """Return what is wrong where two variants use the same device."""
     first_on: dict[DeviceSpec | None, pytest.Item] = {}
     for item, spec in group:
         first = first_on.setdefault(spec.device, item)
@@ -198,9 +198,9 @@ def _same_device_errors(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> list[s
 
 
 def _group_names(item: pytest.Item) -> list[str]:
-    """Return the names of the pair and of the family that an item belongs to."""
+    """Return the names of the pair and of the size group that an item belongs to."""
     spec = item.stash.get(SPEC, None)
     if spec is None:
         return []
     names = [f"pair {spec.partner or spec.nodeid}"] if spec.pair is not None else []
-    return [*names, f"family {spec.family.name}"] if spec.family else names
+    return [*names, f"size_group {spec.size_group.name}"] if spec.size_group else names

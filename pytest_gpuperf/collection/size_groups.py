@@ -1,4 +1,4 @@
-"""From the items of an offload-threshold sweep to families: items that differ in one size only."""
+"""From the items with an offload_threshold marker to size groups: those that differ in one size only."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
@@ -6,23 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.collection.items import SPEC, UNKNOWN, parameters, sweep_key
+from pytest_gpuperf.collection.items import SPEC, UNKNOWN, parameters, size_group_key
 from pytest_gpuperf.collection.markers import named, size, threshold
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
-from pytest_gpuperf.model.demand import Family
+from pytest_gpuperf.model.demand import SizeGroup
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.plain_text import quote, stable_text
 
-_Members = dict[pytest.Function, Family]
-"""The items of one sweep, each with its own size: the name and the sizes of all come when all are known."""
+_Members = dict[pytest.Function, SizeGroup]
+"""The items of one size group, each with its own size: the name and all sizes come when all are known."""
 
 
-def build_families(items: Iterable[pytest.Item]) -> list[str]:
-    """Give the items with an offload_threshold marker their families; return what is wrong with the others.
+def build_size_groups(items: Iterable[pytest.Item]) -> list[str]:
+    """Give items with an offload_threshold marker their size groups; return what is wrong with the others.
 
     The items must be all of their functions, so that sizes which will not run are known too.
     """
-    sweeps: dict[Hashable, _Members] = {}
+    groups: dict[Hashable, _Members] = {}
     errors = []
     for item in items:
         marks = named("offload_threshold", item.iter_markers())
@@ -33,16 +33,16 @@ def build_families(items: Iterable[pytest.Item]) -> list[str]:
         except ValueError as error:
             errors.append(_error(item, error))
             continue
-        # Without its device and its size an item is alike to the others of its family, on every GPU.
+        # Without its device and its size an item is alike to the others of its size group, on every GPU.
         excluded = {*item.stash[SPEC].device_parameters, member.parameter}
-        sweeps.setdefault(sweep_key(item, excluded), {})[item] = member
+        groups.setdefault(size_group_key(item, excluded), {})[item] = member
     names: Counter[str] = Counter()
-    for members in (members for sweep in sweeps.values() for members in _split_by_gpu(sweep)):
-        # Of two siblings only the GPU's size counts.
+    for members in (members for group in groups.values() for members in _split_by_gpu(group)):
+        # Of two variants only the GPU's size counts.
         sizes = tuple(sorted(one.size for item, one in members.items() if item.stash[SPEC].kind != "cpu"))
-        first, family = next(iter(members.items()))
+        first, size_group = next(iter(members.items()))
         try:
-            _validate(family, sizes)
+            _validate(size_group, sizes)
         except ValueError as error:
             errors.append(_error(first, error))
             continue
@@ -51,7 +51,7 @@ def build_families(items: Iterable[pytest.Item]) -> list[str]:
         if names[name] > 1:  # two parameter values have the same text
             name = f"{name} #{names[name]}"
         for item, member in members.items():
-            item.stash[SPEC] = item.stash[SPEC]._replace(family=replace(member, name=name, sizes=sizes))
+            item.stash[SPEC] = item.stash[SPEC]._replace(size_group=replace(member, name=name, sizes=sizes))
     return errors
 
 
@@ -59,8 +59,8 @@ def _error(item: pytest.Item, error: ValueError) -> str:
     return f"{item.nodeid}: @pytest.mark.offload_threshold: {error}"
 
 
-def _member(item: pytest.Function, demand: Family) -> Family:
-    """Return a family of this item only; raise ValueError when a threshold makes no sense for the item.
+def _member(item: pytest.Function, demand: SizeGroup) -> SizeGroup:
+    """Return a size group of this item only; raise ValueError when a threshold makes no sense for the item.
 
     A whole number as size is an int, so that reports show 4096 and not 4096.0.
     """
@@ -79,39 +79,41 @@ def _member(item: pytest.Function, demand: Family) -> Family:
     return replace(demand, size=value)
 
 
-def _split_by_gpu(sweep: _Members) -> list[_Members]:
-    """Return a family for each GPU that a suite's parameters name; with several GPUs, CPU items have none."""
+def _split_by_gpu(group: _Members) -> list[_Members]:
+    """Return one group for each GPU that a suite's parameters name; with several, CPU items have none."""
     by_gpu: dict[DeviceSpec, _Members] = {}
-    for item, member in sweep.items():
+    for item, member in group.items():
         device = item.stash[SPEC].device
         if device is not None and device.kind == "gpu":
             by_gpu.setdefault(device, {})[item] = member
-    return list(by_gpu.values()) if len(by_gpu) > 1 else [sweep]
+    return list(by_gpu.values()) if len(by_gpu) > 1 else [group]
 
 
-def _validate(family: Family, sizes: tuple[float, ...]) -> None:
+def _validate(size_group: SizeGroup, sizes: tuple[float, ...]) -> None:
     """Raise ValueError for sizes that have no threshold, or none that could pass or fail."""
     if len(set(sizes)) < len(sizes):
         shown = ", ".join(f"{value:g}" for value in sizes)
-        raise ValueError(f"{family.parameter!r} has the same size twice: {shown}")
+        raise ValueError(f"{size_group.parameter!r} has the same size twice: {shown}")
     if len(sizes) < 2:
-        raise ValueError(f"{family.parameter!r} needs at least two sizes")
+        raise ValueError(f"{size_group.parameter!r} needs at least two sizes")
     smallest = sizes[0]
-    if family.at_most is not None and family.at_most < smallest:
+    if size_group.at_most is not None and size_group.at_most < smallest:
         raise ValueError(
-            f"at_most={family.at_most:g} is below the smallest size, {smallest:g}: no run can pass"
+            f"at_most={size_group.at_most:g} is below the smallest size, {smallest:g}: no run can pass"
         )
-    if family.at_least is not None and family.at_least <= smallest:
+    if size_group.at_least is not None and size_group.at_least <= smallest:
         raise ValueError(
-            f"at_least={family.at_least:g} is not above the smallest size, {smallest:g}: no run can fail"
+            f"at_least={size_group.at_least:g} is not above the smallest size, {smallest:g}: no run can fail"
         )
 
 
 def _name(members: _Members) -> str:
     """Return the function's node id with the parameters that neither the size nor the device are."""
-    first, family = next(iter(members.items()))
-    excluded = {family.parameter}
-    if len({item.stash[SPEC].device for item in members}) > 1:  # else each GPU has a family and its own name
+    first, size_group = next(iter(members.items()))
+    excluded = {size_group.parameter}
+    if (
+        len({item.stash[SPEC].device for item in members}) > 1
+    ):  # else each GPU has a size group and its own name
         excluded |= first.stash[SPEC].device_parameters
     others = [
         f"{name}={stable_text(value)}" for name, value in parameters(first).items() if name not in excluded
