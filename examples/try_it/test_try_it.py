@@ -1,6 +1,6 @@
 """Three questions about an accelerator that need no GPU: JAX on this CPU stands in for one, beside NumPy.
 
-    pytest examples/try_it --gpuperf-gpu=jax:cpu
+    pytest examples/try_it --gpuperf-gpu=standin:jax.numpy
 
 Expect what is true of a GPU as well, for the same reasons: each call has to be submitted, which costs
 microseconds, and a compiler that fuses operations reads and writes the data once instead of ten times. The

@@ -95,7 +95,7 @@ def _selectors(backend: Any) -> list[str]:
     """Return a selector for each device; just the first where a backend does not count them."""
     from pytest_gpuperf.devices import registry
 
-    emulated = [_CPU] if backend.name in ("jax", "keras", "mlx", "sycl") else []
+    emulated = [_CPU] if backend.name in ("jax", "keras", "mlx", "sycl", "torch") else []
     return [*(("",) if backend.name == "sycl" else registry.selectors(backend)), *emulated]
 
 

@@ -59,7 +59,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
 
     def __init__(self, cupy: Any, index: int) -> None:
         self.xp = cupy
-        self._device = cupy.cuda.Device(index)
+        self.native = cupy.cuda.Device(index)
         self.make_current()
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         name = properties["name"]
@@ -80,7 +80,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
 
     def make_current(self) -> None:
         """Let CuPy make arrays on this device."""
-        self._device.use()
+        self.native.use()
 
     @property
     def info(self) -> DeviceInfo:
@@ -90,7 +90,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
 
     def asarray(self, host: Any) -> Any:
         """Copy to this device."""
-        with self._device:
+        with self.native:
             return self.xp.array(host)
 
     def asnumpy(self, array: Any) -> Any:
@@ -99,11 +99,11 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
 
     def synchronize(self) -> None:
         """Wait for the whole device, side streams included: a stream's own wait would miss them."""
-        self._device.synchronize()
+        self.native.synchronize()
 
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a CuPy array on this device."""
-        return isinstance(value, self.xp.ndarray) and value.device == self._device
+        return isinstance(value, self.xp.ndarray) and value.device == self.native
 
     def holds_work(self, value: Any) -> bool:
         """Return whether `value` is a CUDA graph."""
@@ -119,7 +119,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         self.make_current()
         cuda = self.xp.cuda
         observation = Observation()
-        pool = _pool(cuda, self._device.id)
+        pool = _pool(cuda, self.native.id)
         start, end = self._events
         was_idle = cuda.get_current_stream().done
         start.record()
@@ -127,7 +127,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             start.synchronize()  # an event of ours that is still on its way is no work of the call's
         with pool:
             yield observation
-        with self._device:  # of a group another one is current
+        with self.native:  # of a group another one is current
             unfinished = not cuda.get_current_stream().done
             end.record()
             end.synchronize()
@@ -171,12 +171,12 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
 
     def free_memory(self) -> int:
         """Return the bytes that CUDA can still give; what CuPy's pool holds is not among them."""
-        with self._device:
+        with self.native:
             return int(self.xp.cuda.runtime.memGetInfo()[0])
 
     def release(self) -> None:
         """Empty CuPy's pools of device and pinned memory, and the work areas of its FFT plans."""
-        with self._device:
+        with self.native:
             self.xp.fft.config.get_plan_cache().clear()
             self.xp.get_default_memory_pool().free_all_blocks()
             self.xp.get_default_pinned_memory_pool().free_all_blocks()
@@ -187,7 +187,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         return self.xp.cuda.Event(), self.xp.cuda.Event()
 
     def _occupy(self, seconds: float) -> None:
-        with self._device:
+        with self.native:
             self._spin((1,), (1,), (round(min(seconds, LONGEST_SPIN) * 1e9),))
 
     @cached_property
@@ -195,7 +195,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         return self.xp.RawKernel(_SPIN, "gpuperf_spin")
 
     def _pci_bus_id(self) -> str:
-        return str(self._device.pci_bus_id)
+        return str(self.native.pci_bus_id)
 
 
 class CupyBackend(LibraryBackend):

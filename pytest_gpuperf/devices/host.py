@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pytest_gpuperf.devices.other_libraries import library_of
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault
@@ -40,6 +41,7 @@ class HostDevice(SynchronousDevice):
     kind: Kind = "cpu"
     backend = "numpy"
     xp = np
+    native = None  # NumPy has no object for it
     processor_time = staticmethod(process_time)  # of all threads
 
     def __init__(self, name: str) -> None:
@@ -47,8 +49,11 @@ class HostDevice(SynchronousDevice):
         self.info = DeviceInfo(kind="cpu", backend=self.backend, name=name, library=f"numpy {np.__version__}")
 
     def asarray(self, host: Any) -> Any:
-        """Return a copy, so that work on it never changes the other device's input."""
-        return np.array(host)
+        """Return a copy, so that work on it never changes the other device's input.
+
+        One of torch's tensors stays a tensor: a test that has made it computes with torch.
+        """
+        return host.detach().clone() if library_of(host) == "torch" else np.array(host)
 
     def asnumpy(self, array: Any) -> Any:
         """Return a copy."""

@@ -59,7 +59,7 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         self.xp = _placed(jax, device)
         self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
         self._jax = jax
-        self.device = device
+        self.native = device
         self._emulates_gpu = emulates_gpu
         self._follow = jax.jit(lambda mark: mark + 1)
         self._mark = jax.device_put(np.float32(0), device)
@@ -78,7 +78,7 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
             name=self.name,
             library=f"jax {self._jax.__version__}",
             emulated=self._emulates_gpu,
-            runtime=None if self.device.platform == "cpu" else runtime,
+            runtime=None if self.native.platform == "cpu" else runtime,
             reduced_precision=reduced_precision,
             reduced_eps=eps if reduced_precision else None,
         )
@@ -91,8 +91,8 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         if isinstance(host, self._jax.Array):
             values = host.copy()
         else:
-            values = np.array(host) if self.device.platform == "cpu" else np.asarray(host)
-        return self._jax.device_put(values, self.device).block_until_ready()
+            values = np.array(host) if self.native.platform == "cpu" else np.asarray(host)
+        return self._jax.device_put(values, self.native).block_until_ready()
 
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host once the array is ready; a random key comes as the numbers in it.
@@ -143,11 +143,11 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
 
     def unfinished(self) -> list[Any]:
         """Return the live arrays that are not ready."""
-        return [array for array in self._jax.live_arrays(self.device.platform) if not _is_ready(array)]
+        return [array for array in self._jax.live_arrays(self.native.platform) if not _is_ready(array)]
 
     def holds(self, value: Any) -> bool:
         """Return whether `value` is an array on this device and on no other."""
-        return isinstance(value, self._jax.Array) and value.devices() == {self.device}
+        return isinstance(value, self._jax.Array) and value.devices() == {self.native}
 
     def is_immutable(self, array: Any) -> bool:  # noqa: ARG002 - the capability passes it
         """Return True: calls make new arrays, and write none."""
@@ -173,39 +173,39 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         """Do nothing: JAX keeps its pool."""
 
     def _wait_for_arrays(self) -> None:
-        for array in self._jax.live_arrays(self.device.platform):
+        for array in self._jax.live_arrays(self.native.platform):
             _wait_for(array)
 
     @property
     def _runtime(self) -> str:
-        return str(self.device.client.platform_version).strip().rpartition("\n")[2]
+        return str(self.native.client.platform_version).strip().rpartition("\n")[2]
 
     def _pci_bus_id(self) -> str:
         """Return the bus id of CUDA's device with the number that JAX takes and gives in DLPack."""
-        number = getattr(self.device, "local_hardware_id", None)
+        number = getattr(self.native, "local_hardware_id", None)
         if not self._runtime.startswith("cuda") or not isinstance(number, int):
-            raise GpuPerfError(f"JAX's device {self.device} is no NVIDIA GPU, and NVML knows no other")
+            raise GpuPerfError(f"JAX's device {self.native} is no NVIDIA GPU, and NVML knows no other")
         return cuda_bus_id(number)
 
     def _memory(self) -> dict[str, int]:
         """Return the allocator's counters, or an empty mapping if it keeps none."""
-        return dict(self.device.memory_stats() or {})
+        return dict(self.native.memory_stats() or {})
 
     @property
     def _rounds_to_bfloat16(self) -> bool:
         """Whether products round their factors to bfloat16: those of TPUs, and where a preset says so."""
         precision = str(self._jax.config.jax_default_matmul_precision)
-        return self.device.platform == "tpu" or precision.startswith("BF16")
+        return self.native.platform == "tpu" or precision.startswith("BF16")
 
     def _reduced_precision(self) -> str | None:
         """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are."""
         precision = self._jax.config.jax_default_matmul_precision
-        if self.device.platform == "cpu" or str(precision) in _EXACT:
+        if self.native.platform == "cpu" or str(precision) in _EXACT:
             return None
         setting = f"jax_default_matmul_precision={precision}"
-        if self.device.platform == "tpu":
+        if self.native.platform == "tpu":
             return f"bfloat16 in float32 products ({setting})"
-        capability = str(getattr(self.device, "compute_capability", ""))  # of AMD's GPUs gfx942, or unknown
+        capability = str(getattr(self.native, "compute_capability", ""))  # of AMD's GPUs gfx942, or unknown
         if not _NUMBER.fullmatch(capability) or not may_use_tf32(float(capability)):
             return None
         mode = "bfloat16" if self._rounds_to_bfloat16 else "TF32"
@@ -267,7 +267,7 @@ class JaxBackend(LibraryBackend):
 
         jax = import_library(*_LIBRARY)
         if len(devices) > 1:
-            jax.config.update("jax_default_device", devices[0].device)
+            jax.config.update("jax_default_device", devices[0].native)
         return JaxGroup(jax, devices)
 
     def cpu(self) -> JaxDevice:

@@ -20,8 +20,8 @@ class JaxGroup(DeviceGroup):
         super().__init__(devices)
         self.xp = jax.numpy
         self._jax = jax
-        self._devices = {device.device for device in devices}
-        self.mesh = jax.sharding.Mesh(np.array([device.device for device in devices]), (AXIS,))
+        self._devices = {device.native for device in devices}
+        self.mesh = jax.sharding.Mesh(np.array([device.native for device in devices]), (AXIS,))
 
     def asarray(self, host: Any, *, shard: int | None = None) -> Any:
         """Return one array on all devices, divided along the axis `shard`, or copied to each without it.
@@ -55,7 +55,7 @@ class JaxGroup(DeviceGroup):
     def idle(self, arrays: Iterable[Any]) -> list[int]:
         """Return the numbers of the devices that hold no part of these arrays."""
         busy = set().union(*(array.devices() for array in arrays))
-        return [number for number, device in enumerate(self.all) if device.device not in busy]  # type: ignore[attr-defined]  # JaxDevice
+        return [number for number, device in enumerate(self.all) if device.native not in busy]  # type: ignore[attr-defined]  # JaxDevice
 
     def on_first(self, arrays: Iterable[Any]) -> list[Any]:
         """Return what the first device holds of these arrays: its parts of them, or its copies."""

@@ -222,7 +222,7 @@ class Devices:
                     self._own_backend = backend
                     return device
         imported = [
-            f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
+            f"{name} is imported: gpuperf_gpu = {name} in the ini file compares it with itself"
             for name in ("torch", "jax", "keras")
             if name in sys.modules  # so the suite uses it, and auto does not choose it
         ]
@@ -240,4 +240,4 @@ def _more(backend: Backend) -> str:
 def _emulation() -> str:
     """Return what to do without a GPU."""
     install = "" if sys.modules.get("jax") or find_spec("jax") else "install pytest-gpuperf[jax] and "
-    return f"{install}try --gpuperf-gpu=jax:cpu (emulated)"
+    return f"{install}try --gpuperf-gpu=standin:jax.numpy (emulated)"

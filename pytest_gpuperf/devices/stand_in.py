@@ -20,7 +20,7 @@ from pytest_gpuperf.devices.library import unusable
 from pytest_gpuperf.devices.mlx import MlxDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.sycl import SyclBackend
-from pytest_gpuperf.devices.torch import TorchDevice
+from pytest_gpuperf.devices.torch import TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -57,13 +57,17 @@ class StandIn:
 
     JAX, Keras, dpnp and MLX may work on after a call has returned, and are waited for. Any other library's
     work must be done when the call returns: one that is known to work later is refused.
+
+    The CPU that it is compared with is NumPy's or, `with_itself`, that of the same library.
     """
 
     automatic = False
 
-    def __init__(self, name: str, module: str | None = None) -> None:
+    def __init__(self, name: str, module: str | None = None, *, with_itself: bool = False) -> None:
         self.name = name
         self.module = module or _NAMESPACES.get(name, name)
+        self._library = self.module.partition(".")[0]
+        self._with_itself = with_itself or self._library == "keras"  # NumPy has no layers
 
     def recognizes(self, value: Any) -> Kind | None:
         """Return "gpu" for a parameter value of the suite that selects this GPU."""
@@ -77,15 +81,19 @@ class StandIn:
         return "gpu" if value.__name__ == self.module or (last == self.module and _WRAPPER in above) else None
 
     def check(self, selector: str) -> None:
-        """Accept no selector."""
+        """Accept no selector; a library that was chosen for both devices must be installed."""
         if selector:
             raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
+        if self._with_itself and find_spec(self._library) is None:
+            raise GpuPerfError(self._missing)
 
     def count(self) -> int:
         """Return how many devices there are: as many of JAX's as `JAX_NUM_CPU_DEVICES` says, else one."""
         if self.module != _NAMESPACES["jax"]:
             return 1
-        return len(_jax().local_devices(backend="cpu"))
+        self._prepare()
+        jax: Any = import_module("jax")
+        return len(jax.local_devices(backend="cpu"))
 
     def group(self, devices: Sequence[TimedDevice]) -> TimedDevice:
         """Return several devices as one: a mesh of JAX's."""
@@ -95,40 +103,56 @@ class StandIn:
 
     def gpu(self, selector: str) -> TimedDevice:
         """Return the emulated GPU; raise Unavailable if the library is not installed or cannot be used."""
-        library = self.module.partition(".")[0]
-        if find_spec(library) is None:
-            remedy = f"install {f'pytest-gpuperf[{library}]' if library in _OWN_DEVICES else 'it'}"
-            raise Unavailable(f"{library}, which emulates a GPU, is not installed; {remedy}", missing=True)
-        if library == "dpnp":
+        if find_spec(self._library) is None:
+            raise Unavailable(self._missing, missing=True)
+        if self._library == "dpnp":
             return SyclBackend(environment.cpu_name()).gpu("cpu")
-        open_own = _OWN_DEVICES.get(library)
+        open_own = _OWN_DEVICES.get(self._library)
         try:
-            return (
-                open_own(self.name, int(selector or 0))
-                if open_own
-                else _StandInDevice(self.name, self.module)
-            )
+            self._prepare()
+            if open_own is not None:
+                return open_own(self.name, int(selector or 0))
+            return _StandInDevice(self.name, self.module)
         except Exception as error:
             remedy = "name the module of its array functions, such as array_api_strict or torch"
             raise unusable(f"{self.module} cannot emulate a GPU", error, remedy) from error
 
     def cpu(self) -> TimedDevice:
-        """Return NumPy on the CPU; for Keras itself, since NumPy has no layers."""
-        if self.module == _NAMESPACES["keras"]:
-            return KerasBackend(environment.cpu_name()).cpu()
+        """Return NumPy on the CPU, or the library itself."""
+        if self._with_itself:
+            return _OWN_BACKENDS[self._library](environment.cpu_name()).cpu()
         return HostDevice(environment.cpu_name())
+
+    def _prepare(self) -> None:
+        """Let JAX keep float64 beside NumPy, unless the suite or the environment has decided that.
+
+        JAX has one setting for a whole process.
+        """
+        is_decided = "jax" in sys.modules or "JAX_ENABLE_X64" in environ
+        if self._library == "jax" and not self._with_itself and not is_decided:
+            jax: Any = import_module("jax")
+            jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - JAX's own
+
+    @property
+    def _missing(self) -> str:
+        remedy = f"install {f'pytest-gpuperf[{self._library}]' if self._library in _OWN_DEVICES else 'it'}"
+        return f"{self._library}, which emulates a GPU, is not installed; {remedy}"
 
 
 def chosen_stand_in(choice: str) -> StandIn | None:
-    """Return the stand-in that `jax:cpu`, `keras:cpu`, `mlx:cpu` or `standin:MODULE` chooses, else None."""
+    """Return the stand-in that `standin:MODULE` chooses, or `LIBRARY:cpu`, else None.
+
+    The latter is for torch, JAX and Keras, each compared with itself, as on a GPU, and for MLX.
+    """
     name, _, module = choice.partition(":")
-    if name in _NAMESPACES and module == "cpu":
-        return StandIn(name)
+    if name in _OWN_DEVICES and module == "cpu":
+        return StandIn(name, with_itself=name in _OWN_BACKENDS)
     if name != STAND_IN or not module:
         return None
     if not all(part.isidentifier() for part in module.split(".")):
         raise GpuPerfError(f"{STAND_IN}: expected the name of a module, not {module!r}")
-    return StandIn(module)
+    names = {namespace: library for library, namespace in _NAMESPACES.items()}
+    return StandIn(names.get(module, module))  # so that a suite's other names of the library mean it, too
 
 
 def is_jax_on_cpu(backend: object) -> bool:
@@ -136,22 +160,9 @@ def is_jax_on_cpu(backend: object) -> bool:
     return isinstance(backend, StandIn) and backend.module == _NAMESPACES["jax"]
 
 
-def _jax() -> Any:
-    """Return JAX.
-
-    As on a GPU beside NumPy, float64 stays float64, unless the suite or the environment has decided that: JAX
-    has one setting for a whole process.
-    """
-    is_unset = "jax" not in sys.modules and "JAX_ENABLE_X64" not in environ
-    jax: Any = import_module("jax")
-    if is_unset:
-        jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - JAX's own
-    return jax
-
-
 def _jax_on_cpu(name: str, index: int) -> JaxDevice:
     """Return one of JAX's devices of the CPU as a GPU."""
-    jax = _jax()
+    jax: Any = import_module("jax")
     device = jax.local_devices(backend="cpu")[index]
     return JaxDevice(jax, device, f"{name} on the CPU", emulates_gpu=True)
 
@@ -180,6 +191,8 @@ _OWN_DEVICES: dict[str, Callable[[str, int], TimedDevice]] = {
     "torch": _torch_on_cpu,
 }
 """Of libraries that have a backend of their own."""
+_OWN_BACKENDS = {"jax": JaxBackend, "keras": KerasBackend, "torch": TorchBackend}
+"""Of those whose GPU is compared with their own CPU."""
 
 
 class _StandInDevice(SynchronousDevice):

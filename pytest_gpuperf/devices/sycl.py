@@ -35,6 +35,7 @@ class SyclDevice(LibraryDevice):
         from dpctl.utils import SequentialOrderManager
 
         self.xp = dpnp
+        self.native = device
         self._queue = dpctl.get_device_cached_queue(device)
         self._order = SequentialOrderManager
         self.name = device.name

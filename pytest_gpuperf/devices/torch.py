@@ -68,14 +68,14 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         self.xp = _placed(torch, device)
         self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
         self._torch = torch
-        self._device = device
+        self.native = device
         self._is_cuda = device.type == "cuda"
         self._module: Any = getattr(torch, device.type, None)  # torch.cuda, torch.xpu, torch.mps, ...
 
     def make_current(self) -> None:
         """Let tensors that a test makes for "cuda" live here; some types have one device only."""
         if hasattr(self._module, "set_device"):
-            self._module.set_device(self._device)
+            self._module.set_device(self.native)
 
     @property
     def info(self) -> DeviceInfo:
@@ -102,8 +102,8 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def asarray(self, host: Any) -> Any:
         """Copy to this device."""
         if isinstance(host, self._torch.Tensor):
-            return host.detach().to(self._device, copy=True)
-        return self._torch.tensor(np.asarray(host, order="C"), device=self._device)
+            return host.detach().to(self.native, copy=True)
+        return self._torch.tensor(np.asarray(host, order="C"), device=self.native)
 
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host on the current stream, and wait for it."""
@@ -116,11 +116,11 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def synchronize(self) -> None:
         """Wait for the whole device, side streams included; on the CPU nothing is in flight."""
         if not self._on_cpu:
-            getattr(self._torch, "accelerator", self._module).synchronize(self._device)
+            getattr(self._torch, "accelerator", self._module).synchronize(self.native)
 
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a tensor on this device."""
-        return isinstance(value, self._torch.Tensor) and value.device == self._device
+        return isinstance(value, self._torch.Tensor) and value.device == self.native
 
     def holds_work(self, value: Any) -> bool:
         """Return whether `value` is a CUDA graph."""
@@ -167,7 +167,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
 
     def free_memory(self) -> int | None:
         """Return the bytes that CUDA can still give; what torch's pool holds is not among them."""
-        return int(self._module.mem_get_info(self._device)[0]) if self._is_cuda else None
+        return int(self._module.mem_get_info(self.native)[0]) if self._is_cuda else None
 
     def release(self) -> None:
         """Empty the pool of torch's allocator; on the CPU there is none."""
@@ -177,9 +177,9 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def _occupy(self, seconds: float) -> None:
         """Spin for so many cycles as take that long at the clock of this moment: torch counts in cycles."""
         cuda = self._module
-        with cuda.device(self._device):
+        with cuda.device(self.native):
             start, end = (cuda.Event(enable_timing=True) for _ in range(2))
-            stream = cuda.current_stream(self._device)
+            stream = cuda.current_stream(self.native)
             cuda._sleep(1)  # noqa: SLF001 - torch's own tests use it; this loads the kernel
             start.record(stream)
             cuda._sleep(_TRIAL_CYCLES)  # noqa: SLF001 - as above
@@ -191,7 +191,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     @cached_property
     def _properties(self) -> Any:
         get_properties = getattr(self._module, "get_device_properties", None)
-        return get_properties(self._device) if get_properties and not self._on_cpu else None
+        return get_properties(self.native) if get_properties and not self._on_cpu else None
 
     def _pci_bus_id(self) -> str:
         gpu: Any = self._properties if self._is_cuda else None
@@ -202,14 +202,14 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def _memory(self) -> dict[str, int]:
         """Return the allocator's counters, or an empty mapping if it keeps none."""
         memory_stats = getattr(self._module, "memory_stats", None)
-        return dict(memory_stats(self._device)) if memory_stats and not self._on_cpu else {}
+        return dict(memory_stats(self.native)) if memory_stats and not self._on_cpu else {}
 
     def _reset_memory(self) -> dict[str, int]:
         """Reset the peak and return the allocator's counters; empty if it does not keep them."""
         try:
             counters = self._memory()
             if counters:
-                self._module.reset_peak_memory_stats(self._device)
+                self._module.reset_peak_memory_stats(self.native)
         except RuntimeError:  # torch's pluggable allocators, such as RMM's, have neither
             return {}
         return counters
@@ -220,7 +220,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         if not self._is_cuda:
             yield
             return
-        stream = self._module.current_stream(self._device)
+        stream = self._module.current_stream(self.native)
         start, end = (self._module.Event(enable_timing=True) for _ in range(2))
         was_idle = stream.query()
         start.record(stream)

@@ -10,6 +10,17 @@ class GpuPerfError(Exception):
     """A request that cannot be met; the message names what, where, and what to do next."""
 
 
+class UnknownResult(GpuPerfError):
+    """A result is of a type that the devices of the run can neither compare nor wait for.
+
+    `library` is the one that made it, if the plugin knows it.
+    """
+
+    def __init__(self, message: str, library: str | None = None) -> None:
+        super().__init__(message)
+        self.library = library
+
+
 class Unavailable(GpuPerfError):
     """A backend has no usable GPU; the message names the cause and the remedy in one sentence.
 

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,7 +15,9 @@ from unittest import TestCase
 import pytest
 
 from pytest_gpuperf.collection.items import ItemSpec
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.measurement import Transfer
+from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note, Record
 
 _UPLOADS = frozenset({"array", "as_tensor", "asarray", "device_put", "from_numpy", "tensor"})
@@ -31,6 +34,11 @@ _HAS_ENDED = "{} has ended when the timed callable runs; what it needs of that b
 _SWALLOWED = (
     "a decorator of the test, or a plugin, does not hand on the callable that the test returns, so its "
     "preparation would be timed; let the decorator return it, or remove the decorator"
+)
+_NOT_NATIVE = "the fixture is pytest-gpuperf's own object: hand device.native to {library}"
+_NATIVE_OF_ANOTHER = (
+    "device.native is {backend}'s, and the test computes with {library}: gpuperf_gpu = {library} in the ini "
+    "file compares {library} with itself"
 )
 _WHOLE_BODY = (
     "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
@@ -56,6 +64,19 @@ def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
     """Return a record with the hints for its test; unmarked tests of --gpuperf-all get none."""
     hints = () if spec.source == "all" else tuple(_hints(record, spec, item))
     return replace(record, notes=(*record.notes, *hints)) if hints else record
+
+
+def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | None:
+    """Return what to hand to torch or JAX, where one of them has refused our device or its native one."""
+    text = text_of(str, error)
+    library = next((name for name in ("torch", "jax") if re.search(rf"\b{name}\.\w*[dD]evice", text)), None)
+    if device is None or library is None or not isinstance(error, TypeError | ValueError):
+        return None
+    if "UploadTracker" in text or "<device " in text:
+        return _NOT_NATIVE.format(library=library)
+    if library == device.backend:
+        return None
+    return _NATIVE_OF_ANOTHER.format(backend=device.backend, library=library)
 
 
 def _hints(record: Record, spec: ItemSpec, item: pytest.Function) -> Iterator[Note]:

@@ -7,9 +7,10 @@ from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
+from pytest_gpuperf.devices.other_libraries import sees_gpu
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable, UnknownResult
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing.checks import CpuResult
@@ -28,13 +29,16 @@ _NO_CPU_VARIANT = (
 _NO_GPU_VARIANT = (
     "nothing to compare with: this test runs on the CPU, and no other variant of it runs on a GPU; keep both "
     "in the suite and skip the GPU one where there is no GPU; where torch or JAX sees none, its tests run on "
-    "the CPU (--gpuperf-gpu=jax:cpu or standin:torch emulates one)"
+    "the CPU (--gpuperf-gpu=jax:cpu or torch:cpu emulates one)"
 )
 _ON_CPU_BY_DEFAULT = (
     "no GPU: {library} runs this test on the CPU, and nothing is compared; try --gpuperf-gpu={emulated} "
     "(emulated)"
 )
-_EMULATED = {"jax": "jax:cpu", "keras": "keras:cpu", "torch": "standin:torch"}
+_OTHER_LIBRARY = (
+    "the test computes with {library}, and {sees}: gpuperf_gpu = {library} in the ini file compares it with "
+    "itself; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
+)
 _RECORDED = Verdict(status="recorded", reason=None)
 
 OpenGpu = Callable[[DeviceSpec | None], TimedDevice]
@@ -108,7 +112,14 @@ class ItemRunner:
         else:
             return trial.compare(bind, self._machine.cpu(spec.accelerator), gpu)
         seconds = trial.options.sampling.precision_time
-        trial.assess_cpu_only(trial.time_cpu(bind, self._machine.cpu(spec.accelerator), seconds))
+        try:
+            trial.assess_cpu_only(trial.time_cpu(bind, self._machine.cpu(spec.accelerator), seconds))
+            library = trial.other_library
+        except UnknownResult as found:  # it ran once: without a GPU, there is nothing to compare it with
+            library = found.library
+        if library is not None and not self._machine.devices.off:
+            sees = f"{library} sees a GPU" if sees_gpu(library) else f"no GPU was chosen for {library}"
+            reason = _OTHER_LIBRARY.format(library=library, sees=sees)
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _compare_counts(self, trial: ScalingTrial, scaling: Scaling, bind: Bind) -> Verdict:
@@ -136,7 +147,7 @@ class ItemRunner:
             pass
         elif spec.device and spec.device.is_default and not spec.demand.bare:
             library = spec.device.library
-            reason = _ON_CPU_BY_DEFAULT.format(library=library, emulated=_EMULATED[library])
+            reason = _ON_CPU_BY_DEFAULT.format(library=library, emulated=f"{library}:cpu")
             return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
         elif not spec.demand.bare or spec.pair.kind == "name":
             trial.note("no_gpu_variant", _NO_GPU_VARIANT)

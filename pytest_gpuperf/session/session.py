@@ -391,7 +391,11 @@ class GpuPerfSession:
         if not isinstance(error, Exception | GeneratorExit):
             return Verdict(status="error", reason=f"interrupted {where} by {what}")
         error.add_note(f"raised {where}")
-        if (hint := _RAN_OUT if isinstance(error, StopIteration) else trial.hint) is not None:
+        if isinstance(error, StopIteration):
+            hint: str | None = _RAN_OUT
+        else:
+            hint = hints.hint_on_device(error, trial.device) or trial.hint
+        if hint is not None:
             error.add_note(hint)
         return Verdict(status="error", reason=f"{what}, raised {where}")
 

@@ -6,15 +6,22 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.other_libraries import library_of
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult
 from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import input_changes, result_check
 from pytest_gpuperf.timing.clock import seconds_between
-from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
+from pytest_gpuperf.timing.leaves import (
+    Leaf,
+    describe_lazy,
+    incomparable,
+    remedy_of_sparse,
+    snapshot,
+)
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
@@ -23,6 +30,10 @@ _DISAGREEMENT_HINT = (
 )
 _MODE_HINT = (
     "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"
+)
+_OTHER_LIBRARY_HINT = (
+    "compare {library} with itself: gpuperf_gpu = {library} in the ini file, or --gpuperf-gpu={library}:cpu "
+    "without a GPU"
 )
 _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
@@ -110,14 +121,17 @@ class ResultChecks:
         for leaf in incomparable(values):
             path, value, _ = leaf
             is_copied = self._demand.transfer != "never"
-            problem = describe_lazy(value)
-            if problem is None:
-                if self._demand.bare or not (self._demand.check or is_copied):
-                    continue
-                remedy = remedy_of_sparse(leaf) or _COMPARABLE_HINT
-                remedy = remedy if is_copied else f"{remedy} or pass check=False"
-                problem = f"can be neither compared nor copied; {remedy}"
-            raise GpuPerfError(f"{path} is of type {type(value).__name__}, which {problem}")
+            what = f"{path} is of type {type(value).__name__}, which"
+            if (problem := describe_lazy(value)) is not None:
+                raise GpuPerfError(f"{what} {problem}")
+            if (library := library_of(value)) not in (None, device.backend):
+                hint = _OTHER_LIBRARY_HINT.format(library=library)
+                raise UnknownResult(f"{what} {device.backend} does not wait for; {hint}", library)
+            if self._demand.bare or not (self._demand.check or is_copied):
+                continue
+            remedy = remedy_of_sparse(leaf) or _COMPARABLE_HINT
+            remedy = remedy if is_copied else f"{remedy} or pass check=False"
+            raise UnknownResult(f"{what} can be neither compared nor copied; {remedy}")
         return values
 
     def require_same_inputs(self, workload: Workload) -> tuple[Note, ...]:

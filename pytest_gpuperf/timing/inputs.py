@@ -41,6 +41,7 @@ class UploadTracker:
 
     def __init__(self, device: TimedDevice) -> None:
         self.kind, self.backend, self.name, self.xp = device.kind, device.backend, device.name, device.xp
+        self.native = getattr(device, "native", None)
         self.asnumpy = device.asnumpy
         self.synchronize = device.synchronize
         self.asarray: Callable[..., Any] = self._upload
@@ -48,6 +49,10 @@ class UploadTracker:
         self.arrays: list[Any] = []
         self.uploaded_ids: set[int] = set()
         self.uploads: list[Upload] = []
+
+    def __repr__(self) -> str:
+        """Return it as tracebacks show it: `<device gpu torch cuda:0>`."""
+        return f"<device {self.kind} {self.backend} {self.native or self.name}>"
 
     def stop(self) -> None:
         """Stop recording: from here on the device's own method is called."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pytest_gpuperf.devices.other_libraries import library_of
 from pytest_gpuperf.model.plain_text import quote
 from pytest_gpuperf.timing.any_array import dtype_of
 
@@ -76,7 +77,7 @@ def snapshot(
                 eps = max(eps, reduced_eps or 0.0)
         elif isinstance(value, bytes):
             host = np.array(bytearray(value))
-        elif _is_tensor(value):
+        elif library_of(value) == "torch":  # of others a call may have returned before its work was done
             with suppress(TypeError, RuntimeError):  # on a GPU, sparse, or of a dtype that NumPy lacks
                 host = value.detach().resolve_conj().resolve_neg().numpy().copy()
         elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
@@ -86,14 +87,6 @@ def snapshot(
             host = host.astype(np.float32)
         found += _parts(Leaf(path, host, eps))
     return found
-
-
-def _is_tensor(value: Any) -> bool:
-    """Return whether a value is torch's, of which no call on the CPU returns before its work is done.
-
-    Those of other libraries are only compared where their device is measured, which waits for them.
-    """
-    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
 
 
 def _unpacked(result: Any, unpack: Callable[[Any], Any]) -> Iterator[Leaf]:

@@ -220,6 +220,14 @@ class Trial:
         return f"on the {self.device.kind.upper()} ({self.device.info.name}){in_round}"
 
     @property
+    def other_library(self) -> str | None:
+        """The library that made the arrays of the first result, where it is not the device's."""
+        timer = next(iter(self._timers), None)
+        found = timer.workload.returned_types[:1] if timer else ()
+        library = next(iter(found), "").partition(" ")[0]
+        return library if library == "torch" and timer and timer.device.backend == "numpy" else None
+
+    @property
     def hint(self) -> str | None:
         """What may explain an exception in the first call since the other device's body has run."""
         cpu = self._cpu

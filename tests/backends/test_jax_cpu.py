@@ -100,9 +100,11 @@ class TestJaxInThePlaceOfAGpu(TestJaxOnTheCpu):
         assert capabilities.processor_time(gpu) is None
 
 
-def test_jaxs_cpu_is_compared_with_numpy_where_it_is_in_the_place_of_a_gpu():
-    devices = Devices("jax:cpu", backends("a processor", []))
-    assert (devices.cpu().xp, devices.gpu().backend) == (np, "jax")
+@pytest.mark.parametrize(("choice", "cpu"), [("jax:cpu", "jax"), ("standin:jax.numpy", "numpy")])
+def test_jaxs_cpu_is_compared_with_itself_or_with_numpy_where_it_is_in_the_place_of_a_gpu(choice, cpu):
+    devices = Devices(choice, backends("a processor", []))
+    assert (devices.cpu().backend, devices.cpu().kind) == (cpu, "cpu")
+    assert devices.gpu().info.emulated
     assert devices.get("gpu", "jax", "") is devices.gpu()
     with pytest.raises(Unavailable):
         Devices("auto", backends("a processor", [])).gpu()
@@ -136,7 +138,11 @@ EMULATED = """
 def test_a_suite_that_does_not_import_jax_has_float64_on_both_sides(pytester):
     pytester.makepyfile(EMULATED)
     result = pytester.runpytest_subprocess(
-        "--gpuperf-gpu=jax:cpu", "--gpuperf-json=r.json", "--gpuperf-inconclusive=pass", "-W", "error"
+        "--gpuperf-gpu=standin:jax.numpy",
+        "--gpuperf-json=r.json",
+        "--gpuperf-inconclusive=pass",
+        "-W",
+        "error",
     )
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["CPU *| GPU jax on the CPU through jax, emulated: *"])
@@ -453,7 +459,7 @@ def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(monkeypatch
 
 
 def test_the_inputs_of_a_workload_are_found(cpu):
-    array, key = cpu.asarray(np.ones(100, dtype=np.float32)), jax.device_put(jax.random.key(0), cpu.device)
+    array, key = cpu.asarray(np.ones(100, dtype=np.float32)), jax.device_put(jax.random.key(0), cpu.native)
     found = inputs.find_inputs(lambda: (array, key), inputs.UploadTracker(cpu), cpu)
     assert [(400, "float32"), (8, "key<fry>")] == [(entry.bytes, entry.dtype) for entry in found]
     assert input_changes.changes_of(found, lambda: None, cpu) == ()

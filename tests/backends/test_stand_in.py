@@ -156,8 +156,10 @@ def test_a_host_array_that_may_not_be_written_goes_up_as_one_that_may():
     [
         (("jax", "jax.numpy"), "jax:cpu"),
         (("jax", "jax.numpy"), "standin:jax"),
+        (("jax", "jax.numpy"), "standin:jax.numpy"),
         (("keras", "keras.ops"), "keras:cpu"),
         (("mlx", "mlx.core"), "mlx:cpu"),
+        (("torch", "torch"), "torch:cpu"),
         (("torch", "torch"), "standin:torch"),
         (("my.xp", "my.xp"), "standin:my.xp"),
         (None, "standin"),

@@ -196,13 +196,21 @@ def test_an_impossible_device_of_jax_is_told_which_one_emulates():
 
 @for_each(
     "choice",
-    ["cudnn", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "torch:cpu", "jax:gpu", "simulated:2"],
+    ["cudnn", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "torch:jax", "jax:gpu", "simulated:2"],
 )
 def test_a_choice_that_nobody_offers_is_refused(choice):
     with pytest.raises(
         GpuPerfError, match=r"available: auto, none|takes no|is a number|gpu or cpu|one of cuda"
     ):
         choose(choice)
+
+
+@for_each("library", ["torch", "jax", "keras"])
+def test_a_library_that_is_to_emulate_and_is_not_installed_is_refused_at_start(monkeypatch, library):
+    monkeypatch.setattr("pytest_gpuperf.devices.stand_in.find_spec", lambda _: None)
+    remedy = rf"{library}, which emulates a GPU, is not installed; install pytest-gpuperf\[{library}\]"
+    with pytest.raises(GpuPerfError, match=remedy):
+        choose(f"{library}:cpu")
 
 
 def test_none_says_that_the_gpu_was_turned_off():
@@ -228,7 +236,7 @@ def test_without_a_gpu_what_to_do_comes_before_the_causes(monkeypatch, spec, rem
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "dpnp", None)
     monkeypatch.setattr("pytest_gpuperf.devices.registry.find_spec", lambda _: spec)
-    emulated = rf"{remedy} --gpuperf-gpu=jax:cpu \(emulated\)"
+    emulated = rf"{remedy} --gpuperf-gpu=standin:jax.numpy \(emulated\)"
     with pytest.raises(Unavailable, match=rf"^auto finds no GPU: {emulated}; .*no driver") as caught:
         choose("auto", asked).gpu()
     assert len(str(caught.value)) < 230  # three lines beside a name
@@ -243,7 +251,7 @@ def test_where_a_gpu_is_broken_that_comes_first(monkeypatch):
     for name in ("torch", "jax", "keras"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "dpnp", None)
-    with pytest.raises(Unavailable, match=r"^the driver is too old.*--gpuperf-gpu=jax:cpu"):
+    with pytest.raises(Unavailable, match=r"^the driver is too old.*--gpuperf-gpu=standin:jax.numpy"):
         choose("auto", asked).gpu()
 
 
@@ -332,7 +340,9 @@ def test_auto_says_how_to_choose_a_library_that_the_suite_has_imported(monkeypat
         monkeypatch.delitem(sys.modules, imported, raising=False)
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(Unavailable, match=rf"; {name} is imported: --gpuperf-gpu={name} compares"):
+    with pytest.raises(
+        Unavailable, match=rf"; {name} is imported: gpuperf_gpu = {name} in the ini file compares"
+    ):
         choose("auto").gpu()
 
 

@@ -1,0 +1,184 @@
+"""Tests that compute with torch and JAX themselves: skipped without a GPU, timed on an emulated one."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+# Here, and not in an inner run, which would forget them: compiled modules cannot be imported twice.
+torch = pytest.importorskip("torch", reason="CI's second environment has it")
+jax = pytest.importorskip("jax", reason="CI's second environment has it")
+
+TORCH = """
+import pytest, torch
+from torch import nn
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+@pytest.mark.speedup(max=100)
+def test_network(device):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to(device.native)
+    x = torch.ones(32, 64, device=device.native)
+    return lambda: network(x)
+
+@pytest.mark.speedup
+def test_training_step(device):
+    torch.manual_seed(0)
+    layer = nn.Linear(64, 64).to(device.native)
+    x = torch.ones(32, 64, device=device.native)
+
+    def step():
+        layer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        return loss.item()
+    return step
+
+@pytest.mark.speedup
+def test_bfloat16(device):
+    x = device.asarray(torch.ones(64, 64, dtype=torch.bfloat16))
+    return lambda: {"sum": x.sum(), "product": [torch.matmul(x, x)]}
+
+@pytest.mark.speedup
+def test_in_place(device):
+    x = torch.ones(1000, device=device.native)
+    return lambda: x.clone().mul_(2).add_(1)
+"""
+JAX = """
+import jax, jax.numpy as jnp, numpy as np, pytest
+
+@pytest.mark.speedup(max=100)
+def test_jit(device):
+    product = jax.jit(lambda a: a @ a)
+    a = device.asarray(np.ones((64, 64), np.float32))
+    return lambda: product(a)
+
+@pytest.mark.speedup
+def test_value_and_grad(device):
+    step = jax.jit(jax.value_and_grad(lambda w, x: jnp.mean((x @ w) ** 2)))
+    w, x = jax.device_put((np.ones((64, 8), np.float32), np.ones((32, 64), np.float32)), device.native)
+    return lambda: step(w, x)
+
+@pytest.mark.speedup(check=False)
+def test_keys(device):
+    key = jax.device_put(jax.random.key(0), device.native)
+    split = jax.jit(jax.random.split)
+    return lambda: split(key)
+
+@pytest.mark.speedup
+def test_pytree(device):
+    scan = jax.jit(lambda xs: jax.lax.scan(lambda c, x: (c + x, {"sum": c}), jnp.float32(0), xs))
+    xs = jax.device_put(jnp.ones(100, jnp.bfloat16).astype(jnp.float32), device.native)
+    return lambda: scan(xs)
+"""
+SUITES = {"torch": TORCH, "jax": JAX}
+RAISES = {
+    "torch": "import pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n"
+    "    return lambda: torch.ones(2) @ torch.ones(3)",
+    "jax": "import pytest, jax.numpy as jnp\n\n@pytest.mark.speedup\ndef test_it(device):\n"
+    "    return lambda: jnp.ones(2) @ jnp.ones(3)",
+}
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "libraries.md"
+
+
+@pytest.fixture(params=SUITES)
+def library(request):
+    return request.param
+
+
+@pytest.fixture
+def ended(run, pytester):
+    """Run a suite; return pytest's result and the records."""
+
+    def call(source, gpu, *options):
+        result = run(source, "--gpuperf-json=r.json", "--gpuperf-max-time=1", "-Werror", *options, gpu=gpu)
+        return result, json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+
+    return call
+
+
+@pytest.mark.parametrize("gpu", [None, "none", "the library's"])
+def test_without_a_gpu_they_are_skipped(ended, library, gpu):
+    gpu = library if gpu == "the library's" else gpu
+    result, records = ended(SUITES[library], gpu)
+    result.assert_outcomes(skipped=4)
+    assert {("skipped", "no_gpu")} == {(record["status"], record["reason_code"]) for record in records}
+
+
+def test_the_reason_has_the_line_that_chooses_their_library_for_good(ended, library):
+    _, (record, *_) = ended(SUITES[library], None)
+    assert (
+        f"the test computes with {library}, and no GPU was chosen for {library}: gpuperf_gpu = {library} in "
+        f"the ini file compares it with itself; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
+    ) == record["reason"]
+
+
+def test_the_reason_says_that_a_gpu_is_there_which_auto_does_not_take(ended, library, monkeypatch):
+    monkeypatch.setattr(getattr(torch, "accelerator", torch.cuda), "is_available", lambda: True)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    _, (record, *_) = ended(SUITES[library], None)
+    assert f"computes with {library}, and {library} sees a GPU: gpuperf_gpu = {library}" in record["reason"]
+
+
+def test_a_body_that_raises_is_red_without_a_gpu(ended, library):
+    result, (record,) = ended(RAISES[library], None)
+    result.assert_outcomes(failed=1)
+    assert "error" == record["status"]
+
+
+def test_an_emulated_gpu_is_compared_with_the_library_itself(ended, library):
+    result, records = ended(SUITES[library], f"{library}:cpu", "--gpuperf-report-only", "-Wdefault")
+    result.assert_outcomes(passed=4)
+    for record in records:
+        assert [library, library] == [record[kind]["device"]["backend"] for kind in ("cpu", "gpu")]
+        assert [False, True] == [record[kind]["device"]["emulated"] for kind in ("cpu", "gpu")]
+        assert record["speedup"]["value"] > 0
+        assert record["check"]["agreed"] is (True if record["demand"]["check"] else None)
+
+
+def test_beside_another_library_jaxs_results_are_refused_checked_or_not(ended):
+    result, records = ended(JAX, "standin:jax.numpy")
+    result.assert_outcomes(failed=2, skipped=2)  # with arguments in the marker, and without
+    for record in records:
+        assert "which numpy does not wait for; compare jax with itself: gpuperf_gpu = jax" in record["reason"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["return lambda: torch.nn.Linear(2, 2).to(device)", "return lambda: torch.ones(2, device=device)"],
+)
+def test_torch_that_refuses_the_fixture_gets_the_native_device(ended, source):
+    result, _ = ended(
+        f"import pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n    {source}", None
+    )
+    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to torch"])
+
+
+def test_jax_that_refuses_the_fixture_gets_the_native_device(ended):
+    body = "return lambda: jax.device_put(1.0, device)"
+    result, _ = ended(
+        f"import jax, pytest\n\n@pytest.mark.speedup\ndef test_it(device):\n    {body}", "jax:cpu"
+    )
+    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to jax"])
+    result.stdout.fnmatch_lines(["*<device cpu jax *>*"])
+
+
+def test_a_library_that_refuses_the_native_device_of_another_is_named(ended):
+    body = "return lambda: torch.ones(2, device=device.native)"
+    source = f"import pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n    {body}"
+    result, _ = ended(source, "jax:cpu")
+    result.stdout.fnmatch_lines(
+        ["*device.native is jax's, and the test computes with torch: gpuperf_gpu = *"]
+    )
+
+
+def test_the_tests_of_the_page_of_libraries_are_timed(ended, library):
+    snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    (source,) = (snippet for snippet in snippets if f'importorskip("{library}")' in snippet)
+    result, (record,) = ended(source, f"{library}:cpu", "--gpuperf-report-only", "-Wdefault")
+    result.assert_outcomes(passed=1)
+    assert record["check"]["agreed"]
