@@ -152,6 +152,16 @@ def test_a_suite_that_does_not_import_jax_has_float64_on_both_sides(pytester):
     assert all(each["check"]["agreed"] for each in records if each["check"])
 
 
+def test_jax_beside_itself_has_its_own_precision_as_on_a_gpu(pytester):
+    pytester.makepyfile(EMULATED)
+    pytester.runpytest_subprocess(
+        "-k", "product", "--gpuperf-gpu=jax:cpu", "--gpuperf-json=r.json", "--gpuperf-report-only"
+    )
+    records = json.loads((pytester.path / "r.json").read_text())["records"]
+    record = next(record for record in records if "product" in record["nodeid"])
+    assert [["float32"]] * 2 == [record[kind]["dtypes"] for kind in ("cpu", "gpu")]
+
+
 def products(device, count=3, size=1500):
     """Submit large products that do not depend on each other."""
     array = device.asarray(np.ones((size, size), dtype=np.float32))

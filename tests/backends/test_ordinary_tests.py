@@ -117,6 +117,11 @@ def test_the_reason_has_the_line_that_chooses_their_library_for_good(ended, libr
     ) == record["reason"]
 
 
+def test_where_the_gpu_was_turned_off_nothing_else_is_the_reason(ended, library):
+    _, (record, *_) = ended(SUITES[library], "none")
+    assert "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it" == record["reason"]
+
+
 def test_the_reason_says_that_a_gpu_is_there_which_auto_does_not_take(ended, library, monkeypatch):
     monkeypatch.setattr(getattr(torch, "accelerator", torch.cuda), "is_available", lambda: True)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
