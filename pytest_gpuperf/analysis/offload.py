@@ -27,7 +27,7 @@ LINKS = {
 _MOST_DOUBLINGS = 50  # of a number of calls
 _ROUNDING = 1e-9  # relative error within which a count of calls is treated as an integer
 _whole = "{:.0f}".format
-_WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether it is worth it"}
+_WORTH = {True: "worth it", False: "not worth it", None: "unclear whether it is worth it"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +281,7 @@ def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
 
 
 def _doubt_text(measured: OffloadInput) -> str | None:
-    """Return why it is inconclusive whether the speedup is above 1, where its interval excludes 1."""
+    """Return why it is unclear whether the speedup is above 1, where its interval excludes 1."""
     speedup = measured.speedup
     if speedup.estimate.is_above(1.0) is None:
         return None
@@ -314,7 +314,7 @@ def _price_text(price: Price | None) -> str | None:
         return None
     at = f"at {price.ratio:g} times the price"
     if price.saves is None:
-        return f"inconclusive whether it saves money {at}"
+        return f"unclear whether it saves money {at}"
     if price.saves:
         return f"{at} it costs {saving.value:.0f} % less {units.interval(saving.low, saving.high, _whole)}"
     low, high = (None if end is None else -end for end in (saving.high, saving.low))

@@ -203,7 +203,7 @@ def _status(curve: _Curve, start: float, *, above: _Status, below: _Status) -> _
 
 
 def _inconclusive(curve: _Curve, limits: Sequence[_Limit]) -> list[Point]:
-    """Return the inconclusive sizes that leave a limit inconclusive; more time for others would not help."""
+    """Return the inconclusive sizes on which a limit depends; more time for others would not help."""
     start = min((limit.start for limit in limits if limit.status == "inconclusive"), default=inf)
     return [point for point in curve.where(won=None) if point.size >= start]
 

@@ -87,5 +87,5 @@ def _finding(curve: ScalingCurve, count: int, efficiency: Estimate) -> str:
     said = f"{said[0].upper()}{said[1:]}{efficiency_text(efficiency)}"
     if curve.required is None or count != curve.counts[-1]:  # which alone is held to it
         return said
-    words = {True: "above", False: "below", None: "inconclusive whether above"}
+    words = {True: "above", False: "below", None: "unclear whether above"}
     return f"{said}, {words[efficiency.is_above(curve.required)]} the required {curve.required:g}"

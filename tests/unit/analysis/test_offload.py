@@ -416,13 +416,13 @@ def test_money_is_not_saved_with_time_that_the_cpu_lost_to_others(expected, own)
         (
             (
                 "worth it: 2.50x [2.48, 2.52] per awaited call, with one transfer for 8 calls; "
-                "inconclusive whether it saves money at 2.5 times the price"
+                "unclear whether it saves money at 2.5 times the price"
             ),
             seen(10, 1, moved=24, demand=Demand(transfer="once", calls=8, latency=True)),
         ),
         (
             (
-                "inconclusive whether it is worth it: 1.02x [0.900, 1.10] with the data on the device; "
+                "unclear whether it is worth it: 1.02x [0.900, 1.10] with the data on the device; "
                 "at 2.5 times the price it costs 145 % more [127, 178]"
             ),
             seen(found=DOUBT, transfer=UNTIMED),
@@ -447,7 +447,7 @@ def test_an_interval_that_excludes_one_and_decides_nothing_has_the_reason_beside
     doubtful = seen(found=found, **{name: each for name, each in changes.items() if name != "confirmation"})
     doubtful = replace(doubtful, speedup=replace(doubtful.speedup, confirmation=confirmation))
     text = assess(doubtful, PLAN).reason
-    assert text.startswith("inconclusive whether it is worth it: ")
+    assert text.startswith("unclear whether it is worth it: ")
     assert text.partition("with the data on the device; ")[2].startswith(expected)
 
 

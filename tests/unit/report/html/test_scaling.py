@@ -85,7 +85,7 @@ def test_the_required_efficiency_is_a_line_with_its_words():
         ("strong", None, "Strong scaling: the parallel efficiency on 4 devices is 0.60 [0.54, 0.66]"),
         ("weak", None, "Weak scaling: the parallel efficiency on 4 devices is 0.60 [0.54, 0.66]"),
         ("strong", 0.5, "above the required 0.5"),
-        ("strong", 0.6, "inconclusive whether above the required 0.6"),
+        ("strong", 0.6, "unclear whether above the required 0.6"),
         ("strong", 0.8, "0.66], below the required 0.8"),
     ],
 )
