@@ -261,16 +261,10 @@ def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> li
             for comparison in comparer.compare(record, tolerances)
         ]
         for tolerance in (each for each in tolerances if each.metric == "threshold"):
-            for size_group in run.thresholds:
-                members = [
-                    record
-                    for record in fresh
-                    if record.size_group and record.size_group.name == size_group.name
-                ]
+            for found in run.thresholds:
+                members = [each for each in fresh if each.size_group and each.size_group.name == found.name]
                 if members:
-                    compared.append(
-                        (size_group.name, comparer.compare_threshold(size_group, members, tolerance))
-                    )
+                    compared.append((found.name, comparer.compare_threshold(found, members, tolerance)))
         reasons += [f"{name}: {why}" for name, each in compared if (why := _why_worse(each)) is not None]
     return reasons
 

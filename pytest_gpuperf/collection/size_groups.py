@@ -111,9 +111,7 @@ def _name(members: _Members) -> str:
     """Return the function's node id with the parameters that neither the size nor the device are."""
     first, size_group = next(iter(members.items()))
     excluded = {size_group.parameter}
-    if (
-        len({item.stash[SPEC].device for item in members}) > 1
-    ):  # else each GPU has a size group and its own name
+    if len({item.stash[SPEC].device for item in members}) > 1:  # else each GPU has a group of its own
         excluded |= first.stash[SPEC].device_parameters
     others = [
         f"{name}={stable_text(value)}" for name, value in parameters(first).items() if name not in excluded

@@ -136,7 +136,7 @@ def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
         if partner is None:
             candidates = ", ".join(cpu.nodeid for cpu, _ in cpus)
             errors.append(
-                f"{item.nodeid}: which CPU test it is compared with is inconclusive ({candidates}): none of "
+                f"{item.nodeid}: which CPU test it is compared with is ambiguous ({candidates}): none of "
                 "them uses the same library, and none uses NumPy"
             )
         elif partner.demand != spec.demand and not partner.demand.bare:

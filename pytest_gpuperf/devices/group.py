@@ -21,6 +21,7 @@ class DeviceGroup:
     """
 
     kind: Kind = "gpu"
+    native = None
 
     def __init__(self, devices: Sequence[TimedDevice]) -> None:
         self.all = tuple(devices)

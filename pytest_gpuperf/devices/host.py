@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.other_libraries import library_of
+from pytest_gpuperf.devices.other_libraries import host_copy, library_of, native_cpu
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault
@@ -41,19 +41,20 @@ class HostDevice(SynchronousDevice):
     kind: Kind = "cpu"
     backend = "numpy"
     xp = np
-    native = None  # NumPy has no object for it
     processor_time = staticmethod(process_time)  # of all threads
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.info = DeviceInfo(kind="cpu", backend=self.backend, name=name, library=f"numpy {np.__version__}")
 
-    def asarray(self, host: Any) -> Any:
-        """Return a copy, so that work on it never changes the other device's input.
+    @property
+    def native(self) -> Any:
+        """The CPU of torch or JAX, if one of them alone is imported: NumPy has no object for it."""
+        return native_cpu()
 
-        One of torch's tensors stays a tensor: a test that has made it computes with torch.
-        """
-        return host.detach().clone() if library_of(host) == "torch" else np.array(host)
+    def asarray(self, host: Any) -> Any:
+        """Return a copy, so that work on it never changes the other device's input."""
+        return host_copy(host) if library_of(host) == "torch" else np.array(host)
 
     def asnumpy(self, array: Any) -> Any:
         """Return a copy."""
@@ -62,3 +63,11 @@ class HostDevice(SynchronousDevice):
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a NumPy array."""
         return isinstance(value, np.ndarray)
+
+
+class LoneHostDevice(HostDevice):
+    """The CPU of a test that is compared with none: a tensor stays one, since it may compute with torch."""
+
+    def asarray(self, host: Any) -> Any:
+        """Return a copy."""
+        return host.detach().clone() if library_of(host) == "torch" else np.array(host)

@@ -21,6 +21,7 @@ class LibraryDevice:
     """Base of a library's devices: timed by the host's clock, with faults that their texts describe."""
 
     kind: Kind = "gpu"
+    native: Any = None
     clock = staticmethod(perf_counter)
 
     def fault(self, error: BaseException) -> Fault | None:

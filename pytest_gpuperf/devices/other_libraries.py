@@ -3,6 +3,10 @@
 import sys
 from typing import Any
 
+import numpy as np
+
+from pytest_gpuperf.devices.protocol import Device
+
 
 def library_of(value: Any) -> str | None:
     """Return which library made an array, of those that tests use beside `xp`: "torch", "jax", else None."""
@@ -10,6 +14,29 @@ def library_of(value: Any) -> str | None:
     if root == "torch" and hasattr(value, "detach"):
         return "torch"
     return "jax" if root in ("jax", "jaxlib") and hasattr(value, "block_until_ready") else None
+
+
+def other_library(value: Any, device: Device) -> str | None:
+    """Return which library made an array, where it is not the device's; Keras' is the one that it runs on."""
+    library = library_of(value)
+    return None if device.backend in (library, "keras") else library
+
+
+def host_copy(tensor: Any) -> Any:
+    """Return a tensor's values as a new NumPy array; those of a dtype that NumPy lacks, as float32."""
+    host = tensor.detach().cpu().resolve_conj().resolve_neg()
+    try:
+        return np.array(host.numpy())
+    except TypeError:  # bfloat16, for one
+        return np.array(host.float().numpy())
+
+
+def native_cpu() -> Any:
+    """Return torch's or JAX's object for the CPU, if one of the two alone is imported, else None."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if torch is not None and jax is None:
+        return torch.device("cpu")
+    return jax.local_devices(backend="cpu")[0] if jax is not None and torch is None else None
 
 
 def sees_gpu(library: str) -> bool:

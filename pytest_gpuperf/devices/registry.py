@@ -221,15 +221,17 @@ class Devices:
                 else:
                     self._own_backend = backend
                     return device
+        used = [
+            name for name in ("keras", "torch", "jax") if name in sys.modules
+        ]  # auto chooses none of them
         imported = [
             f"{name} is imported: gpuperf_gpu = {name} in the ini file compares it with itself"
-            for name in ("torch", "jax", "keras")
-            if name in sys.modules  # so the suite uses it, and auto does not choose it
+            for name in used
         ]
         if self.broken:  # a GPU is there: to mend it comes first
-            raise Unavailable("; ".join([*reasons, *imported, _emulation()]))
+            raise Unavailable("; ".join([*reasons, *imported, _emulation(used)]))
         causes = [*imported, *reasons] or [_MISSING]
-        raise Unavailable(f"auto finds no GPU: {'; '.join([_emulation(), *causes])}")
+        raise Unavailable(f"auto finds no GPU: {'; '.join([_emulation(used), *causes])}")
 
 
 def _more(backend: Backend) -> str:
@@ -237,7 +239,9 @@ def _more(backend: Backend) -> str:
     return "; set JAX_NUM_CPU_DEVICES, before JAX is used, to emulate more" if is_jax_on_cpu(backend) else ""
 
 
-def _emulation() -> str:
-    """Return what to do without a GPU."""
+def _emulation(used: Sequence[str]) -> str:
+    """Return what to do without a GPU: with a library that the suite has imported, else with JAX."""
+    if used:
+        return f"try --gpuperf-gpu={used[0]}:cpu (emulated)"
     install = "" if sys.modules.get("jax") or find_spec("jax") else "install pytest-gpuperf[jax] and "
     return f"{install}try --gpuperf-gpu=standin:jax.numpy (emulated)"

@@ -136,6 +136,7 @@ class SimulatedDevice:
     """A device with exact times; `noise` returns the factor by which a kernel's time is off."""
 
     backend = "simulated"
+    native = None
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ _UNFINISHED = (
     "__dask_graph__",
     "block_until_ready",
     "async_eval",
-)  # of dask, what is built on JAX, or on MLX
+)  # of dask, of JAX and what is built on it, of MLX
 _NAMESPACES = {  # of libraries whose arrays are made by another module than the first
     "jax": "jax.numpy",
     "keras": "keras.ops",
@@ -82,7 +82,7 @@ class StandIn:
 
     def check(self, selector: str) -> None:
         """Accept no selector; a library that was chosen for both devices must be installed."""
-        if selector:
+        if selector and not self._with_itself:
             raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
         if self._with_itself and find_spec(self._library) is None:
             raise GpuPerfError(self._missing)
@@ -105,6 +105,8 @@ class StandIn:
         """Return the emulated GPU; raise Unavailable if the library is not installed or cannot be used."""
         if find_spec(self._library) is None:
             raise Unavailable(self._missing, missing=True)
+        if selector and not selector.isdecimal():
+            raise Unavailable(f"{self._library}:cpu emulates a GPU, and {selector} is not there")
         if self._library == "dpnp":
             return SyclBackend(environment.cpu_name()).gpu("cpu")
         open_own = _OWN_DEVICES.get(self._library)

@@ -74,9 +74,8 @@ def _numbered(record: Record, number: int, counts: Counter[str]) -> Record:
     text = f"the test ran {runs}; this is result {number}, and each of them counts"
     note = Note(code="ran_more_than_once", text=text)
     pairing, scaling = record.pairing, record.scaling
-    size_group = (
-        None if pairing and pairing.kind == "cpu" else record.size_group
-    )  # of which the GPU variants count
+    # Of a size group the GPU variants count.
+    size_group = None if pairing and pairing.kind == "cpu" else record.size_group
     if pairing and pairing.partner and counts[pairing.partner] >= number:
         pairing = replace(pairing, partner=numbered(pairing.partner, number))
     return replace(

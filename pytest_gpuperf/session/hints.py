@@ -74,7 +74,8 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
         return None
     if "UploadTracker" in text or "<device " in text:
         return _NOT_NATIVE.format(library=library)
-    if library == device.backend:
+    native = type(getattr(device, "native", None)).__name__
+    if library == device.backend or not re.search(rf"not .*\b{native}\b", text):
         return None
     return _NATIVE_OF_ANOTHER.format(backend=device.backend, library=library)
 

@@ -1,11 +1,13 @@
 """From a test's spec and its body to a verdict: which devices are measured and compared."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.other_libraries import sees_gpu
 from pytest_gpuperf.devices.protocol import TimedDevice
@@ -112,14 +114,21 @@ class ItemRunner:
         else:
             return trial.compare(bind, self._machine.cpu(spec.accelerator), gpu)
         seconds = trial.options.sampling.precision_time
+        cpu = self._machine.cpu(spec.accelerator)
+        cpu = LoneHostDevice(cpu.name) if isinstance(cpu, HostDevice) else cpu
         try:
-            trial.assess_cpu_only(trial.time_cpu(bind, self._machine.cpu(spec.accelerator), seconds))
+            trial.assess_cpu_only(trial.time_cpu(bind, cpu, seconds))
             library = trial.other_library
-        except UnknownResult as found:  # it ran once: without a GPU, there is nothing to compare it with
+        except UnknownResult as found:  # a result that need not be compared: there is no other
             library = found.library
+        return self._skipped(reason, library)
+
+    def _skipped(self, reason: str, library: str | None) -> Verdict:
+        """Return that a test was skipped for want of a GPU of the library that it computes with."""
         if library is not None and not self._machine.devices.off:
             sees = f"{library} sees a GPU" if sees_gpu(library) else f"no GPU was chosen for {library}"
-            reason = _OTHER_LIBRARY.format(library=library, sees=sees)
+            chosen = "keras" if "keras" in sys.modules else library
+            reason = _OTHER_LIBRARY.format(library=chosen, sees=sees)
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _compare_counts(self, trial: ScalingTrial, scaling: Scaling, bind: Bind) -> Verdict:
@@ -136,7 +145,16 @@ class ItemRunner:
             seconds = inf  # all that the trial gives to one device
         else:
             seconds = trial.options.sampling.precision_time
-        result = trial.time_cpu(bind, self._machine.cpu(spec.device), seconds)
+        try:
+            result = trial.time_cpu(bind, self._machine.cpu(spec.device), seconds)
+        except UnknownResult as found:
+            if found.library is None or is_awaited:
+                raise
+            try:
+                self._machine.gpu()
+            except Unavailable as cause:
+                return self._skipped(str(cause), found.library)
+            raise
         if is_awaited:
             self._cpu_results[spec.nodeid] = result
         else:

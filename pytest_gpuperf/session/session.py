@@ -311,9 +311,9 @@ class GpuPerfSession:
             nodeid=spec.nodeid, demand=spec.demand, options=self.options, size_group=spec.size_group
         )
         record = replace(trial.record(ended), scaling=spec.scaling)
-        variant = self.records.by_nodeid.get(spec.partner or "")
-        if variant is not None and variant.status == "recorded":
-            record = replace(record, cpu=variant.cpu)
+        cpu_variant = self.records.by_nodeid.get(spec.partner or "")
+        if cpu_variant is not None and cpu_variant.status == "recorded":
+            record = replace(record, cpu=cpu_variant.cpu)
         self.store_record(self._with_pairing(record, spec), item)
 
     def invalidate_record(self, item: pytest.Item, spec: ItemSpec, reason: str) -> None:

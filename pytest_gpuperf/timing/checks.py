@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.other_libraries import library_of
+from pytest_gpuperf.devices.other_libraries import other_library
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult
@@ -124,14 +124,15 @@ class ResultChecks:
             what = f"{path} is of type {type(value).__name__}, which"
             if (problem := describe_lazy(value)) is not None:
                 raise GpuPerfError(f"{what} {problem}")
-            if (library := library_of(value)) not in (None, device.backend):
-                hint = _OTHER_LIBRARY_HINT.format(library=library)
+            library = other_library(value, device)
+            hint = _OTHER_LIBRARY_HINT.format(library=library)
+            if library == "jax" or (library == "torch" and not value.is_cpu):
                 raise UnknownResult(f"{what} {device.backend} does not wait for; {hint}", library)
             if self._demand.bare or not (self._demand.check or is_copied):
                 continue
-            remedy = remedy_of_sparse(leaf) or _COMPARABLE_HINT
+            remedy = remedy_of_sparse(leaf) or (hint if library else _COMPARABLE_HINT)
             remedy = remedy if is_copied else f"{remedy} or pass check=False"
-            raise UnknownResult(f"{what} can be neither compared nor copied; {remedy}")
+            raise UnknownResult(f"{what} can be neither compared nor copied; {remedy}", library)
         return values
 
     def require_same_inputs(self, workload: Workload) -> tuple[Note, ...]:

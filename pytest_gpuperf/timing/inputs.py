@@ -41,7 +41,6 @@ class UploadTracker:
 
     def __init__(self, device: TimedDevice) -> None:
         self.kind, self.backend, self.name, self.xp = device.kind, device.backend, device.name, device.xp
-        self.native = getattr(device, "native", None)
         self.asnumpy = device.asnumpy
         self.synchronize = device.synchronize
         self.asarray: Callable[..., Any] = self._upload
@@ -52,7 +51,13 @@ class UploadTracker:
 
     def __repr__(self) -> str:
         """Return it as tracebacks show it: `<device gpu torch cuda:0>`."""
-        return f"<device {self.kind} {self.backend} {self.native or self.name}>"
+        native = None if self.backend == "numpy" else self.native
+        return f"<device {self.kind} {self.backend} {native or self.name}>"
+
+    @property
+    def native(self) -> Any:
+        """The library's own object; another plugin's device need not have one."""
+        return getattr(self._device, "native", None)
 
     def stop(self) -> None:
         """Stop recording: from here on the device's own method is called."""

@@ -32,6 +32,7 @@ HINT = (
 _APART = 3.0  # times that no warm-up of a few calls explains
 _BLOCKS, _BLOCK_TIME, _MOST_CALLS = 3, 0.5e-3, 1000  # so many blocks, of so many seconds, if calls suffice
 _MORE_BLOCKS, _TURNS = 20, 4  # where a change is suspected: blocks, and times that each body runs once more
+_FEWEST_TURNS = 2  # of bodies that take long
 _SHARE, _LONGEST = 1 / 50, 1 / 8  # of the test's time: for the blocks, and for the longest call that is tried
 
 
@@ -89,10 +90,17 @@ class StateProbe:
         return Change(factor=now / before, text=text)
 
     def _follows(self, bind: Bind, other: TimedDevice, *, slower: bool) -> bool:
-        """Return whether the other body made calls slower (or else faster) than their own, in each turn."""
+        """Return whether the other body made calls slower (or else faster) than their own, in each turn.
+
+        Bodies that take long run twice more, which is enough: noise of many seconds would show in the rounds.
+        """
+        device = self.timer.device
+        started = device.clock()
         with suppress(Exception):  # a body need not run twice: then nothing more is known
-            for _ in range(_TURNS):
-                own, others = self._after_body(bind, self.timer.device), self._after_body(bind, other)
+            for turn in range(_TURNS):
+                if turn >= _FEWEST_TURNS and seconds_between(started, device.clock()) > self.max_time:
+                    break
+                own, others = self._after_body(bind, device), self._after_body(bind, other)
                 slow, fast = (others, own) if slower else (own, others)
                 if slow < _APART * fast:
                     return False

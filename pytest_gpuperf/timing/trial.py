@@ -12,6 +12,7 @@ from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.other_libraries import other_library
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -25,7 +26,7 @@ from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import OnRound, TrialContext
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
-from pytest_gpuperf.timing.leaves import Leaf
+from pytest_gpuperf.timing.leaves import Leaf, leaves
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, array_types, require_same_types
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
@@ -221,11 +222,8 @@ class Trial:
 
     @property
     def other_library(self) -> str | None:
-        """The library that made the arrays of the first result, where it is not the device's."""
-        timer = next(iter(self._timers), None)
-        found = timer.workload.returned_types[:1] if timer else ()
-        library = next(iter(found), "").partition(" ")[0]
-        return library if library == "torch" and timer and timer.device.backend == "numpy" else None
+        """The library, of torch and JAX, that made arrays of the first result; None for the device's own."""
+        return self._timers[0].workload.other_library
 
     @property
     def hint(self) -> str | None:
@@ -323,8 +321,12 @@ class Trial:
         with capabilities.context(device):
             workload, result = untimed_calls.first_call(bind, device)
             transfers.require_separable(self.demand, workload)
+            made_by = (other_library(leaf.value, device) for leaf in leaves(result))
             workload = replace(
-                workload, returned=remember(result, device), returned_types=array_types(result)
+                workload,
+                returned=remember(result, device),
+                returned_types=array_types(result),
+                other_library=next(filter(None, made_by), None),
             )
             values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":

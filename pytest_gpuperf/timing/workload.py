@@ -18,9 +18,9 @@ class Workload:
     that were made on the device. `brought` are the arrays that fixtures gave to a whole body;
     `brought_dtypes` are theirs and those of its uploads. `changed_at_first` are arrays in its objects that
     the first call changed, as it left them. `returned` are references to what the first call returned,
-    `returned_types` the libraries and dtypes of its arrays. `held_after_setup` is what the device holds more
-    since the setup, `first_call_memory` what the first call added at its peak; None where it does not report
-    that.
+    `returned_types` the libraries and dtypes of its arrays, `other_library` one that is not the device's.
+    `held_after_setup` is what the device holds more since the setup, `first_call_memory` what the first call
+    added at its peak; None where it does not report that.
     """
 
     device: TimedDevice
@@ -40,6 +40,7 @@ class Workload:
     dtypes: tuple[str, ...] = ()
     brought_dtypes: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
+    other_library: str | None = None
     held_after_setup: int | None = None
     first_call_memory: int | None = None
     used_device_at_first: bool = False

@@ -129,6 +129,50 @@ def test_the_reason_says_that_a_gpu_is_there_which_auto_does_not_take(ended, lib
     assert f"computes with {library}, and {library} sees a GPU: gpuperf_gpu = {library}" in record["reason"]
 
 
+OF_ONE_DEVICE = """
+import jax.numpy as jnp, pytest
+
+@pytest.fixture
+def ones(device):
+    return jnp.ones(10)
+
+@pytest.mark.speedup(min=2)
+def test_fixture(ones):
+    return lambda: ones + 1
+
+@pytest.mark.speedup(min=2)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_parameter(device):
+    return lambda: jnp.ones(10) + 1
+
+@pytest.mark.speedup
+def test_cpu_alone(cpu):
+    return lambda: jnp.ones(10) + 1
+"""
+
+
+@pytest.mark.parametrize("gpu", [None, "none", "torch"])
+def test_variants_that_compute_with_jax_are_skipped_without_a_gpu_too(ended, gpu):
+    result, records = ended(OF_ONE_DEVICE, gpu)
+    result.assert_outcomes(skipped=5)
+    assert all(record["reason"] for record in records)
+
+
+def test_any_tensor_in_the_result_shows_what_the_test_computes_with(ended):
+    source = "import numpy as np, pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n"
+    _, (record,) = ended(f"{source}    return lambda: (1.0, np.float64(2), torch.ones(2))", None)
+    assert record["reason"].startswith("the test computes with torch, ")
+
+
+def test_sparse_tensors_beside_another_library_need_not_be_compared(ended):
+    source = "import pytest, torch\n\n@pytest.mark.speedup({})\ndef test_it(device):\n"
+    source += "    return lambda: torch.eye(10).to_sparse() * 2"
+    _, (record,) = ended(source.format("min=1e-9, check=False"), "standin:jax.numpy", "-Wdefault")
+    assert "passed" == record["status"]
+    _, (record,) = ended(source.format("min=1e-9"), "standin:jax.numpy")
+    assert "which can be neither compared nor copied; return result.to_dense()" in record["reason"]
+
+
 def test_a_body_that_raises_is_red_without_a_gpu(ended, library):
     result, (record,) = ended(RAISES[library], None)
     result.assert_outcomes(failed=1)

@@ -5,15 +5,19 @@ Without torch these tests skip; with GPUPERF_NO_SKIP set, as in CI's second envi
 
 import json
 import os
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from time import process_time
+from types import ModuleType
 
 import numpy as np
 import pytest
 from factories import on_host
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
+from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable
@@ -49,6 +53,39 @@ class TestTorchOnTheCpu(DeviceConformance):
         with gpu.observe() as seen:
             pass
         assert seen.worked, "as on any CPU: there is nowhere else for the work"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_numpys_device_takes_a_tensor_as_a_new_array_of_its_own(dtype):
+    tensor = torch.ones(3, dtype=dtype, requires_grad=True)
+    array = HostDevice("a processor").asarray(tensor)
+    assert type(array) is np.ndarray
+    array += 1
+    assert tensor.tolist() == [1, 1, 1]
+
+
+def test_a_test_that_is_compared_with_nothing_keeps_its_tensors():
+    tensor = torch.ones(3)
+    kept = LoneHostDevice("a processor").asarray(tensor)
+    kept += 1
+    assert (kept.tolist(), tensor.tolist()) == ([2, 2, 2], [1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("imported", "native"), [({"jax": None}, "cpu"), ({}, None), ({"jax": None, "torch": None}, None)]
+)
+def test_numpys_device_has_the_cpu_of_the_only_library_that_is_imported(monkeypatch, imported, native):
+    monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
+    for name in imported:
+        monkeypatch.delitem(sys.modules, name)
+    found = HostDevice("a processor").native
+    assert native == (found and found.type)
+
+
+def test_a_gpu_that_the_suite_names_by_number_is_not_there_in_emulation():
+    devices = Devices("torch:cpu", backends("a processor", ()))
+    with pytest.raises(Unavailable, match="torch:cpu emulates a GPU, and cuda:0 is not there"):
+        devices.get("gpu", "torch", "cuda:0")
 
 
 class TestTorchInThePlaceOfAGpu(TestTorchOnTheCpu):

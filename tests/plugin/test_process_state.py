@@ -120,6 +120,14 @@ def test_it(device):
     assert "it was not warm yet, the machine was busy, or the body of the test sets something" in note["text"]
 
 
+def test_bodies_that_take_longer_than_the_test_may_run_twice_more(ended):
+    slow = SETS_A_BACKEND.replace("    return lambda", "    device.launch(6)\n    return lambda")
+    _, records = ended(slow.replace("min=3", "min=3, max_time=5"))
+    record = records["test_it"]
+    assert "set it in a fixture that restores it" in record["reason"]
+    assert 36 == pytest.approx(record["elapsed"], abs=5)  # both bodies, and each twice more
+
+
 def test_results_of_another_library_are_an_error_whatever_they_are_worth(ended):
     pytest.importorskip("array_api_strict", reason="the extra `test` has it")
     source = f"""{HEAD}

@@ -28,14 +28,9 @@ class MergedRun:
     def failures(self, options: RunOptions) -> tuple[str, ...]:
         """Return what fails, test by test and then threshold by threshold, as in a run of pytest."""
         records = (record for record in self.run.records if policy.decide(record, None, options).failure)
-        missed = (
-            size_group for size_group in self.run.thresholds if policy.threshold_fails(size_group, options)
-        )
+        missed = (each for each in self.run.thresholds if policy.threshold_fails(each, options))
         texts = [f"{record.nodeid}: {record.status}: {record.reason}" for record in records]
-        texts += [
-            f"threshold of {size_group.name}: {size_group.status}: {size_group.reason}"
-            for size_group in missed
-        ]
+        texts += [f"threshold of {each.name}: {each.status}: {each.reason}" for each in missed]
         return tuple(texts)
 
     def doubts(self, options: RunOptions) -> tuple[str, ...]:
