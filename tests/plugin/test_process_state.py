@@ -125,7 +125,7 @@ def test_bodies_that_take_longer_than_the_test_may_run_twice_more(ended):
     _, records = ended(slow.replace("min=3", "min=3, max_time=5"))
     record = records["test_it"]
     assert "set it in a fixture that restores it" in record["reason"]
-    assert 24 == pytest.approx(record["elapsed"], abs=5)  # of the GPU's further bodies nobody waits for the work
+    assert 24 == pytest.approx(record["elapsed"], abs=5)  # nobody waits for the further work of the GPU
 
 
 def test_results_of_another_library_are_an_error_whatever_they_are_worth(ended):
