@@ -293,7 +293,8 @@ def test_products_and_transforms_take_time(array, kernels):
     start.record()
     matrix @ matrix, cupy.fft.fft(signal)
     end.record()
-    assert elapsed(start, end) == pytest.approx(40 * MILLISECOND, abs=5 * MILLISECOND)
+    # Not below: either alone takes half of it. A busy machine may submit the second one late.
+    assert elapsed(start, end) > 35 * MILLISECOND
 
 
 CRASH = """
