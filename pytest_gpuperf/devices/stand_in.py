@@ -81,11 +81,13 @@ class StandIn:
         return "gpu" if value.__name__ == self.module or (last == self.module and _WRAPPER in above) else None
 
     def check(self, selector: str) -> None:
-        """Accept no selector; a library that was chosen for both devices must be installed."""
-        if selector and not self._with_itself:
-            raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
+        """Accept no selector; a library compared with itself has its own ones, and must be installed."""
         if self._with_itself and find_spec(self._library) is None:
             raise GpuPerfError(self._missing)
+        if self._with_itself:
+            _OWN_BACKENDS[self._library](environment.cpu_name()).check(selector)
+        elif selector:
+            raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
 
     def count(self) -> int:
         """Return how many devices there are: as many of JAX's as `JAX_NUM_CPU_DEVICES` says, else one."""

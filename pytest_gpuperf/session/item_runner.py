@@ -41,6 +41,7 @@ _OTHER_LIBRARY = (
     "the test computes with {library}, and {sees}: gpuperf_gpu = {library} in the ini file compares it with "
     "itself; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
 )
+_OR_KERAS = "; a test of Keras takes gpuperf_gpu = keras, whatever Keras runs on"
 _RECORDED = Verdict(status="recorded", reason=None)
 
 OpenGpu = Callable[[DeviceSpec | None], TimedDevice]
@@ -127,8 +128,8 @@ class ItemRunner:
         """Return that a test was skipped for want of a GPU of the library that it computes with."""
         if library is not None and not self._machine.devices.off:
             sees = f"{library} sees a GPU" if sees_gpu(library) else f"no GPU was chosen for {library}"
-            chosen = "keras" if "keras" in sys.modules else library
-            reason = _OTHER_LIBRARY.format(library=chosen, sees=sees)
+            reason = _OTHER_LIBRARY.format(library=library, sees=sees)
+            reason += _OR_KERAS if "keras" in sys.modules else ""
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _compare_counts(self, trial: ScalingTrial, scaling: Scaling, bind: Bind) -> Verdict:

@@ -2,7 +2,9 @@
 
 import json
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -111,10 +113,16 @@ def test_without_a_gpu_they_are_skipped(ended, library, gpu):
 
 def test_the_reason_has_the_line_that_chooses_their_library_for_good(ended, library):
     _, (record, *_) = ended(SUITES[library], None)
-    assert (
+    assert record["reason"].startswith(
         f"the test computes with {library}, and no GPU was chosen for {library}: gpuperf_gpu = {library} in "
         f"the ini file compares it with itself; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
-    ) == record["reason"]
+    )
+
+
+def test_the_reason_has_keras_line_too_where_it_is_imported(ended, library, monkeypatch):
+    monkeypatch.setitem(sys.modules, "keras", ModuleType("keras"))
+    _, (record, *_) = ended(SUITES[library], None)
+    assert record["reason"].endswith("; a test of Keras takes gpuperf_gpu = keras, whatever Keras runs on")
 
 
 def test_where_the_gpu_was_turned_off_nothing_else_is_the_reason(ended, library):
