@@ -1,5 +1,6 @@
 """NumPy on the CPU, the device that every machine has."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter, process_time
@@ -10,7 +11,7 @@ import numpy as np
 from pytest_gpuperf.devices.other_libraries import host_copy, library_of, native_cpu
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import Fault
+from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 
@@ -67,6 +68,16 @@ class HostDevice(SynchronousDevice):
 
 class LoneHostDevice(HostDevice):
     """The CPU of a test that is compared with none: a tensor stays one, since it may compute with torch."""
+
+    @property
+    def native(self) -> Any:
+        """The CPU of torch or JAX; Unavailable where both are imported, as nobody knows which one to give."""
+        if (found := native_cpu()) is None and {"torch", "jax"} <= sys.modules.keys():
+            raise Unavailable(
+                "the test hands device.native to a library, and both torch and jax are imported: choose one, "
+                "gpuperf_gpu = torch or jax in the ini file; without a GPU, torch:cpu or jax:cpu emulates one"
+            )
+        return found
 
     def asarray(self, host: Any) -> Any:
         """Return a copy."""

@@ -225,7 +225,7 @@ class Devices:
             name for name in ("keras", "torch", "jax") if name in sys.modules
         ]  # auto chooses none of them
         imported = [
-            f"{name} is imported: gpuperf_gpu = {name} in the ini file compares it with itself"
+            f"{name} is imported: gpuperf_gpu = {name} in the ini file compares its CPU and its GPU"
             for name in used
         ]
         if self.broken:  # a GPU is there: to mend it comes first

@@ -81,8 +81,8 @@ class StandIn:
         return "gpu" if value.__name__ == self.module or (last == self.module and _WRAPPER in above) else None
 
     def check(self, selector: str) -> None:
-        """Accept no selector; a library compared with itself has its own ones, and must be installed."""
-        if self._with_itself and find_spec(self._library) is None:
+        """Accept no selector, or those of a library beside itself; refuse one that is not installed."""
+        if find_spec(self._library) is None:
             raise GpuPerfError(self._missing)
         if self._with_itself:
             _OWN_BACKENDS[self._library](environment.cpu_name()).check(selector)

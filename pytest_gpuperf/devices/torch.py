@@ -268,7 +268,8 @@ class TorchBackend(LibraryBackend):
         """Accept nothing or a type of accelerator, with or without a number."""
         if selector and not re.fullmatch(rf"({'|'.join(_TYPES)})(:\d+)?", selector, re.ASCII):
             valid = f"{', '.join(_TYPES)}, with or without a number"
-            raise GpuPerfError(f"the device of torch is one of {valid}, e.g. torch:cuda:0, not {selector!r}")
+            found = f"{selector!r}; torch:cpu emulates one"
+            raise GpuPerfError(f"the device of torch is one of {valid}, e.g. torch:cuda:0, not {found}")
 
     def selectors(self) -> list[str]:
         """Return a selector for each device of the accelerator that torch was built for."""

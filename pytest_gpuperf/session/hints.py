@@ -35,7 +35,14 @@ _SWALLOWED = (
     "a decorator of the test, or a plugin, does not hand on the callable that the test returns, so its "
     "preparation would be timed; let the decorator return it, or remove the decorator"
 )
-_NOT_NATIVE = "the fixture is pytest-gpuperf's own object: hand device.native to {library}"
+_NOT_NATIVE = (
+    "the fixture is pytest-gpuperf's own object: hand device.native to {library}, and choose it with "
+    "gpuperf_gpu = {library} in the ini file"
+)
+_NUMPYS_ARRAY = (
+    "device.asarray makes arrays of NumPy while no other library is chosen: gpuperf_gpu = torch in the ini "
+    "file, or --gpuperf-gpu=torch:cpu without a GPU"
+)
 _NATIVE_OF_ANOTHER = (
     "device.native is {backend}'s, and the test computes with {library}: gpuperf_gpu = {library} in the ini "
     "file compares {library} with itself"
@@ -69,6 +76,9 @@ def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
 def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | None:
     """Return what to hand to torch or JAX, where one of them has refused our device or its native one."""
     text = text_of(str, error)
+    is_numpys = device is not None and device.backend == "numpy"
+    if is_numpys and isinstance(error, TypeError) and "must be Tensor, not numpy.ndarray" in text:
+        return _NUMPYS_ARRAY
     library = next((name for name in ("torch", "jax") if re.search(rf"\b{name}\.\w*[dD]evice", text)), None)
     if device is None or library is None or not isinstance(error, TypeError | ValueError):
         return None

@@ -38,8 +38,8 @@ _ON_CPU_BY_DEFAULT = (
     "(emulated)"
 )
 _OTHER_LIBRARY = (
-    "the test computes with {library}, and {sees}: gpuperf_gpu = {library} in the ini file compares it with "
-    "itself; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
+    "the test computes with {library}, and {sees}: gpuperf_gpu = {library} in the ini file compares its CPU "
+    "and its GPU; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
 )
 _OR_KERAS = "; a test of Keras takes gpuperf_gpu = keras, whatever Keras runs on"
 _RECORDED = Verdict(status="recorded", reason=None)
@@ -122,6 +122,8 @@ class ItemRunner:
             library = trial.other_library
         except UnknownResult as found:  # a result that need not be compared: there is no other
             library = found.library
+        except Unavailable as cause:  # of the native device
+            reason, library = reason if self._machine.devices.off else str(cause), None
         return self._skipped(reason, library)
 
     def _skipped(self, reason: str, library: str | None) -> Verdict:

@@ -88,7 +88,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "guides" / "libraries.md"
 
 
 @pytest.fixture(params=SUITES)
-def library(request):
+def library(request, monkeypatch):
+    """Name a library; the other one seems not to be imported, as in a suite of one library."""
+    for other in SUITES.keys() - {request.param}:
+        monkeypatch.delitem(sys.modules, other)
     return request.param
 
 
@@ -115,7 +118,7 @@ def test_the_reason_has_the_line_that_chooses_their_library_for_good(ended, libr
     _, (record, *_) = ended(SUITES[library], None)
     assert record["reason"].startswith(
         f"the test computes with {library}, and no GPU was chosen for {library}: gpuperf_gpu = {library} in "
-        f"the ini file compares it with itself; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
+        f"the ini file compares its CPU and its GPU; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
     )
 
 
@@ -212,7 +215,7 @@ def test_torch_that_refuses_the_fixture_gets_the_native_device(ended, source):
     result, _ = ended(
         f"import pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n    {source}", None
     )
-    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to torch"])
+    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to torch, and *"])
 
 
 def test_jax_that_refuses_the_fixture_gets_the_native_device(ended):
@@ -220,8 +223,23 @@ def test_jax_that_refuses_the_fixture_gets_the_native_device(ended):
     result, _ = ended(
         f"import jax, pytest\n\n@pytest.mark.speedup\ndef test_it(device):\n    {body}", "jax:cpu"
     )
-    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to jax"])
+    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to jax, and *"])
     result.stdout.fnmatch_lines(["*<device cpu jax *>*"])
+
+
+def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
+    result, records = ended(TORCH, None)
+    result.assert_outcomes(skipped=4)
+    assert "both torch and jax are imported: choose one, gpuperf_gpu = torch or jax" in records[0]["reason"]
+    _, (record, *_) = ended(TORCH, "none")
+    assert "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it" == record["reason"]
+
+
+def test_torch_that_refuses_numpys_array_gets_the_line_that_chooses_it(ended):
+    body = "x = device.asarray(np.ones((2, 2), np.float32))\n    return lambda: torch.nn.functional.relu(x)"
+    source = f"import numpy as np, pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n    {body}"
+    result, _ = ended(source, None)
+    result.stdout.fnmatch_lines(["*device.asarray makes arrays of NumPy while no other library is chosen: *"])
 
 
 def test_a_library_that_refuses_the_native_device_of_another_is_named(ended):

@@ -211,6 +211,8 @@ def test_a_library_that_is_to_emulate_and_is_not_installed_is_refused_at_start(m
     remedy = rf"{library}, which emulates a GPU, is not installed; install pytest-gpuperf\[{library}\]"
     with pytest.raises(GpuPerfError, match=remedy):
         choose(f"{library}:cpu")
+    with pytest.raises(GpuPerfError, match="nosuch, which emulates a GPU, is not installed; install it"):
+        choose("standin:nosuch")
 
 
 def test_none_says_that_the_gpu_was_turned_off():
