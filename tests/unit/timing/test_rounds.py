@@ -358,6 +358,15 @@ def test_near_a_limit_each_round_follows_a_pause_and_blocks_that_are_not_sampled
     assert 0.999 * least <= bench.sampling.elapsed <= 1.001 * longest
 
 
+def test_the_blocks_that_are_not_sampled_come_in_an_order_drawn_afresh(monkeypatch):
+    untimed = []
+    monkeypatch.setattr(BlockTimer, "run_untimed", lambda timer: untimed.append(timer.device.kind))
+    bench = Bench(demand=Demand(min=9.5), options=RunOptions(sampling=SamplingPlan(precision_time=0.0)))
+    bench.interleaved()
+    pairs = [tuple(untimed[first : first + 2]) for first in range(0, len(untimed), 2)]
+    assert {("cpu", "gpu"), ("gpu", "cpu")} == set(pairs)
+
+
 def in_a_spell(end, **changes):
     """Return a bench whose GPU takes 1.2 times as long until `end`, with a limit that it then misses."""
     bench = Bench(
