@@ -79,7 +79,7 @@ def test_verbose_lines_have_the_speedup_and_what_it_rests_on(run, monkeypatch):
     assert {
         "test_met": f"PASSED ({ratio}, required 3x, 6 rounds, 157 ms)",
         "test_missed": f"FAILED ({ratio}, required 30x, 6 rounds, 157 ms)",
-        "test_inconclusive": f"PASSED ({ratio}, required 10x, inconclusive, 60 rounds, 9.26 s)",
+        "test_inconclusive": f"PASSED ({ratio}, required 10x, inconclusive, 60 rounds, 9.24 s)",
         "test_expected": f"XFAIL ({ratio}, required 30x, 6 rounds, 157 ms) (a bad day)",
         "test_skipped": "SKIPPED (a day off)",
         "test_raising": "FAILED",
