@@ -101,7 +101,7 @@ def on_cpu_only(
 
 
 def threshold(**changes: Any) -> Threshold:
-    """Return the threshold of a size group in which the GPU wins from n = 256 on, but for `changes`."""
+    """Return the threshold of a size group: the GPU wins from n = 256 on. `changes` replace its fields."""
     known: dict[str, Any] = {
         "name": "test_fft",
         "parameter": "n",

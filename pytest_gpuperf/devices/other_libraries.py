@@ -3,8 +3,6 @@
 import sys
 from typing import Any
 
-import numpy as np
-
 from pytest_gpuperf.devices.protocol import Device
 
 
@@ -24,11 +22,12 @@ def other_library(value: Any, device: Device) -> str | None:
 
 def host_copy(tensor: Any) -> Any:
     """Return a tensor's values as a new NumPy array; those of a dtype that NumPy lacks, as float32."""
-    host = tensor.detach().cpu().resolve_conj().resolve_neg()
+    host = tensor.detach().to("cpu", copy=True).resolve_conj().resolve_neg()
     try:
-        return np.array(host.numpy())
+        return host.numpy()
     except TypeError:  # bfloat16, for one
-        return np.array(host.float().numpy())
+        torch = sys.modules["torch"]
+        return host.to(torch.complex64 if host.is_complex() else torch.float32).numpy()
 
 
 def native_cpu() -> Any:

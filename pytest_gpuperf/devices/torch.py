@@ -25,6 +25,7 @@ from pytest_gpuperf.devices.library import (
 )
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
+from pytest_gpuperf.devices.other_libraries import host_copy
 from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
@@ -107,11 +108,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
 
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host on the current stream, and wait for it."""
-        host = array.detach().to("cpu", copy=True).resolve_conj().resolve_neg()
-        try:
-            return host.numpy()
-        except TypeError:  # a dtype that NumPy lacks, such as bfloat16
-            return host.to(self._torch.complex64 if host.is_complex() else self._torch.float32).numpy()
+        return host_copy(array)
 
     def synchronize(self) -> None:
         """Wait for the whole device, side streams included; on the CPU nothing is in flight."""

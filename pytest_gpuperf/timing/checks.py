@@ -15,13 +15,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import input_changes, result_check
 from pytest_gpuperf.timing.clock import seconds_between
-from pytest_gpuperf.timing.leaves import (
-    Leaf,
-    describe_lazy,
-    incomparable,
-    remedy_of_sparse,
-    snapshot,
-)
+from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
