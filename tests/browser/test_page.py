@@ -165,9 +165,10 @@ def test_the_page_follows_the_scheme_of_its_reader(opened, example, scheme, is_l
 
 def test_forced_colours_leave_every_verdict_in_words(opened, example, measured):
     shown = opened(example, forced_colors="active")
+    shown.lay_out()
     words = shown.locator(f"{VISIBLE} > tr:first-child > td:first-child").all_inner_texts()
     assert len(names(shown)) == len(words)
-    assert all(re.search(r"[a-z]{5,}", word) for word in words)
+    assert [] == [word for word in words if not re.search(r"[a-z]{5,}", word)]
     assert [] == shown.misplaced()
 
 
