@@ -59,5 +59,6 @@ def is_used_up(estimator: SequentialEstimator, *, spent: float, left: float, dro
 
 
 def _is_out_of_time(counted: int, spent: float, left: float) -> bool:
-    # One more round, and the two calls that end the test, must fit into the time that is left.
-    return counted >= FEWEST_ROUNDS and 2 * spent / counted > left
+    # One more round, and the two calls that end the test, must fit into the time that is left: so many rounds
+    # as an interval needs are begun, however long they last, while there is time.
+    return left < 0 or (counted >= FEWEST_ROUNDS and 2 * spent / counted > left)

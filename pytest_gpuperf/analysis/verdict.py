@@ -80,7 +80,7 @@ def judge(
         return Verdict(status="passed", reason=None)
     if decided == "failed":
         return Verdict(status="failed", reason=state, reason_code=missed)
-    state += f": inconclusive after {speedup.rounds} rounds"
+    state += f": inconclusive after {units.count(speedup.rounds, 'round')}"
     if speedup.rounds >= plan.sampling.max_rounds:
         reason = f"{state}; use a quieter machine, or move the limit further from the measured value"
         return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_rounds")

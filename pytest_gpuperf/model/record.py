@@ -52,6 +52,7 @@ NoteCode = Literal[
     "restarted",
     "interference",
     "dependent_samples",
+    "not_enough_time",
     "gpu_throttled",
     "rounds_dropped",
     "traced",

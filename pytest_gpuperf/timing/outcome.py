@@ -6,6 +6,7 @@ from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.judgement import Judgement
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Note, Verdict
@@ -13,6 +14,10 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import RoundSampler
 
 _BLOCKING_RUNTIMES = ("cuda", "rocm")  # that read the settings: SYCL's, Apple's and a TPU's do not
+_NO_TIME = (
+    "time was up before the first round: the first call took {} on the CPU and {} on the GPU; allow more "
+    "time with max_time"
+)
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 
 
@@ -32,16 +37,21 @@ def memory_of(gpu: BlockTimer) -> Memory:
     return Memory(peak=before + added, inputs=before)
 
 
-def judge_without_rounds(rounds: RoundSampler, memory: Memory, demand: Demand) -> Judgement:
-    """Return the judgement of a test that has no rounds: all of them were dropped, or there was none."""
-    if rounds.throttled is None:
-        ended = Verdict(status="error", reason="no round was measured: the CPU variant left no samples")
-    elif demand.limits:
-        ended = Verdict(status="inconclusive", reason=rounds.throttled, reason_code="gpu_throttled")
-    else:
+def judge_without_rounds(
+    rounds: RoundSampler, memory: Memory, demand: Demand, first_calls: tuple[float, float]
+) -> Judgement:
+    """Return the judgement of a test that has no rounds: all of them were dropped, or there was no time.
+
+    `first_calls` are the seconds of those on the CPU and on the GPU.
+    """
+    note = Note(code="not_enough_time", text=_NO_TIME.format(*map(units.seconds, first_calls)))
+    ended = Verdict(status="inconclusive", reason=note.text, reason_code="not_enough_time")
+    if rounds.throttled is not None:
+        note = Note(code="gpu_throttled", text=rounds.throttled)
+        ended = Verdict(status="inconclusive", reason=note.text, reason_code="gpu_throttled")
+    if not demand.limits:
         ended = Verdict(status="recorded", reason=None)
-    notes = (Note(code="gpu_throttled", text=rounds.throttled),) if rounds.throttled else ()
-    return Judgement(verdict=verdict.apply_memory_limit(ended, memory, demand), offload=None, notes=notes)
+    return Judgement(verdict=verdict.apply_memory_limit(ended, memory, demand), offload=None, notes=(note,))
 
 
 def notes_on_gpu(gpu: TimedDevice) -> Iterator[Note]:

@@ -72,10 +72,10 @@ class StateProbe:
         once more: then they set something for the whole process. Late warm-up does not follow them, and a
         busy machine, where some calls take 20 times as long as others, does not do so in each turn.
         """
-        if self.before == inf:
+        now = self.timer.fastest_sample  # of warm-up, if there was time for it
+        if inf in (self.before, now):
             return None
         before, self.before = self.before, inf  # after a restart, other work has changed it
-        now = self.timer.fastest_sample  # of warm-up
         if max(before, now) < _APART * min(before, now):
             return None
         kind, others = self.timer.device.kind.upper(), other.kind.upper()

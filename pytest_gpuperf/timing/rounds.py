@@ -16,7 +16,7 @@ from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
 
 _SHARE_ALONE = 0.25  # of the time limit of a test, in which one device is sampled alone
-_MIN_ALONE = 2  # samples of one device, taken whatever they cost
+_MIN_ALONE = 2  # samples of one device, taken however long they last while there is time
 _PAUSES, _UNTIMED = (0.5, 1.5), (1, 2)  # of what is planned; untimed blocks after each pause
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 
@@ -148,7 +148,9 @@ class RoundSampler:
         seconds = min(seconds, self._context.options.max_time * _SHARE_ALONE)
         is_apart = plan.apart or bool(self._context.demand.limits or self._exclusions)
         most, pause = plan.max_rounds, 0.0
-        while self.begun < _MIN_ALONE or (self.begun < most and (self.elapsed or 0.0) < seconds):
+        while self._context.remaining() >= 0:
+            if self.begun >= _MIN_ALONE and (self.begun >= most or (self.elapsed or 0.0) >= seconds):
+                break
             idle = self._pause(pause, [timer])
             self.begun += 1
             started = timer.device.clock()

@@ -328,6 +328,7 @@ class Trial:
                 returned_types=array_types(result),
                 other_library=next(filter(None, made_by), None),
             )
+            self._budget.first_calls += (workload.setup or 0.0) + workload.first_call
             values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":
             self._checks.require_device_work(workload)
@@ -339,12 +340,14 @@ class Trial:
         return timer.per_call_timer or timer if self.demand.latency else timer
 
     def _warmed_up(self, timer: BlockTimer) -> BlockTimer:
-        """Warm up; return the timer of the mode that the demand is on."""
+        """Warm up while there is time; return the timer of the mode that the demand is on."""
         self._device = timer.device
         timer.keeps_result = True
         if timer.device.kind == "gpu":
             for note in outcome.notes_on_gpu(timer.device):
                 self._add_note(note)
+        if self._budget.remaining() < 0:
+            return timer
         timer.warm_up(self.options)
         timer.settle_clocks(self.options, self._budget.remaining())
         return timer.per_call(self.options) if self.demand.latency else timer
@@ -371,7 +374,7 @@ class Trial:
             returned = remember(sampled.last_result, timer.device, keep=True)
         sampled.drop_result()
         timer.keeps_result = sampled.keeps_result = False
-        if self._budget.remaining() >= 0 or not results or self._takes_next_to_none(sampled):
+        if self._budget.remaining() >= 0 or self._takes_next_to_none(sampled):
             result = untimed_calls.inspected_call(timer)
             results.append(self._checks.copy_to_host(result, timer.device, used))
             self._look_for_kept_result(timer, result, returned)
@@ -424,7 +427,7 @@ class Trial:
 
     def _demanded_loop(self, gpu: BlockTimer) -> BlockTimer | None:
         """Return the timer of calls with their transfers if the demand includes them: it is in each round."""
-        if self.demand.transfer != "never":
+        if self.demand.transfer != "never" and self._budget.remaining() >= 0:
             self._loop = transfers.loop_timer(gpu.workload, self.options, self._sampled(gpu))
         return self._loop
 
@@ -473,7 +476,8 @@ class Trial:
         speedup = self._speedup
         memory = outcome.memory_of(gpu)
         if speedup is None:
-            judgement = outcome.judge_without_rounds(self._rounds, memory, self.demand)
+            first_calls = cpu.measurement.first_call, gpu.measurement.first_call
+            judgement = outcome.judge_without_rounds(self._rounds, memory, self.demand, first_calls)
         else:
             measured = offload.OffloadInput(
                 demand=self.demand,

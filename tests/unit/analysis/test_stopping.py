@@ -84,9 +84,9 @@ def test_a_bare_demand_stops_when_its_rounds_are_used_up():
 
 
 @for_each("demand", [Demand(min=3), Demand()])
-@for_each("allowed", [0.0, -1.0, 1.0])
-def test_two_rounds_are_taken_when_there_is_no_time_for_them(demand, allowed):
-    assert rounds_until_enough([10.0] * 60, demand, each=1.0, allowed=allowed) == 2
+@for_each(("allowed", "begun"), [(-1.0, 0), (0.5, 1), (1.5, 2), (3.5, 2)])
+def test_two_rounds_are_begun_while_there_is_time_however_long_they_last(demand, allowed, begun):
+    assert rounds_until_enough([10.0] * 60, demand, each=1.0, allowed=allowed) == begun
 
 
 def test_no_round_is_begun_that_would_leave_no_time_for_the_last_calls():

@@ -228,9 +228,20 @@ def test_dropped_rounds_take_no_longer_than_the_time_allowed():
     assert Bench(cpu=3.0, gpu=1.0, throttle=hot_in(1, 2), allowed=20.0).interleaved().begun == 4
 
 
-def test_two_rounds_are_taken_whatever_they_cost_dropped_or_not():
+SLOW_ROUNDS = [(-1.0, 0), (1.0, 1), (32.0, 2), (70.0, 2)]  # of 30 s and 31 s: those for which there is time
+
+
+@for_each(("allowed", "begun"), SLOW_ROUNDS)
+def test_two_rounds_are_begun_while_there_is_time_dropped_or_not(allowed, begun):
     for throttle in (tuple, hot_in(1), always):
-        assert Bench(cpu=30.0, throttle=throttle, allowed=1.0).interleaved().begun == 2
+        assert Bench(cpu=30.0, throttle=throttle, allowed=allowed).interleaved().begun == begun
+
+
+@for_each(("allowed", "begun"), SLOW_ROUNDS)
+def test_one_device_alone_is_sampled_twice_while_there_is_time(allowed, begun):
+    bench = Bench(cpu=30.0, allowed=allowed)
+    bench.sampling.take_alone(bench.cpu, inf)
+    assert bench.sampling.begun == len(bench.cpu.samples) == begun
 
 
 def test_a_clear_demand_ends_with_the_precision_time():

@@ -582,10 +582,48 @@ def test_the_time_allowed_on_the_marker_counts_like_that_of_the_run():
     assert of_run.cpu == on_marker.cpu
 
 
-def test_without_time_two_rounds_are_taken():
-    found = Bench(cpu=30.0, gpu=1.0).compare(ones)
-    assert found.speedup.rounds == 2
-    assert found.status == "passed"
+def test_first_calls_use_up_no_time():
+    def slow_at_first(device):
+        calls = count()
+        return lambda: device.launch(100.0 if next(calls) == 0 else 0.1)
+
+    found = Bench().compare(slow_at_first, Demand(min=0.1, check=False))
+    assert (found.status, found.cpu.first_call, found.gpu.first_call) == ("passed", 100.0, 100.0)
+    assert 200 < found.elapsed < 210
+
+
+def test_without_time_for_a_round_nothing_is_decided_and_the_reason_says_what_a_call_takes():
+    bench = Bench(cpu=30.0, gpu=1.0)
+    found = bench.compare(lambda device: lambda: device.launch(), Demand(min=3))
+    assert ("inconclusive", "not_enough_time", None) == (found.status, found.reason_code, found.speedup)
+    assert found.reason == (
+        "time was up before the first round: the first call took 30.0 s on the CPU and 1.00 s on the GPU; "
+        "allow more time with max_time"
+    )
+    assert (bench.cpu.launches, bench.gpu.launches) == (2, 1)  # the first one, and one of warm-up
+    found = Bench(cpu=30.0, gpu=1.0).compare(ones, Demand())
+    assert ("recorded", None) == (found.status, found.reason)
+    assert ["not_enough_time"] == [note.code for note in found.notes if "30.0 s" in note.text]
+
+
+def test_after_one_round_nothing_is_decided():
+    found = Bench(cpu=4.0, gpu=4.0).compare(ones, Demand(min=3))
+    assert ("inconclusive", "not_enough_time", 1) == (found.status, found.reason_code, found.speedup.rounds)
+    assert found.reason.endswith("inconclusive after 1 round; allow more time with max_time")
+
+
+@for_each("cpu", [1e-3, 0.3, 3.0, 30.0])
+@for_each("gpu", [1e-3, 0.3, 3.0, 30.0])
+@for_each("transfer", ["never", "always"])
+def test_the_time_is_exceeded_by_at_most_a_call_on_each_device(cpu, gpu, transfer):
+    def body(device):
+        a = device.asarray(np.ones(4))
+        return lambda: a + 1
+
+    found = Bench(cpu=cpu, gpu=gpu).compare(body, Demand(min=3, max_time=2.0, transfer=transfer))
+    first = found.cpu.first_call + found.gpu.first_call + found.cpu.setup + found.gpu.setup
+    loop = gpu if transfer == "always" else 0.0
+    assert found.elapsed - first <= 2.0 + cpu + gpu + loop + 0.1
 
 
 def order_of(nodeid: str) -> list[str]:
@@ -837,10 +875,11 @@ def test_a_fresh_start_holds_no_answers_of_the_one_before(monkeypatch):
     assert held == [1, 1]  # that of the first call on the CPU
 
 
-def test_a_slow_workload_is_called_four_times():
-    bench = Bench(cpu=4.0, gpu=4.0)
-    bench.compare(lambda device: lambda: device.launch(), Demand(min=3))
-    assert (bench.cpu.launches, bench.gpu.launches) == (4, 4)
+def test_a_slow_workload_is_called_four_times_where_there_is_time_for_two_rounds():
+    for allowed, calls in [(16.5, 4), (15.5, 3)]:
+        bench = Bench(cpu=4.0, gpu=4.0)
+        bench.compare(lambda device: lambda: device.launch(), Demand(min=3, max_time=allowed))
+        assert (allowed, calls, calls) == (allowed, bench.cpu.launches, bench.gpu.launches)
 
 
 def wrong_from_the_second_call_on(device):
