@@ -606,6 +606,23 @@ def test_without_time_for_a_round_nothing_is_decided_and_the_reason_says_what_a_
     assert ["not_enough_time"] == [note.code for note in found.notes if "30.0 s" in note.text]
 
 
+def test_without_time_for_a_round_no_body_runs_again_and_no_loop_with_copies_is_warmed_up():
+    bodies = []
+
+    def body(device):
+        bodies.append(device.kind)
+        a = device.asarray(np.ones(4))
+        return lambda: a + 1
+
+    bench = Bench(bandwidth=1.0)  # bytes a second: to copy the first result takes all the time
+    found = bench.compare(body, Demand(min=3, transfer="always"))
+    assert ("inconclusive", "not_enough_time") == (found.status, found.reason_code)
+    assert (["cpu", "gpu"], 1, 1) == (bodies, found.cpu.warmup_calls, found.gpu.warmup_calls)
+    assert (
+        4 * 32 <= found.elapsed < 4 * 32 + 1
+    )  # the input up and, to see whether it changed, twice down; the result
+
+
 def test_after_one_round_nothing_is_decided():
     found = Bench(cpu=4.0, gpu=4.0).compare(ones, Demand(min=3))
     assert ("inconclusive", "not_enough_time", 1) == (found.status, found.reason_code, found.speedup.rounds)
