@@ -153,6 +153,10 @@ class Measurement:
     """Shapes of the inputs, or of the results where no input is known: 512x512."""
     inspection: Inspection | None = None
     """What untimed, inspected calls showed; null when there were none."""
+    overlap_left: Share | None = None
+    """Share of a timed block that calls in a loop would not take: the pipeline of host and device fills, and
+    the device is waited for; null where that was not compared, as on CPUs and for slow calls.
+    """
     depends_on_idling: bool | None = None
     """Whether blocks took another time after the device had idled, by more than 2 %: then one that is not
     timed ran before each of them; null where that was not compared, as for CPUs and emulated devices.

@@ -60,6 +60,7 @@ NoteCode = Literal[
     "not_exclusive",
     "gpu_shared",
     "aside_failed",
+    "overlap_not_measured",
     # of the results
     "devices_disagree",
     "results_not_compared",

@@ -8,9 +8,9 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from math import ceil, inf
+from math import ceil, hypot, inf, sqrt
 from random import Random
-from statistics import median
+from statistics import median, stdev
 from time import get_clock_info, perf_counter, thread_time
 from typing import Any
 
@@ -42,6 +42,10 @@ _COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a paus
 _ALIKE = 0.02
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
+_MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
+_LONGEST_BLOCK, _LONGER_IN_DOUBT = 0.1, 4  # seconds, and times
+_MOST_PAIRS, _SHARE_OF_PAIRS = 8, 1 / 50  # blocks of k and of 2k calls, in that share of the test's time
+_LONGEST_PAIR = 1 / 10  # of the test's time: of slower calls nothing is compared
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +56,7 @@ class BlockTimer:
     in one of them; None where the system does not report them. `least_time` is what a call needs in any case.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `sm_mhz` are the clocks of a GPU right after the timed blocks, where it reports them.
+    `overlap_left` is the share of a block's time beyond that of its calls in a loop; None if not known.
     `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
     `keeps_result` the result of a block's last call is in `last_result` until the next block.
     """
@@ -73,10 +78,12 @@ class BlockTimer:
     least_time: float | None = None
     processor_time: float | None = None
     inspection: Inspection | None = None
+    overlap_left: float | None = None
     sm_mhz: "array[int]" = field(default_factory=lambda: array("l"))
     per_call_timer: "BlockTimer | None" = None
     _clocks: GpuClocks | None = None
     _is_running: bool = False
+    _last_warmup: float = 0.0  # seconds of its last block
     _before_last_block: tuple[float | None, float | None] = (None, None)
     _fastest_latency: float = inf
 
@@ -132,6 +139,7 @@ class BlockTimer:
             dtypes=self.workload.dtypes,
             shapes=self.workload.shapes,
             inspection=self.inspection,
+            overlap_left=self.overlap_left,
             depends_on_idling=self._clocks.depend_on_idling if self._clocks else None,
             lowest_sm_mhz=min(clocks, default=None),
             highest_sm_mhz=max(clocks, default=None),
@@ -147,6 +155,7 @@ class BlockTimer:
         del self.samples[:]
         self.block_calls = 1
         self.steady = False
+        self.overlap_left = None
         self.waited = self.waiting_threads = self.processor_time = None
         del self.sm_mhz[:]
         if self.per_call_timer is not None:
@@ -178,6 +187,7 @@ class BlockTimer:
             fastest_on_host = min(fastest_on_host, on_host)
             self.warmup_calls += self.block_calls
             self.note_time(sample)
+            self._last_warmup = sample * self.block_calls
             recent = [*recent[-2:], sample]
             if sample * self.block_calls < block_time:
                 shows_calls = sample > 0 and not self._shows_wait_only(sample * self.block_calls)
@@ -224,6 +234,56 @@ class BlockTimer:
         self.steady = False
         self.drop_result()
         self.warm_up(options)
+
+    def fill_pipeline(self, options: RunOptions) -> None:
+        """Put so many calls in a block that what it spends beside them is at most 1 % of it.
+
+        A block of k calls takes T(k) = a + k b: it fills the pipeline of host and device, and waits for the
+        device at its end; each further call takes b, as in a loop. Blocks of k and of 2k calls tell a from b.
+        A block lasts 0.1 s at most; for what noise alone may show it becomes at most four times as long.
+        """
+        calls = self.block_calls
+        if not self._overlaps or 2 * self._last_warmup > _LONGEST_PAIR * options.max_time:
+            return
+        started = perf_counter()
+        once, twice = self._compare_blocks(_SHARE_OF_PAIRS * options.max_time)
+        on_host = (perf_counter() - started) / (3 * calls * len(once))
+        beside, each = 2 * median(once) - median(twice), (median(twice) - median(once)) / calls
+        if each <= 0:  # other work was in the way
+            return
+        surely_beside = max(0.0, beside - 2 * hypot(2 * _error_of_median(once), _error_of_median(twice)))
+        longest = _LONGEST_BLOCK / max(each, median(twice) / (2 * calls))
+        if self._has_own_clock:
+            longest = min(longest, _LONGEST_ON_HOST / on_host)
+        if not surely_beside:
+            longest = min(longest, _LONGER_IN_DOUBT * calls)
+        needed = beside / (_MOST_BESIDE_CALLS * each)
+        self.block_calls = max(calls, ceil(min(needed, longest, _MAX_CALLS)))
+        self.overlap_left = surely_beside / (surely_beside + self.block_calls * each)
+
+    def _compare_blocks(self, seconds: float) -> tuple[list[float], list[float]]:
+        """Return how long blocks take, and blocks of twice as many calls: pairs of them for so many seconds.
+
+        Their order is random, so that they do not fall into step with anything periodic.
+        """
+        calls, clock, order = self.block_calls, self.device.clock, Random(0)  # noqa: S311 - an order
+        started, started_on_host = clock(), perf_counter()
+        times: dict[int, list[float]] = {calls: [], 2 * calls: []}
+        for _ in range(_MOST_PAIRS):
+            for count in order.sample([*times], 2):
+                times[count].append(count * self._run_in_warmup(count))
+            on_host = perf_counter() - started_on_host
+            if seconds_between(started, clock()) > seconds or on_host > _LONGEST_ON_HOST:
+                break
+        self.drop_result()
+        self.warmup += seconds_between(started, clock())
+        return times[calls], times[2 * calls]
+
+    @property
+    def _overlaps(self) -> bool:
+        """Whether the device may work on while the host submits the next call."""
+        is_asynchronous = self.device.kind == "gpu" or capabilities.wait_for_result(self.device) is not None
+        return is_asynchronous and not self.calls_wait
 
     def per_call(self, options: RunOptions) -> "BlockTimer":
         """Return a timer of the workload whose calls are each waited for: its samples are latencies.
@@ -295,16 +355,15 @@ class BlockTimer:
         """Free the last block's result, before the next one exists: at most two are held for a device."""
         self.last_result = None
 
-    def _run_block(self) -> float:
+    def _run_block(self, calls: int | None = None) -> float:
         """Run a block; return its seconds per call. A workload that raises stays marked as running."""
+        calls = calls or self.block_calls
         self._is_running = True
         with gc_paused():
-            sample, result = timed_block(
-                self.workload.call, self.block_calls, self.device, calls_wait=self.calls_wait
-            )
+            sample, result = timed_block(self.workload.call, calls, self.device, calls_wait=self.calls_wait)
         self._is_running = False
         if sample <= 0:
-            raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
+            raise GpuPerfError(f"{calls} calls took no time that the clock can show")
         if self._clocks is not None:
             self._clocks.ended = self.device.clock()
         if self.keeps_result:
@@ -347,11 +406,11 @@ class BlockTimer:
             samples.append(self._run_in_warmup())
         return samples
 
-    def _run_in_warmup(self) -> float:
+    def _run_in_warmup(self, calls: int | None = None) -> float:
         """Run a block that counts as warm-up; return its seconds per call."""
         self.drop_result()
-        self.warmup_calls += self.block_calls
-        return self._run_block()
+        self.warmup_calls += calls or self.block_calls
+        return self._run_block(calls)
 
     @property
     def sums(self) -> tuple[float | None, float | None]:
@@ -461,6 +520,11 @@ def _more_calls(calls: int, sample: float, block_time: float) -> int:
     """Return how many calls fill a block with a tenth to spare, at most 100 times as many as before."""
     needed = ceil(1.1 * block_time / sample) if sample > 0 else 100 * calls
     return min(max(needed, calls + 1), 100 * calls, _MAX_CALLS)
+
+
+def _error_of_median(values: Sequence[float]) -> float:
+    """Return the standard error of the median, as of normal noise; 0 for too few values to tell."""
+    return 1.25 * stdev(values) / sqrt(len(values)) if len(values) > 2 else 0.0
 
 
 def _resolution() -> float:

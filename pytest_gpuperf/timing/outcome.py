@@ -18,6 +18,7 @@ _NO_TIME = (
     "time was up before the first round: the first call took {} on the CPU and {} on the GPU; allow more "
     "time with max_time"
 )
+_MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a note says so
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 
 
@@ -65,6 +66,18 @@ def notes_on_gpu(gpu: TimedDevice) -> Iterator[Note]:
     if setting is not None and is_cuda_or_hip and not gpu.info.emulated:
         text = f"{setting} makes each launch wait for its kernel, which distorts the times; do not set it"
         yield Note(code="launch_blocking", text=text)
+
+
+def note_on_overlap(timer: BlockTimer) -> Note | None:
+    """Return a note where calls in a loop overlap more than those of the longest block that is timed."""
+    left = timer.overlap_left or 0.0
+    if left <= _MOST_LEFT:
+        return None
+    text = (
+        f"host and device overlap in a loop, which a block of {units.count(timer.block_calls, 'call')} shows "
+        f"in part: a call in a loop takes {100 * left:.0f} % less on the {timer.device.kind.upper()}"
+    )
+    return Note(code="overlap_not_measured", text=text)
 
 
 def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:

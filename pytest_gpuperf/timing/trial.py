@@ -350,6 +350,8 @@ class Trial:
             return timer
         timer.warm_up(self.options)
         timer.settle_clocks(self.options, self._budget.remaining())
+        timer.fill_pipeline(self.options)
+        self._add_note(outcome.note_on_overlap(timer))
         return timer.per_call(self.options) if self.demand.latency else timer
 
     def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:

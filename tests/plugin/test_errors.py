@@ -50,10 +50,10 @@ def records(pytester):
 
 
 def test_an_exception_keeps_the_rounds_before_it_and_names_the_device(faulty):
-    result, found = faulty("kind='error', call=30")
+    result, found = faulty("kind='error', call=54")
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(
-        ["*RuntimeError: injected error in launch 30", "*raised on the GPU (simulated GPU) in round*"]
+        ["*RuntimeError: injected error in launch 54", "*raised on the GPU (simulated GPU) in round*"]
     )
     first = found["test_first"]
     assert first["status"] == "error"
@@ -103,7 +103,7 @@ MISSED = TWO_TESTS.replace("4.98", "6")  # 5x, so near that a second measurement
 
 @pytest.mark.parametrize("kind", ["lost", "out_of_memory"])
 def test_a_gpu_that_fails_in_a_second_measurement_leaves_the_first_inconclusive(faulty, kind):
-    result, found = faulty(f"kind='{kind}', call=22", "-Wdefault", source=MISSED)
+    result, found = faulty(f"kind='{kind}', call=46", "-Wdefault", source=MISSED)
     first = found["test_first"]
     assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])
     assert (first["speedup"]["rounds"], first["speedup"]["confirmation"]) == (6, "interrupted")
@@ -119,7 +119,7 @@ def test_a_gpu_that_fails_while_a_gates_limit_is_confirmed_leaves_both_inconclus
     faulty("kind='lost', call=10**9", source=source, gpu="1.6e-3")
     (pytester.path / "report.json").rename(pytester.path / "base.json")
     gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "-Wdefault", "-kfirst")
-    result, found = faulty("kind='out_of_memory', call=34", *gate, source=source)
+    result, found = faulty("kind='out_of_memory', call=58", *gate, source=source)
     result.assert_outcomes(passed=1, deselected=3, warnings=2 if marker else 1)
     first = found["test_first"]
     assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])
@@ -128,7 +128,7 @@ def test_a_gpu_that_fails_while_a_gates_limit_is_confirmed_leaves_both_inconclus
 
 
 def test_an_exception_of_a_workload_in_a_second_measurement_is_its_failure(faulty):
-    result, found = faulty("kind='error', call=22", source=MISSED)
+    result, found = faulty("kind='error', call=46", source=MISSED)
     result.assert_outcomes(passed=3, failed=1)
     assert found["test_first"]["status"] == "error"
     assert found["test_first"]["speedup"]["rounds"] == 6
@@ -149,7 +149,7 @@ def test_an_exception_on_the_cpu_names_the_cpu(run):
 
 
 def test_out_of_memory_is_an_error_with_the_bytes_and_harms_no_other_test(faulty):
-    result, found = faulty("kind='out_of_memory', call=30, requested=123456789")
+    result, found = faulty("kind='out_of_memory', call=54, requested=123456789")
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(
         ["out of memory on the GPU (simulated GPU) in round* (123,456,789 bytes requested)*"]
@@ -181,7 +181,7 @@ def test_memory_of_a_test_that_ran_out_is_freed(faulty):
 
 def test_memory_is_freed_also_when_it_ran_out_in_a_late_round(faulty):
     result, found = faulty(
-        "kind='out_of_memory', call=30",
+        "kind='out_of_memory', call=54",
         source="""
         import numpy as np
         import pytest
@@ -200,7 +200,7 @@ def test_memory_is_freed_also_when_it_ran_out_in_a_late_round(faulty):
 
 
 def test_a_lost_device_fails_the_tests_after_it_at_once(faulty):
-    result, found = faulty("kind='lost', call=30")
+    result, found = faulty("kind='lost', call=54")
     result.assert_outcomes(passed=1, failed=1, errors=2)
     lost = "the GPU (simulated GPU) was lost in test_it.py::test_first: *"
     result.stdout.fnmatch_lines([lost, lost, lost])

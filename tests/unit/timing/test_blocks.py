@@ -261,6 +261,82 @@ def test_by_the_host_s_clock_a_block_may_be_shorter_than_an_empty_one_was(is_hos
         assert warmed_up(device).steady
 
 
+def filled(device, call=None, **options) -> BlockTimer:
+    timer = warmed_up(device, call, RunOptions(**options))
+    timer.fill_pipeline(RunOptions(**options))
+    return timer
+
+
+@for_each("seconds", [0.2e-3, 0.6e-3, 1e-3, 3e-3])
+def test_a_block_is_long_enough_to_show_how_host_and_device_overlap(seconds):
+    """The host's part of a call is as long as the device's: alone it takes twice what it takes in a loop."""
+    timer = filled(simulated(kernel=seconds, launch=seconds))
+    timer.take_sample()
+    assert timer.samples[0] == pytest.approx(seconds, rel=0.05)
+    assert timer.samples[0] * timer.block_calls <= 0.101
+    assert timer.overlap_left == pytest.approx(1 / (1 + timer.block_calls))
+
+
+def test_a_block_has_no_more_calls_than_that_takes():
+    timer = filled(simulated(kernel=1e-3, synchronize=30e-6))
+    assert (timer.block_calls, timer.overlap_left) == (3, pytest.approx(30e-6 / 3.03e-3))
+    timer = filled(simulated(kernel=1e-3))
+    assert (timer.block_calls, timer.overlap_left) == (1, 0.0)
+
+
+@for_each(
+    ("expected", "device", "changes"),
+    [
+        (True, simulated("gpu"), {}),
+        (False, simulated("cpu"), {}),
+        (False, simulated("gpu"), {"calls_wait": True}),
+        (True, Waiter(), {}),
+    ],
+)
+def test_a_device_that_works_on_while_the_host_submits_overlaps(expected, device, changes):
+    if isinstance(device, Waiter):
+        device.kind = "cpu"  # of JAX, which dispatches there, too
+    assert expected == timer_on(device, device.synchronize, **changes)._overlaps
+
+
+def test_of_slow_calls_nothing_is_compared():
+    """Two of them take more than a tenth of the test's time."""
+    for kernel, compared in [(0.4, True), (0.6, False)]:
+        timer = filled(simulated(kernel=kernel, launch=0.1), max_time=10.0)
+        assert (kernel, compared) == (kernel, timer.overlap_left is not None)
+        assert timer.block_calls == 1
+
+
+def test_blocks_are_compared_for_a_fiftieth_of_the_time():
+    device = simulated(kernel=40e-3)
+    timer = warmed_up(device)
+    before = device.clock()
+    timer.fill_pipeline(RunOptions(max_time=10.0))
+    assert device.clock() - before == pytest.approx(2 * 3 * 40e-3)  # the second pair ends after 0.2 s
+
+
+@for_each("seed", range(10))
+def test_what_noise_alone_may_show_makes_a_block_four_times_as_long_at_most(seed):
+    draws = Random(seed)  # noqa: S311 - noise, not a secret
+    timer = filled(simulated(kernel=4e-3, noise=lambda: draws.lognormvariate(0, 0.2)))
+    assert timer.block_calls <= 4 or timer.overlap_left > 0.0
+    assert timer.block_calls < 10
+
+
+def test_a_fresh_start_compares_blocks_again():
+    timer = filled(simulated(kernel=1e-3, synchronize=30e-6))
+    timer.restart()
+    assert (timer.block_calls, timer.overlap_left) == (1, None)
+
+
+def test_no_result_is_held_after_blocks_were_compared():
+    device = simulated()
+    timer = warmed_up(device, lambda: device.xp.ones(3))
+    timer.keeps_result = True
+    timer.fill_pipeline(RunOptions())
+    assert timer.last_result is None
+
+
 @for_each("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
 def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
     device = simulated()

@@ -102,8 +102,24 @@ def test_work_left_on_a_side_stream_is_waited_for():
     assert Bench(cpu=5e-3, gpu=5e-3).compare(body).speedup.value == pytest.approx(2)
 
 
-def test_launch_costs_are_the_gpus():
-    assert Bench(cpu=10e-3, gpu=1e-3, launch=4e-3).compare(ones).speedup.value == pytest.approx(2)
+def test_launch_costs_are_the_gpus_and_overlap_with_its_work():
+    found = Bench(cpu=10e-3, gpu=1e-3, launch=4e-3).compare(ones)
+    assert found.speedup.value == pytest.approx(10 / 4, rel=0.015)
+    assert found.gpu.block_calls == 23  # of 5 ms, alone, in a tenth of a second
+
+
+def test_a_block_that_is_too_short_to_show_the_overlap_says_so():
+    """A call submits 9 ms of work, during which the device is busy with that of the call before it."""
+    found = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(ones)
+    assert (found.gpu.block_calls, found.status) == (8, "passed")
+    assert found.speedup.value == pytest.approx(10 * 8 / 9)
+    (note,) = (note for note in found.notes if note.code == "overlap_not_measured")
+    assert note.text == (
+        "host and device overlap in a loop, which a block of 8 calls shows in part: a call in a loop takes "
+        "11 % less on the GPU"
+    )
+    latency = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(ones, Demand(min=3, latency=True))
+    assert latency.speedup.value == pytest.approx(5)
 
 
 def test_the_record_holds_what_is_known():
@@ -736,7 +752,7 @@ def test_rounds_go_on_until_they_are_settled_in_spite_of_a_disturbance(monkeypat
     """The own time is 4 times that of the GPU, which twice takes twice as long."""
     disturbed(monkeypatch, 0.4)
     bench, samples = Bench(), count(1)
-    slow = range(6, 8)  # after the first call and warm-up
+    slow = range(30, 32)  # after the first call, warm-up, and eight blocks of one call and of two
     bench.gpu = SimulatedDevice(
         "gpu",
         clock=bench.clock,
@@ -867,9 +883,9 @@ def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
 
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
     disturbed(monkeypatch, 0.1)
-    bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=16)])
+    bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=64)])
     trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
-    with pytest.raises(RuntimeError, match="launch 16"):
+    with pytest.raises(RuntimeError, match="launch 64"):
         trial.compare(bound(quick), bench.cpu, bench.gpu)
     record = trial.record(Verdict(status="error", reason="it broke"))
     assert record.notes[0].code == "restarted"
