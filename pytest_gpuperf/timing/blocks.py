@@ -281,7 +281,13 @@ class BlockTimer:
 
     @property
     def _overlaps(self) -> bool:
-        """Whether the device may work on while the host submits the next call."""
+        """Whether the device may work on while the host submits the next call.
+
+        Not an emulated group: with many calls under way its devices wait for each other, short of threads,
+        and XLA ends the process.
+        """
+        if self.device.info.emulated and capabilities.shares_processors(self.device):
+            return False
         is_asynchronous = self.device.kind == "gpu" or capabilities.wait_for_result(self.device) is not None
         return is_asynchronous and not self.calls_wait
 

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from cases import for_each
 
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
@@ -284,19 +285,19 @@ def test_a_block_has_no_more_calls_than_that_takes():
     assert (timer.block_calls, timer.overlap_left) == (1, 0.0)
 
 
-@for_each(
-    ("expected", "device", "changes"),
-    [
-        (True, simulated("gpu"), {}),
-        (False, simulated("cpu"), {}),
-        (False, simulated("gpu"), {"calls_wait": True}),
-        (True, Waiter(), {}),
-    ],
-)
-def test_a_device_that_works_on_while_the_host_submits_overlaps(expected, device, changes):
-    if isinstance(device, Waiter):
-        device.kind = "cpu"  # of JAX, which dispatches there, too
-    assert expected == timer_on(device, device.synchronize, **changes)._overlaps
+def test_a_device_that_works_on_while_the_host_submits_overlaps():
+    dispatching = Waiter()
+    dispatching.kind, dispatching.info = "cpu", simulated("cpu").info  # of JAX
+    assert timer_on(simulated("gpu"))._overlaps
+    assert timer_on(dispatching, dispatching.synchronize)._overlaps
+    assert not timer_on(simulated("cpu"))._overlaps
+    assert not timer_on(simulated("gpu"), calls_wait=True)._overlaps
+
+
+def test_of_an_emulated_group_no_more_calls_are_under_way():
+    group = DeviceGroup([simulated("gpu"), simulated("gpu")])
+    timer = BlockTimer(workload=Workload(device=group, call=group.synchronize, scope="call"))
+    assert not timer._overlaps
 
 
 def test_of_slow_calls_nothing_is_compared():

@@ -89,3 +89,13 @@ def test_a_real_clock_alone_has_the_limit_and_no_other(monkeypatch):
     budget.start(host)
     host.now = 90.0
     assert budget.remaining() == 10.0
+
+
+def test_what_has_no_limit_is_part_of_the_time_and_uses_none_of_it_up():
+    clock = Clock()
+    budget = TimeBudget(10.0)
+    budget.start(clock)
+    clock.now += 1
+    with budget.without_limit():
+        clock.now += 20
+    assert (budget.elapsed, budget.remaining()) == (21.0, 9.0)
