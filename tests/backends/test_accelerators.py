@@ -48,7 +48,7 @@ def measured(pytester):
             test_it="import numpy as np\nimport pytest\nfrom sklearn.linear_model import Ridge\n\n"
             f"@pytest.mark.speedup\ndef test_it(xp):\n{lines}\n"
         )
-        ours = [f"--gpuperf-gpu=accelerator:{choice}", "--gpuperf-json=r.json", "--gpuperf-max-time=1"]
+        ours = [f"--gpuperf-gpu=accelerator:{choice}", "--gpuperf-json=r.json", "--gpuperf-max-time=3"]
         alone = ["--gpuperf-lock=none", "-Werror", "-p", "no:randomly"]
         result = pytester.runpytest_inprocess(*alone, *ours, *options)
         assert result.ret == pytest.ExitCode.OK

@@ -100,7 +100,7 @@ def ended(run, pytester):
     """Run a suite; return pytest's result and the records."""
 
     def call(source, gpu, *options):
-        result = run(source, "--gpuperf-json=r.json", "--gpuperf-max-time=1", "-Werror", *options, gpu=gpu)
+        result = run(source, "--gpuperf-json=r.json", "--gpuperf-max-time=3", "-Werror", *options, gpu=gpu)
         return result, json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
 
     return call

@@ -84,7 +84,7 @@ def test_the_backend_of_its_page_measures_a_test(pytester):
         test_it="import pytest\n@pytest.mark.speedup\ndef test_it(device):\n"
         "    a = device.asarray([1.0, 2.0])\n    return lambda: a + a"
     )
-    options = ("--gpuperf-gpu=mydevice", "--gpuperf-json=report.json", "--gpuperf-max-time=1")
+    options = ("--gpuperf-gpu=mydevice", "--gpuperf-json=report.json", "--gpuperf-max-time=3")
     pytester.runpytest_inprocess("test_it.py", *options).assert_outcomes(passed=1)
     (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
     assert ("mydevice", "recorded") == (record["gpu"]["device"]["backend"], record["status"])
