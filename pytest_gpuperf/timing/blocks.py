@@ -44,8 +44,11 @@ _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counte
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 _MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
 _LONGEST_BLOCK, _LONGER_IN_DOUBT = 0.1, 4  # seconds, and times
-_MOST_PAIRS, _SHARE_OF_PAIRS = 8, 1 / 50  # blocks of k and of 2k calls, in that share of the test's time
-_LONGEST_PAIR = 1 / 10  # of the test's time: of slower calls nothing is compared
+_MOST_PAIRS, _SHARE_OF_PAIRS = (
+    8,
+    1 / 50,
+)  # blocks of k and of 2k calls, in that share of the time that is left
+_LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +86,7 @@ class BlockTimer:
     per_call_timer: "BlockTimer | None" = None
     _clocks: GpuClocks | None = None
     _is_running: bool = False
-    _last_warmup: float = 0.0  # seconds of its last block
+    _last_warmup_block: float = 0.0  # seconds
     _before_last_block: tuple[float | None, float | None] = (None, None)
     _fastest_latency: float = inf
 
@@ -187,7 +190,7 @@ class BlockTimer:
             fastest_on_host = min(fastest_on_host, on_host)
             self.warmup_calls += self.block_calls
             self.note_time(sample)
-            self._last_warmup = sample * self.block_calls
+            self._last_warmup_block = sample * self.block_calls
             recent = [*recent[-2:], sample]
             if sample * self.block_calls < block_time:
                 shows_calls = sample > 0 and not self._shows_wait_only(sample * self.block_calls)
@@ -235,7 +238,7 @@ class BlockTimer:
         self.drop_result()
         self.warm_up(options)
 
-    def fill_pipeline(self, options: RunOptions) -> None:
+    def fill_pipeline(self, remaining: float) -> None:
         """Put so many calls in a block that what it spends beside them is at most 1 % of it.
 
         A block of k calls takes T(k) = a + k b: it fills the pipeline of host and device, and waits for the
@@ -243,10 +246,10 @@ class BlockTimer:
         A block lasts 0.1 s at most; for what noise alone may show it becomes at most four times as long.
         """
         calls = self.block_calls
-        if not self._overlaps or 2 * self._last_warmup > _LONGEST_PAIR * options.max_time:
+        if not self._overlaps or 2 * self._last_warmup_block > _LONGEST_COMPARED * remaining:
             return
         started = perf_counter()
-        once, twice = self._compare_blocks(_SHARE_OF_PAIRS * options.max_time)
+        once, twice = self._compare_blocks(_SHARE_OF_PAIRS * remaining)
         on_host = (perf_counter() - started) / (3 * calls * len(once))
         beside, each = 2 * median(once) - median(twice), (median(twice) - median(once)) / calls
         if each <= 0:  # other work was in the way

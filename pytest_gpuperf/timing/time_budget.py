@@ -22,15 +22,15 @@ _LONG_PAUSE = 0.05  # seconds, in which a process that waits for the lock will t
 class TimeBudget:
     """The time of one test from its first call on, without the time that it waited for the lock.
 
-    What is `unlimited`, in seconds, is part of the time, and not of what is used up: first calls.
+    What runs `without_limit` is part of the time, and uses none of it up: first calls, for one.
     `warnings` say why other processes may have measured while this test held the lock.
     """
 
     def __init__(self, limit: float, acquire_lock: AcquireLock | None = None) -> None:
         self.waited = 0.0
-        self.unlimited = 0.0
         self.warnings: tuple[str, ...] = ()
         self._limit = limit
+        self._unlimited = 0.0
         self._acquire_lock: AcquireLock = acquire_lock or (lambda: nullcontext(LockHold()))
         self._clock: Callable[[], float] = perf_counter
         self._started: float | None = None
@@ -69,7 +69,7 @@ class TimeBudget:
         """Use none of the time up."""
         started = self._elapsed() or 0.0
         yield
-        self.unlimited += (self._elapsed() or 0.0) - started
+        self._unlimited += (self._elapsed() or 0.0) - started
 
     @property
     def elapsed(self) -> float | None:
@@ -84,7 +84,7 @@ class TimeBudget:
 
         Simulated time is also up when a test has taken too long on the host, to which it is no measure.
         """
-        left = self._limit + self.unlimited - (self._elapsed() or 0.0)
+        left = self._limit + self._unlimited - (self._elapsed() or 0.0)
         if self._started_on_host is None:
             return left
         left_on_host = max(self._limit, _MOST_ON_HOST) - (perf_counter() - self._started_on_host)

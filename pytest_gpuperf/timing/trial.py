@@ -320,7 +320,8 @@ class Trial:
         self._device = device
         self._budget.start(device.clock)
         with capabilities.context(device):
-            workload, result = untimed_calls.first_call(bind, device)
+            with self._budget.without_limit():  # it may compile
+                workload, result = untimed_calls.first_call(bind, device)
             transfers.require_separable(self.demand, workload)
             made_by = (other_library(leaf.value, device) for leaf in leaves(result))
             workload = replace(
@@ -329,7 +330,6 @@ class Trial:
                 returned_types=array_types(result),
                 other_library=next(filter(None, made_by), None),
             )
-            self._budget.unlimited += (workload.setup or 0.0) + workload.first_call
             values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":
             self._checks.require_device_work(workload)
@@ -351,7 +351,7 @@ class Trial:
             return timer
         timer.warm_up(self.options)
         timer.settle_clocks(self.options, self._budget.remaining())
-        timer.fill_pipeline(self.options)
+        timer.fill_pipeline(self._budget.remaining())
         self._add_note(outcome.note_on_overlap(timer))
         return timer.per_call(self.options) if self.demand.latency else timer
 

@@ -542,7 +542,7 @@ def test_nothing_that_others_have_written_steers_the_terminal_or_is_endless(run,
 def test_the_name_of_a_file_steers_no_terminal(pytester):
     pytester.makepyfile(**{"test_\x1b[31m": HOSTILE_TESTS, "test_it": HOSTILE_TESTS})
     result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=none", "--tb=no", "-rN")
-    _, ours = str(result.stdout).split(" gpuperf ")
+    _, ours = str(result.stdout).split("- gpuperf -")
     assert [line for line in ours.splitlines() if not line.isprintable()] == []
     assert r"test_\x1b[31m.py::test_measured" in ours
 

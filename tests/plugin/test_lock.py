@@ -20,7 +20,7 @@ def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester
     terminal = SimpleNamespace(columns=80, write=shown.append)
     monkeypatch.setattr(live_line, "of_run", lambda _: LiveLine(terminal))
     with held(lock_file, 1.2, after=pytester.path / "begun"):
-        result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.1")
+        result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.4")
     assert "recorded" == record["status"]
     assert record["turn_wait"] > 0.6
     assert record["elapsed"] < record["turn_wait"]

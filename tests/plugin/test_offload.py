@@ -397,7 +397,7 @@ def pytest_gpuperf_devices():
 """
     )
     source = "import pytest\n@pytest.mark.speedup\ndef test_it(xp):\n    return xp.sort(xp.ones(1000))\n"
-    run(source, "--gpuperf-json=report.json", "--gpuperf-max-time=0.2")
+    run(source, "--gpuperf-json=report.json", "--gpuperf-max-time=2")
     record = json.loads((pytester.path / "report.json").read_text())["records"][0]
     (found,) = [each for each in record["diagnosis"] if each["code"] == "cpu_threads"]
     assert found["numbers"]["usable"] == 64

@@ -262,9 +262,9 @@ def test_by_the_host_s_clock_a_block_may_be_shorter_than_an_empty_one_was(is_hos
         assert warmed_up(device).steady
 
 
-def filled(device, call=None, **options) -> BlockTimer:
-    timer = warmed_up(device, call, RunOptions(**options))
-    timer.fill_pipeline(RunOptions(**options))
+def filled(device, call=None) -> BlockTimer:
+    timer = warmed_up(device, call)
+    timer.fill_pipeline(remaining=10.0)
     return timer
 
 
@@ -301,18 +301,18 @@ def test_of_an_emulated_group_no_more_calls_are_under_way():
 
 
 def test_of_slow_calls_nothing_is_compared():
-    """Two of them take more than a tenth of the test's time."""
+    """Two of them take more than a tenth of the time that is left."""
     for kernel, compared in [(0.4, True), (0.6, False)]:
-        timer = filled(simulated(kernel=kernel, launch=0.1), max_time=10.0)
+        timer = filled(simulated(kernel=kernel, launch=0.1))
         assert (kernel, compared) == (kernel, timer.overlap_left is not None)
         assert timer.block_calls == 1
 
 
-def test_blocks_are_compared_for_a_fiftieth_of_the_time():
+def test_blocks_are_compared_for_a_fiftieth_of_the_time_that_is_left():
     device = simulated(kernel=40e-3)
     timer = warmed_up(device)
     before = device.clock()
-    timer.fill_pipeline(RunOptions(max_time=10.0))
+    timer.fill_pipeline(remaining=10.0)
     assert device.clock() - before == pytest.approx(2 * 3 * 40e-3)  # the second pair ends after 0.2 s
 
 
@@ -320,8 +320,30 @@ def test_blocks_are_compared_for_a_fiftieth_of_the_time():
 def test_what_noise_alone_may_show_makes_a_block_four_times_as_long_at_most(seed):
     draws = Random(seed)  # noqa: S311 - noise, not a secret
     timer = filled(simulated(kernel=4e-3, noise=lambda: draws.lognormvariate(0, 0.2)))
-    assert timer.block_calls <= 4 or timer.overlap_left > 0.0
-    assert timer.block_calls < 10
+    assert (timer.block_calls <= 4, timer.overlap_left) == (True, 0.0)
+
+
+def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing(monkeypatch):
+    monkeypatch.setattr(BlockTimer, "_compare_blocks", lambda timer, seconds: ([4e-3], [3.9e-3]))
+    timer = filled(simulated(kernel=1e-3))
+    assert (timer.block_calls, timer.overlap_left) == (1, None)
+
+
+def test_a_block_of_simulated_time_is_not_filled_longer_than_a_second_on_the_host(monkeypatch):
+    timer = warmed_up(simulated(kernel=1e-3, launch=1e-3))
+    host = count(step=0.05)  # seconds between two readings there, of 3 calls
+    monkeypatch.setattr(blocks, "perf_counter", lambda: next(host))
+    timer.fill_pipeline(remaining=10.0)
+    assert timer.block_calls < 100 / 2
+    assert timer.overlap_left > 0.01
+
+
+def test_blocks_of_simulated_time_are_not_compared_longer_than_a_second_on_the_host(monkeypatch):
+    timer = warmed_up(simulated(kernel=1e-3))
+    made, host = timer.warmup_calls, count(step=0.6)
+    monkeypatch.setattr(blocks, "perf_counter", lambda: next(host))
+    timer.fill_pipeline(remaining=10.0)
+    assert timer.warmup_calls == made + 2 * 3
 
 
 def test_a_fresh_start_compares_blocks_again():
@@ -334,7 +356,7 @@ def test_no_result_is_held_after_blocks_were_compared():
     device = simulated()
     timer = warmed_up(device, lambda: device.xp.ones(3))
     timer.keeps_result = True
-    timer.fill_pipeline(RunOptions())
+    timer.fill_pipeline(remaining=10.0)
     assert timer.last_result is None
 
 
