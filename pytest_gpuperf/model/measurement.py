@@ -157,9 +157,10 @@ class Measurement:
     """Share of a timed block that calls in a loop would not take: the pipeline of host and device fills, and
     the device is waited for; null where that was not compared, as on CPUs and for slow calls.
     """
-    depends_on_idling: bool | None = None
-    """Whether blocks took another time after the device had idled, by more than 2 %: then one that is not
-    timed ran before each of them; null where that was not compared, as for CPUs and emulated devices.
+    ramp: Seconds | None = None
+    """Seconds of work until a GPU that has idled is as fast as in steady work; so long it works untimed
+    before a timed block that follows more than 10 ms without work. 0 where idling does not matter; null where
+    that is not known, as for CPUs, emulated devices, and blocks of 0.13 s and more.
     """
     lowest_sm_mhz: Count | None = None
     """Lowest clock of a GPU's multiprocessors right after a timed block, in MHz; null where it is not known.

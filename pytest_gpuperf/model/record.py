@@ -61,6 +61,7 @@ NoteCode = Literal[
     "gpu_shared",
     "aside_failed",
     "overlap_not_measured",
+    "clocks_raised",
     # of the results
     "devices_disagree",
     "results_not_compared",

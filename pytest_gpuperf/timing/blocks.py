@@ -34,12 +34,9 @@ _ROUNDED = 1.001  # what a sum of floats may be off, and more
 # When so many calls, or calls for so many seconds, show no time at all, more of them would not either.
 _MAX_CALLS_OF_NO_TIME, _SECONDS_OF_NO_TIME = 1000, 1.0
 _NO_TIME = "{} calls take no time that the clock can show: does the workload use the device?"
-# Seconds by the host's clock of a block, and of warm-up, whose calls take nanoseconds of simulated time.
+# Seconds by the host's clock of a block or of work that raises clocks, and of warm-up, whose calls take
+# nanoseconds of simulated time.
 _LONGEST_ON_HOST, _MOST_WARMUP_ON_HOST = 1.0, 10.0
-# Seconds for which a GPU's blocks must be steady, and how often that is tried.
-_WINDOW, _MOST_WINDOWS = 0.25, 4
-_COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a pause of so many seconds
-_ALIKE = 0.02
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 _MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
@@ -60,6 +57,7 @@ class BlockTimer:
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `sm_mhz` are the clocks of a GPU right after the timed blocks, where it reports them.
     `overlap_left` is the share of a block's time beyond that of its calls in a loop; None if not known.
+    `raised` is the time of untimed work that raised the clocks of a GPU that had idled.
     `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
     `keeps_result` the result of a block's last call is in `last_result` until the next block.
     """
@@ -82,6 +80,7 @@ class BlockTimer:
     processor_time: float | None = None
     inspection: Inspection | None = None
     overlap_left: float | None = None
+    raised: float = 0.0
     sm_mhz: "array[int]" = field(default_factory=lambda: array("l"))
     per_call_timer: "BlockTimer | None" = None
     _clocks: GpuClocks | None = None
@@ -143,7 +142,7 @@ class BlockTimer:
             shapes=self.workload.shapes,
             inspection=self.inspection,
             overlap_left=self.overlap_left,
-            depends_on_idling=self._clocks.depend_on_idling if self._clocks else None,
+            ramp=self._clocks.ramp if self._clocks else None,
             lowest_sm_mhz=min(clocks, default=None),
             highest_sm_mhz=max(clocks, default=None),
         )
@@ -177,6 +176,7 @@ class BlockTimer:
             self.synchronize_cost = min(time_block(lambda: None, 1, device) for _ in range(5))
         block_time = max(plan.block_time, 20 * self.synchronize_cost, 1000 * _resolution())
         self.block_time = block_time
+        self.raise_clocks()
         started, started_on_host = device.clock(), perf_counter()
         hopeless, fastest_on_host = started_on_host + _SECONDS_OF_NO_TIME, inf
         recent: list[float] = []
@@ -205,6 +205,7 @@ class BlockTimer:
                     recent.clear()
             tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
             self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
+        self._note_end()
         self.warmup += seconds_between(started, device.clock())
 
     def _shows_wait_only(self, lasted: float) -> bool:
@@ -219,24 +220,42 @@ class BlockTimer:
     def _has_own_clock(self) -> bool:
         return self.device.clock is not perf_counter
 
-    def settle_clocks(self, options: RunOptions, remaining: float) -> None:
-        """Bring a GPU's clocks to those of steady work, and compare blocks after a pause with blocks without.
+    @property
+    def may_find_ramp(self) -> bool:
+        """Whether it is not known yet for how long this GPU's clocks rise, and blocks can show it."""
+        return self._clocks is not None and self._clocks.may_find_ramp(self._block)
 
-        Once for a process and a GPU, where a block is so short that there is time for it; then warm up again.
+    def find_ramp(self, options: RunOptions) -> None:
+        """Find for how long a GPU that idled must work until it is as fast as in steady work; warm up again.
+
+        Once for a process and a GPU; it takes about a second, which is not the test's.
         """
-        clocks, device, plan = self._clocks, self.device, options.sampling
-        if clocks is None or clocks.depend_on_idling is not None:
+        clocks, device = self._clocks, self.device
+        if clocks is not None:
+            started = device.clock()
+            clocks.find_ramp(device, self._run_in_warmup)
+            self.warmup += seconds_between(started, device.clock())
+            self.drop_result()
+            self.steady, self.block_calls = False, 1
+            self.warm_up(options)
+
+    def raise_clocks(self) -> None:
+        """Work untimed until a GPU that has idled is as fast as in steady work."""
+        if self._clocks is None:
             return
-        blocks = 3 * _COMPARED * self.fastest_sample * self.block_calls
-        if _MOST_WINDOWS * _WINDOW + _COMPARED * _PAUSE + blocks > remaining / 4:
-            return
-        started = device.clock()
-        self._work_until_steady(1 + plan.warmup_tolerance)
-        clocks.depend_on_idling = self._differs_after_pauses()
-        self.warmup += seconds_between(started, device.clock())
-        self.steady = False
-        self.drop_result()
-        self.warm_up(options)
+        clock = self.device.clock
+        started, started_on_host, worked = clock(), perf_counter(), 0.0
+        ramp = self._clocks.ramp_at(started, self._block)
+        while worked < ramp and perf_counter() - started_on_host < _LONGEST_ON_HOST:
+            self.drop_result()
+            self._run_block()
+            worked = seconds_between(started, clock())
+        self.raised += worked
+
+    @property
+    def _block(self) -> float:
+        """The seconds of a block; 0 before the first."""
+        return self.fastest_sample * self.block_calls if self.fastest_sample < inf else 0.0
 
     def fill_pipeline(self, remaining: float) -> None:
         """Put so many calls in a block that what it spends beside them is at most 1 % of it.
@@ -312,10 +331,7 @@ class BlockTimer:
 
     def take_sample(self) -> None:
         """Time one block and keep its sample."""
-        # A longer block brings the clocks to those of steady work by itself.
-        is_short = self.fastest_sample * self.block_calls < _WINDOW
-        if self._clocks is not None and is_short and self._clocks.have_changed(self.device.clock()):
-            self.run_untimed()
+        self.raise_clocks()
         self.drop_result()
         waits_before, worked_before = self._waits(), capabilities.processor_time(self.device)
         sample = self._run_block()
@@ -338,7 +354,8 @@ class BlockTimer:
             self.sm_mhz.append(mhz)
 
     def run_untimed(self) -> None:
-        """Run one block that is not sampled: clocks that fell while the device was idle rise again."""
+        """Run one block that is not sampled: caches and clocks are then those of steady work."""
+        self.raise_clocks()
         self.drop_result()
         self._run_block()
 
@@ -373,11 +390,15 @@ class BlockTimer:
         self._is_running = False
         if sample <= 0:
             raise GpuPerfError(f"{calls} calls took no time that the clock can show")
-        if self._clocks is not None:
-            self._clocks.ended = self.device.clock()
+        self._note_end()
         if self.keeps_result:
             self.last_result = result
         return sample
+
+    def _note_end(self) -> None:
+        """Note when a GPU's last block ended: it idles from then on."""
+        if self._clocks is not None:
+            self._clocks.ended = self.device.clock()
 
     def _waits(self) -> dict[str, float] | None:
         """Return how long each thread has waited for a processor so far.
@@ -387,33 +408,6 @@ class BlockTimer:
         """
         is_watched = self.device.clock is perf_counter and self._clocks is None
         return waits() if is_watched and not capabilities.shares_processors(self.device) else None
-
-    def _work_until_steady(self, tolerated: float) -> None:
-        """Run blocks until the later half of a window takes as long as the earlier one, within a factor."""
-        for _ in range(_MOST_WINDOWS):
-            samples = self._run_for(_WINDOW)
-            middle = len(samples) // 2
-            early, late = median(samples[: middle + 1]), median(samples[middle:])
-            if max(early, late) <= tolerated * min(early, late):
-                break
-
-    def _differs_after_pauses(self) -> bool:
-        """Return whether blocks that follow a pause take another time than those that follow a block."""
-        following, after_pause = [], []
-        for _ in range(_COMPARED):
-            self._run_in_warmup()
-            following.append(self._run_in_warmup())
-            capabilities.pause(self.device, _PAUSE)
-            after_pause.append(self._run_in_warmup())
-        times = median(following), median(after_pause)
-        return max(times) > (1 + _ALIKE) * min(times)
-
-    def _run_for(self, seconds: float) -> list[float]:
-        """Run blocks for so many seconds, one at least; return their seconds per call."""
-        started, samples = self.device.clock(), list[float]()
-        while not samples or seconds_between(started, self.device.clock()) < seconds:
-            samples.append(self._run_in_warmup())
-        return samples
 
     def _run_in_warmup(self, calls: int | None = None) -> float:
         """Run a block that counts as warm-up; return its seconds per call."""

@@ -1,26 +1,72 @@
-"""What is known of a GPU's clocks in this process: whether its times depend on what it did before."""
+"""What is known of a GPU's clocks in this process: for how long its times change after it has idled."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from math import inf
+from statistics import median
+from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.timing.clock import seconds_between
 
 _IDLE = 0.01  # seconds: clocks are changed in steps of about this
-_known: "WeakKeyDictionary[Any, GpuClocks]" = WeakKeyDictionary()
+_PAUSE = 0.05  # seconds, after which a GPU has surely changed its clocks
+_RUNS, _WORK = 2, 0.512  # after a pause each; seconds, of which ramps of up to half are found
+_MOST_ON_HOST = 1.0  # seconds by the host's clock of a run whose blocks take nanoseconds of simulated time
+_FEWEST_BLOCKS = 4  # of a run: with longer ones no ramp is looked for
+_FIRST_WINDOW = 1e-3  # seconds; each next one ends at twice the time
+_FEWEST_IN_WINDOW = 3  # blocks: of fewer, one slow block looks like a slow clock
+_ALIKE = 1.05
+_MATTERS = 0.01  # of a block's time: a shorter ramp does not
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block of a run: when it began, after the pause, and its seconds per call."""
+
+    began: float
+    took: float
 
 
 @dataclass(slots=True)
 class GpuClocks:
-    """Whether a GPU's times differ after it idled, None before that is known; when its last block ended."""
+    """The seconds of work until a GPU that idled is as fast as in steady work, None before that is known.
 
-    depend_on_idling: bool | None = None
+    `ended` is when its last block did.
+    """
+
+    ramp: float | None = None
     ended: float = inf
 
-    def have_changed(self, now: float) -> bool:
-        """Return whether the GPU has idled for so long that its clocks may not be those of steady work."""
-        return self.depend_on_idling is True and now - self.ended > _IDLE
+    def ramp_at(self, now: float, block: float) -> float:
+        """Return the seconds of work that a GPU needs before a timed block of so many seconds; 0 for none."""
+        has_idled = now - self.ended > _IDLE
+        return self.ramp if self.ramp and has_idled and self.ramp > _MATTERS * block else 0.0
+
+    def may_find_ramp(self, block: float) -> bool:
+        """Return whether the ramp is not known yet and blocks of so many seconds can show it."""
+        return self.ramp is None and _FEWEST_BLOCKS * block <= _WORK
+
+    def find_ramp(self, device: TimedDevice, run_block: Callable[[], float]) -> None:
+        """Let the GPU idle and work, twice, and find after how long its blocks take as long as at the end."""
+        blocks: list[_Block] = []
+        for _ in range(_RUNS):
+            capabilities.pause(device, _PAUSE)
+            started, started_on_host = device.clock(), perf_counter()
+            while (began := seconds_between(started, device.clock())) < _WORK:
+                blocks.append(_Block(began, run_block()))
+                if perf_counter() - started_on_host > _MOST_ON_HOST:
+                    break
+        windows = _windows(blocks)
+        middles = [median(block.took for block in window) for window in windows]
+        steady = middles[-1]
+        changing = sum(1 for _ in takewhile(lambda middle: not _are_alike(middle, steady), middles))
+        # A ramp may end within the window after the last one that differs.
+        self.ramp = windows[min(changing + 1, len(windows) - 1)][0].began if changing else 0.0
 
 
 def clocks_of(device: TimedDevice) -> GpuClocks | None:
@@ -31,3 +77,25 @@ def clocks_of(device: TimedDevice) -> GpuClocks | None:
         return _known.setdefault(device, GpuClocks())
     except TypeError:  # of another plugin, without weak references: it is asked anew in each test
         return GpuClocks()
+
+
+_known: "WeakKeyDictionary[Any, GpuClocks]" = WeakKeyDictionary()
+
+
+def _are_alike(one: float, other: float) -> bool:
+    return max(one, other) <= _ALIKE * min(one, other)
+
+
+def _windows(blocks: list[_Block]) -> list[list[_Block]]:
+    """Return the blocks of all runs by when they began, in windows that double, with enough in each."""
+    windows: list[list[_Block]] = [[]]
+    end = _FIRST_WINDOW
+    for block in sorted(blocks, key=lambda block: block.began):
+        while block.began >= end:
+            end *= 2
+            if len(windows[-1]) >= _FEWEST_IN_WINDOW:
+                windows.append([])
+        windows[-1].append(block)
+    if len(windows) > 1 and len(windows[-1]) < _FEWEST_IN_WINDOW:
+        windows[-2] += windows.pop()
+    return windows

@@ -19,6 +19,7 @@ _NO_TIME = (
     "time with max_time"
 )
 _MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a note says so
+_MOST_RAISING = 0.1  # of the time limit may be spent on raising clocks before a note says so
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 
 
@@ -78,6 +79,18 @@ def note_on_overlap(timer: BlockTimer) -> Note | None:
         f"in part: a call in a loop takes {100 * left:.0f} % less on the {timer.device.kind.upper()}"
     )
     return Note(code="overlap_not_measured", text=text)
+
+
+def note_on_ramp(gpu: BlockTimer, max_time: float) -> Note | None:
+    """Return a note where much of the time limit went to untimed work that raised a GPU's clocks."""
+    ramp = gpu.measurement.ramp
+    if not ramp or gpu.raised <= _MOST_RAISING * max_time:
+        return None
+    text = (
+        f"{units.seconds(gpu.raised)} of max_time ({units.seconds(max_time)}) went to untimed work: a GPU "
+        f"that idled during the CPU's turn needs {units.seconds(ramp)} to reach its speed"
+    )
+    return Note(code="clocks_raised", text=text)
 
 
 def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:

@@ -350,7 +350,9 @@ class Trial:
         if self._budget.remaining() < 0:
             return timer
         timer.warm_up(self.options)
-        timer.settle_clocks(self.options, self._budget.remaining())
+        if timer.may_find_ramp:
+            with self._budget.without_limit():  # it is done for all tests of the process
+                timer.find_ramp(self.options)
         timer.fill_pipeline(self._budget.remaining())
         self._add_note(outcome.note_on_overlap(timer))
         return timer.per_call(self.options) if self.demand.latency else timer
@@ -497,5 +499,6 @@ class Trial:
             )
             judgement = judge_offline(measured, self.options, memory)
         self._offload = judgement.offload
+        self._add_note(outcome.note_on_ramp(self._sampled(gpu), self.options.max_time))
         self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
         return judgement.verdict

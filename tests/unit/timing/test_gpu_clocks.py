@@ -1,7 +1,9 @@
-"""A GPU's clocks: brought to those of steady work once, and again after pauses where that matters."""
+"""A GPU's clocks: for how long they change after it has idled, and the untimed work until then."""
 
+from collections import deque
 from dataclasses import replace
 from math import inf
+from random import Random
 
 import pytest
 from cases import for_each
@@ -9,6 +11,7 @@ from cases import for_each
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.timing import gpu_clocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gpu_clocks import clocks_of
 from pytest_gpuperf.timing.trial import Trial
@@ -17,29 +20,34 @@ from pytest_gpuperf.timing.workload import Workload
 KERNEL = 1.5e-3
 
 
-class Clocked(SimulatedDevice):
-    """A GPU that is no emulation: the first millisecond of work after 8 ms without any takes longer."""
+class Ramping(SimulatedDevice):
+    """A GPU that is no emulation: after 8 ms without work it is so many times slower for `ramp` seconds."""
 
-    def __init__(self, *, after_idling=1.0, slow_until=0.0, clock=None):
+    def __init__(self, ramp=0.0, *, slower=2.0, clock=None, noise=lambda: 1.0):
         super().__init__(
-            "gpu", clock=clock or Clock(), timing=Timing(kernel=KERNEL), noise=lambda: self._factor()
+            "gpu",
+            clock=clock or Clock(),
+            timing=Timing(kernel=KERNEL),
+            noise=lambda: self._factor() * noise(),
         )
         self.info = replace(self.info, emulated=False)
-        self._after_idling, self._slow_until = after_idling, slow_until
-        self._busy_until = 0.0
+        self._ramp, self._slower, self._left, self._busy_until = ramp, slower, ramp, 0.0
 
     def _factor(self):
-        now = self.clock()
-        factor = self._after_idling if now - self._busy_until > 8e-3 else 1.0
-        factor *= 2.0 if now < self._slow_until else 1.0
-        self._busy_until = now + KERNEL * factor
+        begun = max(self.clock(), self._busy_until)
+        if begun - self._busy_until > 8e-3:
+            self._left = self._ramp
+        factor = self._slower if self._left > 0 else 1.0
+        self._left -= KERNEL * factor
+        self._busy_until = begun + KERNEL * factor
         return factor
 
 
-def settled(device, remaining=inf) -> BlockTimer:
-    timer = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
+def found_on(device, call=None) -> BlockTimer:
+    timer = BlockTimer(workload=Workload(device=device, call=call or device.launch, scope="call"))
     timer.warm_up(RunOptions())
-    timer.settle_clocks(RunOptions(), remaining)
+    if timer.may_find_ramp:
+        timer.find_ramp(RunOptions())
     return timer
 
 
@@ -49,42 +57,100 @@ def sample_after(timer, idle) -> float:
     return timer.samples[-1]
 
 
-@for_each("factor", [1.3, 0.85])
-def test_where_pauses_change_the_times_a_block_runs_untimed_after_each_pause(factor):
-    timer = settled(Clocked(after_idling=factor))
-    assert timer.measurement.depends_on_idling is True
-    launches = timer.device.launches
+@for_each("ramp", [3e-3, 5e-3, 30e-3, 200e-3])
+@for_each("slower", [2.0, 1.1, 0.85])
+def test_after_idling_a_gpu_works_untimed_until_it_is_as_fast_as_in_steady_work(ramp, slower):
+    timer = found_on(Ramping(ramp, slower=slower))
+    found = timer.measurement.ramp
+    assert ramp <= found <= 5 * ramp
+    begun = timer.device.clock()
     assert [pytest.approx(KERNEL)] * 3 == [sample_after(timer, idle) for idle in (0.02, 0.0, 0.02)]
-    assert timer.device.launches - launches == 5
+    assert timer.raised == pytest.approx(timer.device.clock() - begun - 0.04 - 3 * KERNEL)
+    assert timer.raised >= 2 * found
 
 
-@for_each("factor", [1.0, 1.015])
-def test_where_they_do_not_no_block_runs_untimed(factor):
-    timer = settled(Clocked(after_idling=factor))
-    assert timer.measurement.depends_on_idling is False
+@for_each("slower", [1.0, 1.04])
+def test_where_idling_does_not_matter_no_block_runs_untimed(slower):
+    timer = found_on(Ramping(0.1, slower=slower))
     launches = timer.device.launches
     sample_after(timer, 0.02)
-    assert timer.device.launches - launches == 1
+    assert (timer.measurement.ramp, timer.raised, timer.device.launches - launches) == (0.0, 0.0, 1)
 
 
-def test_clocks_that_rise_late_are_waited_for():
-    timer = settled(Clocked(slow_until=0.4))
-    assert timer.device.clock() > 0.4
-    assert (True, pytest.approx(KERNEL)) == (timer.steady, sample_after(timer, 0.0))
+def test_noise_looks_like_a_ramp_of_a_few_blocks_at_most():
+    chance = Random(1)  # noqa: S311 - a simulation
+    for _ in range(20):
+        device = Ramping(noise=lambda: chance.lognormvariate(0, 0.1))
+        assert found_on(device).measurement.ramp <= 20e-3
 
 
-def test_blocks_of_risen_clocks_are_as_long_as_the_plan_says():
-    device = Clocked(slow_until=0.1)
+def test_a_disturbance_late_in_a_run_is_no_ramp():
+    device = Ramping()
+    slow = deque([1.0] * 200 + [3.0] * 20)
+    disturbed = found_on(device, lambda: device.launch(KERNEL * (slow.popleft() if slow else 1.0)))
+    assert disturbed.measurement.ramp == 0.0
+
+
+def test_before_a_block_that_lasts_a_hundred_times_as_long_a_ramp_does_not_matter():
+    device = Ramping(5e-3)
+    found_on(device)
+    long = found_on(device, lambda: device.launch(1.5))
+    launches = device.launches
+    sample_after(long, 0.02)
+    assert device.launches - launches == 1
+
+
+def test_blocks_of_which_four_take_longer_than_the_work_show_no_ramp():
+    device = Ramping(0.2)
+    long = found_on(device, lambda: device.launch(0.15))
+    assert (long.measurement.ramp, long.may_find_ramp) == (None, False)
+    assert found_on(device).measurement.ramp >= 0.2
+    launches = device.launches
+    sample_after(long, 0.02)
+    assert device.launches - launches > 1
+
+
+def test_a_gpu_is_asked_once_in_a_process():
+    device = Ramping(30e-3)
+    first = found_on(device)
+    second = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
+    second.warm_up(RunOptions())
+    assert (False, first.measurement.ramp) == (second.may_find_ramp, second.measurement.ramp)
+    assert found_on(Ramping()).measurement.ramp == 0.0
+
+
+def test_after_idling_warm_up_finds_blocks_that_are_long_enough_at_risen_clocks():
+    device = Ramping(30e-3)
+    found_on(device)
+    device.pause(0.05)
     timer = BlockTimer(workload=Workload(device=device, call=lambda: device.launch(30e-6), scope="call"))
     timer.warm_up(RunOptions())
-    timer.settle_clocks(RunOptions(), inf)
+    assert timer.block_calls * 30e-6 >= 1e-3
+    launches = device.launches
     timer.take_sample()
-    assert timer.samples[0] * timer.block_calls >= 1e-3
+    assert device.launches - launches == timer.block_calls
+
+
+@for_each("device", [SimulatedDevice("gpu", clock=Clock()), SimulatedDevice("cpu", clock=Clock())])
+def test_a_cpu_and_an_emulated_gpu_have_no_clocks_of_their_own(device):
+    assert clocks_of(device) is None
+    timer = found_on(device)
+    assert (3, None) == (device.launches, timer.measurement.ramp)
+
+
+def test_a_run_ends_by_the_hosts_clock_where_simulated_blocks_take_no_time(monkeypatch):
+    monkeypatch.setattr(gpu_clocks, "_MOST_ON_HOST", 0.0)
+    device = Ramping(30e-3)
+    timer = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
+    timer.warm_up(RunOptions())
+    launches = device.launches
+    timer.find_ramp(RunOptions())
+    assert device.launches - launches == 2 + 3  # a block a run, and warm-up again
 
 
 def test_the_record_has_the_lowest_and_the_highest_clock_after_timed_blocks():
-    device = Clocked()
-    timer = settled(device)
+    device = Ramping()
+    timer = found_on(device)
     for mhz in (1755, 1980, 1410):
         device.sm_mhz = lambda mhz=mhz: mhz
         timer.take_sample()
@@ -97,48 +163,17 @@ def test_the_record_has_the_lowest_and_the_highest_clock_after_timed_blocks():
 
 
 def test_the_clock_is_read_outside_of_the_timed_block():
-    device = Clocked()
-    timer = settled(device)
+    device = Ramping()
+    timer = found_on(device)
     device.sm_mhz = lambda: device.pause(1.0) or 1980
     timer.take_sample()
     assert [pytest.approx(KERNEL)] == list(timer.samples)
 
 
 def test_a_gpu_that_does_not_tell_its_clock_has_none():
-    timer = settled(Clocked())
+    timer = found_on(Ramping())
     timer.take_sample()
     assert (None, None) == (timer.measurement.lowest_sm_mhz, timer.measurement.highest_sm_mhz)
-
-
-def test_a_gpu_is_asked_once_in_a_process():
-    device = Clocked(after_idling=1.3)
-    settled(device)
-    launches = device.launches
-    second = settled(device)
-    assert (3, True) == (device.launches - launches, second.measurement.depends_on_idling)
-    assert settled(Clocked()).measurement.depends_on_idling is False
-
-
-@for_each("device", [SimulatedDevice("gpu", clock=Clock()), SimulatedDevice("cpu", clock=Clock())])
-def test_a_cpu_and_an_emulated_gpu_have_no_clocks_of_their_own(device):
-    assert clocks_of(device) is None
-    timer = settled(device)
-    assert (3, None) == (device.launches, timer.measurement.depends_on_idling)
-
-
-def test_without_time_for_it_the_clocks_are_left_as_they_are():
-    timer = settled(Clocked(after_idling=1.3), remaining=1.0)
-    assert timer.measurement.depends_on_idling is None
-
-
-def test_a_long_block_is_of_steady_clocks_by_itself():
-    device = Clocked(after_idling=1.3)
-    settled(device)
-    long = BlockTimer(workload=Workload(device=device, call=lambda: device.launch(0.3), scope="call"))
-    long.warm_up(RunOptions())
-    launches = device.launches
-    sample_after(long, 0.02)
-    assert device.launches - launches == 1
 
 
 def test_a_device_that_cannot_be_remembered_is_asked_in_each_test():
@@ -146,22 +181,39 @@ def test_a_device_that_cannot_be_remembered_is_asked_in_each_test():
         __slots__ = ("info", "kind")
 
     device = Slotted()
-    device.kind, device.info = "gpu", Clocked().info
+    device.kind, device.info = "gpu", Ramping().info
     assert clocks_of(device) is not clocks_of(device)
 
 
 @for_each("transfer", ["never", "always"])
-def test_a_slow_cpu_beside_it_leaves_a_gpu_at_the_clocks_of_steady_work(transfer):
-    clock = Clock()
-    cpu = SimulatedDevice("cpu", clock=clock, timing=Timing(kernel=30e-3))
-    gpu = Clocked(after_idling=1.3, clock=clock)
-    trial = Trial(nodeid="test_it", demand=Demand(min=3, transfer=transfer), options=RunOptions())
-    found = trial.record(trial.compare(lambda device: lambda: lambda: device.xp.ones(3), cpu, gpu))
-    assert found.gpu.depends_on_idling is True
+@for_each("latency", [False, True])
+def test_a_slow_cpu_beside_it_leaves_a_gpu_at_the_clocks_of_steady_work(transfer, latency):
+    found = compared(Ramping(30e-3), Demand(min=3, transfer=transfer, latency=latency))
+    assert found.gpu.ramp >= 30e-3
     assert [pytest.approx(KERNEL)] * len(found.gpu.samples) == list(found.gpu.samples)
     loop = list(found.transfer.loop)
     assert [pytest.approx(KERNEL, rel=1e-3)] * len(loop) == loop
     assert loop
+
+
+def test_the_time_limit_of_a_test_does_not_count_how_its_gpus_ramp_was_found():
+    found = compared(Ramping(5e-3), Demand(min=3, max_time=0.7))
+    assert (found.status, found.speedup.rounds >= 6) == ("passed", True)
+    assert found.elapsed > 1.1  # of which a second found the ramp
+
+
+def test_a_note_says_where_raising_clocks_takes_more_than_a_tenth_of_the_time_limit():
+    (note,) = compared(Ramping(200e-3), Demand(min=3)).notes
+    assert note.code == "clocks_raised"
+    assert "of max_time (10.0 s) went to untimed work" in note.text
+    assert "a GPU that idled during the CPU's turn needs 25" in note.text
+    assert not compared(Ramping(5e-3), Demand(min=3)).notes
+
+
+def compared(gpu, demand):
+    cpu = SimulatedDevice("cpu", clock=gpu.clock, timing=Timing(kernel=30e-3))
+    trial = Trial(nodeid="test_it", demand=demand, options=RunOptions())
+    return trial.record(trial.compare(lambda device: lambda: lambda: device.xp.ones(3), cpu, gpu))
 
 
 class Stopping(Clock):
@@ -172,9 +224,9 @@ class Stopping(Clock):
 
 
 def test_a_clock_that_stands_still_is_an_error_and_not_waited_for():
-    device = Clocked(clock=Stopping())
+    device = Ramping(clock=Stopping())
     timer = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
     timer.warm_up(RunOptions())
     device.clock.until = device.clock()
     with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
-        timer.settle_clocks(RunOptions(), inf)
+        timer.find_ramp(RunOptions())
