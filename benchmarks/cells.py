@@ -462,6 +462,8 @@ def read(record: dict[str, Any], found: Tally) -> None:
     found.runs += 1
     found.statuses[record["status"]] += 1
     found.notes.update(note["code"] for note in record.get("notes") or ())
+    if record["reason_code"] == "not_enough_time":  # as calls may take forever under noise without a mean
+        return
     if record["status"] in ("error", "skipped") or speedup is None or speedup["value"] is None:
         found.broken.append(f"{record['status']}: {record['reason']}")
         return

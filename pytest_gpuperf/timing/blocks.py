@@ -37,14 +37,15 @@ _NO_TIME = "{} calls take no time that the clock can show: does the workload use
 # Seconds by the host's clock of a block or of work that raises clocks, and of warm-up, whose calls take
 # nanoseconds of simulated time.
 _LONGEST_ON_HOST, _MOST_WARMUP_ON_HOST = 1.0, 10.0
+# What warms up late counts calls: times are late after so many where these take at most so many seconds.
+_LATE_CALLS, _FEWEST_LATE_CALLS = ((256, 0.13), (64, 0.35)), 24
+_LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm a difference by that factor
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 _MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
 _LONGEST_BLOCK, _LONGER_IN_DOUBT = 0.1, 4  # seconds, and times
-_MOST_PAIRS, _SHARE_OF_PAIRS = (
-    8,
-    1 / 50,
-)  # blocks of k and of 2k calls, in that share of the time that is left
+_MOST_PAIRS = 6  # of blocks of k and of 2k calls
+_SHARE_OF_PAIRS = 1 / 50  # of the time that is left
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
 
 
@@ -353,11 +354,31 @@ class BlockTimer:
         if self._clocks is not None and (mhz := capabilities.sm_mhz(self.device)) is not None:
             self.sm_mhz.append(mhz)
 
-    def run_untimed(self) -> None:
-        """Run one block that is not sampled: caches and clocks are then those of steady work."""
+    def run_untimed(self) -> float:
+        """Run a block that is no sample: caches and clocks are then those of steady work; return its time."""
         self.raise_clocks()
         self.drop_result()
-        self._run_block()
+        return self._run_block()
+
+    def changed_late(self, remaining: float) -> float | None:
+        """Return the seconds of a call after more work, where they differ from the samples by a fifth.
+
+        None where they do not, or where there is no time for that work and as many samples again.
+        """
+        before, calls = median(self.samples), self.block_calls
+        made = self.warmup_calls + len(self.samples) * calls + _LATE_BLOCKS[0] * calls
+        ahead = ceil((_late_calls(before) - made) / calls)
+        if (max(0, ahead) + sum(_LATE_BLOCKS)) * calls * before > remaining / 2:
+            return None
+        for _ in range(ahead):
+            self.run_untimed()
+        late = list[float]()
+        for more in _LATE_BLOCKS:
+            late += [self.run_untimed() for _ in range(more)]
+            now = median(late)
+            if max(now, before) <= _AS_BEFORE * min(now, before):
+                return None
+        return now
 
     def measure_least_time(self, remaining: float) -> None:
         """Measure how long a call takes at least, if it was disturbed and that can be done in time.
@@ -523,6 +544,11 @@ def _more_calls(calls: int, sample: float, block_time: float) -> int:
     """Return how many calls fill a block with a tenth to spare, at most 100 times as many as before."""
     needed = ceil(1.1 * block_time / sample) if sample > 0 else 100 * calls
     return min(max(needed, calls + 1), 100 * calls, _MAX_CALLS)
+
+
+def _late_calls(seconds: float) -> int:
+    """Return after how many calls, of so many seconds each, times are late."""
+    return next((calls for calls, most in _LATE_CALLS if calls * seconds <= most), _FEWEST_LATE_CALLS)
 
 
 def _error_of_median(values: Sequence[float]) -> float:

@@ -1,6 +1,7 @@
 """From the live measurement of one test to its memory, and to what its dropped rounds mean."""
 
 from collections.abc import Iterator
+from statistics import median
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.judgement import Judgement
@@ -79,6 +80,15 @@ def note_on_overlap(timer: BlockTimer) -> Note | None:
         f"in part: a call in a loop takes {100 * left:.0f} % less on the {timer.device.kind.upper()}"
     )
     return Note(code="overlap_not_measured", text=text)
+
+
+def note_on_late_change(timer: BlockTimer, late: float) -> Note:
+    """Return the note on a measurement that begins again: its samples were not those of steady work."""
+    text = (
+        f"restarted the measurement: on the {timer.device.kind.upper()} later calls took "
+        f"{units.seconds(late)} each, and the timed ones {units.seconds(median(timer.samples))}"
+    )
+    return Note(code="restarted", text=text)
 
 
 def note_on_ramp(gpu: BlockTimer, max_time: float) -> Note | None:

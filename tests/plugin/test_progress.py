@@ -77,13 +77,13 @@ def test_verbose_lines_have_the_speedup_and_what_it_rests_on(run, monkeypatch):
     result = run(SUITE, "-v", "-rA", "--gpuperf-inconclusive=pass")
     ratio = "9.95x [9.85, 10.0]"
     assert {
-        "test_met": f"PASSED ({ratio}, required 3x, 6 rounds, 181 ms)",
-        "test_missed": f"FAILED ({ratio}, required 30x, 6 rounds, 181 ms)",
-        "test_inconclusive": f"PASSED ({ratio}, required 10x, inconclusive, 60 rounds, 9.27 s)",
-        "test_expected": f"XFAIL ({ratio}, required 30x, 6 rounds, 181 ms) (a bad day)",
+        "test_met": f"PASSED ({ratio}, required 3x, 6 rounds, 351 ms)",
+        "test_missed": f"FAILED ({ratio}, required 30x, 6 rounds, 351 ms)",
+        "test_inconclusive": f"PASSED ({ratio}, required 10x, inconclusive, 60 rounds, 9.26 s)",
+        "test_expected": f"XFAIL ({ratio}, required 30x, 6 rounds, 351 ms) (a bad day)",
         "test_skipped": "SKIPPED (a day off)",
         "test_raising": "FAILED",
-        "test_pair": f"PASSED ({ratio}, required 3x, 6 rounds, 190 ms)",
+        "test_pair": f"PASSED ({ratio}, required 3x, 6 rounds, 360 ms)",
         "test_plain": "PASSED",
     } == told(result)
     result.assert_outcomes(passed=4, failed=2, skipped=1, xfailed=1)

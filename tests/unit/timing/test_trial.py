@@ -774,7 +774,7 @@ def test_rounds_go_on_until_they_are_settled_in_spite_of_a_disturbance(monkeypat
     """The own time is 4 times that of the GPU, which twice takes twice as long."""
     disturbed(monkeypatch, 0.4)
     bench, samples = Bench(), count(1)
-    slow = range(30, 32)  # after the first call, warm-up, and eight blocks of one call and of two
+    slow = range(24, 26)  # after the first call, warm-up, and six blocks of one call and of two
     bench.gpu = SimulatedDevice(
         "gpu",
         clock=bench.clock,
@@ -905,9 +905,9 @@ def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
 
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
     disturbed(monkeypatch, 0.1)
-    bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=64)])
+    bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=60)])
     trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
-    with pytest.raises(RuntimeError, match="launch 64"):
+    with pytest.raises(RuntimeError, match="launch 60"):
         trial.compare(bound(quick), bench.cpu, bench.gpu)
     record = trial.record(Verdict(status="error", reason="it broke"))
     assert record.notes[0].code == "restarted"
