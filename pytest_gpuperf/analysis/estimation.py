@@ -21,6 +21,12 @@ def alpha_share(*, restarted: bool, max_restarts: int = SamplingPlan().max_resta
     return (1 - _FIRST_SHARE) / max(1, max_restarts) if restarted else _FIRST_SHARE
 
 
+def gpu_time(one_round: Round, demand: Demand) -> float:
+    """Return the seconds of a call on the GPU in one round, with the copies that the demand includes."""
+    calls = demand.calls if demand.transfer == "once" else None
+    return one_round.gpu + one_round.copies / (calls or 1)
+
+
 def estimate(
     ratios: Iterable[float], options: RunOptions, sampling: Neighbours, *, alpha_share: float = 1.0
 ) -> Speedup | None:
@@ -156,8 +162,7 @@ class SequentialEstimator:
 
     def log_ratio(self, one_round: Round) -> float:
         """Return the log of the speedup that one round shows, with the copies that the demand includes."""
-        calls = self.demand.calls if self.demand.transfer == "once" else None
-        return log(one_round.cpu / (one_round.gpu + one_round.copies / (calls or 1)))
+        return log(one_round.cpu / gpu_time(one_round, self.demand))
 
     def speedup(self, sampling: Neighbours, *, confirmation: Confirmation | None = None) -> Speedup | None:
         """Return the estimate from the rounds so far, None before the first."""

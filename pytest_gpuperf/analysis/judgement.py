@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pytest_gpuperf.analysis import offload, verdict
+from pytest_gpuperf.analysis.estimation import gpu_time
 from pytest_gpuperf.analysis.offload import OffloadInput
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, Verdict
+
+_FEWEST_FOR_TOTALS = 60  # rounds: fewer show no calls that are as rare
+_DIFFERENT = 1.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +45,30 @@ def _notes(measured: OffloadInput) -> Iterator[Note]:
     autocorrelation = verdict.autocorrelation_note(speedup)
     if autocorrelation is not None:
         yield Note(code="dependent_samples", text=autocorrelation)
+    if (totals := _totals(measured)) is not None:
+        yield Note(code="totals_differ", text=totals)
     if disturbance and verdict.stands(speedup, demand, disturbance.estimate):
         yield Note(code="interference", text=disturbance.reason)
     if measured.throttled is not None and not demand.limits:
         yield Note(code="gpu_throttled", text=measured.throttled)
+
+
+def _totals(measured: OffloadInput) -> str | None:
+    """Return how the ratio of all times differs from the median ratio, if a loop would feel the difference.
+
+    It must do so without the largest sample of each side, too: one slow call says nothing of others.
+    """
+    if len(measured.rounds) < _FEWEST_FOR_TOTALS:
+        return None
+    median = measured.speedup.value
+    cpu = [each.cpu for each in measured.rounds]
+    gpu = [gpu_time(each, measured.demand) for each in measured.rounds]
+    total = sum(cpu) / sum(gpu)
+    without_largest = (sum(cpu) - max(cpu)) / (sum(gpu) - max(gpu))
+    if any(max(ratio, median) <= _DIFFERENT * min(ratio, median) for ratio in (total, without_largest)):
+        return None
+    slower = "CPU" if total > median else "GPU"
+    return (
+        f"all times together give {units.digits(total)}x, and the median is {units.digits(median)}x: some "
+        f"calls on the {slower} take far longer than most, and a loop pays for them"
+    )

@@ -62,6 +62,7 @@ NoteCode = Literal[
     "aside_failed",
     "overlap_not_measured",
     "clocks_raised",
+    "totals_differ",
     # of the results
     "devices_disagree",
     "results_not_compared",

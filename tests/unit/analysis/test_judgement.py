@@ -1,0 +1,66 @@
+"""The notes on the numbers of one test: where all times together say something else than their median."""
+
+import factories
+from cases import for_each
+
+from pytest_gpuperf.analysis.judgement import judge_offline
+from pytest_gpuperf.analysis.offload import OffloadInput
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.measurement import Memory, Round
+from pytest_gpuperf.timing.transfers import Transfer
+
+
+def notes(cpu, gpu, *, copies=0.0, demand=None) -> list[str]:
+    """Return the notes `totals_differ` on rounds of these seconds; their median speedup is 10."""
+    rounds = [Round(cpu=one, gpu=other, copies=copies) for one, other in zip(cpu, gpu, strict=True)]
+    measured = OffloadInput(
+        demand=demand or Demand(),
+        regime=(demand or Demand()).transfer,
+        cpu=factories.measurement(factories.CPU, *cpu),
+        gpu=factories.measurement(factories.GPU, *gpu),
+        rounds=rounds,
+        speedup=factories.speedup(10.0),
+        copies=[copies] * len(rounds),
+        transfer=Transfer(h2d=None, d2h=None, reason="nothing moves"),
+    )
+    judged = judge_offline(measured, RunOptions(), Memory(peak=None, inputs=0, reason="not reported"))
+    return [note.text for note in judged.notes if note.code == "totals_differ"]
+
+
+def times(usual, *, slow=0, factor=20.0, rounds=60) -> list[float]:
+    """Return so many times, of which some are slow."""
+    return [usual * factor] * slow + [usual] * (rounds - slow)
+
+
+def test_slow_calls_that_a_loop_pays_for_are_noted():
+    (text,) = notes(times(10.0, slow=2), times(1.0))
+    assert text == (
+        "all times together give 16.3x, and the median is 10.0x: some calls on the CPU take far longer than "
+        "most, and a loop pays for them"
+    )
+    (text,) = notes(times(10.0), times(1.0, slow=2))
+    assert "give 6.12x" in text
+    assert "on the GPU" in text
+
+
+@for_each(
+    ("cpu", "gpu"),
+    [
+        (times(10.0), times(1.0)),
+        (times(10.0, slow=1), times(1.0)),  # which may have been a stall
+        (times(10.0), times(1.0, slow=1)),
+        (times(10.0, slow=2), times(1.0, slow=2)),
+        (times(10.0, slow=5, factor=2.0), times(1.0)),  # less than a tenth
+        (times(10.0, slow=2, rounds=59), times(1.0, rounds=59)),
+    ],
+)
+def test_one_slow_call_slow_calls_of_both_small_differences_and_few_rounds_are_not(cpu, gpu):
+    assert notes(cpu, gpu) == []
+
+
+def test_the_times_are_with_the_copies_of_the_demand():
+    """The median is 10: that of calls of 10 s on the CPU, and of 0.25 s with copies of 0.75 s on the GPU."""
+    cpu, gpu = times(10.0), times(0.25)
+    assert notes(cpu, gpu, copies=0.75, demand=Demand(transfer="always")) == []
+    (text,) = notes(cpu, gpu, copies=0.75, demand=Demand(transfer="once", calls=3))
+    assert "give 20.0x" in text
