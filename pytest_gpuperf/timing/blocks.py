@@ -229,7 +229,7 @@ class BlockTimer:
     def find_ramp(self, options: RunOptions) -> None:
         """Find for how long a GPU that idled must work until it is as fast as in steady work; warm up again.
 
-        Once for a process and a GPU; it takes about a second, which is not the test's.
+        Once for a process and a GPU; it takes 1.3 s, which are not the test's.
         """
         clocks, device = self._clocks, self.device
         if clocks is not None:

@@ -15,9 +15,10 @@ from pytest_gpuperf.timing.clock import seconds_between
 
 _IDLE = 0.01  # seconds: clocks are changed in steps of about this
 _PAUSE = 0.05  # seconds, after which a GPU has surely changed its clocks
-_RUNS, _WORK = 2, 0.512  # after a pause each; seconds, of which ramps of up to half are found
+_WORK = 0.512  # seconds: ramps of up to half of it are found
+_RUNS = (_WORK, _WORK, 0.016, 0.016, 0.016)  # seconds, after a pause each: how blocks begin shows five times
 _MOST_ON_HOST = 1.0  # seconds by the host's clock of a run whose blocks take nanoseconds of simulated time
-_FEWEST_BLOCKS = 4  # of a run: with longer ones no ramp is looked for
+_FEWEST_BLOCKS = 4  # of a long run: with longer blocks no ramp is looked for
 _FIRST_WINDOW = 1e-3  # seconds; each next one ends at twice the time
 _FEWEST_IN_WINDOW = 3  # blocks: of fewer, one slow block looks like a slow clock
 _ALIKE = 1.05
@@ -52,19 +53,14 @@ class GpuClocks:
         return self.ramp is None and _FEWEST_BLOCKS * block <= _WORK
 
     def find_ramp(self, device: TimedDevice, run_block: Callable[[], float]) -> None:
-        """Let the GPU idle and work, twice, and find after how long its blocks take as long as at the end."""
-        blocks: list[_Block] = []
-        for _ in range(_RUNS):
-            capabilities.pause(device, _PAUSE)
-            started, started_on_host = device.clock(), perf_counter()
-            while (began := seconds_between(started, device.clock())) < _WORK:
-                blocks.append(_Block(began, run_block()))
-                if perf_counter() - started_on_host > _MOST_ON_HOST:
-                    break
+        """Let the GPU idle and work, five times; find after how long its blocks take as long as at the end.
+
+        A ramp shows each time; what shows in one run alone was other work.
+        """
+        blocks = [block for seconds in _RUNS for block in _run(device, run_block, seconds)]
         windows = _windows(blocks)
-        middles = [median(block.took for block in window) for window in windows]
-        steady = middles[-1]
-        changing = sum(1 for _ in takewhile(lambda middle: not _are_alike(middle, steady), middles))
+        steady = median(block.took for block in windows[-1])
+        changing = sum(1 for _ in takewhile(lambda window: _differs(window, steady), windows))
         # A ramp may end within the window after the last one that differs.
         self.ramp = windows[min(changing + 1, len(windows) - 1)][0].began if changing else 0.0
 
@@ -82,8 +78,23 @@ def clocks_of(device: TimedDevice) -> GpuClocks | None:
 _known: "WeakKeyDictionary[Any, GpuClocks]" = WeakKeyDictionary()
 
 
-def _are_alike(one: float, other: float) -> bool:
-    return max(one, other) <= _ALIKE * min(one, other)
+def _differs(window: list[_Block], steady: float) -> bool:
+    """Return whether three quarters of the blocks are slower than steady ones, or as many faster."""
+    times = sorted(block.took for block in window)
+    quarter = len(times) // 4
+    return times[quarter] > _ALIKE * steady or _ALIKE * times[-1 - quarter] < steady
+
+
+def _run(device: TimedDevice, run_block: Callable[[], float], seconds: float) -> list[_Block]:
+    """Return the blocks of so many seconds of work after a pause."""
+    capabilities.pause(device, _PAUSE)
+    started, started_on_host = device.clock(), perf_counter()
+    blocks: list[_Block] = []
+    while (began := seconds_between(started, device.clock())) < seconds:
+        blocks.append(_Block(began, run_block()))
+        if perf_counter() - started_on_host > _MOST_ON_HOST:
+            break
+    return blocks
 
 
 def _windows(blocks: list[_Block]) -> list[list[_Block]]:
