@@ -23,10 +23,11 @@ LARGEST_LEVEL = 1.5
 ROUNDS_TO_COMPARE = 16
 """Rounds that follow each other near a limit, before it shows whether they are alike."""
 _ROUNDS_APART = 12  # in the time of which spells of twenty rounds have mostly ended
-_ROUNDS_TOGETHER = 11  # an odd number has a middle one, whose median is theirs
 _FEWEST_APART = 8  # of rounds in which a spell may end
 _CONFIRMING_ROUNDS = 6  # that agree, and confirm
 _LONG = 6 * 50  # rounds' time: each of six stretches lasts as long as two spells
+ROUNDS_TOGETHER = 11
+"""Of which the middle one counts: it is less noisy than any."""
 LASTING_ROUNDS = _CONFIRMING_ROUNDS + (_CONFIRMING_ROUNDS - 1) * _ROUNDS_APART
 """Rounds that follow each other, and last as long as six with pauses between them."""
 FEWEST_ROUNDS = 30
@@ -60,7 +61,7 @@ def rounds_together(estimator: SequentialEstimator, round_time: float, spent: fl
         return 1
     left = (SAMPLING_SHARE * options.max_time - spent) / round_time
     is_noisy = estimator.rounds_for_precision - estimator.taken > left / (_ROUNDS_APART + 2)
-    return _ROUNDS_TOGETHER if is_noisy and left >= _ROUNDS_APART + 1 + _ROUNDS_TOGETHER else 1
+    return ROUNDS_TOGETHER if is_noisy and left >= _ROUNDS_APART + 1 + ROUNDS_TOGETHER else 1
 
 
 class SecondMeasurement(NamedTuple):
@@ -77,10 +78,10 @@ def second_measurement(round_time: float, left: float) -> SecondMeasurement | No
     rounds have no time for pauses.
     """
     rounds = left / round_time / (_CONFIRMING_ROUNDS + 2)  # some may not agree at first
-    if rounds >= _ROUNDS_APART + 1 + _ROUNDS_TOGETHER:
-        return SecondMeasurement(_ROUNDS_APART * round_time, _ROUNDS_TOGETHER)
+    if rounds >= _ROUNDS_APART + 1 + ROUNDS_TOGETHER:
+        return SecondMeasurement(_ROUNDS_APART * round_time, ROUNDS_TOGETHER)
     together = min(
-        _ROUNDS_TOGETHER, int((left / round_time - 2) / _CONFIRMING_ROUNDS)
+        ROUNDS_TOGETHER, int((left / round_time - 2) / _CONFIRMING_ROUNDS)
     )  # two calls end the test
     return SecondMeasurement(0.0, together) if together >= _FEWEST_APART else None
 
@@ -151,7 +152,10 @@ def is_confirmed_already(estimator: SequentialEstimator, rounds: float) -> bool:
     return is_long and confirmation(estimator, rounds) == "confirmed"
 
 
-def pause_alone(block_time: float, seconds: float) -> float:
-    """Return the seconds to wait before each block of a device that is sampled alone for so many seconds."""
-    pause = min(_ROUNDS_APART * block_time, seconds / FEWEST_ROUNDS - 2 * block_time)
+def pause_alone(block_time: float, seconds: float, together: int = 1) -> float:
+    """Return the seconds to wait before each block of a device that is sampled alone for so many seconds.
+
+    Or before so many blocks `together`. After a pause a block runs untimed.
+    """
+    pause = min(_ROUNDS_APART * block_time, seconds / FEWEST_ROUNDS - (together + 1) * block_time)
     return pause if pause >= block_time else 0.0

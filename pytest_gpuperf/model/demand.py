@@ -119,7 +119,8 @@ class SamplingPlan:
     Secondary measurements (copies, latency) that no limit rests on take at most `secondary_time` each, or
     `secondary_rounds`, in blocks of `secondary_block_time`. Samples of a busy machine are taken again up to
     `max_restarts` times. No interval is narrower than the `resolution`. With `apart` all rounds sit apart in
-    time, not only those near a limit.
+    time, not only those near a limit. A device that is sampled alone, as in a variant, has `alone_share` of
+    the time limit for it, and `alone_together` samples for each round.
     """
 
     min_rounds: int = 6
@@ -138,6 +139,8 @@ class SamplingPlan:
     resolution: float = 0.01
     max_restarts: int = 2
     apart: bool = False
+    alone_share: float = 0.25
+    alone_together: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

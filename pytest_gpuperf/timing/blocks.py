@@ -43,7 +43,7 @@ _LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm 
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 _MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
-_LONGEST_BLOCK, _LONGER_IN_DOUBT = 0.1, 4  # seconds, and times
+_LONGEST_BLOCK, _LONGEST_IN_DOUBT = 0.1, 4  # seconds, and times the plan's block time
 _MOST_PAIRS = 6  # of blocks of k and of 2k calls
 _SHARE_OF_PAIRS = 1 / 50  # of the time that is left
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
@@ -263,7 +263,7 @@ class BlockTimer:
 
         A block of k calls takes T(k) = a + k b: it fills the pipeline of host and device, and waits for the
         device at its end; each further call takes b, as in a loop. Blocks of k and of 2k calls tell a from b.
-        A block lasts 0.1 s at most; for what noise alone may show it becomes at most four times as long.
+        A block lasts 0.1 s at most; for what noise alone may show, four times the least block time.
         """
         calls = self.block_calls
         if not self._overlaps or 2 * self._last_warmup_block > _LONGEST_COMPARED * remaining:
@@ -279,7 +279,7 @@ class BlockTimer:
         if self._has_own_clock:
             longest = min(longest, _LONGEST_ON_HOST / on_host)
         if not surely_beside:
-            longest = min(longest, _LONGER_IN_DOUBT * calls)
+            longest = min(longest, int(_LONGEST_IN_DOUBT * (self.block_time or 0.0) / each))
         needed = beside / (_MOST_BESIDE_CALLS * each)
         self.block_calls = max(calls, ceil(min(needed, longest, _MAX_CALLS)))
         self.overlap_left = surely_beside / (surely_beside + self.block_calls * each)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pytest_gpuperf.analysis.spacing import LASTING_ROUNDS
+from pytest_gpuperf.analysis.spacing import LASTING_ROUNDS, ROUNDS_TOGETHER, SAMPLING_SHARE
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import SamplingPlan
 
@@ -20,7 +20,14 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     # gate tolerates. Workloads too slow for 100 rounds in a second take 66, which last longer than a spell:
     # noise of 2 % leaves an interval of 4 % after 45 rounds.
     precise = replace(
-        plan, precision=0.04, precision_time=1.0, precision_rounds=LASTING_ROUNDS, max_rounds=100, apart=True
+        plan,
+        precision=0.04,
+        precision_time=1.0,
+        precision_rounds=LASTING_ROUNDS,
+        max_rounds=100,
+        apart=True,
+        alone_share=SAMPLING_SHARE,
+        alone_together=ROUNDS_TOGETHER,
     )
     if not any(tolerance.metric in _SECONDARY_METRICS for tolerance in gate.tolerances):
         return precise
@@ -38,4 +45,5 @@ def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
         warmup_time=0.02,
         max_restarts=0,
         apart=False,
+        alone_together=1,
     )

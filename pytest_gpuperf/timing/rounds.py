@@ -15,7 +15,6 @@ from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
 
-_SHARE_ALONE = 0.25  # of the time limit of a test, in which one device is sampled alone
 _MIN_ALONE = 2  # samples of one device, taken however long they last while there is time
 _PAUSES, _UNTIMED = (0.5, 1.5), (1, 2)  # of what is planned; untimed blocks after each pause
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
@@ -122,7 +121,7 @@ class RoundSampler:
         """Take a round for each sample that the CPU variant left; these rounds are never taken again.
 
         The CPU's samples lasted as long as so many of its blocks, with their pauses; a restart may have
-        discarded earlier ones.
+        discarded earlier ones. Where they miss a limit, but not by far, more rounds show whether that lasts.
         """
         self._begin(alpha_share(restarted=cpu_restarted))
         timers = [gpu, *filter(None, [loop])]
@@ -134,24 +133,30 @@ class RoundSampler:
                 timer.take_sample()
             return cpu_sample
 
-        self._take(_RoundSource(next_sample, timers, gpu, loop))
+        def confirmation() -> Confirmation | None:
+            return spacing.confirmation(self._estimator, min(cpu_lasted, self.lasted))
+
+        source = _RoundSource(next_sample, timers, gpu, loop)
+        self._take(source)
+        if self.rounds and self.throttled is None and cpu_lasted >= spacing.LASTING_ROUNDS:
+            self._take(source, lambda: confirmation() != "not_apart")
         if self.rounds and self.throttled is None:
-            self._confirmation = spacing.confirmation(self._estimator, min(cpu_lasted, self.lasted))
+            self._confirmation = confirmation()
 
     def take_alone(self, timer: BlockTimer, seconds: float) -> None:
         """Take two samples of one device alone, and more within `seconds`, up to the plan's most rounds.
 
-        They last for no more than a quarter of the test's time, which has more to do than to sample.
-        Where a limit may rest on them they sit apart in time: its variant cannot take them again.
+        They last for no more than the plan's share of the test's time. Where a limit may rest on them they
+        sit apart in time: its variant cannot take them again.
         """
         plan = self._context.options.sampling
-        seconds = min(seconds, self._context.options.max_time * _SHARE_ALONE)
+        seconds = min(seconds, self._context.options.max_time * plan.alone_share)
         is_apart = plan.apart or bool(self._context.demand.limits or self._exclusions)
-        most, pause = plan.max_rounds, 0.0
+        most, pause = plan.max_rounds * plan.alone_together, 0.0
         while self._context.remaining() >= 0:
             if self.begun >= _MIN_ALONE and (self.begun >= most or (self.elapsed or 0.0) >= seconds):
                 break
-            idle = self._pause(pause, [timer])
+            idle = self._pause(pause, [timer]) if self.begun % plan.alone_together == 0 else 0.0
             self.begun += 1
             started = timer.device.clock()
             timer.take_sample()
@@ -159,7 +164,7 @@ class RoundSampler:
             self._memory.collect_if_grown(timer.device)
             self._report_round()
             if is_apart:
-                pause = spacing.pause_alone(self.round_time, seconds)
+                pause = spacing.pause_alone(self.round_time, seconds, plan.alone_together)
                 if not plan.apart:
                     most = spacing.FEWEST_ROUNDS if pause else spacing.LASTING_ROUNDS
 

@@ -317,10 +317,12 @@ def test_blocks_are_compared_for_a_fiftieth_of_the_time_that_is_left():
 
 
 @for_each("seed", range(10))
-def test_what_noise_alone_may_show_makes_a_block_four_times_as_long_at_most(seed):
+@for_each(("kernel", "most"), [(1e-3, 5), (4e-3, 1)])
+def test_what_noise_alone_may_show_makes_a_block_four_times_the_least_one_at_most(seed, kernel, most):
+    """A call of 1 ms that noise makes look like 0.8 ms has five of them in four milliseconds."""
     draws = Random(seed)  # noqa: S311 - noise, not a secret
-    timer = filled(simulated(kernel=4e-3, noise=lambda: draws.lognormvariate(0, 0.2)))
-    assert (timer.block_calls <= 4, timer.overlap_left) == (True, 0.0)
+    timer = filled(simulated(kernel=kernel, noise=lambda: draws.lognormvariate(0, 0.05)))
+    assert (timer.block_calls <= most, timer.overlap_left) == (True, 0.0)
 
 
 def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing(monkeypatch):

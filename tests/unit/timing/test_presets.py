@@ -37,6 +37,8 @@ def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
     assert longer.precision_rounds > plan.precision_rounds
     assert longer.secondary_time == plan.secondary_time
     assert longer.apart
+    assert longer.alone_share > plan.alone_share
+    assert longer.alone_together > plan.alone_together
     assert (
         replace(
             longer,
@@ -45,6 +47,8 @@ def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
             precision_rounds=0,
             max_rounds=60,
             apart=False,
+            alone_share=plan.alone_share,
+            alone_together=1,
         )
         == plan
     )
