@@ -1,6 +1,6 @@
 """From the timers of one test to its rounds: enough of them, without those of a throttled GPU."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -64,7 +64,10 @@ class RoundSampler:
     @property
     def lasted(self) -> float:
         """How many rounds could have been taken in the time that the rounds took with their pauses."""
-        return self.elapsed / self.round_time if self.elapsed else 0.0
+        if not self.elapsed:
+            return 0.0
+        # Rounded: sums of floats must not make 66 rounds without pauses look like fewer.
+        return round(self.elapsed / self.round_time, 6)
 
     @property
     def too_late_to_restart(self) -> bool:
@@ -111,7 +114,7 @@ class RoundSampler:
 
     def take_against(
         self,
-        cpu_samples: Iterable[float],
+        cpu_samples: Sequence[float],
         gpu: BlockTimer,
         loop: BlockTimer | None = None,
         *,
@@ -121,7 +124,8 @@ class RoundSampler:
         """Take a round for each sample that the CPU variant left; these rounds are never taken again.
 
         The CPU's samples lasted as long as so many of its blocks, with their pauses; a restart may have
-        discarded earlier ones. Where they miss a limit, but not by far, more rounds show whether that lasts.
+        discarded earlier ones. Where they miss a limit, but not by far, the rest of them are taken over three
+        quarters of the test's time, to show whether that lasts.
         """
         self._begin(alpha_share(restarted=cpu_restarted))
         timers = [gpu, *filter(None, [loop])]
@@ -138,8 +142,11 @@ class RoundSampler:
 
         source = _RoundSource(next_sample, timers, gpu, loop)
         self._take(source)
-        if self.rounds and self.throttled is None and cpu_lasted >= spacing.LASTING_ROUNDS:
-            self._take(source, lambda: confirmation() != "not_apart")
+        if self.rounds and self.throttled is None and cpu_lasted >= spacing.LASTING_ROUNDS and confirmation():
+            longest = spacing.SAMPLING_SHARE * self._context.options.max_time
+            left = max(1, len(cpu_samples) - self.begun)
+            pause = (longest - (self.elapsed or 0.0)) / left - self.round_time
+            self._take(source, lambda: not confirmation() or (self.elapsed or 0.0) >= longest, pause)
         if self.rounds and self.throttled is None:
             self._confirmation = confirmation()
 
@@ -168,7 +175,12 @@ class RoundSampler:
                 if not plan.apart:
                     most = spacing.FEWEST_ROUNDS if pause else spacing.LASTING_ROUNDS
 
-    def _take(self, source: "_RoundSource", may_stop: Callable[[], bool] | None = None) -> None:
+    def _take(
+        self,
+        source: "_RoundSource",
+        may_stop: Callable[[], bool] | None = None,
+        least_pause: float = 0.0,
+    ) -> None:
         """Take rounds until the stopping rule ends them, or as soon as they may stop."""
         gpu = source.gpu
         spell: list[Round] = []
@@ -179,7 +191,7 @@ class RoundSampler:
             if not due:
                 due = spacing.rounds_together(self._estimator, self.round_time, self.elapsed or 0.0)
                 pause = spacing.pause_before_next(self._estimator, self.round_time)
-                idle = self._pause(pause, source.timers)
+                idle = self._pause(max(pause, least_pause), source.timers)
             due -= 1
             counters = capabilities.throttle_counters(gpu.device)
             started = gpu.device.clock()

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 from math import inf
 from random import Random
 
@@ -13,11 +13,13 @@ from cases import for_each
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
 from pytest_gpuperf.timing import untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
+from pytest_gpuperf.timing.presets import for_gate
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.transfers import loop_timer
 
@@ -580,3 +582,57 @@ def test_an_interrupted_second_measurement_of_rounds_that_are_alike_is_no_doubt_
         bench.interleaved()
     found = bench.sampling.speedup("interleaved")
     assert (found.rounds, found.confirmation) == (16, "interrupted")
+
+
+def variants(spell) -> tuple[Bench, RoundSampler]:
+    """Return the rounds of variants that miss a limit by a fifth while the GPU is slow, for some seconds."""
+    bench = Bench(
+        cpu=12e-3,
+        demand=Demand(min=10),
+        options=RunOptions(),
+        gpu_noise=lambda clock: 1.5 if clock() < 0.05 + spell else 1.0,
+    )
+    return bench, bench.against(*[12e-3] * 30, cpu_lasted=300)
+
+
+def test_variants_that_miss_a_limit_but_not_by_far_are_sampled_for_three_quarters_of_their_time():
+    bench, sampling = variants(inf)
+    assert (30, "confirmed") == (len(sampling.rounds), sampling.speedup("variants").confirmation)
+    assert bench.clock() == pytest.approx(7.5, rel=0.2)
+
+
+def test_a_spell_in_which_variants_miss_a_limit_fails_none_of_them():
+    _, sampling = variants(0.3)
+    assert sampling.speedup("variants").confirmation is None
+    assert len(sampling.rounds) < 30
+
+
+def test_variants_far_from_a_limit_end_with_their_verdict():
+    bench = Bench(cpu=12e-3, demand=Demand(min=30), options=RunOptions())
+    assert len(bench.against(*[12e-3] * 30, cpu_lasted=300).rounds) < 30
+    assert bench.clock() < 0.2
+
+
+@for_each(("cpu", "samples", "together"), [(30e-3, 250, 250), (1e-3, 1100, 11)])
+def test_one_device_alone_takes_eleven_samples_for_each_round_of_a_check(monkeypatch, cpu, samples, together):
+    """For three quarters of its time, with pauses where there is time for them."""
+    plan = for_gate(SamplingPlan(), GateOptions(create=True))
+    bench = Bench(cpu=cpu, options=RunOptions(sampling=plan))
+    begun, take = [], BlockTimer.take_sample
+    monkeypatch.setattr(BlockTimer, "take_sample", lambda timer: begun.append(bench.clock()) or take(timer))
+    bench.sampling.take_alone(bench.cpu, inf)
+    assert len(bench.cpu.samples) == pytest.approx(samples, abs=1)
+    assert bench.clock() < 7.6
+    gaps = [later - earlier for earlier, later in pairwise(begun)]
+    after_pauses = [place for place, gap in enumerate(gaps, 1) if gap > 1.5 * cpu]
+    assert after_pauses == [*range(together, len(begun), together)]
+
+
+@for_each("seed", range(8))
+def test_sums_of_floats_do_not_make_enough_rounds_too_few(seed):
+    """66 samples that follow each other last as long as six with pauses, whatever each of them takes."""
+    chance = Random(seed)  # noqa: S311 - noise, not a secret
+    bench = Bench(cpu=30e-3, demand=Demand(min=3), options=RunOptions())
+    stepping(bench.cpu, (30e-3 * chance.lognormvariate(0, 0.1) for _ in count()))
+    bench.sampling.take_alone(bench.cpu, inf)
+    assert (66, 66.0) == (len(bench.cpu.samples), bench.sampling.lasted)
