@@ -26,7 +26,7 @@ from random import Random
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import worlds
@@ -49,7 +49,7 @@ import pytest
 import worlds
 
 
-@pytest.mark.speedup(check=False)
+@pytest.mark.speedup({demand}check=False)
 @pytest.mark.parametrize("run", range({runs}))
 @pytest.mark.parametrize("device", ["world_cpu", "world_gpu"])
 def test_world(device, run):
@@ -79,8 +79,8 @@ class Aim:
 class Cell:
     """One world at one true speedup, which is `factor` times the limit.
 
-    With `check` each test is measured twice, the second time with a GPU that has changed by `loss`, and the
-    first run is the baseline of the second.
+    With `variants` each device has a test of its own. With `check` each test is measured twice, the second
+    time with a GPU that has changed by `loss`, and the first run is the baseline of the second.
     """
 
     name: str
@@ -90,7 +90,8 @@ class Cell:
     aims: tuple[Aim, ...] = ()
     options: tuple[str, ...] = ()
     traces: tuple[tuple[Trace, Trace], ...] = ()
-    check: Literal["marker", "variants"] | None = None
+    variants: bool = False
+    check: bool = False
     loss: float = 1.0
 
     @property
@@ -369,13 +370,14 @@ def time(_: Namespace) -> Iterator[Cell]:
 def gate(arguments: Namespace) -> Iterator[Cell]:
     """A check against an earlier run, of the same speed or with a fifth of it lost."""
     found = pairs(arguments.noise)
-    for seconds, (check, least), loss in product(ROUNDS, (("marker", 98.0), ("variants", 95.0)), (1.0, 0.8)):
+    for seconds, (kind, least), loss in product(ROUNDS, (("marker", 98.0), ("variants", 95.0)), (1.0, 0.8)):
         aim = (
             Aim(what="regressed", limit=0) if loss == 1 else Aim(what="regressed", limit=least, at_least=True)
         )
         yield Cell(
-            name=f"{check}, {'nothing' if loss == 1 else '20 %'} lost",
-            check=check,  # type: ignore[arg-type]  # as the loop has it
+            name=f"{kind}, {'nothing' if loss == 1 else '20 %'} lost",
+            variants=kind == "variants",
+            check=True,
             loss=loss,
             traces=found,
             aims=(aim,),
@@ -383,11 +385,42 @@ def gate(arguments: Namespace) -> Iterator[Cell]:
         )
 
 
+def variants(arguments: Namespace) -> Iterator[Cell]:
+    """Tests of their own for CPU and GPU, beside a limit: recorded noise, and noise that lasts."""
+    found = pairs(arguments.noise)
+    for seconds in ROUNDS:
+        for factor in (0.7, 0.9, 1.1, 3.0):
+            decided = () if factor == 1.1 else (Aim(what="decided", limit=90, at_least=True),)
+            yield Cell(
+                name=f"recorded, at {factor:g}",
+                factor=factor,
+                variants=True,
+                traces=found,
+                aims=(WRONG, *decided),
+                **sides(seconds),
+            )
+        for name, side, chosen in lasting(seconds):
+            aims = (Aim(what="failed", limit=5),)
+            yield Cell(name=f"{side} {name}, at 1.05", factor=1.05, variants=True, aims=aims, **chosen)
+
+
 GROUPS: dict[str, Callable[[Namespace], Iterator[Cell]]] = {
     each.__name__: each
-    for each in (structure, idle, warmup, pipeline, independent, dependent, held, traces, time, gate)
+    for each in (
+        structure,
+        idle,
+        warmup,
+        pipeline,
+        independent,
+        dependent,
+        held,
+        traces,
+        time,
+        gate,
+        variants,
+    )
 }
-RECORDED = ("traces", "gate")  # need --noise
+RECORDED = ("traces", "gate", "variants")  # need --noise
 
 
 @cache
@@ -420,7 +453,7 @@ def tally(cell: Cell, *, runs: int, seed: str) -> Tally:
     scene = Scene(cpu=cell.cpu, gpu=cell.gpu, seed=f"{seed} {cell.name} {cell.round}", traces=cell.traces)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        source = VARIANTS_TEST if cell.check == "variants" else LIMIT_TEST
+        source = VARIANTS_TEST if cell.variants else LIMIT_TEST
         demand = "" if cell.check else f"min={truth / cell.factor!r}, "
         text = source.format(demand=demand, runs=runs)
         (folder / "test_world.py").write_text(text, encoding="utf-8")
@@ -457,7 +490,7 @@ def session(folder: Path, scene: Scene, options: Sequence[str]) -> tuple[dict[st
 def read(record: dict[str, Any], found: Tally) -> None:
     """Add what a record says; of variants, only the GPU's has a speedup."""
     speedup = record.get("speedup")
-    if found.cell.check == "variants" and "world_cpu" in record["nodeid"]:
+    if found.cell.variants and "world_cpu" in record["nodeid"]:
         return
     found.runs += 1
     found.statuses[record["status"]] += 1
@@ -522,7 +555,7 @@ def read_arguments() -> Namespace:
         "--noise",
         type=Path,
         metavar="DIR",
-        help="folder of CSV files with seconds_per_call; needed by traces, gate",
+        help="folder of CSV files with seconds_per_call; needed by traces, gate, variants",
     )
     parser.add_argument("--all-targets", action="store_true", help="print those that were reached, too")
     arguments = parser.parse_args()
