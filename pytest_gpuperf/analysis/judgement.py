@@ -65,10 +65,13 @@ def _totals(measured: OffloadInput) -> str | None:
     gpu = [gpu_time(each, measured.demand) for each in measured.rounds]
     total = sum(cpu) / sum(gpu)
     without_largest = (sum(cpu) - max(cpu)) / (sum(gpu) - max(gpu))
-    if any(max(ratio, median) <= _DIFFERENT * min(ratio, median) for ratio in (total, without_largest)):
+    if min(total, without_largest) > _DIFFERENT * median:
+        slower = "CPU"
+    elif _DIFFERENT * max(total, without_largest) < median:
+        slower = "GPU"
+    else:
         return None
-    slower = "CPU" if total > median else "GPU"
     return (
-        f"all times together give {units.digits(total)}x, and the median is {units.digits(median)}x: some "
-        f"calls on the {slower} take far longer than most, and a loop pays for them"
+        f"all times together give {units.digits(total)}x, and the median is {units.digits(median)}x: on the "
+        f"{slower} calls take longer on average than the typical one, and a loop pays the average"
     )

@@ -42,6 +42,7 @@ _OTHER_LIBRARY = (
     "and its GPU; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
 )
 _OR_KERAS = "; a test of Keras takes gpuperf_gpu = keras, whatever Keras runs on"
+_SHARE_OF_ONE_DEVICE = 0.25  # of the time limit, where one device is measured without a variant
 _RECORDED = Verdict(status="recorded", reason=None)
 
 OpenGpu = Callable[[DeviceSpec | None], TimedDevice]
@@ -145,7 +146,8 @@ class ItemRunner:
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         is_awaited = any(self._machine.has_gpu(device) for device in self._waiting_gpus.get(spec.nodeid, ()))
         if spec.source != "all" and (is_awaited or spec.pair is None):
-            seconds = inf  # all that the trial gives to one device
+            # All that the trial gives to one device; a quarter of the time where no variant waits for it.
+            seconds = inf if is_awaited else _SHARE_OF_ONE_DEVICE * trial.options.max_time
         else:
             seconds = trial.options.sampling.precision_time
         try:
@@ -199,7 +201,7 @@ class ItemRunner:
         if not (spec.demand.bare or spec.pair is None):
             raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
         if spec.pair is None:
-            trial.time_gpu(bind, gpu, inf)
+            trial.time_gpu(bind, gpu, _SHARE_OF_ONE_DEVICE * trial.options.max_time)
             trial.note("one_device", _ONE_DEVICE)
         else:
             trial.time_gpu(bind, gpu, trial.options.sampling.precision_time)

@@ -43,9 +43,9 @@ _LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm 
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 _MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
-_LONGEST_BLOCK, _LONGEST_IN_DOUBT = 0.1, 4  # seconds, and times the plan's block time
+_LONGEST_BLOCK, _LONGEST_IN_DOUBT = 0.1, 5  # seconds; times the plan's block time
 _MOST_PAIRS = 6  # of blocks of k and of 2k calls
-_SHARE_OF_PAIRS = 1 / 50  # of the time that is left
+_SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for one block
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
 
 
@@ -221,24 +221,20 @@ class BlockTimer:
     def _has_own_clock(self) -> bool:
         return self.device.clock is not perf_counter
 
-    @property
-    def may_find_ramp(self) -> bool:
-        """Whether it is not known yet for how long this GPU's clocks rise, and blocks can show it."""
-        return self._clocks is not None and self._clocks.may_find_ramp(self._block)
-
     def find_ramp(self, options: RunOptions) -> None:
         """Find for how long a GPU that idled must work until it is as fast as in steady work; warm up again.
 
-        Once for a process and a GPU; it takes 1.3 s, which are not the test's.
+        Once for a process and a GPU, where blocks are short enough to show it; it takes 1.3 s.
         """
         clocks, device = self._clocks, self.device
-        if clocks is not None:
-            started = device.clock()
-            clocks.find_ramp(device, self._run_in_warmup)
-            self.warmup += seconds_between(started, device.clock())
-            self.drop_result()
-            self.steady, self.block_calls = False, 1
-            self.warm_up(options)
+        if clocks is None or not clocks.may_find_ramp(self._block):
+            return
+        started = device.clock()
+        clocks.find_ramp(device, self._run_in_warmup)
+        self.warmup += seconds_between(started, device.clock())
+        self.drop_result()
+        self.steady, self.block_calls = False, 1
+        self.warm_up(options)
 
     def raise_clocks(self) -> None:
         """Work untimed until a GPU that has idled is as fast as in steady work."""
@@ -255,17 +251,20 @@ class BlockTimer:
 
     @property
     def _block(self) -> float:
-        """The seconds of a block; 0 before the first."""
-        return self.fastest_sample * self.block_calls if self.fastest_sample < inf else 0.0
+        """The seconds of a block, before the first those of the first call; 0 where that is not known."""
+        if self.fastest_sample < inf:
+            return self.fastest_sample * self.block_calls
+        return self.workload.first_call or 0.0
 
-    def fill_pipeline(self, remaining: float) -> None:
+    def fill_pipeline(self, options: RunOptions, remaining: float) -> None:
         """Put so many calls in a block that what it spends beside them is at most 1 % of it.
 
         A block of k calls takes T(k) = a + k b: it fills the pipeline of host and device, and waits for the
         device at its end; each further call takes b, as in a loop. Blocks of k and of 2k calls tell a from b.
-        A block lasts 0.1 s at most; for what noise alone may show, four times the least block time.
+        A block lasts 0.1 s at most, and less where time is short; for what noise alone may show, five times
+        the least block time.
         """
-        calls = self.block_calls
+        calls, plan = self.block_calls, options.sampling
         if not self._overlaps or 2 * self._last_warmup_block > _LONGEST_COMPARED * remaining:
             return
         started = perf_counter()
@@ -275,13 +274,14 @@ class BlockTimer:
         if each <= 0:  # other work was in the way
             return
         surely_beside = max(0.0, beside - 2 * hypot(2 * _error_of_median(once), _error_of_median(twice)))
-        longest = _LONGEST_BLOCK / max(each, median(twice) / (2 * calls))
-        if self._has_own_clock:
-            longest = min(longest, _LONGEST_ON_HOST / on_host)
+        longest = min(_LONGEST_BLOCK, _SHARE_OF_PAIRS * remaining, plan.record_time / plan.min_rounds)
         if not surely_beside:
-            longest = min(longest, int(_LONGEST_IN_DOUBT * (self.block_time or 0.0) / each))
-        needed = beside / (_MOST_BESIDE_CALLS * each)
-        self.block_calls = max(calls, ceil(min(needed, longest, _MAX_CALLS)))
+            longest = min(longest, _LONGEST_IN_DOUBT * plan.block_time)
+        most = longest / max(each, median(twice) / (2 * calls))
+        if self._has_own_clock:
+            most = min(most, _LONGEST_ON_HOST / max(on_host, _resolution()))
+        needed = ceil(beside / (_MOST_BESIDE_CALLS * each))
+        self.block_calls = max(calls, min(needed, int(_ROUNDED * most), _MAX_CALLS))
         self.overlap_left = surely_beside / (surely_beside + self.block_calls * each)
 
     def _compare_blocks(self, seconds: float) -> tuple[list[float], list[float]]:
@@ -552,8 +552,8 @@ def _late_calls(seconds: float) -> int:
 
 
 def _error_of_median(values: Sequence[float]) -> float:
-    """Return the standard error of the median, as of normal noise; 0 for too few values to tell."""
-    return 1.25 * stdev(values) / sqrt(len(values)) if len(values) > 2 else 0.0
+    """Return the standard error of the median, as of normal noise: of 5 % where too few values tell."""
+    return 1.25 * stdev(values) / sqrt(len(values)) if len(values) > 2 else 0.05 * median(values)
 
 
 def _resolution() -> float:

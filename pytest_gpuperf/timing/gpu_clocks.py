@@ -22,7 +22,7 @@ _FEWEST_BLOCKS = 4  # of a long run: with longer blocks no ramp is looked for
 _FIRST_WINDOW = 1e-3  # seconds; each next one ends at twice the time
 _FEWEST_IN_WINDOW = 3  # blocks: of fewer, one slow block looks like a slow clock
 _ALIKE = 1.05
-_MATTERS = 0.01  # of a block's time: a shorter ramp does not
+_MATTERS = 0.05  # of a block's time: a shorter ramp, of clocks half as high, makes less than 3 % of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Note, Verdict
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.process_state import Change
 from pytest_gpuperf.timing.rounds import RoundSampler
 
 _BLOCKING_RUNTIMES = ("cuda", "rocm")  # that read the settings: SYCL's, Apple's and a TPU's do not
@@ -82,22 +83,22 @@ def note_on_overlap(timer: BlockTimer) -> Note | None:
     return Note(code="overlap_not_measured", text=text)
 
 
-def note_on_late_change(timer: BlockTimer, late: float) -> Note:
-    """Return the note on a measurement that begins again: its samples were not those of steady work."""
+def late_change(timer: BlockTimer, late: float) -> Change:
+    """Return by which factor the speedup was too large, since later calls took so many seconds each."""
+    before, kind = median(timer.samples), timer.device.kind
     text = (
-        f"restarted the measurement: on the {timer.device.kind.upper()} later calls took "
-        f"{units.seconds(late)} each, and the timed ones {units.seconds(median(timer.samples))}"
+        f"on the {kind.upper()} later calls took {units.seconds(late)} each, "
+        f"and the timed ones {units.seconds(before)}"
     )
-    return Note(code="restarted", text=text)
+    return Change(factor=before / late if kind == "cpu" else late / before, text=text)
 
 
-def note_on_ramp(gpu: BlockTimer, max_time: float) -> Note | None:
+def note_on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:
     """Return a note where much of the time limit went to untimed work that raised a GPU's clocks."""
-    ramp = gpu.measurement.ramp
-    if not ramp or gpu.raised <= _MOST_RAISING * max_time:
+    if not ramp or raised <= _MOST_RAISING * max_time:
         return None
     text = (
-        f"{units.seconds(gpu.raised)} of max_time ({units.seconds(max_time)}) went to untimed work: a GPU "
+        f"{units.seconds(raised)} of max_time ({units.seconds(max_time)}) went to untimed work: a GPU "
         f"that idled during the CPU's turn needs {units.seconds(ramp)} to reach its speed"
     )
     return Note(code="clocks_raised", text=text)

@@ -142,13 +142,19 @@ class RoundSampler:
 
         source = _RoundSource(next_sample, timers, gpu, loop)
         self._take(source)
-        if self.rounds and self.throttled is None and cpu_lasted >= spacing.LASTING_ROUNDS and confirmation():
-            longest = spacing.SAMPLING_SHARE * self._context.options.max_time
-            left = max(1, len(cpu_samples) - self.begun)
-            pause = (longest - (self.elapsed or 0.0)) / left - self.round_time
-            self._take(source, lambda: not confirmation() or (self.elapsed or 0.0) >= longest, pause)
-        if self.rounds and self.throttled is None:
-            self._confirmation = confirmation()
+        if not self.rounds or self.throttled is not None:
+            return
+        options = self._context.options
+        longest = spacing.SAMPLING_SHARE * options.max_time
+        left = min(len(cpu_samples) - self.begun, options.sampling.max_rounds - self._estimator.taken)
+        if left > 0 and cpu_lasted >= spacing.LASTING_ROUNDS and confirmation():
+            apart = min(longest / spacing.FEWEST_ROUNDS, (longest - (self.elapsed or 0.0)) / left)
+            self._take(
+                source,
+                lambda: not confirmation() or (self.elapsed or 0.0) >= longest,
+                least_pause=apart - self.round_time,
+            )
+        self._confirmation = confirmation()
 
     def take_alone(self, timer: BlockTimer, seconds: float) -> None:
         """Take two samples of one device alone, and more within `seconds`, up to the plan's most rounds.

@@ -85,8 +85,7 @@ class Trial:
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
         self._change: Change | None = None
-        self._restart_note = _RESTARTED
-        self._was_late = False
+        self._late_change: Change | None = None
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
         """Time the body on both devices in interleaved rounds."""
@@ -108,8 +107,13 @@ class Trial:
                 self._compare_last_results(first_result, self._gpu)
                 if self._checks.differ or self._rounds.too_late_to_restart:
                     break
-                if self._samples_usable and not self._changed_late(cpu_timer, gpu_timer):
+                is_usable = self._samples_usable
+                is_late = is_usable and self._changed_late(cpu_timer, gpu_timer)
+                if is_usable and not is_late:
                     break
+            else:
+                if is_late:  # and no restart was left
+                    self._change = self._change or self._late_change
             del first_result  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
         return self._unless_changed(self._judge())
@@ -148,7 +152,7 @@ class Trial:
             for _ in self._attempts(self._cpu):
                 self._rounds.take_alone(self._warmed_up(self._cpu), seconds)
                 self._measure_least_time(self._cpu)
-                if self._interference(self._cpu) is None or self._budget.remaining() < 0:
+                if self._interference(self._cpu) is None or self._rounds.too_late_to_restart:
                     break
             self._require_same_results(first_result, self._cpu)
             secondary.sample_other_mode([self._cpu], self._context)
@@ -316,18 +320,17 @@ class Trial:
     def _changed_late(self, *timers: BlockTimer) -> bool:
         """Return whether a quick verdict rests on times that later calls do not take; once in a test."""
         is_quick = self._rounds.rounds and (self._rounds.elapsed or 0.0) < _QUICK
-        if not self.demand.limits or not is_quick or self._was_late:
+        if not self.demand.limits or not is_quick or self._late_change:
             return False
         for timer in timers:
             self._device = timer.device
             if (late := timer.changed_late(self._budget.remaining())) is not None:
-                self._was_late = True
-                self._restart_note = outcome.note_on_late_change(timer, late)
-                break
-        return self._was_late
+                self._late_change = outcome.late_change(timer, late)
+                return True
+        return False
 
     def _attempts(self, *timers: BlockTimer) -> Iterator[None]:
-        """Yield once, and after each restart; discard then what was sampled while the machine was busy."""
+        """Yield once, and after each restart, which discards what was sampled before it."""
         yield
         for _ in range(self.options.sampling.max_restarts):
             self._restart(*timers)
@@ -368,12 +371,13 @@ class Trial:
         if self._budget.remaining() < 0:
             return timer
         timer.warm_up(self.options)
-        if timer.may_find_ramp:
-            with self._budget.without_limit():  # it is done for all tests of the process
-                timer.find_ramp(self.options)
-        timer.fill_pipeline(self._budget.remaining())
+        with self._budget.without_limit():  # it is done for all tests of the process
+            timer.find_ramp(self.options)
+        timer.fill_pipeline(self.options, self._budget.remaining())
+        if self.demand.latency:
+            return timer.per_call(self.options)
         self._add_note(outcome.note_on_overlap(timer))
-        return timer.per_call(self.options) if self.demand.latency else timer
+        return timer
 
     def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
         """Return the results of the last call in a block and, while there is time, of one more call.
@@ -441,9 +445,11 @@ class Trial:
         sampled.least_time = timer.least_time
 
     def _restart(self, *timers: BlockTimer) -> None:
-        """Discard the samples that were taken while the machine was busy."""
-        self.notes = [self._restart_note]
-        self._restart_note = _RESTARTED
+        """Discard the samples: the machine was busy, or later calls took another time."""
+        self.notes = [_RESTARTED]
+        if self._late_change is not None:
+            text = f"restarted the measurement: {self._late_change.text}"
+            self.notes = [Note(code="restarted", text=text)]
         self._rounds.restart()
         self._loop = None
         for timer in timers:
@@ -518,6 +524,8 @@ class Trial:
             )
             judgement = judge_offline(measured, self.options, memory)
         self._offload = judgement.offload
-        self._add_note(outcome.note_on_ramp(self._sampled(gpu), self.options.max_time))
+        gpu_timers = filter(None, (gpu, gpu.per_call_timer, self._loop))
+        raised = sum(timer.raised for timer in gpu_timers)
+        self._add_note(outcome.note_on_ramp(gpu.measurement.ramp, raised, self.options.max_time))
         self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
         return judgement.verdict

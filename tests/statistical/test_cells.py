@@ -13,7 +13,7 @@ CELLS = Path(__file__).parents[2] / "benchmarks" / "cells.py"
 
 @pytest.fixture
 def noise(tmp_path):
-    """Return a folder with times of three workloads: noise of 3 %, and one of thirty is half as slow again."""
+    """Return a folder with times of three workloads: noise of 3 %, and one of thirty is 1.5x slower."""
     chance = Random(1)  # noqa: S311 - a simulation
     for name in "abc":
         times = (

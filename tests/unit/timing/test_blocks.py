@@ -14,11 +14,15 @@ from cases import for_each
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.presets import for_unmarked
 from pytest_gpuperf.timing.workload import Workload
+
+UNMARKED = RunOptions(sampling=for_unmarked(SamplingPlan(), GateOptions()))
 
 
 def order() -> Random:
@@ -264,7 +268,7 @@ def test_by_the_host_s_clock_a_block_may_be_shorter_than_an_empty_one_was(is_hos
 
 def filled(device, call=None) -> BlockTimer:
     timer = warmed_up(device, call)
-    timer.fill_pipeline(remaining=10.0)
+    timer.fill_pipeline(RunOptions(), remaining=10.0)
     return timer
 
 
@@ -312,17 +316,32 @@ def test_blocks_are_compared_for_a_fiftieth_of_the_time_that_is_left():
     device = simulated(kernel=40e-3)
     timer = warmed_up(device)
     before = device.clock()
-    timer.fill_pipeline(remaining=10.0)
+    timer.fill_pipeline(RunOptions(), remaining=10.0)
     assert device.clock() - before == pytest.approx(2 * 3 * 40e-3)  # the second pair ends after 0.2 s
 
 
 @for_each("seed", range(8))
 @for_each(("kernel", "most"), [(1e-3, 5), (4e-3, 1)])
-def test_what_noise_alone_may_show_makes_a_block_four_times_the_least_one_at_most(seed, kernel, most):
-    """A call that noise makes look like 0.8 ms fits five times into four milliseconds."""
+def test_what_noise_alone_may_show_makes_a_block_five_times_the_least_one_at_most(seed, kernel, most):
     draws = Random(seed)  # noqa: S311 - noise, not a secret
     timer = filled(simulated(kernel=kernel, noise=lambda: draws.lognormvariate(0, 0.02)))
     assert (timer.block_calls <= most, timer.overlap_left) == (True, 0.0)
+
+
+@for_each("seed", range(20))
+@for_each("kernel", [40e-3, 90e-3, 0.3])
+def test_one_or_two_pairs_of_noisy_blocks_show_no_overlap(seed, kernel):
+    draws = Random(seed)  # noqa: S311 - noise, not a secret
+    timer = filled(simulated(kernel=kernel, noise=lambda: draws.lognormvariate(0, 0.03)))
+    assert (timer.block_calls, timer.overlap_left) == (1, 0.0)
+
+
+@for_each(("options", "remaining"), [(RunOptions(), 0.3), (UNMARKED, 10.0)])
+def test_blocks_are_as_short_as_a_short_time_for_them_asks(options, remaining):
+    """Of 100 calls otherwise: six blocks fit into 0.05 s, and fifty into what is left."""
+    timer = warmed_up(simulated(kernel=1e-3, launch=1e-3))
+    timer.fill_pipeline(options, remaining)
+    assert timer.block_calls < 10
 
 
 def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing(monkeypatch):
@@ -335,7 +354,7 @@ def test_a_block_of_simulated_time_is_not_filled_longer_than_a_second_on_the_hos
     timer = warmed_up(simulated(kernel=1e-3, launch=1e-3))
     host = count(step=0.05)  # seconds between two readings there, of 3 calls
     monkeypatch.setattr(blocks, "perf_counter", lambda: next(host))
-    timer.fill_pipeline(remaining=10.0)
+    timer.fill_pipeline(RunOptions(), remaining=10.0)
     assert timer.block_calls < 100 / 2
     assert timer.overlap_left > 0.01
 
@@ -344,7 +363,7 @@ def test_blocks_of_simulated_time_are_not_compared_longer_than_a_second_on_the_h
     timer = warmed_up(simulated(kernel=1e-3))
     made, host = timer.warmup_calls, count(step=0.6)
     monkeypatch.setattr(blocks, "perf_counter", lambda: next(host))
-    timer.fill_pipeline(remaining=10.0)
+    timer.fill_pipeline(RunOptions(), remaining=10.0)
     assert timer.warmup_calls == made + 2 * 3
 
 
@@ -358,7 +377,7 @@ def test_no_result_is_held_after_blocks_were_compared():
     device = simulated()
     timer = warmed_up(device, lambda: device.xp.ones(3))
     timer.keeps_result = True
-    timer.fill_pipeline(remaining=10.0)
+    timer.fill_pipeline(RunOptions(), remaining=10.0)
     assert timer.last_result is None
 
 

@@ -46,8 +46,7 @@ class Ramping(SimulatedDevice):
 def found_on(device, call=None) -> BlockTimer:
     timer = BlockTimer(workload=Workload(device=device, call=call or device.launch, scope="call"))
     timer.warm_up(RunOptions())
-    if timer.may_find_ramp:
-        timer.find_ramp(RunOptions())
+    timer.find_ramp(RunOptions())
     return timer
 
 
@@ -97,7 +96,7 @@ def test_a_disturbance_late_in_a_run_is_no_ramp():
     assert disturbed.measurement.ramp == 0.0
 
 
-def test_before_a_block_that_lasts_a_hundred_times_as_long_a_ramp_does_not_matter():
+def test_before_a_block_that_lasts_twenty_times_as_long_a_ramp_does_not_matter():
     device = Ramping(5e-3)
     found_on(device)
     long = found_on(device, lambda: device.launch(1.5))
@@ -109,7 +108,7 @@ def test_before_a_block_that_lasts_a_hundred_times_as_long_a_ramp_does_not_matte
 def test_blocks_of_which_four_take_longer_than_the_work_show_no_ramp():
     device = Ramping(0.2)
     long = found_on(device, lambda: device.launch(0.15))
-    assert (long.measurement.ramp, long.may_find_ramp) == (None, False)
+    assert (long.measurement.ramp, long.warmup_calls) == (None, 3)
     assert found_on(device).measurement.ramp >= 0.2
     launches = device.launches
     sample_after(long, 0.02)
@@ -121,7 +120,9 @@ def test_a_gpu_is_asked_once_in_a_process():
     first = found_on(device)
     second = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
     second.warm_up(RunOptions())
-    assert (False, first.measurement.ramp) == (second.may_find_ramp, second.measurement.ramp)
+    launches = device.launches
+    second.find_ramp(RunOptions())
+    assert (launches, first.measurement.ramp) == (device.launches, second.measurement.ramp)
     assert found_on(Ramping()).measurement.ramp == 0.0
 
 
@@ -129,7 +130,8 @@ def test_after_idling_warm_up_finds_blocks_that_are_long_enough_at_risen_clocks(
     device = Ramping(30e-3)
     found_on(device)
     device.pause(0.05)
-    timer = BlockTimer(workload=Workload(device=device, call=lambda: device.launch(30e-6), scope="call"))
+    workload = Workload(device=device, call=lambda: device.launch(30e-6), scope="call", first_call=30e-6)
+    timer = BlockTimer(workload=workload)
     timer.warm_up(RunOptions())
     assert timer.block_calls * 30e-6 >= 1e-3
     launches = device.launches

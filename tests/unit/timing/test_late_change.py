@@ -6,7 +6,7 @@ import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.trial import Trial
@@ -29,13 +29,13 @@ def sampled(device, samples=6) -> BlockTimer:
     return timer
 
 
-def compared(*, cpu=1e-3, gpu=1e-3, first=(), on="cpu", demand=None) -> Record:
+def compared(*, cpu=1e-3, gpu=1e-3, first=(), on="cpu", demand=None, options=None) -> Record:
     clock = Clock()
     devices = [
         simulated(kind, kernel, clock, first if kind == on else ())
         for kind, kernel in (("cpu", cpu), ("gpu", gpu))
     ]
-    trial = Trial(nodeid="test_it", demand=demand or Demand(min=1.25), options=RunOptions())
+    trial = Trial(nodeid="test_it", demand=demand or Demand(min=1.25), options=options or RunOptions())
     return trial.record(trial.compare(lambda device: lambda: device.xp.ones(4), *devices))
 
 
@@ -117,6 +117,15 @@ def test_measuring_begins_again_once():
     """Calls become 2x faster after every 60th one."""
     steps = chain.from_iterable(repeat(2.0**-spell, 60) for spell in range(9))
     assert len(restarts(compared(cpu=3e-3, first=steps))) == 1
+
+
+def test_without_a_restart_that_is_left_a_late_change_leaves_the_verdict_open():
+    options = RunOptions(sampling=SamplingPlan(max_restarts=0))
+    found = compared(first=repeat(5.0, 50), options=options)
+    assert (found.status, restarts(found)) == ("inconclusive", [])
+    assert found.reason.endswith(": on the CPU later calls took 1.00 ms each, and the timed ones 5.00 ms")
+    certain = compared(first=repeat(5.0, 50), on="gpu", cpu=15e-3, options=options)  # 3x, and 15x later
+    assert (certain.status, [note.code for note in certain.notes]) == ("passed", ["time_changed"])
 
 
 def test_a_test_without_a_limit_records_what_it_found_in_a_second():

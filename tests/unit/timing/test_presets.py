@@ -72,6 +72,7 @@ def test_what_nobody_marked_is_measured_for_a_shorter_time():
     assert 0 < shorter.precision_rounds < plan.precision_rounds
     assert shorter.precision_time < plan.precision_time
     assert shorter.record_time < plan.record_time
+    assert (plan.alone_together > 1, shorter.alone_together) == (True, 1)
 
 
 def test_without_a_gate_it_has_no_rounds_to_wait_for():

@@ -584,7 +584,7 @@ def test_an_interrupted_second_measurement_of_rounds_that_are_alike_is_no_doubt_
     assert (found.rounds, found.confirmation) == (16, "interrupted")
 
 
-def variants(spell) -> tuple[Bench, RoundSampler]:
+def variants(spell, samples=30, cpu_lasted=300) -> tuple[Bench, RoundSampler]:
     """Return the rounds of variants that miss a limit by a fifth while the GPU is slow, for some seconds."""
     bench = Bench(
         cpu=12e-3,
@@ -592,7 +592,7 @@ def variants(spell) -> tuple[Bench, RoundSampler]:
         options=RunOptions(),
         gpu_noise=lambda clock: 1.5 if clock() < 0.05 + spell else 1.0,
     )
-    return bench, bench.against(*[12e-3] * 30, cpu_lasted=300)
+    return bench, bench.against(*[12e-3] * samples, cpu_lasted=cpu_lasted)
 
 
 def test_variants_that_miss_a_limit_but_not_by_far_are_sampled_for_three_quarters_of_their_time():
@@ -605,6 +605,18 @@ def test_a_spell_in_which_variants_miss_a_limit_fails_none_of_them():
     _, sampling = variants(0.3)
     assert sampling.speedup("variants").confirmation is None
     assert len(sampling.rounds) < 30
+
+
+def test_without_samples_of_the_cpu_that_last_or_are_left_variants_wait_for_nothing():
+    for samples, cpu_lasted in [(30, 60), (6, 300)]:
+        assert variants(inf, samples, cpu_lasted)[0].clock() < 0.5
+    assert variants(inf, 30, 60)[1].speedup("variants").confirmation == "not_apart"
+
+
+def test_few_samples_that_are_left_are_no_farther_apart_than_thirty_would_be():
+    bench, sampling = variants(inf, 10)
+    assert len(sampling.rounds) == 10
+    assert bench.clock() < 10 * 1.5 * 7.5 / 30
 
 
 def test_variants_far_from_a_limit_end_with_their_verdict():
@@ -632,7 +644,7 @@ def test_one_device_alone_takes_eleven_samples_for_each_round_of_a_check(monkeyp
 def test_sums_of_floats_do_not_make_enough_rounds_too_few(seed):
     """66 samples that follow each other last as long as six with pauses, whatever each of them takes."""
     chance = Random(seed)  # noqa: S311 - noise, not a secret
-    bench = Bench(cpu=30e-3, demand=Demand(min=3), options=RunOptions())
-    stepping(bench.cpu, (30e-3 * chance.lognormvariate(0, 0.1) for _ in count()))
+    bench = Bench(cpu=35e-3, demand=Demand(min=3), options=RunOptions())
+    stepping(bench.cpu, (35e-3 * chance.lognormvariate(0, 0.1) for _ in count()))
     bench.sampling.take_alone(bench.cpu, inf)
     assert (66, 66.0) == (len(bench.cpu.samples), bench.sampling.lasted)
