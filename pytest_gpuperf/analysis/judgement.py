@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import log
+from statistics import fmean, median
 
 from pytest_gpuperf.analysis import offload, verdict
 from pytest_gpuperf.analysis.estimation import gpu_time
@@ -60,18 +62,19 @@ def _totals(measured: OffloadInput) -> str | None:
     """
     if len(measured.rounds) < _FEWEST_FOR_TOTALS:
         return None
-    median = measured.speedup.value
+    speedup = measured.speedup.value
     cpu = [each.cpu for each in measured.rounds]
     gpu = [gpu_time(each, measured.demand) for each in measured.rounds]
     total = sum(cpu) / sum(gpu)
     without_largest = (sum(cpu) - max(cpu)) / (sum(gpu) - max(gpu))
-    if min(total, without_largest) > _DIFFERENT * median:
-        slower = "CPU"
-    elif _DIFFERENT * max(total, without_largest) < median:
-        slower = "GPU"
-    else:
+    is_more = min(total, without_largest) > _DIFFERENT * speedup
+    is_less = _DIFFERENT * max(total, without_largest) < speedup
+    if not is_more and not is_less:
         return None
+    averages = {"CPU": (fmean(cpu), median(cpu)), "GPU": (fmean(gpu), median(gpu))}
+    uneven = max(averages, key=lambda name: abs(log(averages[name][0] / averages[name][1])))
+    mean, typical = map(units.seconds, averages[uneven])
     return (
-        f"all times together give {units.digits(total)}x, and the median is {units.digits(median)}x: on the "
-        f"{slower} calls take longer on average than the typical one, and a loop pays the average"
+        f"all times together give {units.digits(total)}x, and the median is {units.digits(speedup)}x: on the "
+        f"{uneven} a call takes {mean} on average and {typical} typically, and a loop pays the average"
     )

@@ -33,7 +33,7 @@ from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
 
 _RESTARTED = Note(code="restarted", text="restarted the measurement: the machine was busy with other work")
-_QUICK = 0.25  # seconds of sampling: a verdict that took less may rest on calls that become fast later
+_QUICK = 0.25  # seconds of sampling: what took less may rest on calls that become fast later
 _NEXT_TO_NONE = 0.01  # of the time limit: so short a call is made, to look at its result, after that, too
 
 
@@ -318,9 +318,9 @@ class Trial:
         return bool(speedup and self.demand.limits and verdict.stands(speedup, self.demand, certain))
 
     def _changed_late(self, *timers: BlockTimer) -> bool:
-        """Return whether a quick verdict rests on times that later calls do not take; once in a test."""
+        """Return whether quick numbers rest on times that later calls do not take; asked once in a test."""
         is_quick = self._rounds.rounds and (self._rounds.elapsed or 0.0) < _QUICK
-        if not self.demand.limits or not is_quick or self._late_change:
+        if not is_quick or self._late_change or not self.options.sampling.max_restarts:
             return False
         for timer in timers:
             self._device = timer.device

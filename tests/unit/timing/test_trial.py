@@ -874,6 +874,22 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
     ]
 
 
+@for_each(
+    ("status", "gpu"),
+    [("inconclusive", 1e-3), ("passed", 0.1e-3)],  # 10x and 100x; later calls of the CPU take a fifth
+)
+def test_a_late_change_without_a_restart_that_is_left_leaves_a_verdict_open_that_rests_on_it(status, gpu):
+    with pytest.MonkeyPatch.context() as patch:
+        disturbed(patch, 0.01, None)
+        patch.setattr(BlockTimer, "changed_late", lambda timer, remaining: 2e-3)
+        options = RunOptions(sampling=SamplingPlan(max_restarts=1))
+        found = Bench(gpu=gpu).compare(quick, Demand(min=3), options=options)
+    (text,) = (note.text for note in found.notes if note.code == "time_changed")
+    assert (status, True) == (found.status, found.is_restarted)
+    assert text == "on the CPU later calls took 2.00 ms each, and the timed ones 10.0 ms"
+    assert (found.reason or text).endswith(text)
+
+
 def test_a_disturbed_cpu_keeps_its_samples_where_too_little_time_is_left_for_as_many(monkeypatch):
     disturbed(monkeypatch, 0.1, 0.1, 0.1)
     options = RunOptions(sampling=for_gate(SamplingPlan(), GateOptions(create=True)))
