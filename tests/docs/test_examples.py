@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,21 @@ def test_the_command_that_repeats_a_test_does_so(ran, pytester, monkeypatch):
         assert {"failed", "recorded", "passed"} == {*statuses.values()}
         assert statuses == {record.nodeid: record.status for record in run.records}
         assert ["failed"] == [threshold.status for threshold in one.thresholds]
+
+
+def test_a_doubt_in_the_examples_is_a_warning_as_for_users(pytester):
+    """The project's own tests turn warnings into errors, with which the README's first command may be red."""
+    shutil.copy(ROOT / "examples" / "pytest.ini", pytester.path)
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.speedup(min=9.95)
+        def test_in_doubt(device):
+            return lambda: device.xp.ones(4)
+    """)
+    result = pytester.runpytest_subprocess("--gpuperf-gpu=simulated", "--gpuperf-max-time=1")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*InconclusiveWarning*"])
 
 
 FOUR_GPUS = """
