@@ -352,12 +352,14 @@ class GpuPerfSession:
     @staticmethod
     def _warn(item: pytest.Item, warning: Warning) -> None:
         """Warn; where warnings are errors, fail the test in one line, without a traceback of ours."""
+        failure = None
         try:
             item.warn(warning)
         except Warning as raised:
-            pytest.fail(
-                f"{raised} ({type(raised).__name__}, and the suite makes warnings errors)", pytrace=False
-            )
+            said = str(raised).removeprefix(f"{item.nodeid}: ")  # the failure names its test already
+            failure = f"{said} ({type(raised).__name__}, and the suite makes warnings errors)"
+        if failure is not None:  # outside the handler: pytest would show the warning as well
+            pytest.fail(failure, pytrace=False)
 
     def _with_pairing(self, record: Record, spec: ItemSpec) -> Record:
         """Return a record with its source, its place among its variants and the number of its reruns."""
