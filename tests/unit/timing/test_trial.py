@@ -890,6 +890,14 @@ def test_a_late_change_without_a_restart_that_is_left_leaves_a_verdict_open_that
     assert (found.reason or text).endswith(text)
 
 
+def test_on_a_busy_machine_blocks_that_take_another_time_later_say_nothing(monkeypatch):
+    """A verdict that stands in spite of the disturbance is not measured again for them."""
+    disturbed(monkeypatch, 0.9)
+    monkeypatch.setattr(BlockTimer, "changed_late", lambda timer, remaining: 2e-3)
+    found = Bench().compare(quick, Demand(min=3))
+    assert (found.status, found.is_restarted) == ("passed", False)
+
+
 def test_a_disturbed_cpu_keeps_its_samples_where_too_little_time_is_left_for_as_many(monkeypatch):
     disturbed(monkeypatch, 0.1, 0.1, 0.1)
     options = RunOptions(sampling=for_gate(SamplingPlan(), GateOptions(create=True)))
