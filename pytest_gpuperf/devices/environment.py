@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from math import inf
 from pathlib import Path, PurePosixPath
+from time import perf_counter, process_time
 
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Environment, ThreadPool
@@ -34,6 +35,7 @@ _VARIABLES = (*THREADS, *_SETTINGS, *_BLOCKING)
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _CGROUPS = Path("/sys/fs/cgroup")
 _CPUS = Path("/sys/devices/system/cpu")
+_PROCESSORS = "/proc/stat"
 _LINE = 100  # bytes: three numbers of at most twenty digits
 
 
@@ -105,6 +107,23 @@ def waits() -> dict[str, float] | None:
     except (OSError, IndexError, ValueError):
         return None
     return found
+
+
+def other_work() -> float | None:
+    """Return the seconds that processors have worked for others than this process, from a fixed time on.
+
+    That is the time in which the processors that this process may use were not idle (proc_stat(5), in
+    hundredths of a second), less its own; None where the system does not report it.
+    """
+    idle, processors = 0.0, os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    try:
+        with open(_PROCESSORS, "rb") as lines:  # noqa: PTH123 - this runs between blocks, as `waits`
+            for name, *times in map(bytes.split, lines):
+                if name.startswith(b"cpu") and name != b"cpu" and int(name[3:]) in processors:
+                    idle += int(times[3]) + int(times[4])  # the latter waits for a disk
+    except (OSError, IndexError, ValueError):
+        return None
+    return len(processors) * perf_counter() - idle / os.sysconf("SC_CLK_TCK") - process_time()
 
 
 @contextmanager

@@ -130,8 +130,9 @@ class Measurement:
     block_time: Seconds | None = None
     """Seconds that a block had to last; null when none was timed."""
     waited: Seconds | None = None
-    """Seconds that all threads of this process together waited for a processor during the timed blocks; null
-    where the system does not report it, and for a GPU that is no emulation.
+    """Seconds that all threads of this process together waited for a processor during the timed blocks, or
+    that processors worked for others meanwhile, if that is less: threads also wait for each other. Null where
+    the system does not report it, and for a GPU that is no emulation.
     """
     waiting_threads: Count | None = None
     """Number of threads that waited for a processor in one block, in the block where they were most; null

@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.environment import one_thread, waits
+from pytest_gpuperf.devices.environment import one_thread, other_work, waits
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -54,7 +54,9 @@ class BlockTimer:
     """What has been measured of one workload so far. Times in seconds.
 
     `waited` and `processor_time` are sums over the timed blocks, and `waiting_threads` is the largest number
-    in one of them; None where the system does not report them. `least_time` is what a call needs in any case.
+    in one of them; None where the system does not report them. `others_worked` is how long processors have
+    worked for others since the first block, where that is known: threads that waited longer waited for each
+    other. `least_time` is what a call needs in any case.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `sm_mhz` are the clocks of a GPU right after the timed blocks, where it reports them.
     `overlap_left` is the share of a block's time beyond that of its calls in a loop; None if not known.
@@ -77,6 +79,7 @@ class BlockTimer:
     fastest_sample: float = inf
     waited: float | None = None
     waiting_threads: int | None = None
+    others_worked: float = inf
     least_time: float | None = None
     processor_time: float | None = None
     inspection: Inspection | None = None
@@ -86,6 +89,7 @@ class BlockTimer:
     per_call_timer: "BlockTimer | None" = None
     _clocks: GpuClocks | None = None
     _is_running: bool = False
+    _others_before: float | None = None
     _last_warmup_block: float = 0.0  # seconds
     _before_last_block: tuple[float | None, float | None] = (None, None)
     _fastest_latency: float = inf
@@ -107,16 +111,21 @@ class BlockTimer:
     @property
     def interference(self) -> Interference | None:
         """What took time from the workload while it was sampled, if anything did."""
-        if not noise.is_watched(self.device.info, self.waited):
+        if not noise.is_watched(self.device.info, self.lost):
             return None
         return noise.detect(
             self.samples,
             block_calls=self.block_calls,
-            waited=self.waited or 0.0,
+            waited=self.lost or 0.0,
             fastest=self.fastest_sample,
             threads=self.waiting_threads,
             least=self.least_time,
         )
+
+    @property
+    def lost(self) -> float | None:
+        """How long threads waited for a processor because of other work, at most; None where not known."""
+        return None if self.waited is None else min(self.waited, self.others_worked)
 
     @property
     def measurement(self) -> Measurement:
@@ -134,7 +143,7 @@ class BlockTimer:
             steady=self.steady,
             synchronize_cost=self.synchronize_cost,
             block_time=self.block_time,
-            waited=self.waited,
+            waited=self.lost,
             waiting_threads=self.waiting_threads,
             least_time=self.least_time,
             processors=self.processor_time / timed if self.processor_time is not None and timed else None,
@@ -160,6 +169,7 @@ class BlockTimer:
         self.steady = False
         self.overlap_left = None
         self.waited = self.waiting_threads = self.processor_time = None
+        self.others_worked, self._others_before = inf, None
         del self.sm_mhz[:]
         if self.per_call_timer is not None:
             self._fastest_latency = min(self._fastest_latency, self.per_call_timer.fastest_sample)
@@ -334,6 +344,8 @@ class BlockTimer:
         """Time one block and keep its sample."""
         self.raise_clocks()
         self.drop_result()
+        if not self.samples:
+            self._others_before = other_work() if self._is_watched else None
         waits_before, worked_before = self._waits(), capabilities.processor_time(self.device)
         sample = self._run_block()
         self._note_clock()
@@ -346,6 +358,8 @@ class BlockTimer:
             waiting = sum(wait > _LEAST_WAIT * sample * self.block_calls for wait in in_block)
             self.waited = (self.waited or 0.0) + sum(in_block)
             self.waiting_threads = max(self.waiting_threads or 0, waiting)
+            if waiting and self._others_before is not None and (others := other_work()) is not None:
+                self.others_worked = max(0.0, others - self._others_before)
         self.note_time(sample)
         self.samples.append(sample)
 
@@ -422,13 +436,18 @@ class BlockTimer:
             self._clocks.ended = self.device.clock()
 
     def _waits(self) -> dict[str, float] | None:
-        """Return how long each thread has waited for a processor so far.
+        """Return how long each thread has waited for a processor so far."""
+        return waits() if self._is_watched else None
 
-        That is no part of simulated time, and no sign of a GPU that is busy with other work. Emulated devices
-        wait for each other. It takes long to ask many threads.
+    @property
+    def _is_watched(self) -> bool:
+        """Whether waits for a processor are waits of the workload.
+
+        They are no part of simulated time, and no sign of a GPU that is busy with other work. Emulated
+        devices wait for each other. It takes long to ask many threads.
         """
-        is_watched = self.device.clock is perf_counter and self._clocks is None
-        return waits() if is_watched and not capabilities.shares_processors(self.device) else None
+        is_timed_here = self.device.clock is perf_counter and self._clocks is None
+        return is_timed_here and not capabilities.shares_processors(self.device)
 
     def _run_in_warmup(self, calls: int | None = None) -> float:
         """Run a block that counts as warm-up; return its seconds per call."""

@@ -331,6 +331,35 @@ def test_the_wait_for_a_processor_only_grows():
         assert all(0 <= wait <= now.get(thread, wait) for thread, wait in first.items())
 
 
+def test_others_have_worked_when_a_usable_processor_was_not_idle_and_this_process_did_not_work(
+    monkeypatch, tmp_path
+):
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(environment, "_PROCESSORS", str(stat))
+    monkeypatch.setattr(environment, "perf_counter", lambda: now)
+    monkeypatch.setattr(environment, "process_time", lambda: own)
+    monkeypatch.setattr(environment.os, "sched_getaffinity", lambda pid: {0, 2}, raising=False)
+    monkeypatch.setattr(environment.os, "sysconf", lambda name: 100, raising=False)
+    line = "{0} 1 2 3 {1} {2} 4 5 6 7 8\n".format
+    stat.write_text(line("cpu", 9, 9) + line("cpu0", 100, 0) + line("cpu1", 0, 0) + line("cpu2", 0, 50))
+    now, own = 10.0, 1.0
+    before = environment.other_work()
+    stat.write_text(line("cpu", 0, 0) + line("cpu0", 300, 0) + line("cpu1", 9, 0) + line("cpu2", 0, 60))
+    now, own = 15.0, 3.0
+    # Of 2 x 5 s the two were idle for 2 and 0.1 s, and worked for this process for 2 s.
+    assert environment.other_work() - before == pytest.approx(10 - 2.1 - 2)
+
+
+@pytest.mark.parametrize("text", [None, "cpu0 1\n", "cpu0 a b c d e\n"])
+def test_without_the_times_of_processors_nothing_is_known_of_others(monkeypatch, tmp_path, text):
+    stat = tmp_path / "stat"
+    if text:
+        stat.write_text(text)
+    monkeypatch.setattr(environment, "_PROCESSORS", str(stat))
+    monkeypatch.setattr(environment.os, "sched_getaffinity", lambda pid: {0}, raising=False)
+    assert environment.other_work() is None
+
+
 def limited(monkeypatch, pools, limits=lambda limits: nullcontext()):
     """Return among how many threads the work of one is shared, where these are the pools."""
     controller = SimpleNamespace(info=lambda: pools, limit=limits)

@@ -493,9 +493,10 @@ def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
     assert not timer.samples
 
 
-def told(monkeypatch, *delays):
+def told(monkeypatch, *delays, others=lambda: None):
     left = iter(delays)
     monkeypatch.setattr(blocks, "waits", lambda: next(left))
+    monkeypatch.setattr(blocks, "other_work", others)
 
 
 def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
@@ -504,6 +505,37 @@ def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
     timer.take_sample()
     timer.take_sample()
     assert (0.75, 1) == (timer.waited, timer.waiting_threads)
+
+
+def test_threads_waited_for_others_no_longer_than_these_worked_and_else_for_each_other(monkeypatch):
+    others = iter([100.0, 100.25, 100.5])
+    seen = [{"1": 1.0}, {"1": 2.0}, {"1": 2.0}, {"1": 2.0}, {"1": 3.0}, {"1": 3.125}]
+    told(monkeypatch, *seen, others=lambda: next(others))
+    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer.take_sample()
+    assert (1.0, 0.25) == (timer.waited, timer.measurement.waited)
+    timer.take_sample()  # nobody waited: nobody asks
+    timer.take_sample()
+    assert (1.125, 0.5) == (timer.waited, timer.measurement.waited)
+
+
+def test_the_work_of_others_is_counted_anew_after_a_restart(monkeypatch):
+    others = iter([1.0, 9.0, 9.0, 9.5])
+    told(monkeypatch, {"1": 0.0}, {"1": 1.0}, {"1": 1.0}, {"1": 2.0}, others=lambda: next(others))
+    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer.take_sample()
+    timer.restart()
+    timer.take_sample()
+    assert timer.lost == 0.5
+
+
+def test_threads_that_only_waited_for_each_other_are_no_disturbance(monkeypatch):
+    others = count()
+    told(monkeypatch, {"1": 0.0}, {"1": 9.0}, others=lambda: -next(others))  # such is its resolution
+    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer.take_sample()
+    assert timer.lost == 0.0
+    assert timer.interference is None
 
 
 def test_the_waits_of_all_threads_are_summed_and_those_that_waited_are_counted(monkeypatch):

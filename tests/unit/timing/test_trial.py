@@ -792,8 +792,9 @@ def test_rounds_go_on_until_they_are_settled_in_spite_of_a_disturbance(monkeypat
 
 
 def kept_waiting(monkeypatch):
-    """Let two threads wait for a processor all the time."""
+    """Let two threads wait all the time for processors that work for others."""
     monkeypatch.setattr(blocks, "waits", lambda: {"1": perf_counter(), "2": perf_counter()})
+    monkeypatch.setattr(blocks, "other_work", lambda: 2 * perf_counter())
 
 
 def work(device):
