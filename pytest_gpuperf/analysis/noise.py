@@ -92,22 +92,33 @@ def describe(cpu: Interference | None, gpu: Interference | None = None) -> str |
     return "; ".join(_describe(each, device) for each, device in disturbed if each) or None
 
 
+def in_short(interference: Interference) -> str:
+    """Return the measure of what disturbed a device: `which waited 28 % of its time`."""
+    if interference.kind == "unstable_cpu_times":
+        return f"whose median is {1 / interference.own_share:.1f} times its fastest block"
+    return f"which waited {_waited(interference)} of its time"
+
+
 def _describe(interference: Interference, device: str) -> str:
     if interference.kind == "unstable_cpu_times":
         middle, fastest = interference.median or 0.0, interference.fastest or 0.0
         shown = f"the median is {units.seconds(middle)}, the fastest block took {units.seconds(fastest)}"
         return f"unstable {device} timings: {shown}"
-    waited, threads = interference.waited or 0.0, interference.threads or 1
+    threads = interference.threads or 1
     who = f"each of the test's {threads} threads" if threads > 1 else "the test"
+    own = (
+        f"at least {100 * interference.own_share:.0f} %"
+        if interference.own_share >= 0.01
+        else "an unknown part"
+    )
+    waits = f"{who} waited {_waited(interference)} of the time for a processor"
+    return f"{device} times were disturbed: {waits}; {own} of the time shown is the test's own work"
+
+
+def _waited(interference: Interference) -> str:
+    """Return the share of the time that each thread waited: `57 %`."""
     # `threads` is the most of one block: in others more of them may have waited for a shorter time.
-    waits = f"{who} waited {_percent(min(1.0, waited / threads))} of the time for a processor"
-    own = f"as little as {_percent(interference.own_share)} of the time shown may be the test's own work"
-    return f"{device} times were disturbed: {waits}; {own}"
-
-
-def _percent(share: float) -> str:
-    """Return a share in percent, with two digits: `57 %`, `1.2 %`, `100 %`."""
-    return f"{100 * share:.{0 if share > 0.1 else 1}f} %"
+    return f"{100 * min(1.0, (interference.waited or 0.0) / (interference.threads or 1)):.0f} %"
 
 
 def throttle_reason(dropped: int, begun: int, throttle: Iterable[str] = ()) -> str | None:

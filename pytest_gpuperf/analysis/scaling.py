@@ -62,10 +62,10 @@ def karp_flatt(efficiency: Estimate, ratio: float) -> Estimate:
 
 
 def describe(scaling: Scaling, speedup: Speedup) -> str:
-    """Return the efficiency and the required one: what a verdict's reason begins with."""
-    required = f", required at least {scaling.required:g}" if scaling.is_judged else ""
+    """Return the required efficiency and that found: what a verdict's reason begins with."""
+    required = f"required at least {scaling.required:g}, " if scaling.is_judged else ""
     shown = efficiency_text(efficiency_of(scaling, speedup.estimate))
-    return f"parallel efficiency {shown} on {units.count(scaling.count, 'device')}{required}"
+    return f"{required}parallel efficiency {shown} on {units.count(scaling.count, 'device')}"
 
 
 def efficiency_text(efficiency: Estimate) -> str:

@@ -64,7 +64,7 @@ def judge(
     """
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
-    state = state or f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
+    state = state or f"required {describe_demand(demand)}, speedup {ratio(speedup)}"
     if throttled is not None:
         return Verdict(status="inconclusive", reason=f"{state}: {throttled}", reason_code="gpu_throttled")
     if disturbance and not stands(speedup, demand, disturbance.estimate):

@@ -28,10 +28,8 @@ _BACKENDS = {
 _OWN_GPU = ("", "")  # its key among the opened devices
 _GROUP = "group"  # the first part of the keys of several
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
-_MISSING = (
-    "auto needs pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU, or pytest-gpuperf[sycl] "
-    "for an Intel GPU; torch, JAX, Keras and MLX are chosen by name, e.g. --gpuperf-gpu=torch"
-)
+_MISSING = "install pytest-gpuperf[cuda13] (NVIDIA) or [sycl] (Intel), or pass --gpuperf-gpu=torch or jax"
+_MORE = "more: gpuperf devices"
 
 
 def backends(cpu_name: str, registered: Iterable[Backend]) -> list[Backend]:
@@ -231,7 +229,7 @@ class Devices:
         if self.broken:  # a GPU is there: to mend it comes first
             raise Unavailable("; ".join([*reasons, *imported, _emulation(used)]))
         causes = [*imported, *reasons] or [_MISSING]
-        raise Unavailable(f"auto finds no GPU: {'; '.join([_emulation(used), *causes])}")
+        raise Unavailable(f"no GPU found: {'; '.join([*causes, _emulation(used), _MORE])}")
 
 
 def _more(backend: Backend) -> str:
@@ -240,8 +238,6 @@ def _more(backend: Backend) -> str:
 
 
 def _emulation(used: Sequence[str]) -> str:
-    """Return what to do without a GPU: with a library that the suite has imported, else with JAX."""
-    if used:
-        return f"try --gpuperf-gpu={used[0]}:cpu (emulated)"
-    install = "" if sys.modules.get("jax") or find_spec("jax") else "install pytest-gpuperf[jax] and "
-    return f"{install}try --gpuperf-gpu=standin:jax.numpy (emulated)"
+    """Return what to do without a GPU: with a library that the suite has imported, or JAX, else simulated."""
+    jax = "standin:jax.numpy" if find_spec("jax") else "simulated"
+    return f"emulated: --gpuperf-gpu={f'{used[0]}:cpu' if used else jax}"

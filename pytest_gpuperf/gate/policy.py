@@ -34,14 +34,14 @@ def decide(
     warns = options.inconclusive == "warn" and not options.report_only
     warnings = []
     if warns and record.status == "inconclusive" and not failures and not record.is_bare:
-        warnings.append(f"{record.nodeid}: {record.reason}")
+        warnings.append(record.reason or record.status)
     if threshold is not None and threshold_fails(threshold, options):
         failures.append(threshold.reason or threshold.status)
     elif warns and threshold is not None and threshold.status == "inconclusive" and _has_limit(threshold):
         warnings.append(f"{threshold.name}: {threshold.reason}")
     if warns and gate.is_gate and not failures:
         doubts = (comparison for comparison in record.comparisons if comparison.outcome == "inconclusive")
-        warnings += [f"{record.nodeid}: {comparison.reason}" for comparison in doubts]
+        warnings += [comparison.reason or comparison.outcome for comparison in doubts]
     skip = None
     if record.status == "skipped":
         skip = record.reason or ""

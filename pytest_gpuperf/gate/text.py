@@ -21,6 +21,8 @@ from pytest_gpuperf.model.comparison import (
 )
 from pytest_gpuperf.model.measurement import Estimate
 
+MOST_IN_PERCENT = 10.0
+"""The factor from which on a change is written as one."""
 METRIC_NAMES: dict[Metric, str] = {
     "speedup": "speedup",
     "gpu_time": "GPU time",
@@ -190,10 +192,15 @@ def not_run(gate: GateResult) -> str | None:
 
 
 def format_change(ratio: Estimate) -> str:
-    """Return a ratio as a change: `-20.0 % [-24.1, -16.3]`, without its interval where it is exact."""
-    change = f"{_percent(ratio.value)} %"
+    """Return a ratio as a change: `-20.0 % [-24.1, -16.3]`, without its interval where it is exact.
+
+    From a factor of ten on it is one: `12.0x as much [11.0, 13.0]`.
+    """
+    is_factor = ratio.value >= MOST_IN_PERCENT
+    change = f"{units.digits(ratio.value)}x as much" if is_factor else f"{_percent(ratio.value)} %"
     exact = ratio.low == ratio.value == ratio.high
-    return change if exact else f"{change} {units.interval(ratio.low, ratio.high, _percent)}"
+    shown = units.digits if is_factor else _percent
+    return change if exact else f"{change} {units.interval(ratio.low, ratio.high, shown)}"
 
 
 def format_metric(metric: Metric, estimate: Estimate) -> str:

@@ -290,11 +290,14 @@ def _section(run: Run, reporter: pytest.TerminalReporter) -> list[Line]:
 
 
 def _shown_above(reporter: pytest.TerminalReporter) -> dict[str, str]:
-    """Return what pytest's sections FAILURES and ERRORS say of each test."""
+    """Return what pytest's sections of errors, failures and warnings say of each test."""
     shown: dict[str, str] = {}
     if reporter.config.getoption("tbstyle") not in ("no", "line"):
         for report in chain.from_iterable(reporter.stats.get(key, ()) for key in ("failed", "error")):
             shown[report.nodeid] = f"{shown.get(report.nodeid, '')}\n{report.longreprtext}"
+    if reporter.hasopt("w"):
+        for warning in reporter.stats.get("warnings", ()):
+            shown[warning.nodeid] = f"{shown.get(warning.nodeid, '')}\n{warning.message}"
     return shown
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
+from os import fspath
+from pathlib import Path
 from time import perf_counter
 
 import pytest
@@ -19,6 +21,7 @@ from pytest_gpuperf.session.gpuperf_fixture import MEASURED
 from pytest_gpuperf.session.outcome_words import OUTCOME_ATTRIBUTE
 from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 
+_PACKAGE = Path(__file__).parents[1]
 _NO_DEVICE = (
     "a speedup test must use a device: request the `device` or `xp` fixture, parametrize over devices or "
     "array libraries (see gpuperf_device_params), call gpuperf.both(), or link two tests with pair=..."
@@ -143,11 +146,12 @@ class RunHooks:
         if error is not None and not isinstance(error, SKIPS):
             self.session.machine.fault(error, item.nodeid)  # an unmarked test may lose the GPU, too
         spec = item.stash.get(SPEC, None)
-        if spec is None:
-            return (yield)
-        if error is not None:
+        if spec is not None and error is not None:
             self._record_error(item, spec, call.when, error)
         report = yield
+        _point_at_test(item, report)
+        if spec is None:
+            return report
         records = self.session.records.by_nodeid
         if call.when == "call" and spec.nodeid not in records:
             status: Status = "skipped" if report.skipped else "error"
@@ -180,6 +184,13 @@ class RunHooks:
                 reason_code=error.code if isinstance(error, NoGpu) else None,
             )
             self.session.without_measurement(item, spec, ended)
+
+
+def _point_at_test(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Let a skip that the plugin raised point at its test, as the skip of a mark does."""
+    if isinstance(report.longrepr, tuple) and Path(report.longrepr[0]).is_relative_to(_PACKAGE):
+        path, line = item.reportinfo()[:2]
+        report.longrepr = (fspath(path), (line or 0) + 1, report.longrepr[2])
 
 
 def _uses_gpu(item: pytest.Item) -> bool:

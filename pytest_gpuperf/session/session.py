@@ -356,8 +356,7 @@ class GpuPerfSession:
         try:
             item.warn(warning)
         except Warning as raised:
-            said = str(raised).removeprefix(f"{item.nodeid}: ")  # the failure names its test already
-            failure = f"{said} ({type(raised).__name__}, and the suite makes warnings errors)"
+            failure = f"{raised} ({type(raised).__name__}, and the suite makes warnings errors)"
         if failure is not None:  # outside the handler: pytest would show the warning as well
             pytest.fail(failure, pytrace=False)
 

@@ -228,4 +228,4 @@ def test_a_suite_that_declares_it_as_its_page_does_is_timed_on_both_sides(pytest
     assert there["speedup"]["value"] > 0
     assert there["check"]["agreed"]
     assert there["gpu"]["dtypes"] == ["float32"]
-    result.stdout.fnmatch_lines(["*emulated: not a GPU's*"])
+    result.stdout.fnmatch_lines(["*| emulated: array_api_strict on the CPU, not a GPU"])

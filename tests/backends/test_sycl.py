@@ -144,4 +144,4 @@ def test_a_missing_synchronize_would_show_as_a_false_speedup(run):
 def test_a_verdict_on_it_never_says_gpu_speedup(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")  # the names of processors may be long
     result = run(ASYNCHRONOUS, gpu="sycl:cpu")
-    result.stdout.fnmatch_lines(["*through sycl, emulated: not a GPU's speedup*"])
+    result.stdout.fnmatch_lines(["*| emulated: *sycl, not a GPU"])

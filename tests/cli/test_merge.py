@@ -65,7 +65,7 @@ def test_a_node_id_that_cannot_be_printed_changes_no_exit_code(folder, capsys):
     kinds = {"cpu": 1.0, "gpu": 1.0}
     odd = [report(f"{kind}.json", side(kind, each, nodeid="\udcff::t")) for kind, each in kinds.items()]
     assert merged(*written(*odd)) == 1
-    assert capsys.readouterr().out.startswith(r"\udcff::t: failed: speedup 1.00x")
+    assert capsys.readouterr().out.startswith(r"\udcff::t: failed: required at least 2x, speedup 1.00x")
 
 
 def test_the_order_of_the_reports_is_of_no_matter(folder):
@@ -79,7 +79,7 @@ def test_a_demand_that_failed_is_the_exit_code_and_a_line_of_its_own(folder, cap
     assert merged(*written(*reports)) == 1
     assert statuses() == ["passed", "failed"]
     first, *_, before, last = capsys.readouterr().out.splitlines()
-    assert first == "test_it.py::test_1: failed: speedup 1.00x [0.990, 1.01], required at least 2x", (
+    assert first == "test_it.py::test_1: failed: required at least 2x, speedup 1.00x [0.990, 1.01]", (
         "the reason comes first"
     )
     assert before == "the runs differ: host: here, there"
@@ -94,7 +94,7 @@ def test_a_doubt_ends_as_was_chosen(folder, capsys, expected, options):
     assert expected == merged(*written(*sides_of(2.0)), *options)
     assert statuses() == ["inconclusive"]
     first, *others, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("test_it.py::test_0: inconclusive: speedup 2.00x")
+    assert first.startswith("test_it.py::test_0: inconclusive: required at least 2x, speedup 2.00x")
     assert first not in others
     assert last.startswith(f"1 test joined, {expected} failed;")
 

@@ -44,7 +44,7 @@ def test_a_recovered_report_has_the_gpu_that_only_its_records_tell(call):
     assert call("recover", "r.journal", "out")[0] == 0
     found = read("out")["environment"]
     assert ("a GPU", None) == (found["gpu"]["name"], found["gpu_reason"])
-    assert "emulated: not a GPU's speedup" in call("show", "out")[1][0]
+    assert "emulated: a GPU through cupy, not a GPU" in call("show", "out")[1][0]
 
 
 @pytest.mark.parametrize(

@@ -340,7 +340,7 @@ def test_all_of_its_variants_are_recorded_without_a_marker_and_no_outcome_change
 def test_the_output_in_the_readme_is_that_of_the_simulated_device(measured):
     (block,) = re.findall(r"```text\n(.*?)```", GUIDE, flags=re.DOTALL)
     heading, *rows = (line for line in block.splitlines() if re.search(r"  (verdict|\w+ed)$", line))
-    assert heading.split() == ["test", "CPU", "GPU", "speedup", "limit", "verdict"]
+    assert heading.split() == ["test", "CPU", "emulated", "speedup", "limit", "verdict"]
     sides = [record["pairing"]["kind"] for record in measured(FAST).records.values()]
     assert len(rows) == sides.count("gpu") + 1, "and the CPU's where the GPU's is skipped"
     assert not set(rows) - set(measured(FAST).shown.splitlines())

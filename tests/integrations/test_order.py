@@ -79,7 +79,11 @@ def test_a_run_that_stops_at_a_failure_says_what_did_not_run(suite, option, last
         "test_ones[cupy-3]": "failed",
         "test_ones[cupy-4]": last,
     } == found.statuses
-    reason = "not run: the session ended before it" if last == "skipped" else "speedup 9.95x"
+    reason = (
+        "not run: the session ended before it"
+        if last == "skipped"
+        else "required at least 300x, speedup 9.95x"
+    )
     assert found.records["test_ones[cupy-4]"]["reason"].startswith(reason)
     assert found.written["complete"] is (last == "failed")
 

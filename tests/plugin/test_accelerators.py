@@ -113,7 +113,7 @@ def test_a_suite_is_compared_with_itself_and_the_accelerator_on_the_cpu_is_calle
     device = record["gpu"]["device"]
     assert ("accelerator:switch", "lib 2", True) == (device["backend"], device["library"], device["emulated"])
     assert record["transfer"]["reason"].startswith("nothing is transferred")
-    line = "CPU * | GPU lib with a switch on the CPU*, emulated: not a GPU's speedup"
+    line = "CPU * | emulated: lib with a switch on the CPU*, not a GPU"
     result.stdout.fnmatch_lines([line])
 
 

@@ -39,13 +39,13 @@ def test_a_returned_callable_is_the_workload(run):
 def test_a_lost_speedup_fails_in_one_line_with_number_interval_and_demand(run):
     result = run(MATMUL.format(arguments="min=300"))
     result.assert_outcomes(failed=1)
-    result.stdout.re_match_lines([r"^speedup 9\.9\dx \[\d+\.\d+, \d+\.\d+\], required at least 300x$"])
+    result.stdout.re_match_lines([r"^required at least 300x, speedup 9\.9\dx \[\d+\.\d+, \d+\.\d+\]$"])
 
 
 def test_an_unexpected_speedup_fails_a_maximum(run):
     result = run(MATMUL.format(arguments="max=1"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["speedup 9.9*x*, required at most 1x"])
+    result.stdout.fnmatch_lines(["required at most 1x, speedup 9.9*x*"])
 
 
 @pytest.mark.parametrize("arguments", ["", "min=1, max=20"])
@@ -64,7 +64,7 @@ def test_a_bare_marker_records_and_never_fails(run):
         """
     )
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["test_slower", "  *0.001x*-*recorded"])
+    result.stdout.fnmatch_lines(["test_slower *0.001x*-*recorded"])
 
 
 def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
@@ -79,9 +79,9 @@ def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
         "-Walways::pytest_gpuperf.InconclusiveWarning",
     )
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["inconclusive: 1 test"])
+    result.stdout.fnmatch_lines(["1 inconclusive"])
     result.stdout.fnmatch_lines(
-        ["*InconclusiveWarning: *test_even: speedup 2.0*inconclusive after 60 rounds*"]
+        ["*InconclusiveWarning: required at least 2x, speedup 2.0*inconclusive after 60 rounds*"]
     )
 
 
@@ -287,9 +287,7 @@ def test_a_class_and_its_methods_can_be_marked_and_the_closest_wins(run):
         """
     )
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(
-        ["test_far *failed", "test_near *passed", "test_nearest", "  [[]1] *>=2x *passed"]
-    )
+    result.stdout.fnmatch_lines(["test_far *failed", "test_near *passed", "test_nearest[[]1] *>=2x *passed"])
 
 
 VARIANTS = """
@@ -556,7 +554,8 @@ def test_times_of_a_slow_spell_are_measured_again(run):
             calls = iter(range(10**9))
             slow = lambda: device.kind == "cpu" and next(calls) < 11
             return lambda: device.launch(0.1 if slow() else 1e-3)
-        """
+        """,
+        "-v",
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(

@@ -128,7 +128,7 @@ def test_memory_is_a_second_gate_and_one_alone_too(statuses):
 def test_both_gates_say_why_they_failed(suite, report):
     suite(of("min=100, max_memory=1"))
     reason = report()["records"][0]["reason"]
-    assert "required at least 100x; the workload holds 16.0 kB on the device, max_memory is 1 B" in reason
+    assert "[9.90, 10.1]; the workload holds 16.0 kB on the device, max_memory is 1 B" in reason
 
 
 def test_the_memory_that_a_workload_holds_is_its_inputs_and_what_a_call_adds(suite, report):
@@ -181,9 +181,7 @@ def test_without_a_gpu_the_record_says_what_one_must_reach(suite, report):
     assert [32, 32] == [record["transfer"][way]["bytes"] for way in ("h2d", "d2h")]
     result.stdout.fnmatch_lines(
         [
-            "test_it * <=* skipped",
-            "GPU times after <= were not measured: *",
-            "*cost less at 2.5 times the price",
+            "test_it * needs * skipped",
         ]
     )
     assert record["offload"]["reason"].startswith("no GPU was measured: a call may take at most ")
@@ -205,7 +203,7 @@ def test_what_holds_a_speedup_back_is_shown_where_it_does_not_pay(suite, report)
     source = of("min=3, transfer='always'")
     result = suite(source, gpu=SLOW_LINK)
     assert "transfer_bound" in [found["code"] for found in report()["records"][0]["diagnosis"]]
-    rest = "* more lines: pytest -v shows all, *"
+    rest = "* more note*: pytest -v, or *"
     result.stdout.fnmatch_lines(["test_it: transfer-bound: *", "*keep the data on the device and*", rest])
     whole = suite(source, "-v", gpu=SLOW_LINK).stdout
     whole.no_fnmatch_line(rest)

@@ -63,7 +63,7 @@ def test_there_is_an_item_for_each_number_of_devices_and_the_last_is_judged(suit
 def test_an_efficiency_below_the_limit_fails_the_test_on_the_most_devices(suite, report):
     result = suite(extra=1e-3)  # 11 ms, 6 ms and 3.5 ms: 0.92 and 0.79
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["parallel efficiency 0.79 * on 4 devices, required at least 0.8"])
+    result.stdout.fnmatch_lines(["required at least 0.8, parallel efficiency 0.79 * on 4 devices"])
     assert report()["records"][-1]["reason_code"] == "efficiency_below_limit"
 
 

@@ -28,7 +28,7 @@ from pytest_gpuperf.report.html import (
 from pytest_gpuperf.report.html.table import ComparisonRow, Details, Row
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary.cells import about_gpu_limits, common_cells
+from pytest_gpuperf.report.summary.cells import common_cells
 from pytest_gpuperf.report.summary.comparisons import (
     baseline_text,
     change_text,
@@ -79,7 +79,6 @@ def text(run: Run, history: "History | None" = None) -> str:
         counted=len(records),
         with_details=len(listings),
         in_common=in_common,
-        gpu_limits=about_gpu_limits(records, run.cost_ratio),
         confidences={record.speedup.confidence for record in records if record.speedup},
         parts=call_time.legend(records[: len(listings)]),
         has_changes=any(record.comparisons for record in records),

@@ -14,7 +14,7 @@ from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report.escape import markdown_code, markdown_row
 from pytest_gpuperf.report.markdown import forest
 from pytest_gpuperf.report.repeat import Repeater
-from pytest_gpuperf.report.summary.cells import about_gpu_limits, common_cells
+from pytest_gpuperf.report.summary.cells import common_cells
 from pytest_gpuperf.report.summary.comparisons import (
     NOTED,
     baseline_text,
@@ -49,7 +49,6 @@ def text(run: Run) -> str:
         _headline(run, records),
         *_about(run, records),
         "\n".join(_table(records)),
-        about_gpu_limits(records[:_MOST_ROWS], run.cost_ratio) or "",
         _left_out(records[_MOST_ROWS:]) if len(records) > _MOST_ROWS else "",
         "\n".join(chain(_reasons(records), _thresholds(run))),
         *_scalings(run),

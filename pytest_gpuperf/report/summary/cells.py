@@ -1,7 +1,5 @@
 """From a record to the cells that every table has: times, speedup, limits."""
 
-from collections.abc import Iterable
-
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
@@ -19,11 +17,9 @@ def common_cells(record: Record) -> dict[str, str]:
 
 def _longest_gpu_call(record: Record) -> str:
     """Return how long a call may take on a GPU that was not measured: for the demand, or for the price."""
-    if is_gpu_limit_unknown(record):
-        return "<=?"
     limits = record.offload.gpu_limits if record.offload else None
     most = (limits.demand or limits.price) if limits and record.demand.max is None else None
-    return f"<={units.seconds(most)}" if most is not None else "-"
+    return f"needs {units.seconds(most)}" if most is not None else "-"
 
 
 def is_gpu_limit_unknown(record: Record) -> bool:
@@ -32,18 +28,6 @@ def is_gpu_limit_unknown(record: Record) -> bool:
     if record.gpu or offload is None or offload.gpu_limits is not None or record.demand.max is not None:
         return False
     return record.demand.min is not None or offload.price is not None
-
-
-def about_gpu_limits(records: Iterable[Record], price: float | None) -> str | None:
-    """Return what the times after <= in the GPU column are; None where there are none."""
-    records = list(records)
-    if all(record.gpu or _longest_gpu_call(record) == "-" for record in records):
-        return None
-    aim = "to meet its limit"
-    if price is not None:
-        aim += f", or to cost less at {price:g} times the price"
-    doubt = "; ?: the times on the CPU do not show it" if any(map(is_gpu_limit_unknown, records)) else ""
-    return f"GPU times after <= were not measured: a call may take as long as that {aim}{doubt}"
 
 
 def format_time(seconds: float | None) -> str:

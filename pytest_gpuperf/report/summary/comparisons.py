@@ -61,6 +61,8 @@ def short_change(record: Record) -> str:
     if comparison.ratio is None:
         return "differs" if comparison.outcome == "not_comparable" else outcome_text(comparison.outcome)
     doubt = "?" if comparison.outcome == "inconclusive" else ""
+    if comparison.ratio.value >= text.MOST_IN_PERCENT:
+        return f"{_label(comparison)}x{units.digits(comparison.ratio.value)}{doubt}"
     percent = f"{100 * (comparison.ratio.value - 1):+.0f}"
     return f"{_label(comparison)}{percent if percent != '-0' else '0'} %{doubt}"
 

@@ -6,9 +6,14 @@ from pytest_gpuperf.model.record import Environment
 
 
 def gpu_text(environment: Environment, shown: Callable[[object], str] = str) -> str:
-    """Return the GPU and its backend: `H200 through cupy`; `shown` returns a name as it is written."""
+    """Return the GPU, and its backend where the name has it not: `H200 through cupy`.
+
+    `shown` returns a name as it is written.
+    """
     gpu = environment.gpu
-    return f"{shown(gpu.name)} through {shown(gpu.backend)}" if gpu else "none"
+    if gpu is None:
+        return "none"
+    return shown(gpu.name) if gpu.backend in gpu.name else f"{shown(gpu.name)} through {shown(gpu.backend)}"
 
 
 def environment_facts(environment: Environment) -> Iterator[tuple[str, str]]:

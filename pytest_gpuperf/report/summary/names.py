@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from pytest_gpuperf.model.nodeid import function_of, name_of
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.columns import columns, end
+from pytest_gpuperf.report.columns import beginning, columns, end
 
 
 def short_names(records: Iterable[Record]) -> dict[str, str]:
@@ -31,6 +31,13 @@ def _short_functions(functions: Collection[str]) -> dict[str, str]:
 
 def _without_path(function: str) -> str:
     return function.rpartition("/")[2]
+
+
+def in_the_middle(name: str, width: int) -> str:
+    """Return a name without its middle, where the whole takes too many columns: `test_a_sma~numpy[8]`."""
+    if columns(name) <= width:
+        return name
+    return f"{beginning(name, width // 2)}~{end(name, width - width // 2 - 1)}"
 
 
 def shorten(name: str, width: int) -> str:

@@ -1,10 +1,23 @@
 """From records to why their tests ended as they did, their doubts, and what holds them back."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.summary.cells import is_gpu_limit_unknown
+
+_NOTHING_TO_DO = frozenset({"restarted"})  # notes on what the plugin has dealt with
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What is said of a test: `code` is the kind of a note or diagnosis, None for what is the test's own."""
+
+    text: str
+    code: str | None = None
+    explains: bool = False
+    """Whether it only explains, and asks for nothing."""
 
 
 def shared_reasons(
@@ -25,21 +38,29 @@ def explained_by_variant(records: Iterable[Record]) -> frozenset[str]:
 
 
 def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]:
+    """Yield the texts of all that is said of a record."""
+    return (saying.text for saying in sayings_of(record, explained))
+
+
+def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Saying]:
     """Yield a record's reason and its doubts, and what holds it back where it failed or is not worth it.
 
     CPU variants in `explained` leave out why a GPU variant has no speedup.
     """
-    yield from filter(None, [record.reason, *(comparison.reason for comparison in record.comparisons)])
-    is_explained = _is_offload_explained(record)
-    diagnoses = [diagnosis.sentence for diagnosis in record.diagnosis] if is_explained else []
-    if record.status == "failed":  # what helps comes first: a narrow terminal may show no more
+    reasons = [record.reason, *(comparison.reason for comparison in record.comparisons)]
+    yield from map(Saying, filter(None, reasons))
+    is_explained, has_failed = _is_offload_explained(record), record.status == "failed"
+    diagnoses = [
+        Saying(each.sentence, each.code, explains=not has_failed) for each in record.diagnosis if is_explained
+    ]
+    if has_failed:  # what helps comes first: a narrow terminal may show no more
         yield from diagnoses
     for note in record.notes:
         if not (note.code == "gpu_variant_without_speedup" and record.nodeid in explained):
-            yield note.text
+            yield Saying(note.text, note.code, explains=note.code in _NOTHING_TO_DO)
     if record.offload is not None and is_explained and not _is_worth_it(record.offload):
-        yield record.offload.reason
-    if record.status != "failed":
+        yield Saying(record.offload.reason, "not_worth_it", explains=record.gpu is not None)
+    if not has_failed:
         yield from diagnoses
 
 

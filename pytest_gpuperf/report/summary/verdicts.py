@@ -9,6 +9,10 @@ ExpectedFailure = Literal["failed_expected", "error_expected", "regressed_expect
 """A failure that the test's `xfail` expects."""
 VerdictCode = Status | Literal["regressed"] | ExpectedFailure
 FAILURES: tuple[VerdictCode, ...] = ("failed", "error", "regressed")
+_EXPECTED: tuple[VerdictCode, ...] = ("failed_expected", "error_expected", "regressed_expected")
+_OTHERS: tuple[VerdictCode, ...] = ("inconclusive", "skipped", "passed", "recorded")
+GRAVEST_FIRST = {code: place for place, code in enumerate((*FAILURES, *_EXPECTED, *_OTHERS))}
+"""The places of all verdicts in an order of the gravest first."""
 _CAUSES: dict[ReasonCode, str] = {
     "devices_disagree": "results differ",
     "memory_above_limit": "too much memory",

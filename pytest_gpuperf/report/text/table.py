@@ -1,18 +1,20 @@
 """From rows of names and cells to lines of a width: no name is cut, and no column is left out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from textwrap import wrap
 from typing import Literal
 
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.report.columns import beginning, columns
+from pytest_gpuperf.report.summary.names import in_the_middle
 
 Colour = Literal["green", "red", "yellow"]
 """A keyword of the writer of pytest's terminal."""
 NARROWEST = 60
 """The fewest columns that a table is made for."""
 _HEADING = "test"
+_SHORTEST_NAME = 16  # columns that a name is cut to, at the least
 _GAP = _INDENT = "  "
 _BELOW = _INDENT * 2  # of what is said below a row
 
@@ -45,16 +47,35 @@ class Row:
         object.__setattr__(self, "function", function_of(self.name))
 
 
+def fitting(rows: Sequence[Row], headings: Sequence[str], width: int, optional: str) -> list[str]:
+    """Return the headings without the optional one, where whole names leave no room for it."""
+    fits = max(columns(row.name) for row in rows) <= width - _room_of(rows, headings)
+    return [name for name in headings if fits or name != optional]
+
+
+def _room_of(rows: Sequence[Row], headings: Sequence[str]) -> int:
+    """Return how many columns the cells take, with their gaps."""
+    return sum(len(_GAP) + max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings)
+
+
 def lines(
-    rows: Sequence[Row], headings: Sequence[str], width: int, movable: Sequence[Sequence[str]]
+    rows: Sequence[Row],
+    headings: Sequence[str],
+    width: int,
+    movable: Sequence[Sequence[str]],
+    *,
+    cut: bool = False,
 ) -> Iterator[Line]:
     """Yield a table's lines; the last column is the verdict.
 
     Names stand beside their cells where all of them fit. Where they do not, the tests of one function stand
     together: their parameters beside their cells, below the function's name; or, where that is too long
     still, above them. Of several rows of one test the first has the name. If the width is not enough, or if
-    that takes fewer lines, columns are written out below their rows, the first of `movable` first.
+    that takes fewer lines, columns are written out below their rows, the first of `movable` first. With `cut`
+    long names lose their middles instead, where they can.
     """
+    if cut:
+        rows = _cut(rows, width - _room_of(rows, headings))
     widths = {name: max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings}
     layout = _best(rows, widths, width, movable)
     kept = [name for name in headings if name not in layout.below]
@@ -149,6 +170,16 @@ def _entries(rows: Sequence[Row], room: int) -> Iterator[_Entry]:
                 label = ""
             yield _Entry(label.rstrip(), row, above)
             above, previous = [], row.name
+
+
+def _cut(rows: Sequence[Row], room: int) -> Sequence[Row]:
+    """Return the rows with names of at most `room` columns; as they are where that makes two names one."""
+    if room < _SHORTEST_NAME:
+        return rows
+    names = {row.name: in_the_middle(row.name, room) for row in rows}
+    if len(set(names.values())) < len(names):
+        return rows
+    return [replace(row, name=names[row.name]) for row in rows]
 
 
 def _joined(cells: Sequence[str], sizes: Sequence[int]) -> str:

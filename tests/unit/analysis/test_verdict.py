@@ -74,7 +74,7 @@ def test_an_interval_above_the_minimum_passes_without_a_reason():
 def test_a_failure_says_the_number_the_interval_and_the_demand_in_one_line():
     verdict = judge(speedup(), Demand(min=4), RunOptions())
     assert (verdict.status, verdict.reason_code) == ("failed", "speedup_outside_limits")
-    assert verdict.reason == "speedup 2.90x [2.60, 3.20], required at least 4x"
+    assert verdict.reason == "required at least 4x, speedup 2.90x [2.60, 3.20]"
 
 
 def test_a_failure_that_rounds_far_apart_confirm_is_one():
@@ -100,7 +100,7 @@ def test_rounds_like_their_neighbours_meet_a_limit_only_if_others_meet_it(expect
 def test_a_failure_that_rounds_far_apart_do_not_confirm_is_inconclusive_and_says_why(said, confirmation):
     verdict = judge(replace(speedup(), confirmation=confirmation), Demand(min=4), RunOptions())
     assert ("inconclusive", "not_confirmed") == (verdict.status, verdict.reason_code)
-    assert verdict.reason.startswith("speedup 2.90x [2.60, 3.20], required at least 4x: ")
+    assert verdict.reason.startswith("required at least 4x, speedup 2.90x [2.60, 3.20]: ")
     assert said in verdict.reason
 
 
@@ -108,7 +108,7 @@ def test_a_wide_interval_is_inconclusive_and_says_what_would_decide():
     verdict = judge(speedup(), Demand(min=3), RunOptions())
     assert (verdict.status, verdict.reason_code) == ("inconclusive", "not_enough_time")
     assert verdict.reason.startswith(
-        "speedup 2.90x [2.60, 3.20], required at least 3x: inconclusive after 12 rounds"
+        "required at least 3x, speedup 2.90x [2.60, 3.20]: inconclusive after 12 rounds"
     )
     assert "max_time" in verdict.reason
     assert "\n" not in verdict.reason

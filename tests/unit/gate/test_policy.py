@@ -68,8 +68,8 @@ def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
 @for_each(
     ("expected", "gate", "plan"),
     [
-        (("a: inconclusive: so",), GATE, RunOptions()),
-        (("a: inconclusive: so",), IMPROVEMENTS, RunOptions()),
+        (("inconclusive: so",), GATE, RunOptions()),
+        (("inconclusive: so",), IMPROVEMENTS, RunOptions()),
         ((), NO_GATE, RunOptions()),
         ((), GATE, RunOptions(inconclusive="pass")),
         ((), GATE, RunOptions(inconclusive="fail")),
@@ -83,7 +83,7 @@ def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
 @for_each(
     ("failure", "warnings", "plan"),
     [
-        (None, ("a: 2x, required at least 3x",), RunOptions()),
+        (None, ("2x, required at least 3x",), RunOptions()),
         ("2x, required at least 3x", (), RunOptions(inconclusive="fail")),
         (None, (), RunOptions(inconclusive="pass")),
         (None, (), RunOptions(inconclusive="fail", report_only=True)),
@@ -141,7 +141,7 @@ def test_doubts_of_the_demand_and_of_the_baseline_are_both_told():
     doubtful = record(
         "inconclusive", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
     )
-    assert decide(doubtful, None, RunOptions(), GATE).warnings == ("a: near 3x", "a: inconclusive: so")
+    assert decide(doubtful, None, RunOptions(), GATE).warnings == ("near 3x", "inconclusive: so")
 
 
 def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():

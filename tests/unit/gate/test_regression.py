@@ -162,6 +162,9 @@ def test_a_ratio_is_as_wide_as_both_intervals_leave_it(expected, before, now):
         ("+100 % [+99.9, +100]", about(2.0, 1.9994, 2.0)),
         ("-50.0 %", exactly(0.5)),
         ("-100 %", exactly(0.0)),
+        ("+899 % [?, ?]", about(9.99, None, None)),
+        ("1132x as much [0.500, 2000]", about(1132.37, 0.5, 2000.0)),
+        ("10.0x as much", exactly(10.0)),
     ],
 )
 def test_a_change_is_said_in_percent_with_its_sign(expected, found):

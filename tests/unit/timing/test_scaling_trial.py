@@ -103,7 +103,7 @@ def test_a_required_efficiency_passes_above_it_and_fails_below_it():
     assert Devices().compare(with_tenth, required=0.75).status == "passed"
     failed = Devices().compare(with_tenth, required=0.82)
     assert (failed.status, failed.reason_code) == ("failed", "efficiency_below_limit")
-    assert failed.reason == "parallel efficiency 0.79 [0.78, 0.79] on 4 devices, required at least 0.82"
+    assert failed.reason == "required at least 0.82, parallel efficiency 0.79 [0.78, 0.79] on 4 devices"
 
 
 def test_without_a_required_efficiency_a_test_is_recorded():
@@ -112,7 +112,8 @@ def test_without_a_required_efficiency_a_test_is_recorded():
 
 def test_an_efficiency_at_the_limit_is_inconclusive():
     record = Devices().compare(partial(divided, extra=WORK / 10), required=1.1 / 1.4)
-    assert (record.status, record.reason.partition(" [")[0]) == ("inconclusive", "parallel efficiency 0.79")
+    assert record.status == "inconclusive"
+    assert "parallel efficiency 0.79 [" in record.reason
 
 
 def test_weak_scaling_compares_the_times_themselves():

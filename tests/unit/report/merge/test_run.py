@@ -124,7 +124,7 @@ def test_samples_after_a_restart_spend_the_alpha_that_is_left(kind, taken, rule)
 
 def test_a_verdict_has_its_reason_in_numbers():
     found = joined(side("cpu", 10e-3, demand=Demand(min=11)), side("gpu", 1e-3, demand=Demand(min=11)))
-    assert found.reason == "speedup 10.0x [9.90, 10.1], required at least 11x"
+    assert found.reason == "required at least 11x, speedup 10.0x [9.90, 10.1]"
 
 
 def test_samples_are_paired_in_order():

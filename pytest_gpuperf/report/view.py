@@ -1,0 +1,257 @@
+"""From a run to what a reader sees of it, in order: headline, rows, notes, sentences, counts. No layout."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from pytest_gpuperf.analysis import noise
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.report.summary.cells import common_cells
+from pytest_gpuperf.report.summary.comparisons import gate_lines, short_change
+from pytest_gpuperf.report.summary.counts import left_alone_text, rows_of, run_counts, shown_records
+from pytest_gpuperf.report.summary.environment import gpu_text
+from pytest_gpuperf.report.summary.names import short_names
+from pytest_gpuperf.report.summary.reasons import Saying, explained_by_variant, sayings_of
+from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
+from pytest_gpuperf.report.summary.verdicts import FAILURES, GRAVEST_FIRST, VerdictCode, verdict, verdict_code
+
+_MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
+
+ShownAbove = Mapping[str, str]
+"""What pytest has shown of tests above, by their node ids."""
+NOTHING_ABOVE: ShownAbove = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestRow:
+    """One test in the table: its name, its cells by their headings, and how it ended."""
+
+    __test__ = False  # pytest collects what begins with Test
+
+    name: str
+    cells: Mapping[str, str]
+    code: VerdictCode
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is said of some tests: `head` names them."""
+
+    head: str
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A run as its reader sees it. Without rows there are sentences only."""
+
+    headline: str
+    headings: Sequence[str]
+    rows: Sequence[TestRow]
+    notes: Sequence[Note]
+    more_notes: int
+    """How many texts the notes leave out."""
+    thresholds: Sequence[str]
+    selections: Sequence[str]
+    gate: Sequence[str]
+    totals: Sequence[str]
+
+
+def of(run: Run, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) -> View:
+    """Return the view of a run. What pytest has shown `above` is not said again.
+
+    Without `all_notes` each kind of note is said once, of the test where it is worst, and what only explains
+    is left out.
+    """
+    records = shown_records(run)
+    listed = _with_rows(records)
+    rows, names = rows_of(listed), short_names(listed)
+    is_emulated = any(record.is_emulated for record in records)
+    notes, more = _notes(listed, names, above, all_notes=all_notes)
+    return View(
+        headline=_headline(run, is_emulated=is_emulated),
+        headings=_headings(rows, is_emulated=is_emulated),
+        rows=[
+            TestRow(name=names[record.nodeid], cells=_cells(record), code=verdict_code(record))
+            for record in rows
+        ],
+        notes=notes,
+        more_notes=more,
+        thresholds=thresholds(measured_thresholds(run), above, is_emulated=is_emulated),
+        selections=[*_selections(run, rows), *filter(None, [left_alone_text(run)])],
+        gate=list(gate_lines(run)),
+        totals=_totals(run, records, is_emulated=is_emulated),
+    )
+
+
+def failures(run: Run, above: ShownAbove) -> list[Note]:
+    """Return why the tests failed that did, without what explains it."""
+    records = rows_of(shown_records(run))
+    failed = [
+        replace(record, notes=(), offload=None) for record in records if verdict_code(record) in FAILURES
+    ]
+    return _notes(failed, short_names(records), above, all_notes=True)[0]
+
+
+def thresholds(found: Iterable[Threshold], above: ShownAbove, *, is_emulated: bool) -> list[str]:
+    """Return each threshold's sizes and status, and its reason unless pytest has shown that above."""
+    sentences = []
+    for threshold in found:
+        reason = threshold.reason
+        nodeids = (point.nodeid for point in threshold.curve)
+        if reason is not None and any(reason in above.get(nodeid, "") for nodeid in nodeids):
+            threshold = replace(threshold, reason=None)
+        sentence = threshold_sentence(threshold, "the emulated GPU" if is_emulated else "the GPU")
+        sentences.append(f"threshold of {threshold.name}: {sentence}")
+    return sentences
+
+
+def _with_rows(records: Sequence[Record]) -> list[Record]:
+    """Return the records with a marker or pattern, and of all others the slowest that have a speedup.
+
+    Those of one function stand together.
+    """
+    others = [record for record in records if record.source == "all" and record.speedup and record.cpu]
+    others.sort(key=lambda record: (record.cpu and record.cpu.median) or 0.0, reverse=True)
+    slowest = {record.nodeid for record in others[:_MOST_UNMARKED]}
+    listed = [record for record in records if record.source != "all" or record.nodeid in slowest]
+    # Workers finish the tests of one function among those of others.
+    places: dict[str, int] = {}
+    for record in listed:
+        places.setdefault(function_of(record.nodeid), len(places))
+    return sorted(listed, key=lambda record: places[function_of(record.nodeid)])
+
+
+def _headline(run: Run, *, is_emulated: bool) -> str:
+    cpu = run.environment.cpu.get("name") or "unknown"
+    gpu, found = gpu_text(run.environment), run.environment.gpu
+    is_emulated = is_emulated or bool(found and found.emulated)
+    return printable(f"CPU {cpu} | {f'emulated: {gpu}, not a GPU' if is_emulated else f'GPU {gpu}'}")
+
+
+def _headings(rows: Sequence[Record], *, is_emulated: bool) -> list[str]:
+    has_copies = any(record.offload is not None and record.offload.always is not None for record in rows)
+    has_change = any(record.comparisons for record in rows)
+    gpu = (
+        "emulated" if is_emulated and all(record.is_emulated or not record.gpu for record in rows) else "GPU"
+    )
+    copies, change = ["with copies"] if has_copies else [], ["change"] if has_change else []
+    return ["CPU", gpu, "speedup", *copies, "limit", *change, "verdict"]
+
+
+def _cells(record: Record) -> dict[str, str]:
+    always = record.offload.always if record.offload else None
+    cells = common_cells(record)
+    return {
+        **cells,
+        "emulated": cells["GPU"],
+        "with copies": f"{units.digits(always.value)}x" if always else "-",
+        "change": short_change(record),
+        "verdict": verdict(record),
+    }
+
+
+def _notes(
+    records: Sequence[Record], names: Mapping[str, str], above: ShownAbove, *, all_notes: bool
+) -> tuple[list[Note], int]:
+    """Return the notes, of the gravest tests first, and how many texts they leave out.
+
+    Texts on the same tests are one note.
+    """
+    in_order = sorted(records, key=lambda record: GRAVEST_FIRST[verdict_code(record)])
+    said = list(_said(in_order, above))
+    kept = said if all_notes else [each for each in said if not each[1].explains]
+    groups: dict[str, tuple[str, dict[str, None]]] = {}
+    for record, saying in kept:
+        kind = saying.text if all_notes or saying.code is None else saying.code
+        _, tests = groups.setdefault(kind, (saying.text, {}))
+        tests[names[record.nodeid]] = None
+    notes: dict[tuple[str, ...], list[str]] = {}
+    for kind, (text, tests) in groups.items():
+        if kind == "interference":
+            text = _busy(
+                [record for record in in_order if names[record.nodeid] in tests], names, len(records)
+            )
+            notes["machine busy",] = [text]
+        else:
+            notes.setdefault(tuple(tests), []).append(text)
+    shown = [Note(units.first_few(tests, most=1), texts) for tests, texts in notes.items()]
+    return shown, len({saying.text for _, saying in said}) - len(groups)
+
+
+def _said(records: Iterable[Record], above: ShownAbove) -> Iterator[tuple[Record, Saying]]:
+    """Yield what is said of each test, if neither pytest nor the test's GPU variant has said it."""
+    records = list(records)
+    explained = explained_by_variant(records)
+    by_gpu_variants: dict[str, set[str]] = {}
+    sayings: dict[str, list[Saying]] = {}
+    for record in records:
+        said = sayings[record.nodeid] = list(sayings_of(record, explained))
+        if record.pairing and record.pairing.partner:
+            by_gpu_variants.setdefault(record.pairing.partner, set()).update(each.text for each in said)
+    for record in records:
+        said_by_gpu = by_gpu_variants.get(record.nodeid, ())
+        for saying in sayings[record.nodeid]:
+            if saying.text not in said_by_gpu and not _is_above(saying.text, record, above):
+                yield record, saying
+
+
+def _is_above(text: str, record: Record, above: ShownAbove) -> bool:
+    """Return whether pytest has shown a text above, or the exception that it is about."""
+    if record.nodeid not in above:
+        return False
+    is_of_exception = text == record.reason and record.status == "error"
+    return is_of_exception or text in above[record.nodeid]
+
+
+def _busy(records: Iterable[Record], names: Mapping[str, str], tests: int) -> str:
+    """Return how many tests other work disturbed, and the one that it disturbed most."""
+    found = [
+        (each, record)
+        for record in records
+        for each in (record.interference, record.gpu_interference)
+        if each is not None
+    ]
+    worst, record = min(found, key=lambda pair: pair[0].own_share)
+    count = f"{len({record.nodeid for _, record in found})} of {units.count(tests, 'test')}"
+    return f"{count}; worst {names[record.nodeid]}, {noise.in_short(worst)}: close other work"
+
+
+def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
+    """Return how many tests were measured without a marker, and how many of them have no row."""
+    shown = []
+    for selection in run.selections:
+        if selection.pattern is not None:
+            shown.append(f"gpuperf_speedup {selection.pattern}: {units.count(selection.tests, 'test')}")
+            continue
+        if not selection.tests:
+            shown.append("--gpuperf-all: 0 tests: no unmarked test has variants on the CPU and on a GPU here")
+            continue
+        others = [record for record in run.records if record.source == "all"]
+        compared = f"{sum(record.speedup is not None for record in others)} compared with a CPU variant"
+        above = sum(record.source == "all" for record in rows)
+        rest = f"the slowest {above} are above, all are in the report"
+        shown.append(f"--gpuperf-all: {units.count(selection.tests, 'test')}, {compared}; {rest}")
+    return shown
+
+
+def _totals(run: Run, records: Sequence[Record], *, is_emulated: bool) -> list[str]:
+    """Return how many of several tests ended how and are worth it, and how long tests waited."""
+    counts = run_counts(run)
+    is_plain = len(records) < 2 and all(count.code in ("passed", "recorded", "skipped") for count in counts)
+    totals = [] if is_plain else [", ".join(map(str, counts))]
+    offloads = [record.offload for record in records if record.offload and record.gpu]
+    if len(offloads) > 1:
+        worth = sum(offload.worth is True for offload in offloads)
+        label = "emulated device faster" if is_emulated else "worth it (GPU surely faster)"
+        totals.append(f"{label}: {worth} of {len(offloads)}")
+        if run.cost_ratio is not None:
+            saves = sum(offload.price is not None and offload.price.saves is True for offload in offloads)
+            totals.append(f"costs less at {run.cost_ratio:g} times the price: {saves}")
+    waited = sum(record.turn_wait or 0.0 for record in records)
+    waits = f"waited {units.seconds(waited)} in all for other processes that measured"
+    return [*filter(None, ["; ".join(totals)]), *([waits] if waited else [])]
