@@ -73,7 +73,7 @@ def of(run: Run, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) 
     is_emulated = any(record.is_emulated for record in records)
     notes, more = _notes(listed, names, above, all_notes=all_notes)
     return View(
-        headline=_headline(run, is_emulated=is_emulated),
+        headline=_headline(run, records, is_emulated=is_emulated),
         headings=_headings(rows, is_emulated=is_emulated),
         rows=[
             TestRow(name=names[record.nodeid], cells=_cells(record), code=verdict_code(record))
@@ -126,11 +126,18 @@ def _with_rows(records: Sequence[Record]) -> list[Record]:
     return sorted(listed, key=lambda record: places[function_of(record.nodeid)])
 
 
-def _headline(run: Run, *, is_emulated: bool) -> str:
-    cpu = run.environment.cpu.get("name") or "unknown"
+def _headline(run: Run, records: Iterable[Record], *, is_emulated: bool) -> str:
+    """Return the devices; a CPU that is emulated has no times of this machine."""
+    emulated = (record.cpu.device.name for record in records if record.cpu and record.cpu.device.emulated)
+    simulated = next(emulated, None)
+    cpu = (
+        f"{simulated} (synthetic times)"
+        if simulated
+        else f"CPU {run.environment.cpu.get('name') or 'unknown'}"
+    )
     gpu, found = gpu_text(run.environment), run.environment.gpu
     is_emulated = is_emulated or bool(found and found.emulated)
-    return printable(f"CPU {cpu} | {f'emulated: {gpu}, not a GPU' if is_emulated else f'GPU {gpu}'}")
+    return printable(f"{cpu} | {f'emulated: {gpu}, not a GPU' if is_emulated else f'GPU {gpu}'}")
 
 
 def _headings(rows: Sequence[Record], *, is_emulated: bool) -> list[str]:

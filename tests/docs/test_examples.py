@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ IN_KERAS = (
     ROOT / "examples" / "keras_networks" / "test_networks_pay.py"
 )  # tests/backends/test_keras.py runs it
 each_example = pytest.mark.parametrize("example", [*EXAMPLES, IN_KERAS], ids=lambda path: path.stem)
+_IS_OURS = re.compile("^-+ gpuperf -+$").match
 HEADINGS = ["claim", "file", "without a GPU", "`sycl:cpu`, emulated"]
 
 
@@ -93,6 +95,30 @@ def test_a_doubt_in_the_examples_is_a_warning_as_for_users(pytester):
     result = pytester.runpytest_subprocess("--gpuperf-gpu=simulated", "--gpuperf-max-time=1")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*InconclusiveWarning*"])
+
+
+def test_the_first_command_gives_the_same_few_lines_each_time_and_none_twice(pytester):
+    """As README has it, less the installation."""
+    (command,) = re.findall(
+        r"pytest examples/try_it.*simulated.*", (ROOT / "README.md").read_text(encoding="utf-8")
+    )
+    shutil.copytree(ROOT / "examples", pytester.path / "examples")
+    shown = []
+    for _ in range(2):
+        result = pytester.runpytest_subprocess(*shlex.split(command)[1:], "-p", "no:randomly")
+        assert result.ret == 0
+        lines = [
+            line
+            for line in result.outlines[result.outlines.index(next(filter(_IS_OURS, result.outlines))) :]
+            if line
+        ]
+        shown.append(lines[1:-1])
+    assert shown[0] == shown[1]
+    assert 8 < len(shown[0]) <= 20
+    assert len({*shown[0]}) == len(shown[0])
+    verdicts = [line.split()[-1] for line in shown[0][2:7]]
+    assert verdicts == ["passed", "passed", "recorded", "recorded", "recorded"]
+    assert (pytester.path / "report.json").exists()
 
 
 FOUR_GPUS = """

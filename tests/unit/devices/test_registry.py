@@ -226,9 +226,7 @@ def test_without_any_library_auto_says_which_extras_there_are(monkeypatch):
     for name in ("torch", "jax", "keras"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
-    with pytest.raises(
-        Unavailable, match=r"no GPU.*cuda13.*sycl.*--gpuperf-gpu=torch.*gpuperf devices"
-    ):
+    with pytest.raises(Unavailable, match=r"no GPU.*cuda13.*sycl.*--gpuperf-gpu=torch.*gpuperf devices"):
         choose("auto").gpu()
 
 
