@@ -180,7 +180,7 @@ class GateResult:
     """The regression check of a run: its baseline, and what may not get worse."""
 
     baseline: str | None
-    """Name of the file of the baseline; null where there was none."""
+    """Path of the baseline's file, from the run's folder where it is in there; null where there was none."""
     started: str | None
     """Time at which the run of the baseline began."""
     tolerances: tuple[Tolerance, ...]

@@ -6,16 +6,21 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cases import for_each
 from ruamel.yaml import YAML
 
 from pytest_gpuperf.cli import main
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ci"
-FILES = sorted(FOLDER.glob("*.yml"))
+COMMENT = FOLDER / "comment.yml"
+FILES = sorted({*FOLDER.glob("*.yml")} - {COMMENT})
+ACTION = Path(__file__).parents[2] / "action.yml"
 OURS = Path(__file__).parents[2] / ".github" / "workflows" / "ci.yml"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 GATE_IN_INI = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)[0]
@@ -82,7 +87,7 @@ def action(file, name):
 
 @pytest.fixture
 def job(pytester, monkeypatch):
-    """Run a workflow's commands on a suite; return the exit code of each, by its line."""
+    """Run a workflow's commands on a suite; return their exit codes by line, but not of `gpuperf show`."""
     (pytester.path / "benchmarks").mkdir()
     monkeypatch.setenv("GITHUB_RUN_ATTEMPT", "1")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
@@ -96,10 +101,13 @@ def job(pytester, monkeypatch):
             if CONDITIONS[step.get("if")](not any(codes.values()), by_hand):
                 for line in commands(step):
                     codes[line] = code(shlex.split(os.path.expandvars(line)), gpu)
-        return codes
+        return {line: code for line, code in codes.items() if not line.startswith("gpuperf show")}
 
     def code(words, gpu):
         program, *options = words
+        if program == "gpuperf" and ">" in options:
+            with Path(options[-1]).open("w", encoding="utf-8") as file, redirect_stdout(file):
+                return main(options[: options.index(">")])
         if program == "gpuperf":
             return main(options)
         ours = ["-p", "no:randomly", "-W", "default"]  # and not what our own suite makes of warnings
@@ -146,9 +154,11 @@ def nights(monkeypatch):
 
 
 def test_the_workflows_meet_their_schema():
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
-    done = subprocess.run([*command, *FILES, OURS], capture_output=True, text=True, check=False, timeout=120)
-    assert (0, "") == (done.returncode, done.stderr), done.stdout
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
+    for schema, files in (("github-workflows", [*FILES, COMMENT, OURS]), ("github-actions", [ACTION])):
+        one = [*command, f"vendor.{schema}", *files]
+        done = subprocess.run(one, capture_output=True, text=True, check=False, timeout=120)
+        assert (0, "") == (done.returncode, done.stderr), done.stdout
 
 
 @each_file
@@ -180,6 +190,8 @@ def test_a_report_is_uploaded_after_a_red_run_too(file):
     upload, page = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
     assert upload["if"] == page["if"] == "always()"
     assert "report.json*" in upload["with"]["path"].split()
+    posted = file.stem in ("cpu", "gpu")
+    assert posted == ("speedups.txt" in upload["with"]["path"].split())
     assert "github.run_attempt" in upload["with"]["name"]
 
 
@@ -212,7 +224,7 @@ def test_every_option_of_pytest_in_the_workflows_exists(run):
 
 def test_every_command_of_gpuperf_in_the_workflows_exists(capsys):
     lines = [shlex.split(line)[1:] for line in all_commands() if line.startswith("gpuperf")]
-    assert sorted(line[0] for line in lines) == ["devices", "history"]
+    assert sorted(line[0] for line in lines) == ["devices", "history", "show", "show"]
     for name, *options in lines:
         with pytest.raises(SystemExit, match="0"):
             main([name, "--help"])
@@ -222,14 +234,14 @@ def test_every_command_of_gpuperf_in_the_workflows_exists(capsys):
 
 def test_the_readme_names_every_workflow():
     named = re.findall(r"^\| `(\S+\.yml)` ", README, flags=re.MULTILINE)
-    assert [path.name for path in FILES] == sorted(named)
+    assert sorted(path.name for path in [*FILES, COMMENT]) == sorted(named)
 
 
 def test_the_cpu_job_is_green_without_a_gpu_and_says_what_one_must_reach(job):
     assert [0] == list(job("cpu.yml", SUITE, gpu="none").values())
     records = json.loads(Path("report.json").read_text(encoding="utf-8"))["records"]
     assert ["skipped", "skipped"] == [record["status"] for record in records]
-    for name in ("summary.md", "speedups-cpu-1.html"):
+    for name in ("summary.md", "speedups.txt", "speedups-cpu-1.html"):
         assert "test_filter" in Path(name).read_text(encoding="utf-8")
 
 
@@ -269,11 +281,13 @@ def test_by_hand_only_the_baseline_is_made(job):
 
 def test_the_gate_is_green_for_an_unchanged_suite(gate):
     assert [0, 0] == gate(SUITE)
+    assert "1 passed, 1 recorded" in Path("speedups.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("source", [SLOWER, RENAMED], ids=["slower", "renamed"])
-def test_the_gate_is_red_until_the_baseline_has_the_change(gate, source):
+def test_the_gate_is_red_until_the_baseline_has_the_change(gate, source, capsys):
     assert [0, 1] == gate(source)
+    assert (f"--prune {BASELINE} REPORT" in capsys.readouterr().out) == (source == RENAMED)
     (update,) = re.findall(r"^gpuperf .*", README, flags=re.MULTILINE)
     assert main(shlex.split(update)[1:]) == 0
     assert [0, 0] == gate(source)
@@ -338,6 +352,121 @@ def test_the_cache_has_the_folder_of_the_history_and_a_key_for_each_attempt():
     assert restored["key"].startswith(restored["restore-keys"])
     assert "github.run_id" in saved["key"]
     assert "github.run_attempt" in saved["key"]
+
+
+GH = """#!{python}
+import json, os, sys
+with open("calls.json", "a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+path = next(word for word in sys.argv if word.startswith("repos/"))
+if path.endswith("/pulls"):
+    print(os.environ["PULL"], end="")
+elif "--paginate" in sys.argv:
+    print(os.environ["OLD"], end="")
+"""
+HOSTILE = (
+    "test_a  passed\n```\n<script>@everyone ![x](https://evil.example)\x1b[2J\u202e\n~~~\n" + "x" * 70_000
+)
+
+
+@pytest.fixture
+def post(tmp_path, monkeypatch):
+    """Run the script of the workflow that comments; return how it called GitHub, and the comment."""
+    (step,) = [step for step in the_job(COMMENT)["steps"] if "run" in step]
+    (tmp_path / "bin").mkdir()
+    gh = tmp_path / "bin" / "gh"
+    gh.write_text(GH.format(python=sys.executable), encoding="utf-8")
+    gh.chmod(0o755)
+
+    def call(text, *, pull="7\n", old=""):
+        if text is not None:
+            (tmp_path / "untrusted").mkdir()
+            (tmp_path / "untrusted" / "speedups.txt").write_text(text, encoding="utf-8")
+        names = {name: f"a {name}; $(touch hit)" for name in step["env"]}
+        told = {"GITHUB_REPOSITORY": "we/ours", "PULL": pull, "OLD": old, "TITLE": "speedups"}
+        env = {**os.environ, **names, **told, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        subprocess.run(["/bin/bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=env, check=True)
+        assert not (tmp_path / "hit").exists()
+        written = tmp_path / "comment.md"
+        calls = tmp_path / "calls.json"
+        return (
+            [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else [],
+            written.read_text(encoding="utf-8") if written.exists() else None,
+        )
+
+    return call
+
+
+def test_what_a_pull_request_measured_is_posted_as_text_that_nothing_can_leave(post):
+    calls, comment = post(HOSTILE)
+    assert [call[2] for call in calls if "--method" in call] == ["GET", "POST"]
+    assert calls[-1][3:] == ["repos/we/ours/issues/7/comments", "-F", "body=@comment.md"]
+    mark, title, empty, fence, *shown, end = comment.splitlines()
+    assert (mark, empty, fence, end) == ("<!-- pytest-gpuperf: speedups -->", "", "```text", "```")
+    assert title.startswith("### [speedups](")
+    assert shown[0] == "test_a  passed"
+    assert "<script>@everyone" in comment
+    assert comment.count("`") == 6
+    assert comment.isascii()
+    assert "\x1b" not in comment
+    assert len(comment) < 65_000
+
+
+def test_the_comment_of_an_earlier_run_is_updated(post):
+    calls, _ = post("2 passed", old="11\n12\n")
+    assert calls[-1] == [
+        "api",
+        "--method",
+        "PATCH",
+        "repos/we/ours/issues/comments/11",
+        "-F",
+        "body=@comment.md",
+    ]
+
+
+@for_each(("text", "pull"), [(None, "7"), ("2 passed", "")])
+def test_without_a_report_or_its_pull_request_nothing_is_posted(post, text, pull):
+    calls, _ = post(text, pull=pull)
+    assert not [call for call in calls if {"POST", "PATCH"} & {*call}]
+
+
+def test_what_comments_runs_no_code_of_a_pull_request_and_may_write_nothing_else():
+    found, job = workflow(COMMENT), the_job(COMMENT)
+    assert [*found["on"]] == ["workflow_run"]
+    assert {*found["on"]["workflow_run"]["workflows"]} == {
+        workflow(FOLDER / f"{name}.yml")["name"] for name in ("cpu", "gpu")
+    }
+    assert found["permissions"] == {}
+    assert job["permissions"] == {"actions": "read", "pull-requests": "write"}
+    used = [step.get("uses", "").partition("@")[0] for step in job["steps"]]
+    assert used == ["actions/download-artifact", ""]
+    assert "${{" not in job["steps"][1]["run"]
+
+
+@each_file
+def test_a_workflow_installs_the_plugin_with_extras_that_exist(file):
+    extras = tomllib.loads((ACTION.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    (found,) = [step for step in the_job(file)["steps"] if step.get("uses") == "./pytest-gpuperf"]
+    assert {*found.get("with", {}).get("extras", "test").split(",")} <= {*extras}
+
+
+@for_each(("expected", "extras"), [("/a copy", ""), ("/a copy[cuda13,nvml]", "cuda13,nvml")])
+def test_the_action_installs_the_copy_that_it_is_in(tmp_path, expected, extras):
+    (step,) = YAML(typ="safe").load(ACTION.read_text(encoding="utf-8"))["runs"]["steps"]
+    pip = tmp_path / "pip"
+    pip.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
+    pip.chmod(0o755)
+    env = {
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_ACTION_PATH": "/a copy",
+        "EXTRAS": extras,
+    }
+    done = subprocess.run(
+        ["/bin/bash", "-c", step["run"]], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["install", expected]
 
 
 def test_our_own_workflow_runs_every_part_of_ci_on_every_supported_python():

@@ -445,7 +445,7 @@ def test_of_a_folder_the_newest_report_of_such_a_machine_is_taken(ends, pytester
         )
         (pytester.path / "base.json").rename(folder / f"{9 - number}.json")
     result = ends(BARE, "--gpuperf-baseline=kept", "--gpuperf-fail-on=speedup:10%")
-    assert ("8.json", {"not_regressed"}) == (
+    assert ("kept/8.json", {"not_regressed"}) == (
         result.report["gate"]["baseline"],
         {*outcomes(result).values()},
     )
