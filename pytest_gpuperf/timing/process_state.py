@@ -42,6 +42,13 @@ class Change:
 
     factor: float
     text: str
+    before: float = 0.0
+    """Seconds of a call before, where a busy machine may be the reason."""
+
+    def is_over(self, timer: BlockTimer) -> bool:
+        """Return whether calls that had become slower take again what they took before."""
+        now = min(timer.fastest_sample, timer.least_time or inf)
+        return self.factor > 1 and now < _APART * self.before
 
 
 @dataclass(kw_only=True)
@@ -87,7 +94,7 @@ class StateProbe:
             f"a call on the {kind} takes {times}: it was not warm yet, the machine was busy, or {_CAUSE}; "
             f"if so, {_REMEDY}"
         )
-        return Change(factor=now / before, text=text)
+        return Change(factor=now / before, text=text, before=before)
 
     def _follows(self, bind: Bind, other: TimedDevice, *, slower: bool) -> bool:
         """Return whether the other body made calls slower (or else faster) than their own, in each turn.

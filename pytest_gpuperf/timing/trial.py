@@ -483,8 +483,8 @@ class Trial:
 
     def _unless_changed(self, ended: Verdict) -> Verdict:
         """Return the verdict: inconclusive where it rests on which of a device's two times is right."""
-        change, speedup = self._change, self._speedup
-        if change is None or speedup is None:
+        change, speedup, cpu = self._change, self._speedup, self._cpu
+        if change is None or speedup is None or (isinstance(cpu, BlockTimer) and change.is_over(cpu)):
             return ended
         self.note("time_changed", change.text)
         least, most = min(1.0, 1 / change.factor), max(1.0, 1 / change.factor)

@@ -227,6 +227,24 @@ def test_once(device):
     assert "was not warm yet" in records["test_open"]["reason"]
 
 
+@pytest.mark.parametrize(("slow", "is_noted"), [(8, False), (10_000, True)])
+def test_calls_that_are_as_fast_again_as_before_were_slow_on_a_busy_machine_only(ended, slow, is_noted):
+    _, records = ended(f"""{HEAD}
+SLOW, RAN = [], []
+
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    RAN.append(device.kind)
+    assert len(RAN) < 3, "this body cannot run again"
+    SLOW.extend([40e-3] * {slow} if device.kind == "gpu" else [])
+    own = lambda: SLOW.pop() if SLOW else 10e-3
+    return lambda: device.launch(own() if device.kind == "cpu" else 1e-3)
+""")
+    record = records["test_it"]
+    assert record["status"] == "passed"
+    assert is_noted == ("time_changed" in [note["code"] for note in record["notes"]])
+
+
 def test_late_warm_up_is_never_an_error(ended):
     source = f"""{HEAD}
 @pytest.mark.parametrize("ms", [0.01, 0.3, 1, 20])
