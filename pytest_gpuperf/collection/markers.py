@@ -101,15 +101,15 @@ def size(value: Any) -> float | None:
 def _given(mark: pytest.Mark, arguments: "_Arguments") -> dict[str, Any]:
     """Return a marker's arguments by name; ValueError for misuse. The first may be given by position."""
     first = next(iter(arguments))
-    all_valid = f"The valid arguments are {', '.join(arguments)}"
+    all_valid = f"the valid arguments are {', '.join(arguments)}"
     if len(mark.args) > 1:
-        raise ValueError(f"takes one positional argument, {first}; {len(mark.args)} were given. {all_valid}")
+        raise ValueError(f"takes one positional argument, {first}; {len(mark.args)} were given; {all_valid}")
     if mark.args and first in mark.kwargs:
         raise ValueError(f"{first} is given twice, by position and by name")
     given: dict[str, Any] = {**mark.kwargs, **({first: mark.args[0]} if mark.args else {})}
     for name, value in given.items():
         if name not in arguments:
-            raise ValueError(f"has no argument {name!r}. {remedy('argument', name, all_valid)}")
+            raise ValueError(f"has no argument {name!r}: {remedy('argument', name, all_valid)}")
         valid, accepts = arguments[name]
         if not accepts(value):
             raise ValueError(f"{name} must be {valid}, not {quote(value)}")

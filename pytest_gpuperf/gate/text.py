@@ -41,8 +41,8 @@ REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down comes with its own rem
     "or run gpuperf baseline update with the report of a run with that option",
 }
 _ALLOW_OR_REMOVE = (
-    "pass {prefix}allow-missing, or remove them with a report of the whole suite: gpuperf baseline update "
-    "--prune {baseline} REPORT"
+    "pass {prefix}allow-missing, or remove them with a report of the whole suite: run it with "
+    "{prefix}json=report.json, then gpuperf baseline update --prune {baseline} report.json"
 )
 _FAILURES: dict[GateFailureCode, str] = {
     "nothing_measured": "nothing was measured: {cause}",

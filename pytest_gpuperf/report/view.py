@@ -127,17 +127,11 @@ def _with_rows(records: Sequence[Record]) -> list[Record]:
 
 
 def _headline(run: Run, records: Iterable[Record], *, is_emulated: bool) -> str:
-    """Return the devices; a CPU that is emulated has no times of this machine."""
-    emulated = (record.cpu.device.name for record in records if record.cpu and record.cpu.device.emulated)
-    simulated = next(emulated, None)
-    cpu = (
-        f"{simulated} (synthetic times)"
-        if simulated
-        else f"CPU {run.environment.cpu.get('name') or 'unknown'}"
-    )
     gpu, found = gpu_text(run.environment), run.environment.gpu
-    is_emulated = is_emulated or bool(found and found.emulated)
-    return printable(f"{cpu} | {f'emulated: {gpu}, not a GPU' if is_emulated else f'GPU {gpu}'}")
+    if any(record.cpu.device.emulated for record in records if record.cpu):
+        return printable(f"simulated CPU | {gpu}: synthetic times")
+    gpu = f"emulated: {gpu}, not a GPU" if is_emulated or (found and found.emulated) else f"GPU {gpu}"
+    return printable(f"CPU {run.environment.cpu.get('name') or 'unknown'} | {gpu}")
 
 
 def _headings(rows: Sequence[Record], *, is_emulated: bool) -> list[str]:
@@ -249,8 +243,8 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
 def _totals(run: Run, records: Sequence[Record], *, is_emulated: bool) -> list[str]:
     """Return how many of several tests ended how and are worth it, and how long tests waited."""
     counts = run_counts(run)
-    is_plain = len(records) < 2 and all(count.code in ("passed", "recorded", "skipped") for count in counts)
-    totals = [] if is_plain else [", ".join(map(str, counts))]
+    is_plain = len(counts) < 2 and all(count.code in ("passed", "recorded", "skipped") for count in counts)
+    totals = [] if is_plain else [", ".join(map(str, counts))]  # pytest says the same of one kind
     offloads = [record.offload for record in records if record.offload and record.gpu]
     if len(offloads) > 1:
         worth = sum(offload.worth is True for offload in offloads)

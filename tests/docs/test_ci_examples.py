@@ -287,7 +287,7 @@ def test_the_gate_is_green_for_an_unchanged_suite(gate):
 @pytest.mark.parametrize("source", [SLOWER, RENAMED], ids=["slower", "renamed"])
 def test_the_gate_is_red_until_the_baseline_has_the_change(gate, source, capsys):
     assert [0, 1] == gate(source)
-    assert (f"--prune {BASELINE} REPORT" in capsys.readouterr().out) == (source == RENAMED)
+    assert (f"--prune {BASELINE} report.json" in capsys.readouterr().out) == (source == RENAMED)
     (update,) = re.findall(r"^gpuperf .*", README, flags=re.MULTILINE)
     assert main(shlex.split(update)[1:]) == 0
     assert [0, 0] == gate(source)
@@ -380,7 +380,7 @@ def post(tmp_path, monkeypatch):
 
     def call(text, *, pull="7\n", old=""):
         if text is not None:
-            (tmp_path / "untrusted").mkdir()
+            (tmp_path / "untrusted").mkdir(exist_ok=True)
             (tmp_path / "untrusted" / "speedups.txt").write_text(text, encoding="utf-8")
         names = {name: f"a {name}; $(touch hit)" for name in step["env"]}
         told = {"GITHUB_REPOSITORY": "we/ours", "PULL": pull, "OLD": old, "TITLE": "speedups"}
@@ -398,11 +398,13 @@ def post(tmp_path, monkeypatch):
 
 
 def test_what_a_pull_request_measured_is_posted_as_text_that_nothing_can_leave(post):
-    calls, comment = post(HOSTILE)
+    calls, comment = post(HOSTILE, pull="7\n8\n")
     assert [call[2] for call in calls if "--method" in call] == ["GET", "POST"]
     assert calls[-1][3:] == ["repos/we/ours/issues/7/comments", "-F", "body=@comment.md"]
-    mark, title, empty, fence, *shown, end = comment.splitlines()
-    assert (mark, empty, fence, end) == ("<!-- pytest-gpuperf: speedups -->", "", "```text", "```")
+    assert calls[0][-3] == "head=a OWNER; $(touch hit):a BRANCH; $(touch hit)"
+    mark, title, _, whose, _, fence, *shown, end = comment.splitlines()
+    assert (mark, fence, end) == ("<!-- pytest-gpuperf: speedups -->", "```text", "```")
+    assert whose == "What the run of this pull request printed:"
     assert title.startswith("### [speedups](")
     assert shown[0] == "test_a  passed"
     assert "<script>@everyone" in comment
@@ -424,7 +426,7 @@ def test_the_comment_of_an_earlier_run_is_updated(post):
     ]
 
 
-@for_each(("text", "pull"), [(None, "7"), ("2 passed", "")])
+@for_each(("text", "pull"), [(None, "7"), ("", "7"), ("2 passed", "")])
 def test_without_a_report_or_its_pull_request_nothing_is_posted(post, text, pull):
     calls, _ = post(text, pull=pull)
     assert not [call for call in calls if {"POST", "PATCH"} & {*call}]
@@ -448,8 +450,18 @@ def test_a_workflow_installs_the_plugin_with_extras_that_exist(file):
     extras = tomllib.loads((ACTION.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "optional-dependencies"
     ]
-    (found,) = [step for step in the_job(file)["steps"] if step.get("uses") == "./pytest-gpuperf"]
+    (found,) = [step for step in the_job(file)["steps"] if step.get("uses") == "./.github/pytest-gpuperf"]
     assert {*found.get("with", {}).get("extras", "test").split(",")} <= {*extras}
+
+
+def test_a_copy_of_the_plugin_s_repository_adds_no_test_to_a_suite(pytester):
+    pytester.makepyfile(test_it=SUITE)
+    copy = pytester.mkdir(".github") / "pytest-gpuperf" / "tests"
+    copy.mkdir(parents=True)
+    (copy / "test_ours.py").write_text("def test_ours(): pass\n", encoding="utf-8")
+    result = pytester.runpytest_inprocess("--collect-only", "-q")
+    assert not [line for line in result.outlines if "ours" in line]
+    assert [line for line in result.outlines if "test_filter" in line]
 
 
 @for_each(("expected", "extras"), [("/a copy", ""), ("/a copy[cuda13,nvml]", "cuda13,nvml")])

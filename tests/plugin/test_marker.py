@@ -176,7 +176,7 @@ def test_off_runs_each_test_once_as_if_the_plugin_were_not_there(run, pytester):
 MISUSED = [
     (
         "least=3",
-        "test_matmul: @pytest.mark.speedup: has no argument 'least'. The valid arguments are min",
+        "test_matmul: @pytest.mark.speedup: has no argument 'least': the valid arguments are min",
     ),
     ("3, min=3", "min is given twice"),
     ("min=0", "min must be a finite number above 0, not 0"),

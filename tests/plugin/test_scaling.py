@@ -182,7 +182,7 @@ def test_misuse_is_an_error_at_collection_with_the_argument_and_what_is_valid(co
         "@pytest.mark.scaling([0, 2])": "devices must be a list of at least two",
         "@pytest.mark.scaling([1, 2], mode='wide')": "mode must be 'strong' or 'weak', not 'wide'",
         "@pytest.mark.scaling([1, 2], efficiency=80)": "efficiency must be a number above 0 and below 1",
-        "@pytest.mark.scaling([1, 2], min=3)": "has no argument 'min'. The valid arguments are devices, mode",
+        "@pytest.mark.scaling([1, 2], min=3)": "has no argument 'min': the valid arguments are devices, mode",
         "@pytest.mark.scaling([1, 2])\n@pytest.mark.speedup": "the test has a speedup marker, too",
         "@pytest.mark.scaling([1, 2])\n@pytest.mark.scaling([1, 4])": "2 scaling markers found; keep one",
     }

@@ -94,7 +94,7 @@ def _few_notes(shown: View, width: int) -> list[str]:
     blocks = [_note(note, width) for note in shown.notes[:_MOST_NOTED]]
     cut = sum(len(block) > _LONGEST_NOTE for block in blocks)
     more = shown.more_notes + cut + sum(len(note.texts) for note in shown.notes[_MOST_NOTED:])
-    rest = [f"{units.count(more, 'more note')}: pytest -v, or gpuperf show with the report"] if more else []
+    rest = [f"{units.count(more, 'more note')}: pytest -v"] if more else []
     return [*(line for block in blocks for line in _shortened(block, width)), *_wrapped(rest, width)]
 
 

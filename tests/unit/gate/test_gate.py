@@ -539,8 +539,8 @@ def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
     assert failure.code == "tests_missing"
     assert failure.text == (
         "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, pass "
-        "--gpuperf-allow-missing, or remove them with a report of the whole suite: gpuperf baseline update "
-        "--prune base.json REPORT"
+        "--gpuperf-allow-missing, or remove them with a report of the whole suite: run it with "
+        "--gpuperf-json=report.json, then gpuperf baseline update --prune base.json report.json"
     )
     (failure,) = ended([record()], *before, asked=asked, missing="bcdef").failures
     assert failure.text.startswith("5 of the baseline's tests did not run: b, c, d and 2 more; renamed")
