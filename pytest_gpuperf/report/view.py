@@ -1,8 +1,9 @@
 """From a run to what a reader sees of it, in order: headline, rows, notes, sentences, counts. No layout."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.model import units
@@ -26,39 +27,34 @@ ShownAbove = Mapping[str, str]
 NOTHING_ABOVE: ShownAbove = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestRow:
+class Row(NamedTuple):
     """One test in the table: its name, its cells by their headings, and how it ended."""
-
-    __test__ = False  # pytest collects what begins with Test
 
     name: str
     cells: Mapping[str, str]
     code: VerdictCode
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """What is said of some tests: `head` names them."""
 
     head: str
     texts: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """A run as its reader sees it. Without rows there are sentences only."""
+class View(NamedTuple):
+    """A run as its reader sees it.
+
+    `more_notes` is how many texts the notes leave out; `sentences` are those of the thresholds, of what was
+    measured without a marker, of the regression check, and the totals.
+    """
 
     headline: str
     headings: Sequence[str]
-    rows: Sequence[TestRow]
+    rows: Sequence[Row]
     notes: Sequence[Note]
     more_notes: int
-    """How many texts the notes leave out."""
-    thresholds: Sequence[str]
-    selections: Sequence[str]
-    gate: Sequence[str]
-    totals: Sequence[str]
+    sentences: Sequence[Sequence[str]]
 
 
 def of(run: Run, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) -> View:
@@ -75,16 +71,15 @@ def of(run: Run, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) 
     return View(
         headline=_headline(run, records, is_emulated=is_emulated),
         headings=_headings(rows, is_emulated=is_emulated),
-        rows=[
-            TestRow(name=names[record.nodeid], cells=_cells(record), code=verdict_code(record))
-            for record in rows
-        ],
+        rows=[Row(names[record.nodeid], _cells(record), verdict_code(record)) for record in rows],
         notes=notes,
         more_notes=more,
-        thresholds=thresholds(measured_thresholds(run), above, is_emulated=is_emulated),
-        selections=[*_selections(run, rows), *filter(None, [left_alone_text(run)])],
-        gate=list(gate_lines(run)),
-        totals=_totals(run, records, is_emulated=is_emulated),
+        sentences=[
+            thresholds(measured_thresholds(run), above, is_emulated=is_emulated),
+            [*_selections(run, rows), *filter(None, [left_alone_text(run)])],
+            list(gate_lines(run)),
+            _totals(run, records, is_emulated=is_emulated),
+        ],
     )
 
 

@@ -1,6 +1,7 @@
 """From the view of a run to the lines of the terminal's section."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Run
@@ -39,16 +40,10 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     """
     shown, text_width = view.of(run, above=above, all_notes=all_notes), min(width, _WIDEST_TEXT)
     notes = _all_notes(shown.notes, text_width) if all_notes else _few_notes(shown, text_width)
-    blocks = [
-        notes,
-        _wrapped(shown.thresholds, text_width),
-        _scalings(run, text_width),
-        _wrapped(shown.selections, text_width),
-        _wrapped(shown.gate, text_width),
-        _wrapped(shown.totals, text_width),
-    ]
+    sentences = (_wrapped(block, text_width) for block in shown.sentences)
+    blocks = [notes, _scalings(run, text_width), *sentences]
     if not all_notes:  # few lines need no gaps between them
-        blocks = [[line for block in blocks for line in block]]
+        blocks = [list(chain.from_iterable(blocks))]
     below = [Line(text) for block in blocks for text in _after_gap(block)]
     if not shown_records(run):
         return below
