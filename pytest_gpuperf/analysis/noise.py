@@ -96,7 +96,7 @@ def in_short(interference: Interference) -> str:
     """Return the measure of what disturbed a device: `which waited 28 % of its time`."""
     if interference.kind == "unstable_cpu_times":
         return f"whose median is {1 / interference.own_share:.1f} times its fastest block"
-    return f"which waited {_waited(interference)} of its time"
+    return f"which may have lost {_lost(interference)} of its time"
 
 
 def _describe(interference: Interference, device: str) -> str:
@@ -104,21 +104,15 @@ def _describe(interference: Interference, device: str) -> str:
         middle, fastest = interference.median or 0.0, interference.fastest or 0.0
         shown = f"the median is {units.seconds(middle)}, the fastest block took {units.seconds(fastest)}"
         return f"unstable {device} timings: {shown}"
-    threads = interference.threads or 1
-    who = f"each of the test's {threads} threads" if threads > 1 else "the test"
-    own = (
-        f"at least {100 * interference.own_share:.0f} %"
-        if interference.own_share >= 0.01
-        else "an unknown part"
-    )
-    waits = f"{who} waited {_waited(interference)} of the time for a processor"
-    return f"{device} times were disturbed: {waits}; {own} of the time shown is the test's own work"
+    own = interference.own_share
+    certain = f"at least {100 * own:.0f} %" if own >= 0.01 else "an unknown part"
+    taken = f"other programs may have taken {_lost(interference)} of the time"
+    return f"{device} times were disturbed: {taken}; {certain} of the time shown is the test's own work"
 
 
-def _waited(interference: Interference) -> str:
-    """Return the share of the time that each thread waited: `57 %`."""
-    # `threads` is the most of one block: in others more of them may have waited for a shorter time.
-    return f"{100 * min(1.0, (interference.waited or 0.0) / (interference.threads or 1)):.0f} %"
+def _lost(interference: Interference) -> str:
+    """Return the share of the time that threads waited, all together: while one waits, so may all."""
+    return f"{100 * min(1.0, interference.waited or 0.0):.0f} %"
 
 
 def throttle_reason(dropped: int, begun: int, throttle: Iterable[str] = ()) -> str | None:

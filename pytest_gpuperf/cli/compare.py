@@ -129,7 +129,7 @@ def _gate_options(chosen: argparse.Namespace) -> GateOptions:
 
 def _candidates(options: GateOptions, path: Path) -> list[Baseline]:
     """Return the baselines with something to compare, newest first; if none has, all of them."""
-    candidates = [Baseline(Path(report.name).name, report.run) for report in reader.load_reports(path)]
+    candidates = [Baseline(paths.from_here(report.name), report.run) for report in reader.load_reports(path)]
     if not candidates:
         raise GpuPerfError(f"{path} has no report to compare with")
     return [baseline for baseline in candidates if baseline.tests(options.compared)] or candidates

@@ -112,18 +112,23 @@ def waits() -> dict[str, float] | None:
 def other_work() -> float | None:
     """Return the seconds that processors have worked for others than this process, from a fixed time on.
 
-    That is the time in which the processors that this process may use were not idle (proc_stat(5), in
-    hundredths of a second), less its own; None where the system does not report it.
+    That is the time in which the machine's processors were not idle (proc_stat(5), in hundredths of a
+    second), less its own; None where the system does not report it, or a quota lets processors idle beside
+    threads that wait.
     """
-    idle, processors = 0.0, os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     try:
-        with open(_PROCESSORS, "rb") as lines:  # noqa: PTH123 - this runs between blocks, as `waits`
-            for name, *times in map(bytes.split, lines):
-                if name.startswith(b"cpu") and name != b"cpu" and int(name[3:]) in processors:
-                    idle += int(times[3]) + int(times[4])  # the latter waits for a disk
-    except (OSError, IndexError, ValueError):
+        with open(_PROCESSORS, "rb") as file:  # noqa: PTH123 - this runs between blocks, as `waits`
+            idle = sum(map(int, file.readline().split()[4:6]))  # the second waits for a disk
+        processors, ticks = os.sysconf("SC_NPROCESSORS_ONLN"), os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
         return None
-    return len(processors) * perf_counter() - idle / os.sysconf("SC_CLK_TCK") - process_time()
+    is_known = idle and _quota_at_start() is None
+    return processors * perf_counter() - idle / ticks - process_time() if is_known else None
+
+
+@cache
+def _quota_at_start() -> float | None:
+    return _quota()
 
 
 @contextmanager

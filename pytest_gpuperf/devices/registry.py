@@ -239,5 +239,6 @@ def _more(backend: Backend) -> str:
 
 def _emulation(used: Sequence[str]) -> str:
     """Return what to do without a GPU: with a library that the suite has imported, or JAX, else simulated."""
-    jax = "standin:jax.numpy" if find_spec("jax") else "simulated"
-    return f"emulated: --gpuperf-gpu={f'{used[0]}:cpu' if used else jax}"
+    if used:
+        return f"emulated: --gpuperf-gpu={used[0]}:cpu"
+    return f"emulated: --gpuperf-gpu={'standin:jax.numpy' if find_spec('jax') else 'simulated'}"

@@ -1,5 +1,6 @@
 """From an earlier run and the options of a gate to comparisons, and to why a run as a whole fails."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -336,7 +337,7 @@ def _tests_missing(case: _Case) -> Iterator[GateFailure]:
             tests=units.first_few(absent.tests),
             by=text.left_out_by(absent),
             prefix=case.coverage.flag_prefix,
-            baseline=case.baseline.name,
+            baseline=shlex.quote(case.baseline.name),
         )
     if case.options.strict and not case.may_lack_gpu and (skipped := _skipped(case, case.baseline)):
         yield text.failure("tests_skipped", **skipped, prefix=case.coverage.flag_prefix)

@@ -212,8 +212,8 @@ class Interference:
     own_share: Share
     """Share of the median sample that is certainly the workload's own."""
     waited: Seconds | None = None
-    """Seconds that all threads together waited for a processor, for each second of the blocks; null for
-    unstable times.
+    """Seconds that other work may have taken, for each second of the blocks: those that all threads together
+    waited for a processor, or that others worked; null for unstable times.
     """
     threads: Count | None = None
     """Number of threads that waited; null where it is not known, and for unstable times."""

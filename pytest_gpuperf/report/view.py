@@ -60,25 +60,25 @@ class View(NamedTuple):
 def of(run: Run, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) -> View:
     """Return the view of a run. What pytest has shown `above` is not said again.
 
-    Without `all_notes` each kind of note is said once, of the test where it is worst, and what only explains
-    is left out.
+    Without `all_notes` each kind of note is said once, and what only explains is left out.
     """
     records = shown_records(run)
     listed = _with_rows(records)
     rows, names = rows_of(listed), short_names(listed)
-    is_emulated = any(record.is_emulated for record in records)
     notes, more = _notes(listed, names, above, all_notes=all_notes)
+    if not all_notes and (busy := _busy(rows, names)) is not None:
+        notes.append(busy)
     return View(
-        headline=_headline(run, records, is_emulated=is_emulated),
-        headings=_headings(rows, is_emulated=is_emulated),
+        headline=_headline(run, records),
+        headings=_headings(rows),
         rows=[Row(names[record.nodeid], _cells(record), verdict_code(record)) for record in rows],
         notes=notes,
         more_notes=more,
         sentences=[
-            thresholds(measured_thresholds(run), above, is_emulated=is_emulated),
+            thresholds(run, measured_thresholds(run), above),
             [*_selections(run, rows), *filter(None, [left_alone_text(run)])],
             list(gate_lines(run)),
-            _totals(run, records, is_emulated=is_emulated),
+            _totals(run, records),
         ],
     )
 
@@ -86,22 +86,20 @@ def of(run: Run, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) 
 def failures(run: Run, above: ShownAbove) -> list[Note]:
     """Return why the tests failed that did, without what explains it."""
     records = rows_of(shown_records(run))
-    failed = [
-        replace(record, notes=(), offload=None) for record in records if verdict_code(record) in FAILURES
-    ]
-    return _notes(failed, short_names(records), above, all_notes=True)[0]
+    failed = [record for record in records if verdict_code(record) in FAILURES]
+    bare = [replace(record, notes=(), offload=None) for record in failed]
+    return _notes(bare, short_names(records), above, all_notes=True)[0]
 
 
-def thresholds(found: Iterable[Threshold], above: ShownAbove, *, is_emulated: bool) -> list[str]:
+def thresholds(run: Run, found: Iterable[Threshold], above: ShownAbove) -> list[str]:
     """Return each threshold's sizes and status, and its reason unless pytest has shown that above."""
+    emulated = {record.nodeid for record in run.records if record.is_emulated}
     sentences = []
-    for threshold in found:
-        reason = threshold.reason
-        nodeids = (point.nodeid for point in threshold.curve)
-        if reason is not None and any(reason in above.get(nodeid, "") for nodeid in nodeids):
-            threshold = replace(threshold, reason=None)
-        sentence = threshold_sentence(threshold, "the emulated GPU" if is_emulated else "the GPU")
-        sentences.append(f"threshold of {threshold.name}: {sentence}")
+    for each in found:
+        if each.reason and any(each.reason in above.get(point.nodeid, "") for point in each.curve):
+            each = replace(each, reason=None)
+        gpu = "the emulated GPU" if any(point.nodeid in emulated for point in each.curve) else "the GPU"
+        sentences.append(f"threshold of {each.name}: {threshold_sentence(each, gpu)}")
     return sentences
 
 
@@ -121,22 +119,28 @@ def _with_rows(records: Sequence[Record]) -> list[Record]:
     return sorted(listed, key=lambda record: places[function_of(record.nodeid)])
 
 
-def _headline(run: Run, records: Iterable[Record], *, is_emulated: bool) -> str:
+def _headline(run: Run, records: Sequence[Record]) -> str:
     gpu, found = gpu_text(run.environment), run.environment.gpu
-    if any(record.cpu.device.emulated for record in records if record.cpu):
+    cpus = [record.cpu.device for record in records if record.cpu]
+    if cpus and all(cpu.emulated for cpu in cpus):
         return printable(f"simulated CPU | {gpu}: synthetic times")
-    gpu = f"emulated: {gpu}, not a GPU" if is_emulated or (found and found.emulated) else f"GPU {gpu}"
+    others = {record.gpu.device.name for record in records if record.gpu and record.is_emulated}
+    if found and found.emulated:
+        gpu = f"emulated: {gpu}, not a GPU"
+    else:
+        gpu = "; ".join([f"GPU {gpu}", *(f"emulated: {name}, not a GPU" for name in sorted(others))])
     return printable(f"CPU {run.environment.cpu.get('name') or 'unknown'} | {gpu}")
 
 
-def _headings(rows: Sequence[Record], *, is_emulated: bool) -> list[str]:
-    has_copies = any(record.offload is not None and record.offload.always is not None for record in rows)
-    has_change = any(record.comparisons for record in rows)
-    gpu = (
-        "emulated" if is_emulated and all(record.is_emulated or not record.gpu for record in rows) else "GPU"
-    )
-    copies, change = ["with copies"] if has_copies else [], ["change"] if has_change else []
-    return ["CPU", gpu, "speedup", *copies, "limit", *change, "verdict"]
+def _headings(rows: Sequence[Record]) -> list[str]:
+    measured = [record.is_emulated for record in rows if record.gpu]
+    gpu = "emulated" if measured and all(measured) else "GPU"
+    used = {
+        "with copies": any(record.offload and record.offload.always for record in rows),
+        "change": any(record.comparisons for record in rows),
+    }
+    headings = ("CPU", gpu, "speedup", "with copies", "limit", "change", "verdict")
+    return [heading for heading in headings if used.get(heading, True)]
 
 
 def _cells(record: Record) -> dict[str, str]:
@@ -156,65 +160,53 @@ def _notes(
 ) -> tuple[list[Note], int]:
     """Return the notes, of the gravest tests first, and how many texts they leave out.
 
-    Texts on the same tests are one note.
+    Texts on the same tests are one note. Of a kind of note that differs from test to test, one is shown.
     """
     in_order = sorted(records, key=lambda record: GRAVEST_FIRST[verdict_code(record)])
     said = list(_said(in_order, above))
-    kept = said if all_notes else [each for each in said if not each[1].explains]
-    groups: dict[str, tuple[str, dict[str, None]]] = {}
-    for record, saying in kept:
-        kind = saying.text if all_notes or saying.code is None else saying.code
-        _, tests = groups.setdefault(kind, (saying.text, {}))
-        tests[names[record.nodeid]] = None
+    kinds: dict[tuple[str | None, str], dict[str, list[str]]] = {}
+    for record, saying in said:
+        if all_notes or not (saying.only_explains or saying.code == "interference"):
+            kind = (None, saying.text) if all_notes or saying.code is None else (saying.code, "")
+            kinds.setdefault(kind, {}).setdefault(saying.text, []).append(names[record.nodeid])
     notes: dict[tuple[str, ...], list[str]] = {}
-    for kind, (text, tests) in groups.items():
-        if kind == "interference":
-            text = _busy(
-                [record for record in in_order if names[record.nodeid] in tests], names, len(records)
-            )
-            notes["machine busy",] = [text]
-        else:
-            notes.setdefault(tuple(tests), []).append(text)
+    for texts in kinds.values():
+        (text, tests), *others = texts.items()
+        rest = f" ({units.count(len(others), 'note')} of this kind more)" if others else ""
+        notes.setdefault(tuple(dict.fromkeys(tests)), []).append(f"{text}{rest}")
     shown = [Note(units.first_few(tests, most=1), texts) for tests, texts in notes.items()]
-    return shown, len({saying.text for _, saying in said}) - len(groups)
+    return shown, len({saying.text for _, saying in said}) - len(kinds)
 
 
 def _said(records: Iterable[Record], above: ShownAbove) -> Iterator[tuple[Record, Saying]]:
-    """Yield what is said of each test, if neither pytest nor the test's GPU variant has said it."""
+    """Yield once what is said of each test, if neither pytest nor the test's GPU variant has said it."""
     records = list(records)
     explained = explained_by_variant(records)
-    by_gpu_variants: dict[str, set[str]] = {}
-    sayings: dict[str, list[Saying]] = {}
-    for record in records:
-        said = sayings[record.nodeid] = list(sayings_of(record, explained))
-        if record.pairing and record.pairing.partner:
-            by_gpu_variants.setdefault(record.pairing.partner, set()).update(each.text for each in said)
-    for record in records:
-        said_by_gpu = by_gpu_variants.get(record.nodeid, ())
-        for saying in sayings[record.nodeid]:
-            if saying.text not in said_by_gpu and not _is_above(saying.text, record, above):
-                yield record, saying
+    said = [(record, saying) for record in records for saying in sayings_of(record, explained)]
+    told = {(record.pairing.partner, saying.text) for record, saying in said if record.pairing}
+    for record, saying in said:
+        if (record.nodeid, saying.text) not in told and not _is_above(saying.text, record, above):
+            told.add((record.nodeid, saying.text))
+            yield record, saying
 
 
 def _is_above(text: str, record: Record, above: ShownAbove) -> bool:
     """Return whether pytest has shown a text above, or the exception that it is about."""
-    if record.nodeid not in above:
-        return False
+    shown = above.get(record.nodeid)
     is_of_exception = text == record.reason and record.status == "error"
-    return is_of_exception or text in above[record.nodeid]
+    return shown is not None and (is_of_exception or text in shown)
 
 
-def _busy(records: Iterable[Record], names: Mapping[str, str], tests: int) -> str:
+def _busy(rows: Sequence[Record], names: Mapping[str, str]) -> Note | None:
     """Return how many tests other work disturbed, and the one that it disturbed most."""
-    found = [
-        (each, record)
-        for record in records
-        for each in (record.interference, record.gpu_interference)
-        if each is not None
-    ]
+    pairs = ((each, of) for of in rows for each in (of.interference, of.gpu_interference))
+    found = [(each, of) for each, of in pairs if each is not None]
+    if not found:
+        return None
     worst, record = min(found, key=lambda pair: pair[0].own_share)
-    count = f"{len({record.nodeid for _, record in found})} of {units.count(tests, 'test')}"
-    return f"{count}; worst {names[record.nodeid]}, {noise.in_short(worst)}: close other work"
+    count = f"{len({of.nodeid for _, of in found})} of {units.count(len(rows), 'test')}"
+    text = f"{count}; worst {names[record.nodeid]}, {noise.in_short(worst)}: close other work"
+    return Note("machine busy", [text])
 
 
 def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
@@ -235,17 +227,18 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
     return shown
 
 
-def _totals(run: Run, records: Sequence[Record], *, is_emulated: bool) -> list[str]:
+def _totals(run: Run, records: Sequence[Record]) -> list[str]:
     """Return how many of several tests ended how and are worth it, and how long tests waited."""
     counts = run_counts(run)
     is_plain = len(counts) < 2 and all(count.code in ("passed", "recorded", "skipped") for count in counts)
     totals = [] if is_plain else [", ".join(map(str, counts))]  # pytest says the same of one kind
-    offloads = [record.offload for record in records if record.offload and record.gpu]
-    if len(offloads) > 1:
-        worth = sum(offload.worth is True for offload in offloads)
-        label = "emulated device faster" if is_emulated else "worth it (GPU surely faster)"
-        totals.append(f"{label}: {worth} of {len(offloads)}")
-        if run.cost_ratio is not None:
+    for label, is_emulated in (("worth it (GPU surely faster)", False), ("emulated device faster", True)):
+        compared = [record for record in records if record.gpu and record.is_emulated == is_emulated]
+        offloads = [record.offload for record in compared if record.offload]
+        if len(offloads) > 1:
+            worth = sum(offload.worth is True for offload in offloads)
+            totals.append(f"{label}: {worth} of {len(offloads)}")
+        if len(offloads) > 1 and run.cost_ratio is not None:
             saves = sum(offload.price is not None and offload.price.saves is True for offload in offloads)
             totals.append(f"costs less at {run.cost_ratio:g} times the price: {saves}")
     waited = sum(record.turn_wait or 0.0 for record in records)

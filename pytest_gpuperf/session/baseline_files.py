@@ -1,7 +1,5 @@
 """The reports that a run is compared with, read before the first test."""
 
-from pathlib import Path
-
 import pytest
 
 from pytest_gpuperf.gate.baseline import Baseline
@@ -23,7 +21,7 @@ def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
         raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
     except OSError as error:  # a name that is too long, for example
         raise pytest.UsageError(f"--gpuperf-baseline: {path} cannot be read: {error.strerror}") from error
-    candidates = (Baseline(_from_here(report.name), report.run) for report in reports)
+    candidates = (Baseline(paths.from_here(report.name), report.run) for report in reports)
     usable = tuple(baseline for baseline in candidates if baseline.tests(gate.compared))
     if gate.create and (path.is_dir() or not reports):
         problem = paths.why_no_new_file(path)
@@ -37,9 +35,3 @@ def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
     if problem is not None:
         raise pytest.UsageError(f"--gpuperf-baseline: {problem}")
     return usable
-
-
-def _from_here(name: str) -> str:
-    """Return a path as it can be pasted into a command: from the current folder, where it is in there."""
-    path = Path(name).absolute()
-    return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else name

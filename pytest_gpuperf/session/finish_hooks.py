@@ -291,14 +291,14 @@ def _section(run: Run, reporter: pytest.TerminalReporter) -> list[Line]:
 
 def _shown_above(reporter: pytest.TerminalReporter) -> dict[str, str]:
     """Return what pytest's sections of errors, failures and warnings say of each test."""
-    shown: dict[str, str] = {}
+    shown: dict[str, list[str]] = {}
     if reporter.config.getoption("tbstyle") not in ("no", "line"):
         for report in chain.from_iterable(reporter.stats.get(key, ()) for key in ("failed", "error")):
-            shown[report.nodeid] = f"{shown.get(report.nodeid, '')}\n{report.longreprtext}"
+            shown.setdefault(report.nodeid, []).append(report.longreprtext)
     if reporter.hasopt("w"):
         for warning in reporter.stats.get("warnings", ()):
-            shown[warning.nodeid] = f"{shown.get(warning.nodeid, '')}\n{warning.message}"
-    return shown
+            shown.setdefault(warning.nodeid, []).append(warning.message)
+    return {nodeid: "\n".join(texts) for nodeid, texts in shown.items()}
 
 
 def _write(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:

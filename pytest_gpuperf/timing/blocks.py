@@ -49,6 +49,10 @@ _SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
 
 
+Sums = tuple[float | None, float | None, float]
+"""What a timer's `waited`, `processor_time` and `others_worked` are."""
+
+
 @dataclass(slots=True, kw_only=True)
 class BlockTimer:
     """What has been measured of one workload so far. Times in seconds.
@@ -91,7 +95,7 @@ class BlockTimer:
     _is_running: bool = False
     _others_before: float | None = None
     _last_warmup_block: float = 0.0  # seconds
-    _before_last_block: tuple[float | None, float | None] = (None, None)
+    _before_last_block: Sums = (None, None, inf)
     _fastest_latency: float = inf
 
     def __post_init__(self) -> None:
@@ -169,7 +173,7 @@ class BlockTimer:
         self.steady = False
         self.overlap_left = None
         self.waited = self.waiting_threads = self.processor_time = None
-        self.others_worked, self._others_before = inf, None
+        self.others_worked = inf
         del self.sm_mhz[:]
         if self.per_call_timer is not None:
             self._fastest_latency = min(self._fastest_latency, self.per_call_timer.fastest_sample)
@@ -344,12 +348,13 @@ class BlockTimer:
         """Time one block and keep its sample."""
         self.raise_clocks()
         self.drop_result()
+        watched = waits if self._is_watched else lambda: None
         if not self.samples:
             self._others_before = other_work() if self._is_watched else None
-        waits_before, worked_before = self._waits(), capabilities.processor_time(self.device)
+        waits_before, worked_before = watched(), capabilities.processor_time(self.device)
         sample = self._run_block()
         self._note_clock()
-        worked_after, waits_after = capabilities.processor_time(self.device), self._waits()
+        worked_after, waits_after = capabilities.processor_time(self.device), watched()
         self._before_last_block = self.sums
         if worked_before is not None and worked_after is not None:
             self.processor_time = (self.processor_time or 0.0) + max(0.0, worked_after - worked_before)
@@ -358,7 +363,11 @@ class BlockTimer:
             waiting = sum(wait > _LEAST_WAIT * sample * self.block_calls for wait in in_block)
             self.waited = (self.waited or 0.0) + sum(in_block)
             self.waiting_threads = max(self.waiting_threads or 0, waiting)
-            if waiting and self._others_before is not None and (others := other_work()) is not None:
+            if (
+                sum(in_block) > _LEAST_WAIT * sample * self.block_calls
+                and self._others_before is not None
+                and (others := other_work()) is not None
+            ):
                 self.others_worked = max(0.0, others - self._others_before)
         self.note_time(sample)
         self.samples.append(sample)
@@ -435,10 +444,6 @@ class BlockTimer:
         if self._clocks is not None:
             self._clocks.ended = self.device.clock()
 
-    def _waits(self) -> dict[str, float] | None:
-        """Return how long each thread has waited for a processor so far."""
-        return waits() if self._is_watched else None
-
     @property
     def _is_watched(self) -> bool:
         """Whether waits for a processor are waits of the workload.
@@ -456,14 +461,14 @@ class BlockTimer:
         return self._run_block(calls)
 
     @property
-    def sums(self) -> tuple[float | None, float | None]:
-        """What all sampled blocks added to `waited` and `processor_time`."""
-        return self.waited, self.processor_time
+    def sums(self) -> Sums:
+        """What is known of all sampled blocks together."""
+        return self.waited, self.processor_time, self.others_worked
 
-    def go_back(self, samples: int, sums: tuple[float | None, float | None]) -> None:
+    def go_back(self, samples: int, sums: Sums) -> None:
         """Discard the samples after the first so many, when the sums were these."""
         del self.samples[samples:]
-        self.waited, self.processor_time = sums
+        self.waited, self.processor_time, self.others_worked = sums
 
     def drop_last_sample(self) -> None:
         """Discard the last sample, and what its block added to the sums."""

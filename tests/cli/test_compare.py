@@ -264,7 +264,7 @@ def test_of_a_folder_the_newest_of_this_machine_is_compared_with(call):
     written("folder/none.json", skipped(), started="2026-01-04T00:00:00+00:00", environment=NO_GPU)
     code, lines, _ = call("compare", "folder", written("now.json", record()))
     assert code == 0
-    assert lines[-1].startswith("baseline new.json of 2026-01-02")
+    assert lines[-1].startswith("baseline folder/new.json of 2026-01-02")
 
 
 def test_an_empty_folder_has_nothing_to_compare_with(refused):

@@ -33,7 +33,7 @@ def _without_path(function: str) -> str:
     return function.rpartition("/")[2]
 
 
-def in_the_middle(name: str, width: int) -> str:
+def without_middle(name: str, width: int) -> str:
     """Return a name without its middle, where the whole takes too many columns: `test_a_sma~numpy[8]`."""
     if columns(name) <= width:
         return name

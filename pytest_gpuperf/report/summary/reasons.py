@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.summary.cells import is_gpu_limit_unknown
+from pytest_gpuperf.report.summary.verdicts import FAILURES, verdict_code
 
 _NOTHING_TO_DO = frozenset({"restarted"})  # notes on what the plugin has dealt with
 
@@ -16,7 +17,7 @@ class Saying:
 
     text: str
     code: str | None = None
-    explains: bool = False
+    only_explains: bool = False
     """Whether it only explains, and asks for nothing."""
 
 
@@ -49,17 +50,19 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
     """
     reasons = [record.reason, *(comparison.reason for comparison in record.comparisons)]
     yield from map(Saying, filter(None, reasons))
-    is_explained, has_failed = _is_offload_explained(record), record.status == "failed"
+    is_explained, has_failed = _is_offload_explained(record), verdict_code(record) in FAILURES
     diagnoses = [
-        Saying(each.sentence, each.code, explains=not has_failed) for each in record.diagnosis if is_explained
+        Saying(each.sentence, each.code, only_explains=not has_failed)
+        for each in record.diagnosis
+        if is_explained
     ]
     if has_failed:  # what helps comes first: a narrow terminal may show no more
         yield from diagnoses
     for note in record.notes:
         if not (note.code == "gpu_variant_without_speedup" and record.nodeid in explained):
-            yield Saying(note.text, note.code, explains=note.code in _NOTHING_TO_DO)
+            yield Saying(note.text, note.code, only_explains=note.code in _NOTHING_TO_DO)
     if record.offload is not None and is_explained and not _is_worth_it(record.offload):
-        yield Saying(record.offload.reason, "not_worth_it", explains=record.gpu is not None)
+        yield Saying(record.offload.reason, "not_worth_it", only_explains=record.gpu is not None)
     if not has_failed:
         yield from diagnoses
 

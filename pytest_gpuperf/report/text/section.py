@@ -9,23 +9,18 @@ from pytest_gpuperf.report import view
 from pytest_gpuperf.report.summary.counts import run_counts, shown_records
 from pytest_gpuperf.report.summary.scalings import heading, measured_scalings
 from pytest_gpuperf.report.summary.scalings import lines as scaling_lines
-from pytest_gpuperf.report.summary.verdicts import VerdictCode
+from pytest_gpuperf.report.summary.verdicts import FAILURES, VerdictCode
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Colour, Line, Row
 from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, View
 
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
-_COLOURS: dict[VerdictCode, Colour] = {
-    "failed": "red",
-    "error": "red",
-    "regressed": "red",
-    "failed_expected": "yellow",
-    "error_expected": "yellow",
-    "regressed_expected": "yellow",
-    "inconclusive": "yellow",
-    "skipped": "yellow",
+_COLOURS: dict[VerdictCode, Colour | None] = {
+    **dict.fromkeys(FAILURES, "red"),
     "passed": "green",
+    "recorded": None,
 }
+"""Of all other verdicts it is yellow."""
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_NOTED, _LONGEST_NOTE = 10, 3  # notes, and lines of each
 _CUT = " ..."
@@ -39,7 +34,11 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     counted only.
     """
     shown, text_width = view.of(run, above=above, all_notes=all_notes), min(width, _WIDEST_TEXT)
-    notes = _all_notes(shown.notes, text_width) if all_notes else _few_notes(shown, text_width)
+    notes = (
+        _all_notes(shown.notes, text_width)
+        if all_notes
+        else _few_notes(shown.notes, shown.more_notes, text_width)
+    )
     sentences = (_wrapped(block, text_width) for block in shown.sentences)
     blocks = [notes, _scalings(run, text_width), *sentences]
     if not all_notes:  # few lines need no gaps between them
@@ -58,9 +57,8 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     text_width = min(width, _WIDEST_TEXT)
     counted = ", ".join(map(str, run_counts(run)))
     failed = [each for each in run.thresholds if each.status == "failed"]
-    is_emulated = any(record.is_emulated for record in run.records)
-    notes = _all_notes(view.failures(run, above), text_width)
-    thresholds = _wrapped(view.thresholds(failed, above, is_emulated=is_emulated), text_width)
+    notes = _few_notes(view.failures(run, above), 0, text_width)
+    thresholds = _wrapped(view.thresholds(run, failed, above), text_width)
     return [Line(text) for text in (*_wrapped([counted], text_width), *notes, *thresholds)]
 
 
@@ -73,22 +71,26 @@ def _wrapped(texts: Iterable[str], width: int) -> list[str]:
 
 
 def _table(shown: View, width: int, *, one_row: bool) -> list[Line]:
-    rows = [Row(name=row.name, cells=row.cells, colour=_COLOURS.get(row.code)) for row in shown.rows]
+    rows = [
+        Row(name=row.name, cells=row.cells, colour=_COLOURS.get(row.code, "yellow")) for row in shown.rows
+    ]
     if not rows:
         return []
-    headings = table.fitting(rows, shown.headings, width, "with copies") if one_row else shown.headings
-    return [Line(""), *table.lines(rows, headings, width, _MOVABLE, cut=one_row)]
+    optional = "with copies" if one_row else None
+    return [Line(""), *table.lines(rows, shown.headings, width, _MOVABLE, optional)]
 
 
 def _all_notes(notes: Iterable[Note], width: int) -> list[str]:
     return [line for note in notes for line in _note(note, width)]
 
 
-def _few_notes(shown: View, width: int) -> list[str]:
-    """Return the first notes as far as they fit in few lines, and how much more there is to say."""
-    blocks = [_note(note, width) for note in shown.notes[:_MOST_NOTED]]
-    cut = sum(len(block) > _LONGEST_NOTE for block in blocks)
-    more = shown.more_notes + cut + sum(len(note.texts) for note in shown.notes[_MOST_NOTED:])
+def _few_notes(notes: Sequence[Note], more: int, width: int) -> list[str]:
+    """Return the first notes as far as they fit in few lines, and how many texts there are besides."""
+    blocks = [_note(note, width) for note in notes[:_MOST_NOTED]]
+    for note in notes[:_MOST_NOTED]:
+        upto = (Note(note.head, note.texts[: place + 1]) for place in range(len(note.texts)))
+        more += sum(len(_note(each, width)) > _LONGEST_NOTE for each in upto)
+    more += sum(len(note.texts) for note in notes[_MOST_NOTED:])
     rest = [f"{units.count(more, 'more note')}: pytest -v"] if more else []
     return [*(line for block in blocks for line in _shortened(block, width)), *_wrapped(rest, width)]
 

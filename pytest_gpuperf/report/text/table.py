@@ -1,4 +1,4 @@
-"""From rows of names and cells to lines of a width: no name is cut, and no column is left out."""
+"""From rows of names and cells to lines of a width: all names and columns whole, or a row for each test."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,7 @@ from typing import Literal
 
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.report.columns import beginning, columns
-from pytest_gpuperf.report.summary.names import in_the_middle
+from pytest_gpuperf.report.summary.names import without_middle
 
 Colour = Literal["green", "red", "yellow"]
 """A keyword of the writer of pytest's terminal."""
@@ -47,38 +47,27 @@ class Row:
         object.__setattr__(self, "function", function_of(self.name))
 
 
-def fitting(rows: Sequence[Row], headings: Sequence[str], width: int, optional: str) -> list[str]:
-    """Return the headings without the optional one, where whole names leave no room for it."""
-    fits = max(columns(row.name) for row in rows) <= width - _room_of(rows, headings)
-    return [name for name in headings if fits or name != optional]
-
-
-def _room_of(rows: Sequence[Row], headings: Sequence[str]) -> int:
-    """Return how many columns the cells take, with their gaps."""
-    return sum(len(_GAP) + max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings)
-
-
 def lines(
     rows: Sequence[Row],
     headings: Sequence[str],
     width: int,
     movable: Sequence[Sequence[str]],
-    *,
-    cut: bool = False,
+    optional: str | None = None,
 ) -> Iterator[Line]:
     """Yield a table's lines; the last column is the verdict.
 
     Names stand beside their cells where all of them fit. Where they do not, the tests of one function stand
     together: their parameters beside their cells, below the function's name; or, where that is too long
     still, above them. Of several rows of one test the first has the name. If the width is not enough, or if
-    that takes fewer lines, columns are written out below their rows, the first of `movable` first. With `cut`
-    long names lose their middles instead, where they can.
+    that takes fewer lines, columns are written out below their rows, the first of `movable` first. With an
+    `optional` heading, that column is left out instead, and long names lose their middles, where they can.
     """
-    if cut:
-        rows = _cut(rows, width - _room_of(rows, headings))
     widths = {name: max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings}
+    if optional is not None and max(columns(row.name) for row in rows) > _room(widths, width):
+        widths.pop(optional, None)
+        rows = _cut(rows, _room(widths, width))
     layout = _best(rows, widths, width, movable)
-    kept = [name for name in headings if name not in layout.below]
+    kept = [name for name in widths if name not in layout.below]
     longest = max(len(_HEADING), *(columns(entry.label) for entry in layout.entries))
     sizes = [longest, *(widths[name] for name in kept)]
     yield Line(_joined([_HEADING, *kept], sizes) + kept[-1])
@@ -140,13 +129,18 @@ def _best(
     layouts = []
     for count in range(len(movable) + 1):
         moved_below = {name for names in movable[:count] for name in names}
-        room = width - sum(len(_GAP) + size for name, size in widths.items() if name not in moved_below)
+        room = _room({name: size for name, size in widths.items() if name not in moved_below}, width)
         if room >= len(_HEADING) or count == len(movable):
             below = [name for name in widths if name in moved_below]
             layouts.append(_Layout(list(_entries(rows, room)), below))
             if not below and layouts[0].height == len(rows):
                 break
     return min(layouts, key=lambda layout: layout.height)
+
+
+def _room(widths: Mapping[str, int], width: int) -> int:
+    """Return how many columns the cells leave for names."""
+    return width - sum(len(_GAP) + size for size in widths.values())
 
 
 def _entries(rows: Sequence[Row], room: int) -> Iterator[_Entry]:
@@ -176,7 +170,7 @@ def _cut(rows: Sequence[Row], room: int) -> Sequence[Row]:
     """Return the rows with names of at most `room` columns; as they are where that makes two names one."""
     if room < _SHORTEST_NAME:
         return rows
-    names = {row.name: in_the_middle(row.name, room) for row in rows}
+    names = {row.name: without_middle(row.name, room) for row in rows}
     if len(set(names.values())) < len(names):
         return rows
     return [replace(row, name=names[row.name]) for row in rows]

@@ -338,26 +338,44 @@ def test_others_have_worked_when_a_usable_processor_was_not_idle_and_this_proces
     monkeypatch.setattr(environment, "_PROCESSORS", str(stat))
     monkeypatch.setattr(environment, "perf_counter", lambda: now)
     monkeypatch.setattr(environment, "process_time", lambda: own)
-    monkeypatch.setattr(environment.os, "sched_getaffinity", lambda pid: {0, 2}, raising=False)
-    monkeypatch.setattr(environment.os, "sysconf", lambda name: 100, raising=False)
+    known = {"SC_NPROCESSORS_ONLN": 2, "SC_CLK_TCK": 100}
+    monkeypatch.setattr(environment.os, "sysconf", known.get, raising=False)
+    monkeypatch.setattr(environment, "_quota_at_start", lambda: None)
     line = "{0} 1 2 3 {1} {2} 4 5 6 7 8\n".format
-    stat.write_text(line("cpu", 9, 9) + line("cpu0", 100, 0) + line("cpu1", 0, 0) + line("cpu2", 0, 50))
+    rest = line("cpu0", 999, 999) + "intr 7 1 2 3\n"
+    stat.write_text(line("cpu ", 100, 50) + rest)
     now, own = 10.0, 1.0
     before = environment.other_work()
-    stat.write_text(line("cpu", 0, 0) + line("cpu0", 300, 0) + line("cpu1", 9, 0) + line("cpu2", 0, 60))
+    stat.write_text(line("cpu ", 300, 60) + rest)
     now, own = 15.0, 3.0
     # Of 2 x 5 s the two were idle for 2 and 0.1 s, and worked for this process for 2 s.
     assert environment.other_work() - before == pytest.approx(10 - 2.1 - 2)
 
 
-@pytest.mark.parametrize("text", [None, "cpu0 1\n", "cpu0 a b c d e\n"])
-def test_without_the_times_of_processors_nothing_is_known_of_others(monkeypatch, tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "quota"),
+    [
+        (None, None),
+        ("cpu  1\n", None),
+        ("cpu  a b c d e f\n", None),
+        ("cpu  0 0 0 0 0 0\n", None),
+        ("cpu  1 2 3 4 5 6\n", 1.5),
+    ],
+)
+def test_without_the_times_of_processors_nothing_is_known_of_others(monkeypatch, tmp_path, text, quota):
     stat = tmp_path / "stat"
     if text:
         stat.write_text(text)
     monkeypatch.setattr(environment, "_PROCESSORS", str(stat))
-    monkeypatch.setattr(environment.os, "sched_getaffinity", lambda pid: {0}, raising=False)
+    monkeypatch.setattr(environment, "_quota_at_start", lambda: quota)
     assert environment.other_work() is None
+
+
+def test_of_this_machine_it_is_known_how_long_others_worked_where_it_is_known_how_long_threads_waited():
+    first, waits = environment.other_work(), environment.waits()
+    if waits is not None and environment._quota() is None:
+        assert first is not None
+        assert environment.other_work() - first > -1
 
 
 def limited(monkeypatch, pools, limits=lambda limits: nullcontext()):

@@ -529,6 +529,25 @@ def test_the_work_of_others_is_counted_anew_after_a_restart(monkeypatch):
     assert timer.lost == 0.5
 
 
+def test_samples_that_are_discarded_take_what_others_worked_with_them(monkeypatch):
+    others = iter([1.0, 1.25, 9.0])
+    told(monkeypatch, {"1": 0.0}, {"1": 1.0}, {"1": 1.0}, {"1": 2.0}, others=lambda: next(others))
+    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer.take_sample()
+    timer.take_sample()
+    assert timer.lost == 2.0
+    timer.drop_last_sample()
+    assert timer.lost == 0.25
+
+
+def test_many_threads_that_each_wait_a_little_wait_long_together(monkeypatch):
+    others, pool = iter([1.0, 2.0]), [f"{n}" for n in range(10_000)]
+    told(monkeypatch, dict.fromkeys(pool, 0.0), dict.fromkeys(pool, 1e-9), others=lambda: next(others))
+    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(10_000)))
+    timer.take_sample()
+    assert (0, 1.0) == (timer.waiting_threads, timer.others_worked)
+
+
 def test_threads_that_only_waited_for_each_other_are_no_disturbance(monkeypatch):
     others = count()
     told(monkeypatch, {"1": 0.0}, {"1": 9.0}, others=lambda: -next(others))  # such is its resolution

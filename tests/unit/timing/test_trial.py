@@ -753,7 +753,7 @@ def test_no_verdict_rests_on_time_that_the_cpu_lost_to_others(monkeypatch, expec
     assert expected == found.status
     noted = [note.code for note in found.notes]
     assert "interference" in [found.reason_code, *noted]
-    assert "the test waited 90 %" in f"{found.reason} {found.notes}"
+    assert "other programs may have taken 90 %" in f"{found.reason} {found.notes}"
     assert found.interference.own_share == 0.1
 
 
@@ -836,7 +836,7 @@ def test_no_verdict_rests_on_time_that_an_emulated_gpu_lost_to_others(monkeypatc
     assert (found.interference, found.gpu_interference) == (None, busy)
     said = [found.reason or "", *(note.text for note in found.notes)]
     assert expected[0] == "failed" or any(
-        "emulated GPU times were disturbed: each of the test's 2 threads" in text for text in said
+        "emulated GPU times were disturbed: other programs may have taken 100 %" in text for text in said
     )
 
 

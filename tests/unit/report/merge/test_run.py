@@ -274,7 +274,7 @@ def test_a_verdict_that_stands_in_spite_of_what_disturbed_the_cpu_notes_it():
     found = joined(side("cpu", 10e-3, timed=WAITED), side("gpu", 1e-3))
     assert found.status == "passed"
     (note,) = [note for note in found.notes if note.code == "interference"]
-    assert note.text.startswith("CPU times were disturbed: the test waited 50 % of")
+    assert note.text.startswith("CPU times were disturbed: other programs may have taken 50 % of")
     assert found.interference.own_share == pytest.approx(0.5)
 
 

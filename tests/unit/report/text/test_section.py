@@ -384,7 +384,7 @@ def said_of(number: int, text: str) -> list[Record]:
 
 def test_of_a_kind_of_note_one_is_shown_and_the_others_counted(section):
     shown = section(*said_of(12, "doubt"), all_notes=False)
-    assert ["test_0 and 11 more: doubt 0"] == [line for line in shown if "doubt" in line]
+    assert ["test_0: doubt 0 (11 notes of this kind more)"] == [line for line in shown if "doubt" in line]
     assert "11 more notes: pytest -v" in shown
     assert 12 == sum("doubt" in line for line in section(*said_of(12, "doubt")))
 
@@ -406,30 +406,86 @@ def test_what_only_explains_is_shown_where_all_is(section):
     )
 
 
-def test_disturbed_tests_share_a_line_that_names_the_worst(section):
-    def disturbed(name, share, kind="cpu_contention", **changes):
-        found = Interference(kind=kind, own_share=share, waited=1 - share, threads=1)
-        return record(
-            f"test_x.py::{name}",
-            notes=(Note(code="interference", text=name),),
-            **changes | {"interference": found},
-        )
+def disturbed(name, share, kind="cpu_contention", **changes):
+    found = Interference(kind=kind, own_share=share, waited=1 - share, threads=1)
+    changes = {"interference": found, "notes": (Note(code="interference", text=name),)} | changes
+    return record(f"test_x.py::{name}", **changes)
 
+
+def test_disturbed_tests_share_a_line_that_names_the_worst(section):
     quiet = record("test_x.py::test_c")
     two = [disturbed("test_a", 0.7), disturbed("test_b", 0.62), quiet]
-    said = "machine busy: 2 of 3 tests; worst test_b, which waited 38 % of its time: close other work"
+    said = "machine busy: 2 of 3 tests; worst test_b, which may have lost 38 % of its time: close other work"
     assert said in section(*two, all_notes=False, width=100)
-    unstable = disturbed("test_d", 0.25, "unstable_cpu_times")
-    said = "machine busy: 1 of 1 test; worst test_d, whose median is 4.0 times its fastest block: close other"
-    assert f"{said} work" in section(unstable, all_notes=False, width=120)
-    emulated = disturbed(
-        "test_e",
-        0.9,
-        gpu_interference=Interference(kind="cpu_contention", own_share=0.5, waited=1.0, threads=2),
-    )
+    assert "test_b: test_b" in section(*two, width=100)
+    unstable = section(disturbed("test_d", 0.25, "unstable_cpu_times"), all_notes=False, width=120)
     assert any(
-        "worst test_e, which waited 50 %" in line for line in section(emulated, all_notes=False, width=120)
+        "1 of 1 test; worst test_d, whose median is 4.0 times its fastest" in line for line in unstable
     )
+    gpu = Interference(kind="cpu_contention", own_share=0.5, waited=1.0, threads=2)
+    emulated = section(disturbed("test_e", 0.9, gpu_interference=gpu), all_notes=False, width=120)
+    assert any("worst test_e, which may have lost 100 %" in line for line in emulated)
+
+
+def test_an_inconclusive_test_is_among_those_that_a_busy_machine_disturbed(section):
+    doubted = disturbed("test_a", 0.3, notes=(), status="inconclusive", reason="required at least 3x: busy")
+    assert any("1 of 1 test; worst test_a" in line for line in section(doubted, all_notes=False, width=120))
+
+
+def test_a_cpu_variant_without_a_row_is_not_counted_among_disturbed_tests(section):
+    busy = Interference(kind="cpu_contention", own_share=0.5, waited=0.5, threads=1)
+    cpu, gpu = paired(interference=busy)
+    shown = section(replace(cpu, interference=busy), gpu, all_notes=False, width=120)
+    assert any("1 of 1 test; worst test_a[cupy]" in line for line in shown)
+
+
+def test_a_reason_that_is_a_code_by_chance_is_a_reason(section):
+    shown = section(skipped("a.py::test_a", "interference"), all_notes=False)
+    assert "test_a: interference" in shown
+
+
+def test_a_text_that_is_reason_and_note_is_said_once(section):
+    twice = record(status="failed", reason="too slow", notes=(noted("too slow"),))
+    shown = section(twice, all_notes=False)
+    assert 1 == sum("too slow" in line for line in shown)
+    assert not any("more note" in line for line in shown)
+
+
+def test_what_is_emulated_is_said_of_that_alone(section):
+    emulated = replace(GPU, name="jax on the CPU", emulated=True)
+    tests = [record(f"test_{n}", offload=offload(worth=n == 0)) for n in range(3)]
+    tests += [
+        record(f"test_e{n}", gpu=measurement(emulated, 1e-3), offload=offload(worth=False)) for n in range(2)
+    ]
+    shown = section(*tests, width=120)
+    assert shown[0] == "CPU EPYC | GPU H200 through cupy; emulated: jax on the CPU, not a GPU"
+    assert shown[2].split()[:3] == ["test", "CPU", "GPU"]
+    totals = " ".join(line.strip() for line in shown[-2:])
+    assert "worth it (GPU surely faster): 1 of 3" in totals
+    assert "emulated device faster: 0 of 2" in totals
+
+
+@for_each(("gpu", "is_emulated"), [("the GPU", False), ("the emulated GPU", True)])
+def test_a_threshold_says_whose_it_is(gpu, is_emulated):
+    tests = [
+        record(f"test_fft[{n}]", gpu=measurement(replace(GPU, emulated=is_emulated), 1e-3)) for n in (64, 256)
+    ]
+    curve = tuple(Point(size=n, nodeid=f"test_fft[{n}]", cpu=1.0, gpu=1.0) for n in (64, 256))
+    shown = lines(run_of(*tests, thresholds=(threshold(curve=curve),)), 120)
+    assert f"threshold of test_fft: recorded: {gpu} wins from n = 256 on, not at 64" in shown
+
+
+def test_times_that_are_all_synthetic_are_called_so(section):
+    cpu = replace(measurement(GPU, 1.0), device=replace(GPU, kind="cpu", backend="simulated", emulated=True))
+    shown = section(
+        record(cpu=cpu), gpu=replace(GPU, name="simulated GPU", backend="simulated", emulated=True)
+    )
+    assert shown[0] == "simulated CPU | simulated GPU: synthetic times"
+
+
+def test_a_regressed_test_has_what_holds_it_back(section):
+    regressed = record(comparisons=(REGRESSED,), offload=offload(worth=False), diagnosis=(WHY,))
+    assert any(WHY.sentence in line for line in section(regressed, all_notes=False))
 
 
 def test_of_a_long_note_three_lines_are_shown(section):
@@ -560,6 +616,13 @@ def test_in_short_verdicts_are_counted_and_failures_explained():
     assert ["1 failed, 1 failed (expected), 2 passed, 1 skipped", "test_slow: too slow"] == shown
     assert 1 == len(short(failed, above={failed.nodeid: "too slow"}))
     assert [] == short()
+
+
+def test_in_short_many_failures_are_counted():
+    failed = [record(f"test_x.py::test_{n}", status="failed", reason=f"doubt {n}") for n in range(15)]
+    shown = [str(line) for line in short_lines(run_of(*failed), 80)]
+    assert len(shown) == 12
+    assert shown[-1] == "5 more notes: pytest -v"
 
 
 def test_in_short_a_threshold_that_failed_is_told():
