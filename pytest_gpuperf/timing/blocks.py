@@ -173,7 +173,6 @@ class BlockTimer:
         self.steady = False
         self.overlap_left = None
         self.waited = self.waiting_threads = self.processor_time = None
-        self.others_worked = inf
         del self.sm_mhz[:]
         if self.per_call_timer is not None:
             self._fastest_latency = min(self._fastest_latency, self.per_call_timer.fastest_sample)

@@ -115,6 +115,12 @@ def test_a_speedup_test_without_gpu_times_the_cpu_and_skips(run):
     )
 
 
+def test_a_skip_of_the_test_itself_stays_where_it_is(run):
+    source = SPEEDUP_TEST.replace("xp.fft.fft(xp.ones(4096))", "pytest.skip('not today')")
+    result = run(source, "-rs")
+    result.stdout.fnmatch_lines(["SKIPPED [[]1[]] test_it.py:5: not today"])
+
+
 def test_a_body_that_fails_on_the_cpu_fails_without_a_gpu_too(run):
     result = run(
         """

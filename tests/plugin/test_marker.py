@@ -83,6 +83,28 @@ def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
     result.stdout.fnmatch_lines(
         ["*InconclusiveWarning: required at least 2x, speedup 2.0*inconclusive after 60 rounds*"]
     )
+    assert 1 == str(result.stdout).count("inconclusive after 60 rounds"), "among the warnings alone"
+
+
+@pytest.mark.parametrize("options", [[], ["--disable-warnings"]])
+def test_a_doubt_is_said_once_whether_pytest_shows_warnings_or_not(run, options):
+    result = run(
+        """
+        import warnings
+        import pytest
+
+        @pytest.mark.speedup(min=2)
+        def test_even(device):
+            warnings.warn("one") if device.kind == "cpu" else None
+            return lambda: device.launch(2e-3 if device.kind == "cpu" else 1e-3 - 5e-6)
+
+        def test_other():
+            warnings.warn("two")
+        """,
+        "-Walways",
+        *options,
+    )
+    assert 1 == " ".join(str(result.stdout).split()).count("inconclusive after 60 rounds")
 
 
 @pytest.mark.parametrize(("settlement", "outcome"), [("fail", "failed"), ("pass", "passed")])

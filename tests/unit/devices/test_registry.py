@@ -3,6 +3,7 @@
 import sys
 from contextlib import contextmanager
 from importlib.util import find_spec
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -242,6 +243,14 @@ def test_without_a_gpu_it_is_said_how_to_try_it_emulated(monkeypatch, spec, choi
     with pytest.raises(Unavailable, match=rf"^no GPU found: .*no driver; {emulated}") as caught:
         choose("auto", asked).gpu()
     assert len(str(caught.value)) < 230  # three lines beside a name
+
+
+def test_a_library_that_a_suite_has_replaced_is_asked_for_nothing(monkeypatch):
+    for name in ("torch", "keras"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))  # it has no __spec__
+    with pytest.raises(Unavailable, match="emulated: --gpuperf-gpu=jax:cpu"):
+        choose("auto").gpu()
 
 
 def test_where_a_gpu_is_broken_that_comes_first(monkeypatch):

@@ -532,6 +532,14 @@ def test_a_comparison_that_fails_nothing_says_how_it_would():
     assert ended([record(value=5.0)], record()).notes == ()
 
 
+def test_the_command_that_removes_tests_can_be_pasted_though_a_folder_has_a_space():
+    held = gating(base_of(record("b"), name="my base/b.json"))
+    (failure,) = held.finish([held.with_comparisons(record("a"))], seen(missing="b"), RunOptions()).failures[
+        -1:
+    ]
+    assert failure.text.endswith(" --prune 'my base/b.json' report.json")
+
+
 @for_each("asked", [GATE, replace(GATE, allow_no_gpu=True)])
 def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
     before = [record(name) for name in "abcdef"]
