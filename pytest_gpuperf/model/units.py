@@ -34,7 +34,7 @@ def digits(value: float) -> str:
         return f"{value:.2e}"
     if value >= 99.95:
         return f"{value:.0f}"
-    return f"{value:#.3g}" if value >= 0.1 else f"{value:.2g}"
+    return f"{value:#.3g}" if value >= 0.1 else f"{value:#.2g}" if value else "0"
 
 
 def interval(low: float | None, high: float | None, shown: Callable[[float], str]) -> str:

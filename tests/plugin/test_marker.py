@@ -64,7 +64,7 @@ def test_a_bare_marker_records_and_never_fails(run):
         """
     )
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["test_slower *0.001x*-*recorded"])
+    result.stdout.fnmatch_lines(["test_slower *0.0010x*-*recorded"])
 
 
 def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):

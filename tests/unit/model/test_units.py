@@ -26,7 +26,7 @@ from pytest_gpuperf.model.units import (
         ("12.3 us", 12.34e-6),
         ("100 us", 99.97e-6),
         ("5.00 ns", 5e-9),
-        ("0.05 ns", 5e-11),
+        ("0.050 ns", 5e-11),
         ("0 ns", 0.0),
     ],
 )
