@@ -400,7 +400,7 @@ def post(tmp_path, monkeypatch):
 def test_what_a_pull_request_measured_is_posted_as_text_that_nothing_can_leave(post):
     calls, comment = post(HOSTILE, pull="7\n8\n")
     assert [call[2] for call in calls if "--method" in call] == ["GET", "POST"]
-    assert calls[-1][3:] == ["repos/we/ours/issues/7/comments", "-F", "body=@comment.md"]
+    assert calls[-1][3:] == ["repos/we/ours/issues/7/comments", "-F", "body=@comment.md", "--silent"]
     assert calls[0][-3] == "head=a OWNER; $(touch hit):a BRANCH; $(touch hit)"
     mark, title, _, whose, _, fence, *shown, end = comment.splitlines()
     assert (mark, fence, end) == ("<!-- pytest-gpuperf: speedups -->", "```text", "```")
@@ -423,6 +423,7 @@ def test_the_comment_of_an_earlier_run_is_updated(post):
         "repos/we/ours/issues/comments/11",
         "-F",
         "body=@comment.md",
+        "--silent",
     ]
 
 
