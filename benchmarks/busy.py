@@ -38,7 +38,7 @@ MEMORY = 4_000_000  # numbers: 32 MB, more than caches hold for one processor
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A workload that the GPU does so many times as fast as a quiet CPU, and the program beside it."""
+    """A workload with a known speedup of the GPU over a quiet CPU, and the program that disturbs it."""
 
     speedup: float
     size: int

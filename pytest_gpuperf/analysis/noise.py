@@ -93,7 +93,7 @@ def describe(cpu: Interference | None, gpu: Interference | None = None) -> str |
 
 
 def in_short(interference: Interference) -> str:
-    """Return the measure of what disturbed a device: `which waited 28 % of its time`."""
+    """Return how strongly a device was disturbed: `which may have lost 28 % of its time`."""
     if interference.kind == "unstable_cpu_times":
         return f"whose median is {1 / interference.own_share:.1f} times its fastest block"
     return f"which may have lost {_lost(interference)} of its time"
@@ -111,7 +111,7 @@ def _describe(interference: Interference, device: str) -> str:
 
 
 def _lost(interference: Interference) -> str:
-    """Return the share of the time that threads waited, all together: while one waits, so may all."""
+    """Return the share of the blocks' time that other programs may have taken: `57 %`."""
     return f"{100 * min(1.0, interference.waited or 0.0):.0f} %"
 
 

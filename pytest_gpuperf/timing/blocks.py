@@ -347,13 +347,16 @@ class BlockTimer:
         """Time one block and keep its sample."""
         self.raise_clocks()
         self.drop_result()
-        watched = waits if self._is_watched else lambda: None
+        is_watched = self._is_watched
         if not self.samples:
-            self._others_before = other_work() if self._is_watched else None
-        waits_before, worked_before = watched(), capabilities.processor_time(self.device)
+            self._others_before = other_work() if is_watched else None
+        waits_before, worked_before = (
+            waits() if is_watched else None,
+            capabilities.processor_time(self.device),
+        )
         sample = self._run_block()
         self._note_clock()
-        worked_after, waits_after = capabilities.processor_time(self.device), watched()
+        worked_after, waits_after = capabilities.processor_time(self.device), waits() if is_watched else None
         self._before_last_block = self.sums
         if worked_before is not None and worked_after is not None:
             self.processor_time = (self.processor_time or 0.0) + max(0.0, worked_after - worked_before)
@@ -445,10 +448,9 @@ class BlockTimer:
 
     @property
     def _is_watched(self) -> bool:
-        """Whether waits for a processor are waits of the workload.
+        """Whether a thread that waits for a processor holds up the workload.
 
-        They are no part of simulated time, and no sign of a GPU that is busy with other work. Emulated
-        devices wait for each other. It takes long to ask many threads.
+        It does not in simulated time, nor on a GPU. Emulated devices wait for each other.
         """
         is_timed_here = self.device.clock is perf_counter and self._clocks is None
         return is_timed_here and not capabilities.shares_processors(self.device)

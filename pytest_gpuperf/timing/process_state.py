@@ -46,9 +46,11 @@ class Change:
     """Seconds of a call before, where a busy machine may be the reason."""
 
     def is_over(self, timer: BlockTimer) -> bool:
-        """Return whether calls that had become slower take again what they took before."""
-        now = min(timer.fastest_sample, timer.least_time or inf)
-        return self.factor > 1 and now < _APART * self.before
+        """Return whether a block was seen to be about as fast again as before.
+
+        The timer's `least_time` is no such block: it is divided by threads that the work may not use.
+        """
+        return self.factor > 1 and timer.fastest_sample < _APART * self.before
 
 
 @dataclass(kw_only=True)

@@ -96,7 +96,7 @@ def _few_notes(notes: Sequence[Note], more: int, width: int) -> list[str]:
 
 
 def _note(note: Note, width: int) -> list[str]:
-    """Return the lines of a note: the first text beside the head, the others below."""
+    """Return a note's lines: its head and first text share a line, and each further text begins a new one."""
     said = (f"{note.head}: {note.texts[0]}", *(f"  {text}" for text in note.texts[1:]))
     return [line for text in said for line in table.wrapped(text, width, "    ")]
 
