@@ -146,11 +146,6 @@ def item_spec(item: pytest.Function, parser: DeviceParser, mark: pytest.Mark | N
         parsed = _device(item, parser, options)
         if parsed.spec is None:
             return spec._replace(calls_both=fixtures.is_ours(item, "gpuperf"))
-        if fixtures.takes(item, "gpuperf"):
-            raise ValueError(
-                "the test is parametrized over single devices but calls gpuperf.both(), which uses both; use "
-                "one or the other"
-            )
     if spec.demand.accelerator is not None:
         raise ValueError(
             "accelerator= compares two devices within one test, and this one runs on one; request device or "

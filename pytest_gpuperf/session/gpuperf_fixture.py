@@ -1,4 +1,4 @@
-"""The fixture `gpuperf`: one body on both devices, inside one test."""
+"""The fixture `gpuperf`: one body on both devices, inside one test, and workloads that change their state."""
 
 import inspect
 from collections.abc import Callable
@@ -9,9 +9,11 @@ import pytest
 
 from pytest_gpuperf.collection.items import SPEC, accelerator_of
 from pytest_gpuperf.devices.protocol import Device
+from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.session import timed_call
 from pytest_gpuperf.session.session import GpuPerfSession
+from pytest_gpuperf.timing.workload import ResettableCall
 
 MEASURED = pytest.StashKey[Record]()
 """In the stash of an item that called `both`: the record, whose verdict ends the test after its body."""
@@ -24,6 +26,15 @@ class GpuPerfFixture:
         self._session = session
         self._item = item
 
+    @staticmethod
+    def workload(call: Callable[[], Any], *, reset: Callable[[], Any]) -> ResettableCall:
+        """Return a workload for a test to return whose calls change a state, as training steps do.
+
+        `reset` brings that state back. It runs before the first call and before each block of timed calls, on
+        both devices, and is not timed. What the first and the second call after it return is compared.
+        """
+        return ResettableCall(call, reset)
+
     def both(self, body: Callable[[Any], Any]) -> tuple[Any, Any]:
         """Run a body on the CPU and on the GPU, and return both results, as each library has them.
 
@@ -32,6 +43,11 @@ class GpuPerfFixture:
         verdict ends the test after its own body has passed. Skips, with the reason, where there is no GPU.
         """
         spec = self._item.stash.get(SPEC, None)
+        if spec is not None and spec.device is not None:
+            raise GpuPerfError(
+                "the test is parametrized over single devices but calls gpuperf.both(), which uses both; use "
+                "one or the other"
+            )
         if spec is not None and spec.calls_both:
             if MEASURED in self._item.stash:
                 pytest.fail(

@@ -46,6 +46,7 @@ from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.scaling_trial import ScalingTrial
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
+from pytest_gpuperf.timing.workload import RAISED_BY_RESET
 
 SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
@@ -379,6 +380,8 @@ class GpuPerfSession:
             code = error.code if isinstance(error, NoGpu) else None
             return Verdict(status="skipped", reason=message(error) or "skipped in the test", reason_code=code)
         where = trial.where
+        if RAISED_BY_RESET in getattr(error, "__notes__", ()):
+            where = f"{where} by the workload's reset"
         what = first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
             size = f" ({fault.requested:,} bytes requested)" if fault.requested else ""

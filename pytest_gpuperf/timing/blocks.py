@@ -185,7 +185,7 @@ class BlockTimer:
         resolution; it is shorter when that takes more than `max_calls`, or a second of the
         host under a clock of the device's own.
         """
-        call, device, plan = self.workload.call, self.device, options.sampling
+        device, plan = self.device, options.sampling
         with gc_paused():
             self.synchronize_cost = min(time_block(lambda: None, 1, device) for _ in range(5))
         block_time = max(plan.block_time, 20 * self.synchronize_cost, 1000 * _resolution())
@@ -199,7 +199,7 @@ class BlockTimer:
                 break
             block_started = perf_counter()
             with gc_paused():
-                sample = time_block(call, self.block_calls, device, calls_wait=self.calls_wait)
+                sample = self._time_block(self.block_calls)[0]
             on_host = max(perf_counter() - block_started, _resolution()) / self.block_calls
             fastest_on_host = min(fastest_on_host, on_host)
             self.warmup_calls += self.block_calls
@@ -337,7 +337,7 @@ class BlockTimer:
         if self.per_call_timer is None:
             self._is_running = True
             call = waited_for(self.workload.call, self.device)
-            self.per_call_timer = warmed_up(call, self.device, options)
+            self.per_call_timer = warmed_up(call, self.device, options, self.workload.restore)
             self.per_call_timer.keeps_result = self.keeps_result
             self._is_running = False
             self.per_call_timer.note_time(self._fastest_latency)
@@ -432,7 +432,7 @@ class BlockTimer:
         calls = calls or self.block_calls
         self._is_running = True
         with gc_paused():
-            sample, result = timed_block(self.workload.call, calls, self.device, calls_wait=self.calls_wait)
+            sample, result = self._time_block(calls)
         self._is_running = False
         if sample <= 0:
             raise GpuPerfError(f"{calls} calls took no time that the clock can show")
@@ -440,6 +440,12 @@ class BlockTimer:
         if self.keeps_result:
             self.last_result = result
         return sample
+
+    def _time_block(self, calls: int) -> tuple[float, Any]:
+        workload = self.workload
+        return timed_block(
+            workload.call, calls, self.device, calls_wait=self.calls_wait, restore=workload.restore
+        )
 
     def _note_end(self) -> None:
         """Note when a GPU's last block ended: it idles from then on."""
@@ -485,9 +491,15 @@ class BlockTimer:
         return elapsed >= min(_MAX_WARMUP_FACTOR * warmup_time, options.max_time / 4)
 
 
-def warmed_up(call: Callable[[], Any], device: TimedDevice, options: RunOptions) -> BlockTimer:
+def warmed_up(
+    call: Callable[[], Any],
+    device: TimedDevice,
+    options: RunOptions,
+    restore: Callable[[], None] | None = None,
+) -> BlockTimer:
     """Return a timer of a call that waits for its device, warmed up in a quarter of the secondary time."""
-    timer = BlockTimer(workload=Workload(device=device, call=call, scope="call"), calls_wait=True)
+    workload = Workload(device=device, call=call, scope="call", restore=restore)
+    timer = BlockTimer(workload=workload, calls_wait=True)
     plan = replace(options.sampling, warmup_time=options.sampling.secondary_time / 4)
     timer.warm_up(replace(options, sampling=plan), max_calls=_MAX_CALLS_OF_LATENCY)
     return timer
@@ -509,16 +521,28 @@ def round_of(timers: Sequence[BlockTimer], order: Random) -> Callable[[], None]:
 
 
 def time_block(
-    call: Callable[[], Any], calls: int, device: TimedDevice, *, calls_wait: bool = False
+    call: Callable[[], Any],
+    calls: int,
+    device: TimedDevice,
+    *,
+    calls_wait: bool = False,
+    restore: Callable[[], None] | None = None,
 ) -> float:
     """Return the seconds per call of one block."""
-    return timed_block(call, calls, device, calls_wait=calls_wait)[0]
+    return timed_block(call, calls, device, calls_wait=calls_wait, restore=restore)[0]
 
 
 def timed_block(
-    call: Callable[[], Any], calls: int, device: TimedDevice, *, calls_wait: bool = False
+    call: Callable[[], Any],
+    calls: int,
+    device: TimedDevice,
+    *,
+    calls_wait: bool = False,
+    restore: Callable[[], None] | None = None,
 ) -> tuple[float, Any]:
     """Return the seconds per call of one block, and the last result; the others are dropped at once.
+
+    The state that calls change is restored before the block, untimed.
 
     A lazy device submits each result, unless the calls wait for it.
     A device that waits for results waits for the last one and for what is not in it, unless the calls do.
@@ -529,6 +553,8 @@ def timed_block(
     wait = capabilities.wait_for_result(device)
     call = call if calls_wait else capabilities.submitted(call, device)
     with capabilities.context(device):
+        if restore is not None:
+            restore()
         device.synchronize()
         started = clock()
         for _ in repeat(None, calls - 1):

@@ -37,7 +37,7 @@ When = Literal["before", "after"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuResult:
-    """What a CPU variant leaves for its GPU variant: its measurement, and its result on the host.
+    """What a CPU variant leaves for its GPU variant: its measurement, and its results on the host.
 
     So many of its blocks could have been timed in the time that sampling `lasted`, with its pauses. If it
     `restarted`, earlier samples were discarded.
@@ -45,7 +45,7 @@ class CpuResult:
 
     measurement: Measurement
     lasted: float
-    result: list[Leaf]
+    results: list[list[Leaf]]
     interference: Interference | None
     restarted: bool
 
@@ -130,13 +130,26 @@ class ResultChecks:
         return values
 
     def require_same_inputs(self, workload: Workload) -> tuple[Note, ...]:
-        """Refuse a workload that goes on to modify its inputs; return notes on those that it changed once."""
+        """Refuse a workload that goes on to modify its inputs; return notes on those that it changed once.
+
+        One with a reset may modify what the reset restores.
+        """
+        if workload.restore is not None:
+            workload.restore()
+            left = input_changes.unrestored(workload.arrays, workload.device)
+            if left is not None:
+                raise GpuPerfError(
+                    f"the workload's reset does not restore what calls change ({left}), so repeated blocks "
+                    "do not do the same work; copy the values back into that array"
+                )
+            return ()
         changes = input_changes.changes_of(workload.arrays, workload.call, workload.device)
         mutated = next((change.described for change in changes if change.goes_on), None)
         if mutated is not None:
             raise GpuPerfError(
                 f"the workload modifies its input ({mutated}), so repeated calls do not do the same work; "
-                "work on a copy made inside it, or write to another array"
+                "work on a copy made inside it, write to another array, or restore it with "
+                "gpuperf.workload(call, reset=...)"
             )
         return tuple(_changed_once(workload, change.described) for change in changes)
 
@@ -159,12 +172,15 @@ class ResultChecks:
             f"{capabilities.idle_remedy(gpu.device)}"
         )
 
-    def require_same_result(self, first: list[Leaf], last: list[Leaf]) -> None:
-        """Refuse work whose result changes from call to call."""
+    def require_same_result(
+        self, first: list[Leaf], last: list[Leaf], when: str = "from call to call"
+    ) -> None:
+        """Refuse work whose result changes: from call to call, or although its state was restored."""
         if result_check.compare(first, last, self._demand).agreed is False:
             raise GpuPerfError(
-                "the workload's result changes from call to call, so repeated calls do not do the same work; "
-                "undo inside it what it changes, fix its random numbers, or pass check=False"
+                f"the workload's result changes {when}, so repeated calls do not do the same work; restore all "
+                "that it changes with gpuperf.workload(call, reset=...), fix its random numbers, or pass "
+                "check=False"
             )
 
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: When) -> None:

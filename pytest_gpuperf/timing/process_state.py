@@ -123,11 +123,12 @@ class StateProbe:
         return self._least_time(_MORE_BLOCKS)
 
     def _least_time(self, blocks: int = _BLOCKS) -> float:
-        call, device, least = self.timer.workload.call, self.timer.device, inf
+        workload, device, least = self.timer.workload, self.timer.device, inf
         started = device.clock()
         for _ in range(blocks):
             with gc_paused():
-                least = min(least, time_block(call, self._calls, device))
+                sample = time_block(workload.call, self._calls, device, restore=workload.restore)
+            least = min(least, sample)
             if seconds_between(started, device.clock()) > _SHARE * self.max_time:
                 break
         return least

@@ -75,7 +75,7 @@ def loop_timer(
 
     comes_down = workload.result_bytes > 0
     loop = call_with_copies if comes_down else blocks.waited_for(call_with_copies, device)
-    return blocks.warmed_up(loop, device, options)
+    return blocks.warmed_up(loop, device, options, workload.restore)
 
 
 class TransferTimer:
@@ -91,6 +91,7 @@ class TransferTimer:
         self._loop = loop
         device, hosts = workload.device, _hosts(workload)
         with capabilities.context(device):
+            workload.prepare()
             returned = [leaf.value for leaf in leaves(workload.call()) if device.holds(leaf.value)]
         self._memory = _memory(device, hosts)
         upload = blocks.waited_for(lambda: [device.asarray(host) for host in hosts], device)

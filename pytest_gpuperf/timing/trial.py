@@ -103,8 +103,8 @@ class Trial:
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, loop, self._may_stop)
                 if self._checks.differ:
                     return self._judge()
-                self._require_same_results(first_result, self._cpu)
-                self._compare_last_results(first_result, self._gpu)
+                expected = self._require_same_results(first_result, self._cpu)
+                self._compare_last_results(expected, self._gpu)
                 if self._checks.differ or self._rounds.too_late_to_restart:
                     break
                 is_usable = self._samples_usable
@@ -114,7 +114,7 @@ class Trial:
             else:
                 if is_late:  # and no restart was left
                     self._change = self._change or self._late_change
-            del first_result  # the transfers need the room
+            del first_result, expected  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
         return self._unless_changed(self._judge())
 
@@ -124,7 +124,7 @@ class Trial:
         if cpu_result.restarted:
             self.notes.append(_RESTARTED)
         self._gpu, gpu_result = self._first_call(bind, gpu)
-        self._checks.compare(cpu_result.result, gpu_result, gpu, "before")
+        self._checks.compare(cpu_result.results[0], gpu_result, gpu, "before")
         del gpu_result
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock(), self._checks.outlasting_refusals():
@@ -140,7 +140,7 @@ class Trial:
             self._measure_least_time(self._gpu)
             if self._checks.differ:
                 return self._judge()
-            self._compare_last_results(cpu_result.result, self._gpu)
+            self._compare_last_results(cpu_result.results, self._gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
         return self._judge()
@@ -154,7 +154,7 @@ class Trial:
                 self._measure_least_time(self._cpu)
                 if self._interference(self._cpu) is None or self._rounds.too_late_to_restart:
                     break
-            self._require_same_results(first_result, self._cpu)
+            results = self._require_same_results(first_result, self._cpu)
             secondary.sample_other_mode([self._cpu], self._context)
         interference = self._interference(self._cpu)
         if (reason := noise.describe(interference)) is not None:
@@ -162,7 +162,7 @@ class Trial:
         return CpuResult(
             measurement=self._cpu.measurement,
             lasted=self._rounds.lasted,
-            result=first_result,
+            results=results,
             interference=interference,
             restarted=_RESTARTED in self.notes,
         )
@@ -387,6 +387,8 @@ class Trial:
         """Return the results of the last call in a block and, while there is time, of one more call.
 
         What only timed calls leave out shows in the first, what only every second call does in one of them.
+        Of a workload with a reset they are those of the first two calls after it: of a training step only the
+        second shows what the first one has changed.
         """
         self._device = timer.device
         with capabilities.context(timer.device):
@@ -400,7 +402,8 @@ class Trial:
         returned = workload.returned
         if sampled.samples:
             require_same_types(workload, sampled.last_result)
-            results.append(self._checks.copy_to_host(sampled.last_result, timer.device, used))
+            if workload.restore is None:
+                results.append(self._checks.copy_to_host(sampled.last_result, timer.device, used))
             self._look_for_kept_result(timer, sampled.last_result, returned)
             returned = remember(sampled.last_result, timer.device, keep=True)
         sampled.drop_result()
@@ -409,6 +412,10 @@ class Trial:
             result = untimed_calls.inspected_call(timer)
             results.append(self._checks.copy_to_host(result, timer.device, used))
             self._look_for_kept_result(timer, result, returned)
+            if workload.restore is not None:
+                del result
+                result = workload.call()
+                results.append(self._checks.copy_to_host(result, timer.device, used))
             del result
         del returned
         self.notes += self._checks.require_same_inputs(workload)
@@ -431,13 +438,20 @@ class Trial:
         if note is not None and note not in self.notes:
             self.notes.append(note)
 
-    def _require_same_results(self, first: list[Leaf], timer: BlockTimer) -> None:
-        for result in self._last_results(timer):
-            self._checks.require_same_result(first, result)
+    def _require_same_results(self, first: list[Leaf], timer: BlockTimer) -> list[list[Leaf]]:
+        """Refuse results that change from call to call; return what the other device's must be, in order."""
+        results = self._last_results(timer)
+        if timer.workload.restore is None:
+            for result in results:
+                self._checks.require_same_result(first, result)
+            return [first, first]
+        for result in results[:1]:
+            self._checks.require_same_result(first, result, "after its reset")
+        return [first, *results[1:]]
 
-    def _compare_last_results(self, cpu: list[Leaf], gpu: BlockTimer) -> None:
-        for result in self._last_results(gpu):
-            self._checks.compare(cpu, result, gpu.device, "after")
+    def _compare_last_results(self, cpu: list[list[Leaf]], gpu: BlockTimer) -> None:
+        for on_cpu, on_gpu in zip(cpu, self._last_results(gpu), strict=False):
+            self._checks.compare(on_cpu, on_gpu, gpu.device, "after")
 
     def _measure_least_time(self, timer: BlockTimer) -> None:
         """Measure once what a call needs in any case, if other work disturbed the samples."""

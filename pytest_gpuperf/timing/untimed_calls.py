@@ -16,7 +16,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import require_seconds, seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.leaves import is_lazy_graph, leaves
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.timing.workload import ResettableCall, Workload
 
 Bind = Callable[[Device], Callable[[], Any]]
 """Binds the test's body to a device; what it returns is called without arguments.
@@ -55,16 +55,21 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     call = _observed_call(body, device)
     uploads.stop()
     if callable(call.result):
-        _require_no_arguments(call.result)
+        function, restore = call.result, None
+        if isinstance(call.result, ResettableCall):
+            function, restore = call.result.call, call.result.restore
+            restore()
+        _require_no_arguments(function)
         workload = Workload(
             device=device,
-            call=call.result,
+            call=function,
             scope="call",
+            restore=restore,
             setup=call.elapsed,
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
-        state = inputs.state_of(workload.call, device, workload.inputs)
+        state = () if restore else inputs.state_of(workload.call, device, workload.inputs)
         call = _observed_call(workload.call, device)
     else:
         given = (*uploads.arrays, *inputs.arrays_of_fixtures(body, device))
@@ -95,6 +100,7 @@ def inspected_call(timer: BlockTimer) -> Any:
     refused. One that returns an array it kept is found by `kept_results`.
     """
     workload = timer.workload
+    workload.prepare()
     with gc_paused():  # as timed calls run
         call = _observed_call(workload.call, workload.device)
     timer.note_time(call.elapsed)
@@ -134,6 +140,7 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     if occupied > _MAX_OCCUPIED or remaining <= 2 * last_block:
         return
     with capabilities.context(device):
+        timer.workload.prepare()
         device.synchronize()
         if not capabilities.occupy(device, occupied):
             return

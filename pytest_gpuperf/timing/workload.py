@@ -1,4 +1,4 @@
-"""What is timed on one device: a call, the arrays it reads, and what its first call returned."""
+"""What is timed on one device: a call, what restores its state, its arrays, what its first call returned."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,13 +8,38 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.input_changes import Fingerprint
 from pytest_gpuperf.timing.inputs import Input, Upload
 
+RAISED_BY_RESET = "raised by the workload's reset"
+"""A note of an exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResettableCall:
+    """A call that changes its own state, and the function that restores it; called, it restores first."""
+
+    call: Callable[[], Any]
+    reset: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        """Restore the state and return what one call returns."""
+        self.restore()
+        return self.call()
+
+    def restore(self) -> None:
+        """Restore the state; an exception gets a note that it is the reset's."""
+        try:
+            self.reset()
+        except Exception as error:
+            error.add_note(RAISED_BY_RESET)
+            raise
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A call without arguments on one device, as its first call showed it. Times in seconds, sizes in bytes.
 
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
-    the body itself is called. `uploads` are the inputs that were copied from the host, `created_bytes` those
+    the body itself is called. `restore` brings back the state that calls change; it runs before each block
+    and is not timed. `uploads` are the inputs that were copied from the host, `created_bytes` those
     that were made on the device. `brought` are the arrays that fixtures gave to a whole body;
     `brought_dtypes` are theirs and those of its uploads. `changed_at_first` are arrays in its objects that
     the first call changed, as it left them. `returned` are references to what the first call returned,
@@ -26,6 +51,7 @@ class Workload:
     device: TimedDevice
     call: Callable[[], Any]
     scope: Literal["body", "call"]
+    restore: Callable[[], None] | None = None
     setup: float | None = None
     first_call: float = 0.0
     inputs: tuple[Input, ...] = ()
@@ -45,6 +71,11 @@ class Workload:
     first_call_memory: int | None = None
     used_device_at_first: bool = False
     did_device_work: bool = False
+
+    def prepare(self) -> None:
+        """Bring back the state that calls change, if they do."""
+        if self.restore is not None:
+            self.restore()
 
     @property
     def arrays(self) -> tuple[Fingerprint, ...]:

@@ -84,7 +84,7 @@ RAISES = {
     "jax": "import pytest, jax.numpy as jnp\n\n@pytest.mark.speedup\ndef test_it(device):\n"
     "    return lambda: jnp.ones(2) @ jnp.ones(3)",
 }
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "libraries.md"
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
 @pytest.fixture(params=SUITES)
@@ -251,9 +251,11 @@ def test_a_library_that_refuses_the_native_device_of_another_is_named(ended):
     )
 
 
-def test_the_tests_of_the_page_of_libraries_are_timed(ended, library):
-    snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    (source,) = (snippet for snippet in snippets if f'importorskip("{library}")' in snippet)
-    result, (record,) = ended(source, f"{library}:cpu", "--gpuperf-report-only", "-Wdefault")
-    result.assert_outcomes(passed=1)
-    assert record["check"]["agreed"]
+@pytest.mark.parametrize("page", ["libraries", "training"])
+def test_the_tests_of_a_guide_are_timed_and_their_results_compared(ended, library, page):
+    text = (GUIDES / f"{page}.md").read_text(encoding="utf-8")
+    snippets = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    sources = [snippet for snippet in snippets if f'importorskip("{library}")' in snippet]
+    result, records = ended("\n".join(sources), f"{library}:cpu", "--gpuperf-report-only", "-Wdefault")
+    result.assert_outcomes(passed=len(sources))
+    assert [True] * len(sources) == [record["check"]["agreed"] for record in records]

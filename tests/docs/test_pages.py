@@ -75,7 +75,7 @@ def write_snippets(folder, page):
 @pytest.mark.parametrize("page", PYTHON)
 def test_the_snippets_of_a_page_run(pytester, monkeypatch, page):
     write_snippets(pytester.path, page)
-    for library in ("torch", "jax") if page == "guides/libraries" else ():
+    for library in ("torch", "jax") if page in ("guides/libraries", "guides/training") else ():
         monkeypatch.setitem(sys.modules, library, None)  # tests/backends runs what needs them
     result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated")
     tests = any("def test_" in source or "(DeviceConformance)" in source for source in PYTHON[page])

@@ -45,6 +45,10 @@ def test_wrong_after(gpuperf):
 def test_wrong_within(gpuperf):
     gpuperf.both(lambda device: 1 / (device.kind == "cpu"))
 
+@pytest.mark.speedup(min=3)
+def test_variant(gpuperf, xp):
+    gpuperf.both(lambda xp: xp.ones(3))
+
 def test_unmarked(gpuperf):
     calls = []
     cpu, gpu = gpuperf.both(lambda device: calls.append(device.kind) or device.xp.ones(3))
@@ -56,7 +60,7 @@ def test_unmarked(gpuperf):
 
 def test_both_runs_a_body_on_both_devices_and_a_marked_test_is_timed(suite):
     found = suite(BOTH)
-    found.ended(passed=4, failed=5)
+    found.ended(passed=4, failed=7)
     assert {
         "test_xp": "passed",
         "test_device": "passed",
@@ -66,11 +70,17 @@ def test_both_runs_a_body_on_both_devices_and_a_marked_test_is_timed(suite):
         "test_never": "error",
         "test_wrong_after": "error",
         "test_wrong_within": "error",
+        "test_variant[numpy]": "error",
+        "test_variant[cupy]": "error",
     } == found.statuses
     assert ["body", "call"] == [found.records[name]["scope"] for name in ("test_xp", "test_device")]
     for name in ("test_xp", "test_device", "TestUnit::test_unit"):
         assert 10 == found.speedup(name)
     assert "assert" in found.records["test_wrong_after"]["reason"].lower()
+    assert (
+        "the test is parametrized over single devices but calls gpuperf.both(), which uses both; use one or "
+        in (found.records["test_variant[numpy]"]["reason"])
+    )
     found.says(
         "gpuperf.both was called twice in one speedup test; parametrize the test, *",
         "not measured: the test never called gpuperf.both",
@@ -80,7 +90,7 @@ def test_both_runs_a_body_on_both_devices_and_a_marked_test_is_timed(suite):
 
 def test_both_without_a_gpu_skips_and_the_cpus_times_are_in_the_record(suite):
     found = suite(BOTH, "--gpuperf-gpu=none", "-k", "xp or device or unit or unmarked")
-    assert {"skipped": 4, "deselected": 5} == found.result.parseoutcomes()
+    assert {"skipped": 4, "deselected": 7} == found.result.parseoutcomes()
     for name in ("test_xp", "test_device", "TestUnit::test_unit"):
         assert "skipped" == found.statuses[name]
         assert len(found.records[name]["cpu"]["samples"]) > 1

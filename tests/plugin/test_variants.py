@@ -113,12 +113,6 @@ ALONE = """
 def test_ones():
     pass
 """
-BOTH = """
-@speedup
-@pytest.mark.parametrize("xp", ["numpy", "cupy"])
-def test_ones(gpuperf, xp):
-    gpuperf.both(lambda xp: xp.ones(3))
-"""
 
 
 def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(collection_errors):
@@ -128,8 +122,7 @@ def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(col
         test = f'@pytest.mark.parametrize("{names}", {values})\ndef test_ones({names}): pass'
         cases.append((marker + test, expected))
     side = "it is unknown whether this is the CPU or the GPU test of pair='ones'; pass .*device='gpu'"
-    both = r"test_ones\[numpy\]: the test is parametrized over single devices but calls gpuperf\.both\(\)"
-    cases += [(ALONE, side), (BOTH, both)]
+    cases.append((ALONE, side))
     said = collection_errors(*(f"import pytest\nspeedup = pytest.mark.speedup\n{test}" for test, _ in cases))
     for index, ((source, expected), found) in enumerate(zip(cases, said, strict=True)):
         assert found.startswith(f"test_{index}.py::test_ones"), source

@@ -527,7 +527,7 @@ def test_the_cpu_alone_is_timed_for_so_many_blocks_or_seconds(expected, max_bloc
 
 
 def test_the_cpu_alone_leaves_its_answer_on_the_host():
-    (leaf,) = cpu_side(Bench()).result
+    (leaf,), _ = cpu_side(Bench()).results
     assert type(leaf.value) is np.ndarray
     assert leaf.value.tolist() == [1, 1, 1, 1]
 
@@ -1262,9 +1262,9 @@ def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeyp
     warmed_up = blocks.warmed_up
     seen = []
 
-    def warming_up(call, device, options):
+    def warming_up(call, device, *others):
         seen.append((device.kind, trial.device.kind))
-        return warmed_up(call, device, options)
+        return warmed_up(call, device, *others)
 
     monkeypatch.setattr(blocks, "warmed_up", warming_up)
     bench = Bench(cpu=1e-5, gpu=1e-5)

@@ -1,0 +1,170 @@
+"""`gpuperf.workload(call, reset=...)`: calls that change a state, which is restored before each block."""
+
+import json
+
+import pytest
+
+HEAD = """
+import numpy as np, pytest
+
+RESTORED = {"cpu": [], "gpu": []}
+
+def training(device, seconds=(2e-4, 2e-5), step=1.0):
+    \"\"\"Return a step that adds to a state, and what restores it, which is 500 times as slow.\"\"\"
+    state = [0.0]
+
+    def call():
+        state[0] += step
+        device.launch(seconds[device.kind == "gpu"])
+        return state[0]
+
+    def restore():
+        RESTORED[device.kind].append(state[0])
+        device.launch(0.1)
+        state[0] = 0.0
+
+    return call, restore
+"""
+TEST = """
+@pytest.mark.speedup(min=3)
+def test_it(device, gpuperf):
+    call, restore = training(device)
+    return gpuperf.workload(call, reset=restore)
+"""
+STATE_IN_AN_ARRAY = """
+@pytest.mark.speedup(min=3)
+def test_it(device, gpuperf):
+    state = device.asarray(np.zeros(3))
+
+    def call():
+        state[0] = state[0] + 1
+        return state[1:] + 0
+
+    def restore():
+        state[...] = 0
+    return gpuperf.workload(call, reset=restore)
+"""
+
+
+@pytest.fixture
+def ended(run, pytester):
+    """Run one test on the simulated devices; return pytest's result and the record."""
+
+    def call(source, *options):
+        result = run(HEAD + source, "--gpuperf-json=r.json", *options)
+        (record,) = json.loads((pytester.path / "r.json").read_text())["records"]
+        return result, record
+
+    return call
+
+
+@pytest.mark.parametrize("demand", ["min=3", "min=3, latency=True"])
+def test_a_state_is_restored_before_each_block_and_that_is_in_no_time(ended, demand):
+    after = """
+def test_after():
+    for found in RESTORED.values():
+        assert len(found) > 15
+        assert max(found) < 200
+"""
+    result, record = ended(TEST.replace("min=3", demand) + after)
+    result.assert_outcomes(passed=2)
+    assert record["check"]["agreed"] is True
+    for kind, seconds in (("cpu", 2e-4), ("gpu", 2e-5)):
+        found = record[kind]
+        assert found["block_calls"] > 2
+        assert [found["median"], found["latency"]] == pytest.approx([seconds, seconds], abs=1e-5)
+        assert found["first_call"] == pytest.approx(seconds, abs=1e-5)
+
+
+def test_calls_with_copies_start_from_it_too(ended):
+    copies = TEST.replace("min=3", "min=3, transfer='always'").replace(
+        "return gpu", "x = device.asarray(np.ones(9))\n    call = plus(call, x)\n    return gpu"
+    )
+    plus = "def plus(call, x):\n    return lambda: x * call()\n"
+    result, record = ended(plus + copies)
+    result.assert_outcomes(passed=1)
+    assert record["check"]["agreed"] is True
+    assert record["transfer"]["loop"]
+
+
+def test_what_only_the_second_call_shows_is_compared(ended):
+    forgets = "lambda: call() if device.kind == 'cpu' else min(1.0, call())"
+    result, record = ended(TEST.replace("workload(call", f"workload({forgets}"))
+    result.assert_outcomes(failed=1)
+    assert record["reason"].startswith("the devices disagree after timing: result: ")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_a_reset_that_raises_is_named_with_its_device(ended, kind):
+    source = f"{TEST}\nclass Restored(list):\n    def append(self, _):\n        self.extend([0])\n"
+    source += f"        assert len(self) < 12, 'gone'\nRESTORED[{kind!r}] = Restored()"
+    result, record = ended(source)
+    result.assert_outcomes(failed=1)
+    assert "error" == record["status"]
+    assert f"raised on the {kind.upper()} (simulated {kind.upper()}) in round" in record["reason"]
+    assert record["reason"].endswith(" by the workload's reset")
+    result.stdout.fnmatch_lines(["E *raised by the workload's reset"])
+
+
+def test_a_reset_that_raises_at_first_is_named_too(ended):
+    _, record = ended(TEST.replace("reset=restore", "reset=lambda: 1 / 0"))
+    assert record["reason"] == (
+        "ZeroDivisionError: division by zero, raised on the CPU (simulated CPU) by the workload's reset"
+    )
+
+
+def test_a_reset_that_leaves_the_state_is_an_error(ended):
+    _, record = ended(TEST.replace("reset=restore", "reset=lambda: device.launch(1e-3)"))
+    assert record["reason"].startswith("the workload's result changes after its reset, so repeated calls")
+
+
+def test_a_reset_that_leaves_an_array_changed_which_no_result_shows_is_an_error(ended):
+    ended(STATE_IN_AN_ARRAY)[0].assert_outcomes(passed=1)
+    _, record = ended(STATE_IN_AN_ARRAY.replace("state[...] = 0", "state[1:] = 0"))
+    assert record["reason"] == (
+        "the workload's reset does not restore what calls change (float64 array of shape (3,)), so repeated "
+        "blocks do not do the same work; copy the values back into that array"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (TEST, "restore all that it changes with gpuperf.workload(call, reset=...)"),
+        (STATE_IN_AN_ARRAY, "or restore it with gpuperf.workload(call, reset=...)"),
+    ],
+)
+def test_without_a_reset_the_error_says_how_to_have_one(ended, source, expected):
+    _, record = ended(source.replace("gpuperf.workload(call, reset=restore)", "call"))
+    assert expected in record["reason"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "status"),
+    [("call()", "passed"), ("min(1.0, call()) if xp is conftest.cupy else call()", "failed")],
+)
+def test_variants_have_resets_too(suite, returned, status):
+    found = suite(
+        f"""{HEAD}
+@pytest.mark.speedup(min=3)
+def test_it(xp, gpuperf):
+    device = conftest.BACKEND.gpu("") if xp is conftest.cupy else conftest.BACKEND.cpu()
+    call, restore = training(device)
+    return gpuperf.workload(lambda: {returned}, reset=restore)
+"""
+    )
+    assert {"test_it[numpy]": "recorded", "test_it[cupy]": status} == found.statuses
+
+
+def test_a_workload_with_a_reset_is_a_body_of_gpuperf_both_and_runs_where_nothing_is_timed(run):
+    both = """
+@pytest.mark.speedup(min=3)
+def test_both(gpuperf):
+    def body(device):
+        call, restore = training(device)
+        call()
+        return gpuperf.workload(call, reset=restore)
+    assert gpuperf.both(body) == (1.0, 1.0)
+"""
+    run(HEAD + both).assert_outcomes(passed=1)
+    run(HEAD + TEST, "--gpuperf-off").assert_outcomes(passed=1)
