@@ -178,8 +178,8 @@ class ResultChecks:
         """Refuse work whose result changes: from call to call, or although its state was restored."""
         if result_check.compare(first, last, self._demand).agreed is False:
             raise GpuPerfError(
-                f"the workload's result changes {when}, so repeated calls do not do the same work; restore all "
-                "that it changes with gpuperf.workload(call, reset=...), fix its random numbers, or pass "
+                f"the workload's result changes {when}, so repeated calls do not do the same work; restore "
+                "all that it changes with gpuperf.workload(call, reset=...), fix its random numbers, or pass "
                 "check=False"
             )
 
