@@ -53,7 +53,8 @@ class CpuResult:
 class ResultChecks:
     """The results of both devices, compared before timing and after it; a disagreement stays.
 
-    Work that was not the requested work is a GpuPerfError.
+    `random` is what to do about random numbers, which may make results differ. Work that was not the
+    requested work is a GpuPerfError.
     """
 
     def __init__(self, demand: Demand) -> None:
@@ -62,6 +63,7 @@ class ResultChecks:
         self._demand = demand
         self._names = ("the CPU", "the GPU")
         self._hints = _DISAGREEMENT_HINT
+        self.random: str | None = None
         self._degenerate: list[tuple[str, str]] = []
         self._found: When = "before"
 
@@ -93,7 +95,9 @@ class ResultChecks:
         """How the devices disagree, if they do."""
         if self.outcome is None or not self.differ:
             return None
-        return f"the devices disagree {self._found} timing: {self.outcome.reason}; {self._hints}"
+        return (
+            f"the devices disagree {self._found} timing: {self.outcome.reason}; {self.random or self._hints}"
+        )
 
     def outlasting_refusals(self) -> AbstractContextManager[None]:
         """Suppress refusals of work whose disagreement is known: that is the reason why the test fails."""
@@ -177,10 +181,10 @@ class ResultChecks:
     ) -> None:
         """Refuse work whose result changes: from call to call, or although its state was restored."""
         if result_check.compare(first, last, self._demand).agreed is False:
+            remedy = self.random or "restore all that it changes with gpuperf.workload(call, reset=...)"
             raise GpuPerfError(
-                f"the workload's result changes {when}, so repeated calls do not do the same work; restore "
-                "all that it changes with gpuperf.workload(call, reset=...), fix its random numbers, or pass "
-                "check=False"
+                f"the workload's result changes {when}, so repeated calls do not do the same work; {remedy}, "
+                "or pass check=False"
             )
 
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: When) -> None:

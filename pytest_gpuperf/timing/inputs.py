@@ -3,10 +3,8 @@
 import dis
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from inspect import ismemberdescriptor
 from itertools import islice
 from math import ceil
 from types import FunctionType, MethodType
@@ -18,11 +16,10 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.any_array import bytes_of, checksum, dtype_of, reference, root, sample
 from pytest_gpuperf.timing.input_changes import MOST_FINGERPRINTED, Fingerprint, fingerprints, is_uniform
-from pytest_gpuperf.timing.leaves import leaves
+from pytest_gpuperf.timing.leaves import attributes, leaves, may_be_searched
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
-_NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +165,15 @@ def reaches_device(call: Callable[[], Any], device: TimedDevice) -> bool:
     def is_there(value: Any) -> bool:
         return device.holds(value) or capabilities.holds_work(device, value)
 
-    return next(_reached(call, is_there, through_functions=True), None) is not None
+    return next(reached(call, is_there, through_functions=True), None) is not None
 
 
 def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
-    return _reached(call, device.holds)
+    return reached(call, device.holds)
 
 
-def _reached(
+def reached(
     call: Callable[[], Any], is_wanted: Callable[[Any], bool], *, through_functions: bool = False
 ) -> Iterator[Any]:
     """Yield what is wanted in attributes of objects, in theirs, and in plain containers."""
@@ -194,8 +191,8 @@ def _reached(
             queue.extend(islice(value.values() if isinstance(value, dict) else value, _MAX_LEAVES))
         elif through_functions and isinstance(value, FunctionType | MethodType | partial):
             queue.extend((*_closed_over(value), *_globals(value)))
-        elif type(value).__module__.partition(".")[0] not in _NOT_SEARCHED:
-            queue.extend(_attributes(value))
+        elif may_be_searched(value):
+            queue.extend(part for _, part in attributes(value))
 
 
 def _globals(function: Any) -> Iterator[Any]:
@@ -211,16 +208,6 @@ def _innermost(call: Any) -> Any:
     while isinstance(call, partial):
         call = call.func
     return call
-
-
-def _attributes(value: Any) -> Iterator[Any]:
-    """Yield the values in an object's `__dict__` and slots."""
-    yield from getattr(value, "__dict__", {}).values()
-    for base in type(value).__mro__:
-        if "__slots__" in vars(base):
-            for slot in filter(ismemberdescriptor, vars(base).values()):
-                with suppress(AttributeError):  # a slot that is still empty
-                    yield slot.__get__(value)
 
 
 def _closed_over(call: Any) -> Iterator[Any]:

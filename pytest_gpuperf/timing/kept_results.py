@@ -15,7 +15,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import any_array
 from pytest_gpuperf.timing.clock import ClockError, seconds_between
-from pytest_gpuperf.timing.leaves import is_masked, leaves
+from pytest_gpuperf.timing.leaves import is_masked, values_of
 from pytest_gpuperf.timing.workload import Workload
 
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
@@ -30,7 +30,7 @@ Returned = tuple[Callable[[], Any], ...]
 def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returned:
     """Return references to the parts of a result, which keep its arrays alive only where they shall."""
     found: list[Callable[[], Any]] = []
-    for value in (leaf.value for leaf in leaves(result)):
+    for value in (leaf.value for leaf in values_of(result)):
         if _is_array(value, device):
             root = any_array.root(value)
             reference = partial(_itself, root) if keep else any_array.weak_reference(root)
@@ -55,7 +55,7 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
     call takes less time than to write a new one of its size.
     """
     device = workload.device
-    parts = [leaf.value for leaf in leaves(result)]
+    parts = [leaf.value for leaf in values_of(result)]
     arrays = [value for value in parts if _is_array(value, device)]
     made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload)}
     if arrays and not made:  # it returns its inputs

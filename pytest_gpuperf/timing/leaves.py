@@ -2,21 +2,30 @@
 
 import re
 import sys
-from collections import ChainMap, UserDict, UserList, deque
+from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from inspect import getattr_static, isdatadescriptor
+from inspect import getattr_static, isdatadescriptor, ismemberdescriptor
 from io import IOBase
-from types import FunctionType, MappingProxyType, MemberDescriptorType, WrapperDescriptorType
+from types import FunctionType, MappingProxyType, MemberDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pytest_gpuperf.devices.other_libraries import library_of
 from pytest_gpuperf.model.plain_text import quote
-from pytest_gpuperf.timing.any_array import dtype_of
+from pytest_gpuperf.timing.any_array import dtype_of, reference
 
+_PLAIN = (dict, list, tuple, deque, OrderedDict)
+_CONTAINERS = (Mapping, list, tuple, deque, UserList)
+# Of arrays, data frames, and sparse matrices, whose own parts are not what a user means.
+_ONE_VALUE = ("dtype", "__array__", "__dlpack__", "__dataframe__", "to_dense", "toarray", "todense")
+_CODE = (type, ModuleType, FunctionType)
+_NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
+MAY_COMPUTE = "may compute its values when they are read, after the timed call; return them in a dict"
+_MOST_SEARCHED = 1000  # objects
+_COMPUTING: dict[int, Callable[[], Any]] = {}  # mappings that gave values which they had not stored
 _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
 _SINGLE = ("float32", "complex64")
 _BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
@@ -40,12 +49,66 @@ def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Itera
 
     A container that computes its values when they are read is one value, unless `compute`.
     """
-    is_container = isinstance(result, Mapping | list | tuple | deque | UserList) or _is_dataclass(result)
-    if is_container and (compute or not _computes_when_read(result)):
+    if _is_container(result) and (compute or not _computes_when_read(result)):
         for place, part in _read(result):
             yield from leaves(part, path + place, compute=compute)
     elif result is not None:
         yield Leaf(path, result)
+
+
+def values_of(result: Any, path: str = "result") -> Iterator[Leaf]:
+    """Yield the values in a result: its `leaves`, those of JAX's pytrees, and the arrays in other objects.
+
+    Of a pytree functions are no values, and of an object nothing but arrays is one, for its other attributes
+    may say on which device it is. What converts itself to an array is one value.
+    """
+    tree_util: Any = sys.modules.get("jax.tree_util")
+    for leaf in leaves(result, path):
+        value = leaf.value
+        if tree_util is not None and not tree_util.all_leaves([value]):
+            for place, part in tree_util.tree_flatten_with_path(value)[0]:
+                if not callable(part):
+                    yield from values_of(part, f"{leaf.path}{tree_util.keystr(place)}")
+        elif _is_container(value):  # that computes its values
+            yield leaf
+        else:
+            yield from [*stored_arrays(leaf)] or [leaf]
+
+
+def stored_arrays(leaf: Leaf, seen: set[int] | None = None) -> Iterator[Leaf]:
+    """Yield the arrays in the attributes of an object, and in those of the objects and containers there."""
+    path, value, _ = leaf
+    seen = set() if seen is None else seen
+    is_plain = type(value) in _PLAIN
+    is_one_value = any(hasattr(value, name) for name in _ONE_VALUE) or not (
+        is_plain or may_be_searched(value)
+    )
+    if is_one_value or id(value) in seen or len(seen) > _MOST_SEARCHED:
+        return
+    seen.add(id(value))
+    of_object = ((f".{name}", part) for name, part in attributes(value))
+    for place, part in _read(value) if is_plain else of_object:
+        found = Leaf(path + place, part)
+        if hasattr(part, "dtype") and not isinstance(part, _CODE):
+            yield found
+        else:
+            yield from stored_arrays(found, seen)
+
+
+def may_be_searched(value: Any) -> bool:
+    """Return whether an object's attributes may hold a user's arrays: not those of code."""
+    return not isinstance(value, _CODE) and type(value).__module__.partition(".")[0] not in _NOT_SEARCHED
+
+
+def attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values in an object's `__dict__` and slots."""
+    yield from getattr(value, "__dict__", {}).items()
+    for base in type(value).__mro__:
+        if "__slots__" in vars(base):
+            for name, slot in vars(base).items():
+                with suppress(AttributeError):  # a slot that is still empty
+                    if ismemberdescriptor(slot):
+                        yield name, slot.__get__(value)
 
 
 def snapshot(
@@ -65,7 +128,7 @@ def snapshot(
     """
     found: list[Leaf] = []
     coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
-    for path, value, _ in leaves(result) if unpack is None else _unpacked(result, unpack):
+    for path, value, _ in values_of(result) if unpack is None else _unpacked(result, unpack):
         eps = _narrow_eps(dtype_of(value) if hasattr(value, "dtype") else "")
         host = value
         if is_masked(value):
@@ -93,7 +156,7 @@ def _unpacked(result: Any, unpack: Callable[[Any], Any]) -> Iterator[Leaf]:
     """Yield the values of a result, and those in objects that `unpack` knows in their places."""
     for leaf in leaves(result):
         contents = unpack(leaf.value)
-        yield from [leaf] if contents is None else leaves(contents, leaf.path)
+        yield from values_of(leaf.value if contents is None else contents, leaf.path)
 
 
 def is_masked(value: Any) -> bool:
@@ -113,7 +176,7 @@ def describe_lazy(value: Any) -> str | None:
     elif is_lazy_graph(value):
         remedy = "return what its method compute returns"
     elif _is_other_mapping(value):  # nobody knows whether it stores its values
-        return "may compute its values when they are read, after the timed call; return them in a dict"
+        return MAY_COMPUTE
     elif _computes_when_read(value):
         remedy = "return its values, read, in a dict, list or tuple"
     else:
@@ -139,7 +202,7 @@ def _read(container: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a container, each with its place."""
     if isinstance(container, Mapping):
         yield from ((f"[{quote(key)}]", part) for key, part in container.items())
-    elif isinstance(container, list | tuple | deque | UserList):
+    elif isinstance(container, _CONTAINERS):
         yield from ((f"[{index}]", part) for index, part in enumerate(container))
     else:
         yield from ((f".{part.name}", getattr(container, part.name)) for part in fields(container))
@@ -174,7 +237,23 @@ def _computes_when_read(value: Any) -> bool:
 
 def _is_other_mapping(value: Any) -> bool:
     is_known = isinstance(value, dict | UserDict | MappingProxyType) or type(value) is ChainMap
-    return isinstance(value, Mapping) and not is_known
+    return isinstance(value, Mapping) and not is_known and not _reads_its_dict(value)
+
+
+def _reads_its_dict(mapping: Any) -> bool:
+    """Return whether a mapping gives what one dict among its attributes held before it was read.
+
+    One that did not is remembered: it may keep there what it has computed.
+    """
+    known = _COMPUTING.get(id(mapping))
+    if known is not None and known() is mapping:
+        return False
+    with suppress(Exception):  # it is the user's code that reads
+        for held in [dict(part) for _, part in attributes(mapping) if type(part) in (dict, OrderedDict)]:
+            if len(mapping) == len(held) and all(mapping[key] is held.get(key) for key in mapping):
+                return True
+    _COMPUTING[id(mapping)] = reference(mapping)
+    return False
 
 
 def _overrides_reading(container: Any) -> bool:
@@ -187,6 +266,10 @@ def _are_same(some: Iterable[tuple[Any, Any]], others: Iterable[tuple[Any, Any]]
     """Return whether both have the same keys with the same objects; ValueError where one has more."""
     pairs = zip(some, others, strict=True)
     return all(key == other_key and value is other for (key, value), (other_key, other) in pairs)
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, _CONTAINERS) or _is_dataclass(value)
 
 
 def _is_dataclass(value: Any) -> bool:

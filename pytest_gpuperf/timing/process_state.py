@@ -18,7 +18,7 @@ from pytest_gpuperf.timing.any_array import dtype_of
 from pytest_gpuperf.timing.blocks import BlockTimer, time_block
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.leaves import leaves
+from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.untimed_calls import Bind
 from pytest_gpuperf.timing.workload import Workload
 
@@ -136,7 +136,7 @@ class StateProbe:
 
 def array_types(result: Any) -> tuple[str, ...]:
     """Return the library and the dtype of each array in a result, in order: `numpy float64`."""
-    arrays = (leaf.value for leaf in leaves(result) if hasattr(leaf.value, "dtype"))
+    arrays = (leaf.value for leaf in values_of(result) if hasattr(leaf.value, "dtype"))
     return tuple(f"{type(array).__module__.partition('.')[0]} {dtype_of(array)}" for array in arrays)
 
 

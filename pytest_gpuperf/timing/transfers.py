@@ -13,7 +13,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.leaves import leaves
+from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.workload import Workload
 
 TIMED_WITH_BODY = (
@@ -66,7 +66,7 @@ def loop_timer(
         if device.holds(result):
             device.asnumpy(result)
         else:
-            for leaf in leaves(result):
+            for leaf in values_of(result):
                 if device.holds(leaf.value):
                     device.asnumpy(leaf.value)
         if sampled is not None:
@@ -92,7 +92,7 @@ class TransferTimer:
         device, hosts = workload.device, _hosts(workload)
         with capabilities.context(device):
             workload.prepare()
-            returned = [leaf.value for leaf in leaves(workload.call()) if device.holds(leaf.value)]
+            returned = [leaf.value for leaf in values_of(workload.call()) if device.holds(leaf.value)]
         self._memory = _memory(device, hosts)
         upload = blocks.waited_for(lambda: [device.asarray(host) for host in hosts], device)
 

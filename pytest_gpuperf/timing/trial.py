@@ -20,13 +20,13 @@ from pytest_gpuperf.model.measurement import Estimate, Interference, Speedup, Tr
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
+from pytest_gpuperf.timing import outcome, random_numbers, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import OnRound, TrialContext
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
-from pytest_gpuperf.timing.leaves import Leaf, leaves
+from pytest_gpuperf.timing.leaves import Leaf, values_of
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, array_types, require_same_types
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
@@ -92,6 +92,9 @@ class Trial:
         self._cpu, first_result = self._first_call(bind, cpu)
         state = StateProbe(timer=self._cpu, max_time=self.options.max_time)
         self._gpu, gpu_result = self._first_call(bind, gpu)
+        drawn, states = self._gpu.workload.drawn_in_setup, self._gpu.workload.random_states
+        unseeded = random_numbers.unseeded(drawn, self._cpu.workload.random_states, states)
+        self._checks.random = self._checks.random or unseeded
         self._checks.compare(first_result, gpu_result, gpu, "before")
         del gpu_result
         with self._budget.lock(), self._checks.outlasting_refusals():
@@ -348,13 +351,14 @@ class Trial:
             with self._budget.without_limit():  # it may compile
                 workload, result = untimed_calls.first_call(bind, device)
             transfers.require_separable(self.demand, workload)
-            made_by = (other_library(leaf.value, device) for leaf in leaves(result))
+            made_by = (other_library(leaf.value, device) for leaf in values_of(result))
             workload = replace(
                 workload,
                 returned=remember(result, device),
                 returned_types=array_types(result),
                 other_library=next(filter(None, made_by), None),
             )
+            self._checks.random = random_numbers.of_call(workload.drawn_in_call, workload.call)
             values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":
             self._checks.require_device_work(workload)

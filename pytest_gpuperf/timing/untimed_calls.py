@@ -11,11 +11,11 @@ from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing import any_array, input_changes, inputs
+from pytest_gpuperf.timing import any_array, input_changes, inputs, random_numbers
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import require_seconds, seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.leaves import is_lazy_graph, leaves
+from pytest_gpuperf.timing.leaves import MAY_COMPUTE, is_lazy_graph, leaves, stored_arrays, values_of
 from pytest_gpuperf.timing.workload import ResettableCall, Workload
 
 Bind = Callable[[Device], Callable[[], Any]]
@@ -52,6 +52,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     body = bind(uploads)
     brought = input_changes.fingerprints(inputs.arrays_of_fixtures(body, device), device)
     state = inputs.state_of(body, device, brought)
+    before = random_numbers.states(body)
     call = _observed_call(body, device)
     uploads.stop()
     if callable(call.result):
@@ -69,6 +70,11 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
+        drawn, before = (
+            random_numbers.changed(before, random_numbers.states(body)),
+            random_numbers.states(function),
+        )
+        workload = replace(workload, random_states=before, drawn_in_setup=drawn)
         state = () if restore else inputs.state_of(workload.call, device, workload.inputs)
         call = _observed_call(workload.call, device)
     else:
@@ -86,7 +92,11 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     _require_no_fallback(call, device)
-    workload = replace(workload, changed_at_first=input_changes.changed(state, device))
+    workload = replace(
+        workload,
+        changed_at_first=input_changes.changed(state, device),
+        drawn_in_call=random_numbers.changed(before, random_numbers.states(workload.call)),
+    )
     workload = _with_first_call(workload, call)
     if device.kind == "gpu" and not workload.did_device_work:
         workload = replace(workload, did_device_work=_is_seen_to_work(workload))
@@ -170,7 +180,7 @@ def devices_at_work(workload: Workload, group: DeviceGroup) -> set[int]:
     spent = 0.0
     for look in range(1, _LOOKS + 1):
         call = _observed_call(workload.call, group)
-        idle = group.idle(leaf.value for leaf in leaves(call.result) if group.holds(leaf.value))
+        idle = group.idle(leaf.value for leaf in values_of(call.result) if group.holds(leaf.value))
         seen |= {number for number, worked in enumerate(group.worked) if worked or number not in idle}
         spent += call.elapsed
         if len(seen) == group.count or (spent > _LOOKING and look >= group.count):
@@ -213,7 +223,8 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     A device may miss short work that allocates nothing: what the call can reach there counts as well. A lazy
     library computes nothing of that: of it only new arrays count, which were computed to be waited for.
     """
-    values = [leaf.value for leaf in leaves(call.result)]
+    _require_computed(call.result, workload)
+    values = [leaf.value for leaf in values_of(call.result)]
     on_device = [value for value in values if workload.device.holds(value)]
     if capabilities.is_lazy(workload.device):
         known = {id(entry.array()) for entry in workload.arrays}
@@ -266,6 +277,17 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
     if observation.outside_time is not None:
         require_seconds(observation.outside_time)  # backends read their clock for it
     return _ObservedCall(host_time=host_time, elapsed=elapsed, result=result, observation=observation)
+
+
+def _require_computed(result: Any, workload: Workload) -> None:
+    """Refuse an object whose arrays are inputs, or of a lazy library: its work may still be to be done."""
+    read = [array for entry in workload.arrays if (array := entry.array()) is not None]
+    known = {id(any_array.root(array)) for array in read}
+    for leaf in leaves(result):
+        stored = [any_array.root(part.value) for part in stored_arrays(leaf)]
+        is_new = any(id(array) not in known for array in stored)
+        if stored and (not is_new or capabilities.is_lazy(workload.device)):
+            raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {MAY_COMPUTE}")
 
 
 def _require_no_fallback(call: _ObservedCall, device: TimedDevice) -> None:

@@ -1,12 +1,13 @@
 """What is timed on one device: a call, what restores its state, its arrays, what its first call returned."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.input_changes import Fingerprint
 from pytest_gpuperf.timing.inputs import Input, Upload
+from pytest_gpuperf.timing.random_numbers import States
 
 RAISED_BY_RESET = "raised by the workload's reset"
 """A note of an exception."""
@@ -45,7 +46,8 @@ class Workload:
     the first call changed, as it left them. `returned` are references to what the first call returned,
     `returned_types` the libraries and dtypes of its arrays, `other_library` one that is not the device's.
     `held_after_setup` is what the device holds more since the setup, `first_call_memory` what the first call
-    added at its peak; None where it does not report that.
+    added at its peak; None where it does not report that. `random_states` are those after the setup of
+    generators of random numbers, and `drawn_in_setup` and `drawn_in_call` the names of those that were used.
     """
 
     device: TimedDevice
@@ -71,6 +73,9 @@ class Workload:
     first_call_memory: int | None = None
     used_device_at_first: bool = False
     did_device_work: bool = False
+    random_states: States = field(default_factory=dict)
+    drawn_in_setup: tuple[str, ...] = ()
+    drawn_in_call: tuple[str, ...] = ()
 
     def prepare(self) -> None:
         """Bring back the state that calls change, if they do."""

@@ -249,6 +249,23 @@ def test_a_mapping_of_another_kind_is_refused_by_any_marker_with_what_to_return(
         assert expected == refusal([value], demand)
 
 
+class Product:
+    """Work that is to be done: what it multiplies."""
+
+    def __init__(self, *factors):
+        self.factors = factors
+
+
+def test_an_object_with_nothing_but_inputs_may_still_have_its_work_to_do():
+    def body(device):
+        a = device.asarray(np.ones(3))
+        return lambda: Product(a, a)
+
+    with pytest.raises(GpuPerfError, match="is of type Product, which may compute its values when"):
+        prepared(body)
+    assert 1 == prepared(lambda device: lambda: Product(device.asarray(np.ones(3)))).result_arrays
+
+
 def test_a_graph_of_dask_is_lazy_and_not_async():
     workload, result = untimed_calls.first_call(lambda seen: LazyArray, simulated())
     assert "LazyArray, which is lazy: its work would run" in refusal(result, GATE)

@@ -379,6 +379,7 @@ class Unreferenced:
     """An array of a library that allows no reference to it and whose views name no base, like dpnp's."""
 
     __slots__ = ("values",)
+    dtype = np.dtype(float)
 
     def __init__(self, values):
         self.values = values

@@ -1,13 +1,15 @@
 """Leaves: what a result is made of, and its copy on the host."""
 
 import sys
+from collections.abc import Mapping
 
 import numpy as np
 from factories import Answer, on_host
 
 from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.timing.kept_results import remember
-from pytest_gpuperf.timing.leaves import leaves
+from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, leaves, stored_arrays, values_of
 
 
 def test_leaves_are_named_by_where_they_stand():
@@ -44,3 +46,78 @@ def test_a_snapshot_of_a_masked_array_is_a_copy():
         (leaf.path, leaf.value.tolist()) for leaf in found
     ]
     assert masked["x"].data.tolist() == [1.0]
+
+
+class Output:
+    """A result as a module of torch returns it: arrays, and what is not the same on both devices."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+class Slotted:
+    __slots__ = ("logits", "unset")
+
+
+class Stored(Mapping):
+    """Reads what it stores."""
+
+    def __init__(self, **values):
+        self.values_ = values
+
+    def __getitem__(self, key):
+        return self.values_[key]
+
+    def __iter__(self):
+        return iter(self.values_)
+
+    def __len__(self):
+        return len(self.values_)
+
+
+class Caching(Stored):
+    """Computes what is read and keeps it, where it stored how to compute it."""
+
+    def __getitem__(self, key):
+        self.values_[key] = found = np.square(self.values_[key])
+        return found
+
+
+def paths(result):
+    return [leaf.path for leaf in values_of(result)]
+
+
+def test_the_arrays_in_an_object_are_its_values():
+    inner = Output(weights={"w": np.ones(2)}, device="cuda:0")
+    output = Output(logits=np.ones(3), loss=0.5, inner=inner, hooks=[print], kind=Output, numpy=np)
+    output.itself = output
+    assert paths({"out": output}) == ["result['out'].logits", "result['out'].inner.weights['w']"]
+    slotted = Slotted()
+    slotted.logits = np.ones(2)
+    assert paths(slotted) == ["result.logits"]
+
+
+def test_an_object_without_arrays_and_one_that_converts_itself_are_one_value():
+    class Convertible(Output):
+        def __array__(self):
+            return self.data
+
+    assert paths([Output(loss=0.5), Convertible(data=np.ones(3)), {1}, print]) == [
+        f"result[{index}]" for index in range(4)
+    ]
+
+
+def test_a_mapping_that_gives_what_it_stores_is_read():
+    assert paths(Stored(a=np.ones(2), b=1.0)) == ["result['a']", "result['b']"]
+
+
+def test_a_mapping_that_keeps_what_it_computes_is_lazy_however_often_it_is_read():
+    caching = Caching(a=np.ones(2))
+    for _ in range(3):
+        assert paths(caching) == ["result"]
+        assert "may compute its values when they are read" in describe_lazy(caching)
+
+
+def test_objects_of_the_plugin_and_of_code_are_not_searched():
+    found = Leaf("result", SimulatedDevice("cpu", clock=Clock()))
+    assert not [*stored_arrays(found)]
