@@ -14,18 +14,21 @@ from pytest_gpuperf.model.record import Clocks
 
 __all__ = [
     "clocks",
+    "compilations",
     "context",
     "fault",
     "free_memory",
     "holds_work",
     "host_memory",
     "idle_remedy",
+    "is_constant",
     "is_immutable",
     "is_lazy",
     "occupy",
     "other_processes",
     "pause",
     "processor_time",
+    "runs_products",
     "sees_all_work",
     "shares_processors",
     "sm_mhz",
@@ -164,6 +167,21 @@ def throttle(device: Any, before: dict[str, int] | None = None) -> tuple[str, ..
 def holds_work(device: Any, value: Any) -> bool:
     """Return whether a value is work that was recorded for the device, such as a CUDA graph."""
     return call_optional(device, "holds_work", value) is True
+
+
+def is_constant(device: Any, function: Any) -> bool:
+    """Return whether a compiled function computes from nothing but arrays that it closes over."""
+    return call_optional(device, "is_constant", function) is True
+
+
+def runs_products(device: Any, call: Callable[[], Any]) -> bool | None:
+    """Return whether a call multiplies matrices or convolves, if one more call shows it."""
+    return call_optional(device, "runs_products", call, expected=bool)  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def compilations(device: Any) -> int:
+    """Return how many programs the device's library has compiled so far; 0 where it does not count them."""
+    return call_optional(device, "compilations", otherwise=0, expected=int)  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def is_immutable(device: Any, array: Any) -> bool:

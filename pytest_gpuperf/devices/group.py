@@ -82,6 +82,8 @@ class DeviceGroup:
             yield observation
         self.worked = [each[number].worked for number in range(self.count)]
         observation.worked = any(self.worked)
+        # The device that is observed last is the one that sees warnings.
+        observation.captured, observation.constant = each[number].captured, each[number].constant
 
     def fault(self, error: BaseException) -> Fault | None:
         """Return the first device's fault that the error means."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pytest_gpuperf.devices import jax_programs
 from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
@@ -118,7 +119,7 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         thread (xla/pjrt/cpu, `SetLastEnqueueEvent`), whether or not their results are kept. Copies, and the
         work of other threads, are waited for by their arrays. A failed one is done: it raises when read.
         """
-        self._follow(self._mark).block_until_ready()
+        self.follow().block_until_ready()
         self._wait_for_arrays()
 
     def wait(self, result: Any) -> None:
@@ -135,11 +136,15 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
                 leaves = []
             arrays = [leaf for leaf in leaves if isinstance(leaf, self._jax.Array)]
             if not arrays or len(arrays) < len(leaves):
-                arrays.append(self._follow(self._mark))
+                arrays.append(self.follow())
             for array in arrays:
                 _wait_for(array)
         except RuntimeError:  # deleted, or failed: it raises when it is read
             pass
+
+    def follow(self) -> Any:
+        """Submit a computation that runs after all others, and return its array."""
+        return self._follow(self._mark)
 
     def unfinished(self) -> list[Any]:
         """Return the live arrays that are not ready."""
@@ -161,13 +166,22 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         """
         observation = Observation(worked=True)
         before = self._memory()
-        yield observation
+        with jax_programs.watched(self._jax, self.native, observation):
+            yield observation
         if "num_allocs" not in before:
             return
         self._wait_for_arrays()  # only then is all of their memory allocated
         after = self._memory()
         observation.worked = after["num_allocs"] > before["num_allocs"]
         observation.held = after["bytes_in_use"] - before["bytes_in_use"]
+
+    def is_constant(self, function: Any) -> bool:
+        """Return whether a function of `jax.jit` computes from nothing but arrays that it closes over."""
+        return jax_programs.is_constant(self._jax, function)
+
+    def compilations(self) -> int:
+        """Return how many programs JAX has compiled since this was asked first."""
+        return len(jax_programs.compilations(self._jax))
 
     def release(self) -> None:
         """Do nothing: JAX keeps its pool."""

@@ -63,9 +63,15 @@ class JaxGroup(DeviceGroup):
         return [shard.data for array in arrays for shard in array.addressable_shards if shard.device == first]
 
     def wait(self, result: Any) -> None:
-        """Wait for the arrays of a result; where it has other things in it, for each device's work."""
-        for device in self.all if result is None else self.all[:1]:
-            device.wait(result)  # type: ignore[attr-defined]  # JaxDevice
+        """Wait for the arrays of a result; where it has other things in it, for each device's work.
+
+        What follows the work is submitted to all devices first, so that they are waited for at one time.
+        """
+        if result is not None:
+            self.all[0].wait(result)  # type: ignore[attr-defined]  # JaxDevice
+        else:
+            for mark in [device.follow() for device in self.all]:  # type: ignore[attr-defined]  # JaxDevice
+                mark.block_until_ready()
 
     def unfinished(self) -> list[Any]:
         """Return the live arrays that are not ready, on any device."""

@@ -1,6 +1,7 @@
 """GPUs through PyTorch, compared with PyTorch on the CPU."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
@@ -25,6 +26,7 @@ from pytest_gpuperf.devices.library import (
 )
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
+from pytest_gpuperf.devices.observed_warnings import observed_warnings
 from pytest_gpuperf.devices.other_libraries import host_copy
 from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
@@ -40,6 +42,11 @@ _TOOLKIT = (
     "reinstall torch's build for CUDA, which brings what it compiles with: "
     "https://pytorch.org/get-started/locally"
 )
+_FALLBACK = re.compile(
+    r"(?:CAUTION: )?The operator '([^']+)'.*run on the CPU|Aten Op fallback from XPU to CPU"
+)
+_UNNAMED = "an operator that PYTORCH_DEBUG_XPU_FALLBACK=1 names"
+_PRODUCT = re.compile(r"aten::\w*(mm|mv|dot|conv|rnn|lstm|gru|attention)|gemm|triton_tem")  # of operators
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
@@ -132,7 +139,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         """
         observation = Observation()
         before = self._reset_memory()
-        with self._timed(observation):
+        with self._timed(observation), self._watched(observation):
             yield observation
         after = self._memory() if before else {}
         if not {_ALLOCATED, _HELD, _PEAK} <= after.keys():
@@ -148,6 +155,18 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def occupy(self) -> Callable[[float], None] | None:
         """Launch a kernel that spins for up to one second; None where torch has no such kernel."""
         return self._occupy if self._is_cuda and hasattr(self._module, "_sleep") else None
+
+    def runs_products(self, call: Callable[[], Any]) -> bool:
+        """Return whether a call multiplies matrices or convolves, which one more call shows."""
+        profiler = self._torch.profiler
+        with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as profile:
+            call()
+        return any(_PRODUCT.search(event.key) for event in profile.key_averages())
+
+    def compilations(self) -> int:
+        """Return how many graphs torch.compile has compiled so far."""
+        dynamo: Any = sys.modules.get("torch._dynamo.utils")
+        return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
 
     def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
         """Return whether CUDA has registered (pinned) the memory of a NumPy array."""
@@ -210,6 +229,21 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         except RuntimeError:  # torch's pluggable allocators, such as RMM's, have neither
             return {}
         return counters
+
+    @contextmanager
+    def _watched(self, observation: Observation) -> Iterator[None]:
+        """Note which operators run on the CPU for want of the accelerator's: torch warns of it, once."""
+        if self._on_cpu or self._is_cuda:
+            yield
+            return
+        torch, always = self._torch, self._torch.is_warn_always_enabled()
+        with observed_warnings(_FALLBACK) as found:
+            try:
+                torch.set_warn_always(True)
+                yield
+            finally:
+                torch.set_warn_always(always)
+        observation.on_cpu = tuple(dict.fromkeys(each[1] or _UNNAMED for each in found))
 
     @contextmanager
     def _timed(self, observation: Observation) -> Iterator[None]:

@@ -62,6 +62,10 @@ NoteCode = Literal[
     "aside_failed",
     "overlap_not_measured",
     "clocks_raised",
+    "long_first_calls",
+    "recompiles",
+    "left_to_cpu",
+    "captured_constants",
     "totals_differ",
     # of the results
     "devices_disagree",

@@ -44,6 +44,7 @@ _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counte
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 _MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
 _LONGEST_BLOCK, _LONGEST_IN_DOUBT = 0.1, 5  # seconds; times the plan's block time
+_MOST_RECOMPILES = 64  # torch gives up compiling a function after 8
 _MOST_PAIRS = 6  # of blocks of k and of 2k calls
 _SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for one block
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
@@ -64,6 +65,7 @@ class BlockTimer:
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `sm_mhz` are the clocks of a GPU right after the timed blocks, where it reports them.
     `overlap_left` is the share of a block's time beyond that of its calls in a loop; None if not known.
+    `recompiles` counts programs that were compiled in blocks, which are no samples then.
     `raised` is the time of untimed work that raised the clocks of a GPU that had idled.
     `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
     `keeps_result` the result of a block's last call is in `last_result` until the next block.
@@ -89,6 +91,7 @@ class BlockTimer:
     inspection: Inspection | None = None
     overlap_left: float | None = None
     raised: float = 0.0
+    recompiles: int = 0
     sm_mhz: "array[int]" = field(default_factory=lambda: array("l"))
     per_call_timer: "BlockTimer | None" = None
     _clocks: GpuClocks | None = None
@@ -354,7 +357,12 @@ class BlockTimer:
             waits() if is_watched else None,
             capabilities.processor_time(self.device),
         )
+        compiled_before = capabilities.compilations(self.device)
         sample = self._run_block()
+        if compiled := capabilities.compilations(self.device) - compiled_before:
+            self._recompiled(compiled)
+            self.take_sample()
+            return
         self._note_clock()
         worked_after, waits_after = capabilities.processor_time(self.device), waits() if is_watched else None
         self._before_last_block = self.sums
@@ -373,6 +381,15 @@ class BlockTimer:
                 self.others_worked = max(0.0, others - self._others_before)
         self.note_time(sample)
         self.samples.append(sample)
+
+    def _recompiled(self, programs: int) -> None:
+        """Count what was compiled in a block, which is no sample; refuse a call that goes on to compile."""
+        self.recompiles += programs
+        if self.recompiles > _MOST_RECOMPILES:
+            raise GpuPerfError(
+                f"the call compiles again and again ({self.recompiles} programs in timed blocks): give "
+                "it arguments of the same shapes, dtypes and Python numbers in each call"
+            )
 
     def _note_clock(self) -> None:
         """Note the GPU's clock while it is that of the block: NVML takes some tens of microseconds."""
@@ -563,8 +580,8 @@ def timed_block(
         if wait is None:
             device.synchronize()
         elif not calls_wait:
+            wait(None)  # it is submitted while the device still works, and so it adds little
             wait(result)
-            wait(None)
         ended = clock()
         lasted = seconds_between(started, ended)
         if wait is not None and (left := capabilities.unfinished(device)):

@@ -173,6 +173,11 @@ def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator
     return reached(call, device.holds)
 
 
+def mentioned(call: Callable[[], Any]) -> Iterator[Any]:
+    """Yield a callable, and what its own code refers to: what it closes over, and its global names."""
+    yield from (call, *_closed_over(call), *_globals(_innermost(call)))
+
+
 def reached(
     call: Callable[[], Any], is_wanted: Callable[[Any], bool], *, through_functions: bool = False
 ) -> Iterator[Any]:

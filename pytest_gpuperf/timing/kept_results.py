@@ -32,6 +32,8 @@ def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returne
     found: list[Callable[[], Any]] = []
     for value in (leaf.value for leaf in values_of(result)):
         if _is_array(value, device):
+            if keep and getattr(value, "requires_grad", False):
+                value = value.detach()  # else its autograd graph, with all activations, is kept as well
             root = any_array.root(value)
             reference = partial(_itself, root) if keep else any_array.weak_reference(root)
             if reference is None:

@@ -1,6 +1,6 @@
 """From the live measurement of one test to its memory, and to what its dropped rounds mean."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from pytest_gpuperf.analysis import verdict
@@ -20,6 +20,7 @@ _NO_TIME = (
     "time was up before the first round: the first call took {} on the CPU and {} on the GPU; allow more "
     "time with max_time"
 )
+_MOST_STARTUP = 0.1  # of the time limit may first calls take longer than later ones before a note says so
 _MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a note says so
 _MOST_RAISING = 0.1  # of the time limit may be spent on raising clocks before a note says so
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
@@ -91,6 +92,43 @@ def late_change(timer: BlockTimer, late: float) -> Change:
         f"and the timed ones {units.seconds(before)}"
     )
     return Change(factor=before / late if kind == "cpu" else late / before, text=text)
+
+
+def notes_on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note]:
+    """Yield notes on what libraries did beside the timed work: they compiled, or used the CPU."""
+    startup = sum(timer.measurement.startup or 0.0 for timer in timers)
+    if startup > _MOST_STARTUP * max_time:
+        first = [timer.workload.first_call for timer in timers]
+        each = (f"{units.seconds(timer.workload.first_call)} on the {_kind(timer)}" for timer in timers)
+        text = (
+            f"first calls took {units.seconds(sum(first))} ({', '.join(each)}): imports, compilation, "
+            "autotuning; max_time does not limit them"
+        )
+        yield Note(code="long_first_calls", text=text)
+    for timer in timers:
+        if recompiles := timer.recompiles + (timer.per_call_timer.recompiles if timer.per_call_timer else 0):
+            text = (
+                f"{units.count(recompiles, 'program')} compiled in timed blocks on the {_kind(timer)}, which "
+                "do not count: give calls the same shapes, dtypes and Python numbers"
+            )
+            yield Note(code="recompiles", text=text)
+        if timer.workload.on_cpu:
+            text = (
+                f"{timer.device.name} left to the CPU: {units.first_few(timer.workload.on_cpu)}; the times "
+                "of the GPU include that, and its copies"
+            )
+            yield Note(code="left_to_cpu", text=text)
+    captured = {timer.workload.captured: None for timer in timers if timer.workload.captured}
+    for size in captured:
+        text = (
+            f"a compiled function closes over arrays ({size}), and the compiler computes what depends on "
+            "nothing else; pass them as arguments to time that, too"
+        )
+        yield Note(code="captured_constants", text=text)
+
+
+def _kind(timer: BlockTimer) -> str:
+    return timer.device.kind.upper()
 
 
 def note_on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:

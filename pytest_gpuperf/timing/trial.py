@@ -361,8 +361,12 @@ class Trial:
             self._checks.random = random_numbers.of_call(workload.drawn_in_call, workload.call)
             values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":
+            self._checks.runs_products = self._runs_products
             self._checks.require_device_work(workload)
         return BlockTimer(workload=workload), values
+
+    def _runs_products(self) -> bool | None:
+        return untimed_calls.runs_products(self._gpu.workload) if self._gpu else None
 
     def _sampled(self, timer: BlockTimer) -> BlockTimer:
         """Return the timer of the mode that the demand is on: of blocks, or of single calls."""
@@ -548,6 +552,7 @@ class Trial:
         self._offload = judgement.offload
         gpu_timers = filter(None, (gpu, gpu.per_call_timer, self._loop))
         raised = sum(timer.raised for timer in gpu_timers)
+        self.notes += outcome.notes_on_libraries(self._timers, self.options.max_time)
         self._add_note(outcome.note_on_ramp(gpu.measurement.ramp, raised, self.options.max_time))
         self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
         return judgement.verdict

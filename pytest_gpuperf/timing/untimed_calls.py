@@ -92,6 +92,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     _require_no_fallback(call, device)
+    _require_computation(call.observation, workload)
     workload = replace(
         workload,
         changed_at_first=input_changes.changed(state, device),
@@ -132,6 +133,14 @@ def inspected_call(timer: BlockTimer) -> Any:
     )
     timer.inspection = inspection
     return call.result
+
+
+def runs_products(workload: Workload) -> bool | None:
+    """Return whether a workload multiplies matrices or convolves; None where that is not known."""
+    if workload.products is not None:
+        return workload.products
+    workload.prepare()
+    return capabilities.runs_products(workload.device, workload.call)
 
 
 def probe_blocking(timer: BlockTimer, remaining: float) -> None:
@@ -244,6 +253,9 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
         shapes=workload.shapes or _shapes(values),
         first_call_memory=call.observation.memory,
+        on_cpu=call.observation.on_cpu,
+        captured=call.observation.captured,
+        products=call.observation.products,
         used_device_at_first=call.observation.worked,
         did_device_work=call.observation.worked or may_have_worked,
     )
@@ -288,6 +300,16 @@ def _require_computed(result: Any, workload: Workload) -> None:
         is_new = any(id(array) not in known for array in stored)
         if stored and (not is_new or capabilities.is_lazy(workload.device)):
             raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {MAY_COMPUTE}")
+
+
+def _require_computation(observed: Observation, workload: Workload) -> None:
+    """Refuse a call that computes from constants alone: its work was done when it was compiled."""
+    mentioned = inputs.mentioned(workload.call)
+    if observed.constant or any(capabilities.is_constant(workload.device, value) for value in mentioned):
+        raise GpuPerfError(
+            "the call computes from arrays that its compiled function closes over, and from no argument: the "
+            "compiler does that work; pass them as arguments, as in f = jax.jit(...); return lambda: f(a)"
+        )
 
 
 def _require_no_fallback(call: _ObservedCall, device: TimedDevice) -> None:

@@ -6,6 +6,7 @@ Without torch these tests skip; with GPUPERF_NO_SKIP set, as in CI's second envi
 import json
 import os
 import sys
+import weakref
 from importlib import import_module
 from importlib.util import find_spec
 from time import process_time
@@ -22,7 +23,7 @@ from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
-from pytest_gpuperf.timing import input_changes, inputs, leaves, result_check
+from pytest_gpuperf.timing import input_changes, inputs, kept_results, leaves, result_check
 from pytest_gpuperf.timing.trial import Trial
 
 if find_spec("torch") is None:
@@ -350,3 +351,32 @@ def test_without_a_gpu_torch_is_timed_on_the_cpu(run, pytester, monkeypatch):
     (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
     assert "Sunday" in record["reason"]
     assert (record["cpu"]["device"]["backend"], record["cpu"]["dtypes"]) == ("torch", ["float32"])
+
+
+def test_products_are_seen_in_one_more_call(cpu):
+    a = torch.ones(8, 8)
+    assert cpu.runs_products(lambda: a @ a + 1)
+    assert cpu.runs_products(lambda: torch.nn.functional.conv1d(a[None], a[None]))
+    lstm = torch.nn.LSTM(8, 8)
+    assert cpu.runs_products(lambda: lstm(a))
+    for call in (a.sum, a.sort, lambda: torch.fft.rfft(a), lambda: a * 2 + a.exp()):
+        assert not cpu.runs_products(call)
+
+
+def test_graphs_that_are_compiled_are_counted(cpu):
+    before = capabilities.compilations(cpu)
+    double = torch.compile(lambda x: x * 2, backend="eager")
+    double(torch.ones(3))
+    assert capabilities.compilations(cpu) == before + 1
+    double(torch.ones(3))
+    assert capabilities.compilations(cpu) == before + 1
+
+
+def test_a_result_that_is_remembered_keeps_no_graph(cpu):
+    inner = torch.ones(3, requires_grad=True).exp()
+    kept = weakref.ref(inner)
+    result = inner * 2
+    before = kept_results.remember(result, cpu, keep=True)
+    assert kept_results.are_same(before, kept_results.remember(result, cpu, keep=True))
+    del inner, result
+    assert kept() is None

@@ -4,6 +4,7 @@ The library itself is in test_torch_cpu.py and tests/gpu; here is what we make o
 """
 
 import sys
+import warnings
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 
@@ -136,6 +137,8 @@ def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200, version
         Tensor=FakeTensor,
         OutOfMemoryError=OutOfMemoryError,
         ones=ones or (lambda size, device: FakeTensor(device)),
+        is_warn_always_enabled=lambda: False,
+        set_warn_always=lambda _: None,
         waited=waited,
         current=current,
     )
@@ -491,3 +494,29 @@ def test_host_memory_is_pinned_when_cuda_knows_it(torch, device, pinned, said):
     assert capabilities.host_memory(device, np.ones(3)) == said
     assert capabilities.host_memory(device, [1.0]) is None
     assert capabilities.host_memory(device, np.broadcast_to(1.0, (3,))) is None
+
+
+_FALLS_BACK = "The operator 'aten::{}' is not currently supported on the {} backend and will run on "
+FALLBACKS = {
+    "mps": (f"{_FALLS_BACK.format('{}', 'MPS')}the CPU.", "aten::{}"),
+    "npu": (f"CAUTION: {_FALLS_BACK.format('{}', 'NPU')}the CPU.", "aten::{}"),
+    "xpu": ("Aten Op fallback from XPU to CPU", "an operator that PYTORCH_DEBUG_XPU_FALLBACK=1 names"),
+}
+
+
+@pytest.mark.parametrize("kind", FALLBACKS)
+def test_operators_that_fall_back_to_the_cpu_are_named_and_nothing_is_printed(torch, cuda, kind):
+    text, name = FALLBACKS[kind]
+    always = []
+    torch.set_warn_always = always.append
+    setattr(torch, kind, cuda)
+    device = TorchDevice(torch, FakeDevice(kind, 0), "Fake")
+    with warnings.catch_warnings(record=True) as given, device.observe() as seen:
+        warnings.simplefilter("always")
+        assert always == [True]
+        for operator in ("linalg_eig", "linalg_svd", "linalg_eig"):
+            warnings.warn(text.format(operator), UserWarning, stacklevel=1)
+        warnings.warn("another", UserWarning, stacklevel=1)
+    assert ["another"] == [str(each.message) for each in given]
+    assert seen.on_cpu == tuple(dict.fromkeys(name.format(each) for each in ("linalg_eig", "linalg_svd")))
+    assert always == [True, False]

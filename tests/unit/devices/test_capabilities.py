@@ -15,6 +15,7 @@ from pytest_gpuperf.model.record import Clocks
 
 COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
 NOTHING = {"throttle": (), "occupy": False, "unfinished": [], "holds_work": False, "is_immutable": False}
+NOTHING |= {"is_constant": False, "compilations": 0}
 ABILITIES = (
     "occupy",
     "clocks",
@@ -22,6 +23,9 @@ ABILITIES = (
     "free_memory",
     "holds_work",
     "is_immutable",
+    "is_constant",
+    "runs_products",
+    "compilations",
     "host_memory",
     "processor_time",
     "sm_mhz",
@@ -37,6 +41,8 @@ def ask(name, device):
         "pause": (0.5,),
         "holds_work": ("a graph",),
         "is_immutable": (np.ones(3),),
+        "is_constant": (print,),
+        "runs_products": (print,),
         "host_memory": (np.ones(3),),
     }
     beside = arguments.get(name, ())

@@ -85,7 +85,7 @@ def test_a_device_that_waits_for_results_waits_for_the_last_one_and_for_what_is_
     device = Waiter()
     results = iter("ab")
     blocks.time_block(lambda: next(results), 2, device)
-    assert device.steps == ["synchronize", "clock", "wait for b", "wait for None", "clock", "look"]
+    assert device.steps == ["synchronize", "clock", "wait for None", "wait for b", "clock", "look"]
 
 
 def test_a_call_that_waits_for_its_own_result_is_waited_for_once():

@@ -480,6 +480,24 @@ def test_answers_that_differ_where_float32_is_rounded_more_name_the_setting(name
     assert named is ("more than the dtype says (TF32 (allow_tf32)): turn that off" in text)
 
 
+@for_each(("runs_products", "differ"), [(None, False), (True, False), (False, True)])
+def test_float32_has_the_tolerance_of_a_mode_only_where_products_may_have_run(runs_products, differ):
+    cpu = SimulatedDevice("cpu", clock=Clock())
+    device = SimulatedDevice("gpu", clock=Clock(), reduced_precision="TF32", reduced_eps=2**-10)
+    checks, asked = ResultChecks(GATE), []
+    checks.runs_products = lambda: asked.append(1) or runs_products
+    expected, right, off = (
+        checks.copy_to_host({"x": on.asarray(np.float32([value])), "y": 1.0}, on, ["float32"])
+        for on, value in ((cpu, 1), (device, 1), (device, 1.02))
+    )
+    checks.compare(expected, right, device, "before")
+    assert not asked  # full precision suffices, and nothing need be known
+    assert checks.outcome.tolerance == pytest.approx(2**-11.5)
+    checks.compare(expected, off, device, "after")
+    assert asked
+    assert checks.differ is differ
+
+
 @for_each("pairs", [[(1, 2), (1, 1)], [(1, 1), (1, 2)], [(1, 2), (3, 3), (4, 4)]])
 def test_of_two_findings_the_worse_stays(pairs):
     assert compared(*pairs).differ

@@ -1,0 +1,172 @@
+"""What XLA computes while it compiles is no workload: functions of jax.jit that close over their arrays."""
+
+import json
+import warnings
+
+import pytest
+
+# Here, and not in an inner run, which would forget them: compiled modules cannot be imported twice.
+jax = pytest.importorskip("jax", reason="CI's second environment has it")
+
+from pytest_gpuperf.devices.stand_in import chosen_stand_in  # noqa: E402 - after what skips without JAX
+
+HEAD = """
+import functools
+import jax, jax.numpy as jnp, numpy as np, pytest
+
+pytestmark = pytest.mark.speedup(min=0.0001)
+HOST = np.random.default_rng(0).normal(size=(128, 128)).astype(np.float32)
+ONES = jnp.ones((128, 128))
+product = jax.jit(lambda: ONES @ HOST)
+
+class Network:
+    def __init__(self, weights):
+        self.weights = weights
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def run(self):
+        return self.weights @ self.weights
+
+def called(function, *arguments, **options):
+    compiled = jax.jit(function, **options)
+    return lambda: compiled(*arguments)
+
+def added(function, *arguments):
+    compiled = jax.jit(function)
+    return lambda: compiled(*arguments) + jnp.zeros(()) + jnp.arange(1.0)
+
+def warmed(function):
+    compiled = jax.jit(function)
+    compiled().block_until_ready()
+    return compiled
+"""
+CONSTANT = """
+CASES = {
+    "returned": lambda a: jax.jit(lambda: a @ a),
+    "called": lambda a: called(lambda: a @ a),
+    "a number": lambda a: jax.jit(lambda: (a @ a).sum()),
+    "a gradient": lambda a: jax.jit(lambda: jax.value_and_grad(lambda w: ((a @ w) ** 2).mean())(a)),
+    "vmap": lambda a: jax.jit(lambda: jax.vmap(lambda row: row @ a)(a)),
+    "scan": lambda a: jax.jit(lambda: jax.lax.scan(lambda c, row: (c + row, c.sum()), jnp.zeros(128), a)),
+    "a pytree": lambda a: jax.jit(lambda tree={"a": a, "b": [a]}: jax.tree.map(lambda x: x @ x, tree)),
+    "a static argument": lambda a: called(lambda n: a @ a * n, 3, static_argnums=0),
+    "an argument that is not read": lambda a: called(lambda x: a @ a, a),
+    "a gradient that does not depend on it": lambda a: called(jax.grad(lambda x: (x @ a).sum()), a),
+    "a method": lambda a: Network(a).run,
+    "called before": lambda a: warmed(lambda: a @ a),
+    "of the module": lambda a: lambda: product(),
+    "arrays of NumPy": lambda a: jax.jit(lambda: jnp.asarray(HOST) @ HOST),
+}
+"""
+COMPUTED = """
+TABLE = jnp.arange(1024.0)
+CASES = {
+    "weights": lambda a: called(lambda x: x @ a, a),
+    "weights of NumPy": lambda a: called(lambda x: x @ HOST, a),
+    "two layers": lambda a: called(lambda x: jnp.tanh(x @ a) @ a, a),
+    "vmap": lambda a: called(jax.vmap(lambda row: row @ a), a),
+    "a gradient": lambda a: called(jax.grad(lambda x: ((x @ a) ** 2).sum()), a),
+    "scan": lambda a: called(lambda x: jax.lax.scan(lambda c, _: (c @ a, None), x, None, 3)[0], a),
+    "without jit": lambda a: lambda: a @ a,
+    "new arrays beside it": lambda a: added(lambda x: x @ a, a),
+    "a table that a program made": lambda a: called(lambda x, t: x @ t, a, jax.jit(lambda: a @ a)()),
+    "one output of two": lambda a: called(lambda x: (x @ a, a.sum()), a),
+    **{
+        f"a table of {size}": lambda a, table=TABLE[:size]: called(lambda x: table[(x > 0).astype(int)], a)
+        for size in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    },
+    "numbers of a loop": lambda a: jax.jit(lambda: (jnp.arange(10000.0) ** 2).sum()),
+    "random numbers": lambda a: jax.jit(lambda: jax.random.normal(jax.random.key(0), (64, 64))),
+}
+"""
+TEST = """
+@pytest.mark.parametrize("name", CASES)
+def test_it(device, name):
+    return CASES[name](device.asarray(HOST))
+"""
+
+
+@pytest.fixture
+def records(run, pytester):
+    """Run tests on JAX's CPU as a GPU; return the records by the names of their cases."""
+
+    def call(source, *options):
+        options = ("--gpuperf-json=r.json", "--gpuperf-max-time=2", "--gpuperf-report-only", *options)
+        run(source, *options, gpu="jax:cpu")
+        listed = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+        return {record["nodeid"].partition("[")[2].removesuffix("]"): record for record in listed}
+
+    return call
+
+
+@pytest.mark.parametrize("filters", [(), ("-Werror",)])
+def test_what_is_computed_from_constants_is_refused_with_the_remedy(records, filters):
+    found = records(HEAD + CONSTANT + TEST, *filters)
+    assert len(found) == 14
+    for name, record in found.items():
+        assert "error" == record["status"], name
+        assert record["reason"] == (
+            "the call computes from arrays that its compiled function closes over, and from no argument: the "
+            "compiler does that work; pass them as arguments, as in f = jax.jit(...); return lambda: f(a)"
+        )
+
+
+def test_what_reads_an_argument_or_makes_its_values_is_timed(records):
+    found = records(HEAD + COMPUTED + TEST)
+    assert len(found) == 22
+    assert {"passed"} == {record["status"] for record in found.values()}
+    noted = [
+        name
+        for name, record in found.items()
+        if any(note["code"] == "captured_constants" for note in record["notes"])
+    ]
+    assert {"weights", "weights of NumPy", "one output of two", "a table of 1024"} <= set(noted)
+    assert not {"without jit", "a table of 2", "a table that a program made", "random numbers"} & set(noted)
+
+
+@pytest.fixture
+def device():
+    return chosen_stand_in("jax:cpu").gpu("")
+
+
+def test_a_users_warnings_are_given_and_the_option_is_restored(device):
+    before = jax.config.jax_captured_constants_warn_bytes
+    with pytest.warns(DeprecationWarning, match="old"), device.observe() as seen:
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+    assert (seen.captured, seen.constant, seen.products) == (None, False, None)
+    assert before == jax.config.jax_captured_constants_warn_bytes
+    with pytest.raises(ZeroDivisionError), device.observe():
+        1 / 0  # noqa: B018 - it raises
+    assert before == jax.config.jax_captured_constants_warn_bytes
+
+
+def test_products_are_seen_in_what_was_compiled(device):
+    a = device.xp.ones((32, 32))
+    for function, expected in ((lambda x: x @ x + 1, True), (lambda x: x.sum() + 1, False)):
+        with device.observe() as seen:
+            jax.jit(function)(a)
+        assert expected is seen.products
+
+
+def test_what_is_compiled_is_counted(device):
+    first = device.compilations()
+    compiled = jax.jit(lambda x: x * 3 + 1)
+    compiled(device.xp.ones(7))
+    after = device.compilations()
+    assert after > first
+    compiled(device.xp.ones(7))
+    assert after == device.compilations()
+
+
+def test_a_call_whose_shape_changes_each_time_is_an_error(records):
+    source = """
+import itertools, jax, jax.numpy as jnp, pytest
+
+@pytest.mark.speedup(check=False)
+@pytest.mark.parametrize("name", ["shapes"])
+def test_it(device, name):
+    sizes = itertools.count(10)
+    total = jax.jit(lambda x: x.sum())
+    return lambda: total(jnp.ones(next(sizes)))
+"""
+    assert "the call compiles again and again" in records(source)["shapes"]["reason"]
