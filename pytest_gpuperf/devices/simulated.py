@@ -193,7 +193,7 @@ class SimulatedDevice:
 
     def launch_for(self, result: Any) -> None:
         """Submit the kernel that makes `result`, at its fixed cost and that of its elements."""
-        self.launch(self._timing.kernel + self._timing.per_element * np.size(_to_numpy(result)))
+        self.launch(self._timing.kernel + self._timing.per_element * _size(result))
 
     def run(self, function: Callable[..., Any], inputs: Any, options: Any) -> Any:
         """Run a NumPy function as one kernel and place its arrays on this device."""
@@ -204,7 +204,7 @@ class SimulatedDevice:
     def place(self, value: Any) -> Any:
         """Return `value` with its arrays, in tuples and lists too, on this device."""
         if isinstance(value, tuple | list):
-            return type(value)(self.place(part) for part in value)
+            return _like(value, map(self.place, value))
         if not isinstance(value, np.ndarray | np.generic):
             return value
         return self._allocate(np.array(value))
@@ -389,5 +389,15 @@ def _all_to_numpy(values: Any) -> Any:
     if isinstance(values, dict):
         return {name: _all_to_numpy(value) for name, value in values.items()}
     if isinstance(values, tuple | list):
-        return type(values)(_all_to_numpy(value) for value in values)
+        return _like(values, map(_all_to_numpy, values))
     return _to_numpy(values)
+
+
+def _like(value: Any, parts: Iterator[Any]) -> Any:
+    """Return a tuple or list of the type of another one, which may have names for its parts."""
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+
+
+def _size(result: Any) -> int:
+    """Return the number of elements of an array, or of those in tuples and lists."""
+    return sum(map(_size, result)) if isinstance(result, tuple | list) else np.size(_to_numpy(result))

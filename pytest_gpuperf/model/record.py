@@ -65,6 +65,7 @@ NoteCode = Literal[
     "long_first_calls",
     "recompiles",
     "left_to_cpu",
+    "not_on_device",
     "captured_constants",
     "totals_differ",
     # of the results

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from math import ceil
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -166,6 +166,18 @@ def reaches_device(call: Callable[[], Any], device: TimedDevice) -> bool:
         return device.holds(value) or capabilities.holds_work(device, value)
 
     return next(reached(call, is_there, through_functions=True), None) is not None
+
+
+def mentions_device(call: Callable[[], Any], device: TimedDevice) -> bool:
+    """Return whether a callable refers to a device, to its arrays, or to anything of its library."""
+    library = device.info.library.partition(" ")[0]
+
+    def is_of_device(value: Any) -> bool:
+        module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        is_of_library = str(module or type(value).__module__).startswith(library)
+        return is_of_library or value is device.xp or isinstance(value, UploadTracker) or device.holds(value)
+
+    return next(reached(call, is_of_device, through_functions=True), None) is not None
 
 
 def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from statistics import median
+from typing import Any
+
+import numpy as np
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.judgement import Judgement
@@ -11,9 +14,12 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Note, Verdict
+from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.process_state import Change
 from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.workload import Workload
 
 _BLOCKING_RUNTIMES = ("cuda", "rocm")  # that read the settings: SYCL's, Apple's and a TPU's do not
 _NO_TIME = (
@@ -129,6 +135,27 @@ def notes_on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterato
 
 def _kind(timer: BlockTimer) -> str:
     return timer.device.kind.upper()
+
+
+def note_on_emulation(workload: Workload, result: Any) -> Note | None:
+    """Return a note where a call that was timed on an emulated GPU would not use a real one."""
+    device = workload.device
+    if not device.info.emulated or getattr(device, "arrays_are_on_host", False):
+        return None
+    arrays = [leaf.value for leaf in values_of(result) if isinstance(leaf.value, np.ndarray)]
+    if any(not device.holds(array) for array in arrays):
+        text = (
+            f"the result on {device.name} is an array of NumPy, which may have computed it: NumPy takes the "
+            "arrays of an emulated GPU, and refuses or copies those of a GPU; use xp or the library's own"
+        )
+    elif not inputs.mentions_device(workload.call, device):
+        text = (
+            f"the call refers to nothing on {device.name}, so that a GPU would be idle; make the arrays with "
+            "device.asarray or xp"
+        )
+    else:
+        return None
+    return Note(code="not_on_device", text=text)
 
 
 def note_on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:

@@ -84,6 +84,7 @@ class Trial:
         self._loop: BlockTimer | None = None
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
+        self._emulation: Note | None = None
         self._change: Change | None = None
         self._late_change: Change | None = None
 
@@ -363,6 +364,7 @@ class Trial:
         if device.kind == "gpu":
             self._checks.runs_products = self._runs_products
             self._checks.require_device_work(workload)
+            self._emulation = outcome.note_on_emulation(workload, result)
         return BlockTimer(workload=workload), values
 
     def _runs_products(self) -> bool | None:
@@ -552,6 +554,7 @@ class Trial:
         self._offload = judgement.offload
         gpu_timers = filter(None, (gpu, gpu.per_call_timer, self._loop))
         raised = sum(timer.raised for timer in gpu_timers)
+        self._add_note(self._emulation)
         self.notes += outcome.notes_on_libraries(self._timers, self.options.max_time)
         self._add_note(outcome.note_on_ramp(gpu.measurement.ramp, raised, self.options.max_time))
         self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)

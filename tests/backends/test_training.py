@@ -322,3 +322,52 @@ def test_dropout_and_random_numbers_are_named(records):
     for name, expected in SAID.items():
         assert found[name]["status"] in ("failed", "error")
         assert expected in found[name]["reason"]
+
+
+NUMPYS = """
+import numpy as np, pytest
+{imports}
+
+pytestmark = pytest.mark.speedup(min=0.01)
+HOST = np.random.default_rng(0).random((64, 64), dtype=np.float32)
+
+def estimate(size):
+    return float((np.random.default_rng(0).random(size) ** 2 < 0.5).mean())
+
+def test_numpys_function(device):
+    a = device.asarray(HOST)
+    return lambda: np.sort(a, axis=0)
+
+def test_no_device(device):
+    return lambda: estimate(1000)
+
+def test_xp(device, xp):
+    return lambda: float(xp.ones(5).sum())
+
+def test_library(device):
+    return lambda: float({ones}(5).sum())
+
+def test_device(device):
+    return lambda: float(device.asarray(HOST).sum())
+
+def test_array(device):
+    a = device.asarray(HOST)
+    return lambda: a + a
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "imports", "ones"),
+    [("torch", "import torch", "torch.ones"), ("jax", "from jax import numpy as jnp", "jnp.ones")],
+)
+def test_work_that_would_not_reach_a_gpu_is_noted_on_an_emulated_one(records, library, imports, ones):
+    found = records(NUMPYS.format(imports=imports, ones=ones), library)
+    noted = {
+        name: note["text"]
+        for name, record in found.items()
+        for note in record["notes"]
+        if note["code"] == "not_on_device"
+    }
+    assert noted.keys() == {"test_numpys_function", "test_no_device"}
+    assert f"the result on {library} on the CPU is an array of NumPy" in noted["test_numpys_function"]
+    assert f"the call refers to nothing on {library} on the CPU, so that" in noted["test_no_device"]

@@ -762,3 +762,18 @@ def test_the_curve_holds_the_true_speedups(size_groups):
             assert true(resident * truth) == point.latency.value, sizes
             possible = sizes.states()[point.size]
             assert (None if len(possible) > 1 else possible == {True}) == point.won, sizes
+
+
+@pytest.mark.parametrize(
+    ("function", "elements"),
+    [(lambda a: np.histogram(a, bins=10), 10 + 11), (np.linalg.svd, 10 * 10 + 5 + 5 * 5), (np.split, None)],
+)
+def test_a_kernel_that_makes_arrays_of_unequal_shapes_costs_what_all_of_them_do(function, elements):
+    clock = Clock()
+    device = SimulatedDevice("cpu", clock=clock, timing=Timing(kernel=1.0, per_element=0.5))
+    a = device.asarray(np.arange(50.0).reshape(10, 5))
+    started = clock()
+    result = function(a) if elements else np.split(a, [3])
+    assert clock() - started == pytest.approx(1.0 + 0.5 * (elements or 50))
+    assert all(device.holds(part) for part in result)
+    assert getattr(result, "_fields", None) in (None, ("U", "S", "Vh"))
