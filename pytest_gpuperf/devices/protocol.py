@@ -51,10 +51,9 @@ class Observation:
     when its work was done, before anything else was asked. `allocations` counts those made by the device
     itself, not from a pool; `memory` is the peak of the bytes held above those held before, and `held` is
     what is left of it at the end. None where the device does not report it. `fallbacks` are the functions
-    that the device is known to have left to the CPU. `captured` is the size of the arrays that functions took
-    as constants which were compiled meanwhile, and `constant` whether the program of one of them reads no
-    argument; `products` is whether what was compiled multiplies matrices or convolves.
-    `on_cpu` are operators that ran on the CPU, for want of one of the device's.
+    that the device is known to have left to the CPU. `on_cpu` are operators that ran there for
+    want of the device's. `captured` is the size of the arrays that functions took as constants which were
+    compiled meanwhile, and `constant` whether the program of one of them reads no argument.
     """
 
     worked: bool = False
@@ -68,7 +67,6 @@ class Observation:
     on_cpu: tuple[str, ...] = ()
     captured: str | None = None
     constant: bool = False
-    products: bool | None = None
 
 
 class TimedDevice(Device, Protocol):

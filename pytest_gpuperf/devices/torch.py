@@ -270,8 +270,12 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def _reduced(self, work: Literal["products", "convolutions"]) -> str | None:
         """Return the setting that rounds the factors of float32 work; NVIDIA's variable can forbid it.
 
-        In convolutions and recurrent layers, which cuDNN makes, TF32 is torch's default.
+        In convolutions and recurrent layers, which cuDNN makes, TF32 is torch's default. On AMD's GPUs torch
+        has it in products alone, of these architectures (pytorch, Context.cpp, `allowTF32CuBLAS`).
         """
+        has_tf32 = str(getattr(self._properties, "gcnArchName", "")).startswith(("gfx94", "gfx95"))
+        if getattr(self._torch.version, "hip", None) and (work != "products" or not has_tf32):
+            return None
         if not self._is_cuda or not may_use_tf32(getattr(self._properties, "major", 0)):
             return None
         backends = self._torch.backends

@@ -368,7 +368,11 @@ class Trial:
         return BlockTimer(workload=workload), values
 
     def _runs_products(self) -> bool | None:
-        return untimed_calls.runs_products(self._gpu.workload) if self._gpu else None
+        """Return whether the GPU's workload multiplies or convolves, which one more call may show."""
+        if self._gpu is None:
+            return None
+        self._gpu.workload.prepare()
+        return capabilities.runs_products(self._gpu.device, self._gpu.workload.call)
 
     def _sampled(self, timer: BlockTimer) -> BlockTimer:
         """Return the timer of the mode that the demand is on: of blocks, or of single calls."""

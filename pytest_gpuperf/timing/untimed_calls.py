@@ -135,14 +135,6 @@ def inspected_call(timer: BlockTimer) -> Any:
     return call.result
 
 
-def runs_products(workload: Workload) -> bool | None:
-    """Return whether a workload multiplies matrices or convolves; None where that is not known."""
-    if workload.products is not None:
-        return workload.products
-    workload.prepare()
-    return capabilities.runs_products(workload.device, workload.call)
-
-
 def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     """Call once while the GPU is occupied, to see whether the call blocks and how long it runs on the device.
 
@@ -255,7 +247,6 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         first_call_memory=call.observation.memory,
         on_cpu=call.observation.on_cpu,
         captured=call.observation.captured,
-        products=call.observation.products,
         used_device_at_first=call.observation.worked,
         did_device_work=call.observation.worked or may_have_worked,
     )

@@ -48,7 +48,7 @@ class Workload:
     `held_after_setup` is what the device holds more since the setup, `first_call_memory` what the first call
     added at its peak; None where it does not report that. `random_states` are those after the setup of
     generators of random numbers, and `drawn_in_setup` and `drawn_in_call` the names of those that were used.
-    `on_cpu`, `captured` and `products` are those of the first call's observation.
+    `on_cpu` and `captured` are those of the first call's observation.
     """
 
     device: TimedDevice
@@ -74,7 +74,6 @@ class Workload:
     first_call_memory: int | None = None
     on_cpu: tuple[str, ...] = ()
     captured: str | None = None
-    products: bool | None = None
     used_device_at_first: bool = False
     did_device_work: bool = False
     random_states: States = field(default_factory=dict)

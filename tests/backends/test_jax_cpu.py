@@ -495,3 +495,26 @@ def test_without_a_gpu_jax_is_timed_on_the_cpu(run, pytester, monkeypatch):
     (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
     assert "Sunday" in record["reason"]
     assert (record["cpu"]["device"]["backend"], record["cpu"]["dtypes"]) == ("jax", ["float32"])
+
+
+@jax.tree_util.register_pytree_node_class
+class Layer:
+    """As a module of Equinox: arrays, a number and a function are its leaves, and a text is static."""
+
+    def __init__(self, *leaves):
+        self.leaves = leaves
+        self.cached = jnp.ones(9)
+
+    def tree_flatten(self):
+        return self.leaves, "static"
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+
+def test_the_values_of_a_registered_class_are_its_leaves_but_for_functions():
+    result = {"layer": Layer(jnp.zeros(2), 0.5, jnp.tanh, Layer(jnp.ones(3)))}
+    found = {leaf.path: leaf.value for leaf in leaves.values_of(result)}
+    assert [(2,), 0.5, (3,)] == [getattr(value, "shape", value) for value in found.values()]
+    assert all(path.startswith("result['layer'][<flat index ") for path in found)

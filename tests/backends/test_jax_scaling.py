@@ -6,6 +6,7 @@ Without JAX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second enviro
 import json
 import os
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,6 +85,23 @@ def test_it_holds_arrays_on_its_devices_and_no_others(devices, pair):
 def test_devices_without_a_part_of_the_arrays_are_idle(pair):
     assert pair.idle([pair.all[1].asarray(np.ones(2))]) == [0]
     assert pair.idle([pair.asarray(np.ones(2), shard=0)]) == []
+
+
+def test_what_follows_the_work_is_submitted_to_all_devices_and_then_waited_for(pair, monkeypatch):
+    steps = []
+    for number, device in enumerate(pair.all):
+        mark = SimpleNamespace(block_until_ready=lambda number=number: steps.append(f"wait for {number}"))
+        monkeypatch.setattr(device, "follow", lambda mark=mark: steps.append("submit") or mark)
+    pair.wait(None)
+    assert steps == ["submit", "submit", "wait for 0", "wait for 1"]
+
+
+def test_of_several_devices_one_sees_what_was_compiled(pair):
+    table = jnp.ones((64, 64))
+    constant = jax.jit(lambda n: table @ table * n, static_argnums=0)
+    with pair.observe() as seen:
+        constant(3)
+    assert (seen.captured, seen.constant) == ("16.38KB", True)
 
 
 @pytest.mark.parametrize("wait_for", ["result", "nothing", "synchronize"])

@@ -375,7 +375,7 @@ def test_graphs_that_are_compiled_are_counted(cpu):
 def test_a_result_that_is_remembered_keeps_no_graph(cpu):
     inner = torch.ones(3, requires_grad=True).exp()
     kept = weakref.ref(inner)
-    result = inner * 2
+    result = inner * inner
     before = kept_results.remember(result, cpu, keep=True)
     assert kept_results.are_same(before, kept_results.remember(result, cpu, keep=True))
     del inner, result

@@ -467,6 +467,20 @@ def test_convolutions_have_a_setting_of_their_own(monkeypatch, setting, cudnn, g
     assert found.reduced_eps == (2**-10 if said else None)
 
 
+@for_each(
+    ("architecture", "said"),
+    [("gfx942:sramecc+", True), ("gfx950", True), ("gfx90a", False), ("gfx1100", False)],
+)
+def test_amds_gpus_have_tf32_in_products_alone_and_not_all_of_them(monkeypatch, setting, architecture, said):
+    torch = fake(monkeypatch)
+    setting("NVIDIA_TF32_OVERRIDE", None)
+    torch.version.hip, torch.cuda.properties.gcnArchName = "7.0", architecture
+    torch.backends.cuda.matmul = SimpleNamespace(allow_tf32=True)
+    torch.backends.cudnn = SimpleNamespace(allow_tf32=True)
+    found = TorchDevice(torch, FakeDevice("cuda", 0), "Fake 0").info
+    assert (said, None) == (found.reduced_precision is not None, found.reduced_convolutions)
+
+
 def test_clocks_are_nvmls_for_the_devices_place_on_the_bus(with_nvml, device):
     clocks = Clocks(sm_mhz=1980, memory_mhz=None, celsius=None, watts=None, throttle=())
     asked = with_nvml(SimpleNamespace(clocks=lambda: clocks, throttle=lambda: ("hardware slowdown",)))

@@ -87,6 +87,27 @@ def test_calls_with_copies_start_from_it_too(ended):
     assert record["transfer"]["loop"]
 
 
+@pytest.mark.parametrize("demand", ["min=3", "min=3, latency=True", "min=1, transfer='always'"])
+def test_of_slow_calls_no_third_one_is_made_without_a_reset(ended, demand):
+    source = """
+@pytest.mark.speedup(DEMAND)
+def test_it(device, gpuperf):
+    x, calls = device.asarray(np.ones(9)), []
+
+    def call():
+        assert len(calls) < 2
+        calls.append(1)
+        device.launch(0.1 if device.kind == "cpu" else 0.02)
+        return x + len(calls)
+    return gpuperf.workload(call, reset=calls.clear)
+"""
+    result, record = ended(source.replace("DEMAND", demand))
+    result.assert_outcomes(passed=1)
+    assert record["transfer"]["h2d"]["samples"]
+    assert "aside_failed" not in {note["code"] for note in record["notes"]}
+    assert record["gpu"]["inspection"]["synchronizes"] is False
+
+
 def test_what_only_the_second_call_shows_is_compared(ended):
     forgets = "lambda: call() if device.kind == 'cpu' else min(1.0, call())"
     result, record = ended(TEST.replace("workload(call", f"workload({forgets}"))

@@ -10,7 +10,7 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import blocks
+from pytest_gpuperf.timing import blocks, untimed_calls
 from pytest_gpuperf.timing.trial import Trial
 
 
@@ -67,3 +67,13 @@ def test_a_call_that_returns_nothing_and_was_not_seen_to_work_is_an_error_that_s
     trial = Trial(nodeid="test_it", demand=Demand(), options=RunOptions(max_time=1))
     with pytest.raises(GpuPerfError, match=r"nothing was computed on a lazy GPU: .*; return the arrays"):
         trial.compare(bind, HostDevice("a CPU"), Idle())
+
+
+def test_an_object_of_a_lazy_library_is_refused_for_its_arrays_may_not_be_computed():
+    class Output:
+        def __init__(self, array):
+            self.array = array
+
+    device = LazyDevice()
+    with pytest.raises(GpuPerfError, match="is of type Output, which may compute its values when they"):
+        untimed_calls.first_call(lambda seen: lambda: lambda: Output(seen.asarray(np.ones(2))), device)
