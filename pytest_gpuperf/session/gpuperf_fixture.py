@@ -33,6 +33,8 @@ class GpuPerfFixture:
         `reset` brings that state back. It runs before the first call and before each block of timed calls, on
         both devices, and is not timed. What the first and the second call after it return is compared.
         """
+        if not (callable(call) and callable(reset)):
+            raise TypeError("gpuperf.workload takes two functions without arguments, call and reset")
         return ResettableCall(call, reset)
 
     def both(self, body: Callable[[Any], Any]) -> tuple[Any, Any]:

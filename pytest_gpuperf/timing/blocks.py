@@ -12,7 +12,7 @@ from math import ceil, hypot, inf, sqrt
 from random import Random
 from statistics import median, stdev
 from time import get_clock_info, perf_counter, thread_time
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices import capabilities
@@ -44,7 +44,7 @@ _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counte
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 _MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
 _LONGEST_BLOCK, _LONGEST_IN_DOUBT = 0.1, 5  # seconds; times the plan's block time
-_MOST_RECOMPILES = 64  # torch gives up compiling a function after 8
+_MOST_RECOMPILES = 10  # blocks: torch compiles a function 8 times at most
 _MOST_PAIRS = 6  # of blocks of k and of 2k calls
 _SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for one block
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
@@ -65,7 +65,7 @@ class BlockTimer:
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `sm_mhz` are the clocks of a GPU right after the timed blocks, where it reports them.
     `overlap_left` is the share of a block's time beyond that of its calls in a loop; None if not known.
-    `recompiles` counts programs that were compiled in blocks, which are no samples then.
+    `recompiles` counts the blocks in which something was compiled: they are no samples.
     `raised` is the time of untimed work that raised the clocks of a GPU that had idled.
     `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
     `keeps_result` the result of a block's last call is in `last_result` until the next block.
@@ -96,6 +96,7 @@ class BlockTimer:
     per_call_timer: "BlockTimer | None" = None
     _clocks: GpuClocks | None = None
     _is_running: bool = False
+    _compiled: int = 0  # programs, in the last block
     _others_before: float | None = None
     _last_warmup_block: float = 0.0  # seconds
     _before_last_block: Sums = (None, None, inf)
@@ -202,7 +203,7 @@ class BlockTimer:
                 break
             block_started = perf_counter()
             with gc_paused():
-                sample = self._time_block(self.block_calls)[0]
+                sample = timed_block(self.workload, self.block_calls, calls_wait=self.calls_wait).sample
             on_host = max(perf_counter() - block_started, _resolution()) / self.block_calls
             fastest_on_host = min(fastest_on_host, on_host)
             self.warmup_calls += self.block_calls
@@ -357,10 +358,9 @@ class BlockTimer:
             waits() if is_watched else None,
             capabilities.processor_time(self.device),
         )
-        compiled_before = capabilities.compilations(self.device)
         sample = self._run_block()
-        if compiled := capabilities.compilations(self.device) - compiled_before:
-            self._recompiled(compiled)
+        if self._compiled:
+            self._count_recompiled()
             self.take_sample()
             return
         self._note_clock()
@@ -382,13 +382,13 @@ class BlockTimer:
         self.note_time(sample)
         self.samples.append(sample)
 
-    def _recompiled(self, programs: int) -> None:
-        """Count what was compiled in a block, which is no sample; refuse a call that goes on to compile."""
-        self.recompiles += programs
+    def _count_recompiled(self) -> None:
+        """Count a block in which something was compiled, which is no sample; refuse a call that goes on."""
+        self.recompiles += 1
         if self.recompiles > _MOST_RECOMPILES:
             raise GpuPerfError(
-                f"the call compiles again and again ({self.recompiles} programs in timed blocks): give "
-                "it arguments of the same shapes, dtypes and Python numbers in each call"
+                f"the call compiles again and again, in each of {self.recompiles} timed blocks: make its "
+                "functions once, outside the call, and give them the same shapes, dtypes and Python numbers"
             )
 
     def _note_clock(self) -> None:
@@ -429,7 +429,8 @@ class BlockTimer:
         threads can share it better than evenly. Of several threads it would include the time that they spin.
         """
         interference = self.interference
-        if interference is None or interference.kind != "cpu_contention":
+        has_reset = self.workload.restore is not None  # whose time on the thread would be in it
+        if interference is None or interference.kind != "cpu_contention" or has_reset:
             return
         with one_thread() as threads:
             if threads is None or 2 * threads * median(self.samples) * self.block_calls > remaining:
@@ -449,7 +450,7 @@ class BlockTimer:
         calls = calls or self.block_calls
         self._is_running = True
         with gc_paused():
-            sample, result = self._time_block(calls)
+            sample, result, self._compiled = timed_block(self.workload, calls, calls_wait=self.calls_wait)
         self._is_running = False
         if sample <= 0:
             raise GpuPerfError(f"{calls} calls took no time that the clock can show")
@@ -457,12 +458,6 @@ class BlockTimer:
         if self.keeps_result:
             self.last_result = result
         return sample
-
-    def _time_block(self, calls: int) -> tuple[float, Any]:
-        workload = self.workload
-        return timed_block(
-            workload.call, calls, self.device, calls_wait=self.calls_wait, restore=workload.restore
-        )
 
     def _note_end(self) -> None:
         """Note when a GPU's last block ended: it idles from then on."""
@@ -538,40 +533,36 @@ def round_of(timers: Sequence[BlockTimer], order: Random) -> Callable[[], None]:
 
 
 def time_block(
-    call: Callable[[], Any],
-    calls: int,
-    device: TimedDevice,
-    *,
-    calls_wait: bool = False,
-    restore: Callable[[], None] | None = None,
+    call: Callable[[], Any], calls: int, device: TimedDevice, *, calls_wait: bool = False
 ) -> float:
     """Return the seconds per call of one block."""
-    return timed_block(call, calls, device, calls_wait=calls_wait, restore=restore)[0]
+    return timed_block(Workload(device=device, call=call, scope="call"), calls, calls_wait=calls_wait).sample
 
 
-def timed_block(
-    call: Callable[[], Any],
-    calls: int,
-    device: TimedDevice,
-    *,
-    calls_wait: bool = False,
-    restore: Callable[[], None] | None = None,
-) -> tuple[float, Any]:
-    """Return the seconds per call of one block, and the last result; the others are dropped at once.
+class Block(NamedTuple):
+    """A timed block: its seconds per call, its last result, and how many programs were compiled in it."""
+
+    sample: float
+    result: Any
+    compiled: int
+
+
+def timed_block(workload: Workload, calls: int, *, calls_wait: bool = False) -> Block:
+    """Time a block; keep its last result, and drop the others at once.
 
     The state that calls change is restored before the block, untimed.
-
     A lazy device submits each result, unless the calls wait for it.
-    A device that waits for results waits for the last one and for what is not in it, unless the calls do.
+    A device that waits for results waits for what is not in the last one, and for that, unless the calls do.
     What it cannot wait for in this way, as the work of another thread, shows when the time has been read: the
     wait for it is added.
     """
+    device = workload.device
     clock = device.clock
     wait = capabilities.wait_for_result(device)
-    call = call if calls_wait else capabilities.submitted(call, device)
+    call = workload.call if calls_wait else capabilities.submitted(workload.call, device)
     with capabilities.context(device):
-        if restore is not None:
-            restore()
+        workload.prepare()
+        compiled = capabilities.compilations(device)
         device.synchronize()
         started = clock()
         for _ in repeat(None, calls - 1):
@@ -580,7 +571,7 @@ def timed_block(
         if wait is None:
             device.synchronize()
         elif not calls_wait:
-            wait(None)  # it is submitted while the device still works, and so it adds little
+            wait(None)  # what follows all work is submitted while the device works on: that adds little
             wait(result)
         ended = clock()
         lasted = seconds_between(started, ended)
@@ -588,7 +579,21 @@ def timed_block(
             found = clock()
             wait(left)
             lasted += seconds_between(found, clock())  # to find it takes long among many arrays
-    return lasted / calls, result
+        compiled = capabilities.compilations(device) - compiled
+    return Block(lasted / calls, result, compiled)
+
+
+def share_calls(*timers: BlockTimer) -> None:
+    """Let blocks of workloads with a reset have as many calls on each device.
+
+    A call may take longer, or less, than the one before it: then only as many calls are the same work.
+    """
+    if all(timer.workload.restore is None for timer in timers):
+        return
+    most = int(_ROUNDED * _LONGEST_BLOCK / max(timer.fastest_sample for timer in timers))
+    calls = max(1, min(most, max(timer.block_calls for timer in timers)))
+    for timer in timers:
+        timer.block_calls = calls
 
 
 def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any]:

@@ -13,7 +13,7 @@ from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult
 from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing import input_changes, result_check
+from pytest_gpuperf.timing import any_array, input_changes, result_check
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
 from pytest_gpuperf.timing.workload import Workload
@@ -143,10 +143,10 @@ class ResultChecks:
         """
         if workload.restore is not None:
             workload.restore()
-            left = input_changes.unrestored(workload.arrays, workload.device)
-            if left is not None:
+            for left in input_changes.changed((*workload.arrays, *workload.state), workload.device):
                 raise GpuPerfError(
-                    f"the workload's reset does not restore what calls change ({left}), so repeated blocks "
+                    f"the workload's reset does not restore what calls change "
+                    f"({any_array.describe(left.array())}), so repeated blocks "
                     "do not do the same work; copy the values back into that array"
                 )
             return ()

@@ -83,14 +83,6 @@ def changes_of(
     return tuple(changes)
 
 
-def unrestored(state: Iterable[Fingerprint], device: TimedDevice) -> str | None:
-    """Return a description of an array that has other values than before; one that is gone has none."""
-    return next(
-        (describe(entry.array()) for entry in state if _present(entry, device) not in (None, entry.checksum)),
-        None,
-    )
-
-
 def changed(before: Iterable[Fingerprint], device: TimedDevice) -> tuple[Fingerprint, ...]:
     """Return the fingerprints, as they are now, of arrays that have changed since, but for new buffers."""
     found = ((entry, _present(entry, device)) for entry in before if not entry.is_uniform)

@@ -114,8 +114,8 @@ def notes_on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterato
     for timer in timers:
         if recompiles := timer.recompiles + (timer.per_call_timer.recompiles if timer.per_call_timer else 0):
             text = (
-                f"{units.count(recompiles, 'program')} compiled in timed blocks on the {_kind(timer)}, which "
-                "do not count: give calls the same shapes, dtypes and Python numbers"
+                f"in {units.count(recompiles, 'timed block')} on the {_kind(timer)} something was compiled; "
+                "they do not count: give calls the same shapes, dtypes and Python numbers"
             )
             yield Note(code="recompiles", text=text)
         if timer.workload.on_cpu:

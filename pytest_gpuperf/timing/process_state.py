@@ -15,7 +15,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.any_array import dtype_of
-from pytest_gpuperf.timing.blocks import BlockTimer, time_block
+from pytest_gpuperf.timing.blocks import BlockTimer, timed_block
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.leaves import values_of
@@ -127,8 +127,7 @@ class StateProbe:
         started = device.clock()
         for _ in range(blocks):
             with gc_paused():
-                sample = time_block(workload.call, self._calls, device, restore=workload.restore)
-            least = min(least, sample)
+                least = min(least, timed_block(workload, self._calls).sample)
             if seconds_between(started, device.clock()) > _SHARE * self.max_time:
                 break
         return least

@@ -36,13 +36,13 @@ class ScalingChecks(ResultChecks):
     differ, and only the calls on the same devices are compared with each other.
     """
 
-    _first_of_group: list[Leaf]  # under weak scaling
-
     def __init__(self, demand: Demand, scaling: Scaling) -> None:
         super().__init__(demand)
         self._hints = _HINT
         self._scaling = scaling
         self._is_weak = scaling.mode == "weak"
+        self._first_of_group: list[list[Leaf]] = []  # under weak scaling, of the first calls
+        self._compared = 0  # of the last ones
         self._on_fewest: list[int] = []  # bytes of each input that the first device has there
         self._whole_on_fewest = 0  # bytes of all inputs there
         self._names = (units.count(scaling.counts[0], "device"), units.count(scaling.count, "device"))
@@ -55,9 +55,11 @@ class ScalingChecks(ResultChecks):
         """Compare fewer devices with more; under weak scaling, calls on the same devices."""
         if self._is_weak:
             if when == "before":
-                self._first_of_group = gpu
+                self._first_of_group.append(gpu)
             else:
-                self.require_same_result(self._first_of_group, gpu)
+                place = self._compared % len(self._first_of_group)
+                self.require_same_result(self._first_of_group[place], gpu)
+                self._compared += 1
             self.outcome = ResultCheck(agreed=None, error=None, tolerance=None, reason=_OTHER_PROBLEMS)
             self._degenerate = list(result_check.degenerate(gpu, gpu))
         else:

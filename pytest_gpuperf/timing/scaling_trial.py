@@ -39,10 +39,10 @@ class ScalingTrial(Trial):
 
     def time_base(self, bind: Bind, group: DeviceGroup, seconds: float) -> None:
         """Time the body on the fewest devices alone: two blocks, and more within `seconds`."""
-        self._gpu, first_result = self._first_call(bind, group)
+        self._gpu, results = self._first_call(bind, group)
         with self._budget.lock():
-            self._rounds.take_alone(self._warmed_up(self._gpu), seconds)
-            self._require_same_results(first_result, self._gpu)
+            self._rounds.take_alone(self._warmed_up(self._gpu)[0], seconds)
+            self._require_same_results(results, self._gpu)
 
     def record(self, ended: Verdict) -> Record:
         """Return everything that has been measured so far, with how the test ended."""
@@ -61,7 +61,7 @@ class ScalingTrial(Trial):
             gpu_interference=None,
         )
 
-    def _first_call(self, bind: Bind, device: Any) -> tuple[BlockTimer, list[Leaf]]:
+    def _first_call(self, bind: Bind, device: Any) -> tuple[BlockTimer, list[list[Leaf]]]:
         """Make the first call, which must use all of the devices."""
         timer, values = super()._first_call(bind, device)
         self._add_note(self._scaling_checks.check_inputs(timer.workload, device))

@@ -34,6 +34,8 @@ def sample_other_mode(timers: Sequence[BlockTimer], context: TrialContext) -> No
         per_call = timer.per_call(_in_short_blocks(context.options))
         if per_call is not timer:  # else each block is one call, and both modes are the same
             other_timers.append(timer if context.demand.latency else per_call)
+    if other_timers:
+        blocks.share_calls(*other_timers)
     _sample(other_timers, context.options.sampling.max_rounds, context)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from random import Random
 from statistics import median
 from typing import Any
@@ -20,14 +21,15 @@ from pytest_gpuperf.model.measurement import Estimate, Interference, Speedup, Tr
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import outcome, random_numbers, secondary, transfers, untimed_calls
+from pytest_gpuperf.timing import blocks, outcome, random_numbers, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
+from pytest_gpuperf.timing.checks import CpuResult, ResultChecks, When
 from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import OnRound, TrialContext
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
 from pytest_gpuperf.timing.leaves import Leaf, values_of
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, array_types, require_same_types
+from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
@@ -90,25 +92,27 @@ class Trial:
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
         """Time the body on both devices in interleaved rounds."""
-        self._cpu, first_result = self._first_call(bind, cpu)
+        self._cpu, of_cpu = self._first_call(bind, cpu)
         state = StateProbe(timer=self._cpu, max_time=self.options.max_time)
-        self._gpu, gpu_result = self._first_call(bind, gpu)
+        self._gpu, of_gpu = self._first_call(bind, gpu)
         drawn, states = self._gpu.workload.drawn_in_setup, self._gpu.workload.random_states
         unseeded = random_numbers.unseeded(drawn, self._cpu.workload.random_states, states)
         self._checks.random = self._checks.random or unseeded
-        self._checks.compare(first_result, gpu_result, gpu, "before")
-        del gpu_result
+        self._compare(of_cpu, of_gpu, gpu, "before")
+        if self._gpu.workload.restore is None:
+            of_gpu = []  # they take up room on the host
         with self._budget.lock(), self._checks.outlasting_refusals():
             for _ in self._attempts(self._cpu, self._gpu):
-                cpu_timer, gpu_timer = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
+                cpu_timer, gpu_timer = self._warmed_up(self._cpu, self._gpu)
                 with self._budget.without_limit():  # bodies that run again may compile again
                     self._change = self._change or state.change(bind, gpu)  # a restart asks no second time
                 loop = self._demanded_loop(self._gpu)
+                blocks.share_calls(cpu_timer, gpu_timer, *filter(None, [loop]))
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, loop, self._may_stop)
                 if self._checks.differ:
                     return self._judge()
-                expected = self._require_same_results(first_result, self._cpu)
-                self._compare_last_results(expected, self._gpu)
+                self._require_same_results(of_cpu, self._cpu)
+                self._compare_last_results(of_cpu, of_gpu, self._gpu)
                 if self._checks.differ or self._rounds.too_late_to_restart:
                     break
                 is_usable = self._samples_usable
@@ -118,7 +122,7 @@ class Trial:
             else:
                 if is_late:  # and no restart was left
                     self._change = self._change or self._late_change
-            del first_result, expected  # the transfers need the room
+            del of_cpu, of_gpu  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
         return self._unless_changed(self._judge())
 
@@ -127,13 +131,14 @@ class Trial:
         self._cpu = cpu_result
         if cpu_result.restarted:
             self.notes.append(_RESTARTED)
-        self._gpu, gpu_result = self._first_call(bind, gpu)
-        self._checks.compare(cpu_result.results[0], gpu_result, gpu, "before")
-        del gpu_result
+        self._gpu, of_gpu = self._first_call(bind, gpu)
+        self._compare(cpu_result.results, of_gpu, gpu, "before")
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock(), self._checks.outlasting_refusals():
-            gpu_timer = self._warmed_up(self._gpu)
+            (gpu_timer,) = self._warmed_up(self._gpu)
             loop = self._demanded_loop(self._gpu)
+            if self._gpu.workload.restore is not None:  # so many calls after a reset are the CPU's work, too
+                gpu_timer.block_calls = cpu_result.measurement.block_calls
             self._rounds.take_against(
                 cpu_samples,
                 gpu_timer,
@@ -144,21 +149,21 @@ class Trial:
             self._measure_least_time(self._gpu)
             if self._checks.differ:
                 return self._judge()
-            self._compare_last_results(cpu_result.results, self._gpu)
+            self._compare_last_results(cpu_result.results, of_gpu, self._gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
         return self._judge()
 
     def time_cpu(self, bind: Bind, cpu: TimedDevice, seconds: float) -> CpuResult:
         """Time the body on the CPU alone: two blocks, and more within `seconds`."""
-        self._cpu, first_result = self._first_call(bind, cpu)
+        self._cpu, results = self._first_call(bind, cpu)
         with self._budget.lock():
             for _ in self._attempts(self._cpu):
-                self._rounds.take_alone(self._warmed_up(self._cpu), seconds)
+                self._rounds.take_alone(self._warmed_up(self._cpu)[0], seconds)
                 self._measure_least_time(self._cpu)
                 if self._interference(self._cpu) is None or self._rounds.too_late_to_restart:
                     break
-            results = self._require_same_results(first_result, self._cpu)
+            self._require_same_results(results, self._cpu)
             secondary.sample_other_mode([self._cpu], self._context)
         interference = self._interference(self._cpu)
         if (reason := noise.describe(interference)) is not None:
@@ -173,11 +178,11 @@ class Trial:
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
         """Time the body on the GPU alone: two blocks, and more within `seconds`."""
-        self._gpu, first_result = self._first_call(bind, gpu)
+        self._gpu, results = self._first_call(bind, gpu)
         with self._budget.lock():
-            self._rounds.take_alone(self._warmed_up(self._gpu), seconds)
+            self._rounds.take_alone(self._warmed_up(self._gpu)[0], seconds)
             self._measure_least_time(self._gpu)
-            self._require_same_results(first_result, self._gpu)
+            self._require_same_results(results, self._gpu)
             secondary.probe_and_sample([self._gpu], self._context)
 
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
@@ -344,8 +349,12 @@ class Trial:
             self._restart(*timers)
             yield
 
-    def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, list[Leaf]]:
-        """Make the first call; return a timer of the workload and its first result, copied to the host."""
+    def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, list[list[Leaf]]]:
+        """Make the first call; return a timer of the workload and its first result, copied to the host.
+
+        Of a workload with a reset they are the results of the first two calls: of a training step only the
+        second shows what the first one has changed.
+        """
         self._device = device
         self._budget.start(device.clock)
         with capabilities.context(device):
@@ -359,8 +368,11 @@ class Trial:
                 returned_types=array_types(result),
                 other_library=next(filter(None, made_by), None),
             )
-            self._checks.random = random_numbers.of_call(workload.drawn_in_call, workload.call)
-            values = self._checks.copy_to_host(result, device, workload.used_dtypes)
+            drawn = random_numbers.of_call(workload.drawn_in_call, workload.call)
+            self._checks.random = self._checks.random or drawn  # a GPU's generator may not be known
+            values = [self._checks.copy_to_host(result, device, workload.used_dtypes)]
+            if workload.restore is not None:
+                values.append(self._checks.copy_to_host(workload.call(), device, workload.used_dtypes))
         if device.kind == "gpu":
             self._checks.runs_products = self._runs_products
             self._checks.require_device_work(workload)
@@ -379,30 +391,39 @@ class Trial:
         # Not `per_call`: without latencies so far, a record must not take any.
         return timer.per_call_timer or timer if self.demand.latency else timer
 
-    def _warmed_up(self, timer: BlockTimer) -> BlockTimer:
-        """Warm up while there is time; return the timer of the mode that the demand is on."""
+    def _warmed_up(self, *timers: BlockTimer) -> list[BlockTimer]:
+        """Warm up while there is time; return the timers of the mode that the demand is on."""
+        for timer in timers:
+            self._warm_up(timer)
+        blocks.share_calls(*timers)
+        sampled = list(timers)
+        for place, timer in enumerate(timers):
+            self._device = timer.device
+            if self.demand.latency and timer.warmup:
+                sampled[place] = timer.per_call(self.options)
+        blocks.share_calls(*sampled)
+        return sampled
+
+    def _warm_up(self, timer: BlockTimer) -> None:
         self._device = timer.device
         timer.keeps_result = True
         if timer.device.kind == "gpu":
             for note in outcome.notes_on_gpu(timer.device):
                 self._add_note(note)
         if self._budget.remaining() < 0:
-            return timer
+            return
         timer.warm_up(self.options)
         with self._budget.without_limit():  # it is done for all tests of the process
             timer.find_ramp(self.options)
         timer.fill_pipeline(self.options, self._budget.remaining())
-        if self.demand.latency:
-            return timer.per_call(self.options)
-        self._add_note(outcome.note_on_overlap(timer))
-        return timer
+        if not self.demand.latency:
+            self._add_note(outcome.note_on_overlap(timer))
 
     def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
         """Return the results of the last call in a block and, while there is time, of one more call.
 
         What only timed calls leave out shows in the first, what only every second call does in one of them.
-        Of a workload with a reset they are those of the first two calls after it: of a training step only the
-        second shows what the first one has changed.
+        Of a workload with a reset they are those of the first two calls after it.
         """
         self._device = timer.device
         with capabilities.context(timer.device):
@@ -416,8 +437,8 @@ class Trial:
         returned = workload.returned
         if sampled.samples:
             require_same_types(workload, sampled.last_result)
-            if workload.restore is None:
-                results.append(self._checks.copy_to_host(sampled.last_result, timer.device, used))
+        if sampled.samples and workload.restore is None:
+            results.append(self._checks.copy_to_host(sampled.last_result, timer.device, used))
             self._look_for_kept_result(timer, sampled.last_result, returned)
             returned = remember(sampled.last_result, timer.device, keep=True)
         sampled.drop_result()
@@ -425,11 +446,13 @@ class Trial:
         if self._budget.remaining() >= 0 or self._takes_next_to_none(sampled):
             result = untimed_calls.inspected_call(timer)
             results.append(self._checks.copy_to_host(result, timer.device, used))
-            self._look_for_kept_result(timer, result, returned)
             if workload.restore is not None:
+                returned = remember(result, timer.device, keep=True)
                 del result
                 result = workload.call()
                 results.append(self._checks.copy_to_host(result, timer.device, used))
+            if workload.restore is None or are_equal(*results):  # else the call wrote its state again
+                self._look_for_kept_result(timer, result, returned)
             del result
         del returned
         self.notes += self._checks.require_same_inputs(workload)
@@ -452,20 +475,28 @@ class Trial:
         if note is not None and note not in self.notes:
             self.notes.append(note)
 
-    def _require_same_results(self, first: list[Leaf], timer: BlockTimer) -> list[list[Leaf]]:
-        """Refuse results that change from call to call; return what the other device's must be, in order."""
-        results = self._last_results(timer)
-        if timer.workload.restore is None:
-            for result in results:
-                self._checks.require_same_result(first, result)
-            return [first, first]
-        for result in results[:1]:
-            self._checks.require_same_result(first, result, "after its reset")
-        return [first, *results[1:]]
+    def _require_same_results(self, first: list[list[Leaf]], timer: BlockTimer) -> None:
+        """Refuse results of a device that change from call to call, or after each reset."""
+        self._require_same(first, self._last_results(timer), timer)
 
-    def _compare_last_results(self, cpu: list[list[Leaf]], gpu: BlockTimer) -> None:
-        for on_cpu, on_gpu in zip(cpu, self._last_results(gpu), strict=False):
-            self._checks.compare(on_cpu, on_gpu, gpu.device, "after")
+    def _require_same(self, first: list[list[Leaf]], last: list[list[Leaf]], timer: BlockTimer) -> None:
+        has_reset = timer.workload.restore is not None
+        when = "after each reset" if has_reset else "from call to call"
+        for before, now in zip(first if has_reset else repeat(first[0]), last, strict=False):
+            self._checks.require_same_result(before, now, when)
+
+    def _compare_last_results(
+        self, of_cpu: list[list[Leaf]], of_gpu: list[list[Leaf]], gpu: BlockTimer
+    ) -> None:
+        last = self._last_results(gpu)
+        if gpu.workload.restore is not None:
+            self._require_same(of_gpu, last, gpu)
+        self._compare(of_cpu, last, gpu.device, "after")
+
+    def _compare(self, cpu: list[list[Leaf]], gpu: list[list[Leaf]], device: TimedDevice, when: When) -> None:
+        """Compare results after as many calls since a reset; without one, each with the CPU's first."""
+        for on_cpu, on_gpu in zip(cpu if len(cpu) > 1 else repeat(cpu[0]), gpu, strict=False):
+            self._checks.compare(on_cpu, on_gpu, device, when)
 
     def _measure_least_time(self, timer: BlockTimer) -> None:
         """Measure once what a call needs in any case, if other work disturbed the samples."""

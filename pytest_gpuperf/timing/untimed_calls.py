@@ -75,7 +75,9 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             random_numbers.states(function),
         )
         workload = replace(workload, random_states=before, drawn_in_setup=drawn)
-        state = () if restore else inputs.state_of(workload.call, device, workload.inputs)
+        state = inputs.state_of(workload.call, device, workload.inputs)
+        if restore is not None:
+            workload, state = replace(workload, state=state), ()
         call = _observed_call(workload.call, device)
     else:
         given = (*uploads.arrays, *inputs.arrays_of_fixtures(body, device))
@@ -224,7 +226,8 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     A device may miss short work that allocates nothing: what the call can reach there counts as well. A lazy
     library computes nothing of that: of it only new arrays count, which were computed to be waited for.
     """
-    _require_computed(call.result, workload)
+    if workload.restore is None:  # else it may return what it changes
+        _require_computed(call.result, workload)
     values = [leaf.value for leaf in values_of(call.result)]
     on_device = [value for value in values if workload.device.holds(value)]
     if capabilities.is_lazy(workload.device):

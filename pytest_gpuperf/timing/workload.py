@@ -39,8 +39,9 @@ class Workload:
     """A call without arguments on one device, as its first call showed it. Times in seconds, sizes in bytes.
 
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
-    the body itself is called. `restore` brings back the state that calls change; it runs before each block
-    and is not timed. `uploads` are the inputs that were copied from the host, `created_bytes` those
+    the body itself is called. `restore` brings back the state that calls change: it runs before each block
+    and is not timed; `state` are the arrays in objects that it then leaves. `uploads` are the inputs that
+    were copied from the host, `created_bytes` those
     that were made on the device. `brought` are the arrays that fixtures gave to a whole body;
     `brought_dtypes` are theirs and those of its uploads. `changed_at_first` are arrays in its objects that
     the first call changed, as it left them. `returned` are references to what the first call returned,
@@ -58,6 +59,7 @@ class Workload:
     setup: float | None = None
     first_call: float = 0.0
     inputs: tuple[Input, ...] = ()
+    state: tuple[Fingerprint, ...] = ()
     brought: tuple[Fingerprint, ...] = ()
     changed_at_first: tuple[Fingerprint, ...] = ()
     returned: tuple[Callable[[], Any], ...] = ()

@@ -34,14 +34,14 @@ def test_it(device, gpuperf):
 STATE_IN_AN_ARRAY = """
 @pytest.mark.speedup(min=3)
 def test_it(device, gpuperf):
-    state = device.asarray(np.zeros(3))
+    state = device.asarray(np.arange(3.0))
 
     def call():
         state[0] = state[0] + 1
         return state[1:] + 0
 
     def restore():
-        state[...] = 0
+        state[0] = 0
     return gpuperf.workload(call, reset=restore)
 """
 
@@ -112,7 +112,7 @@ def test_what_only_the_second_call_shows_is_compared(ended):
     forgets = "lambda: call() if device.kind == 'cpu' else min(1.0, call())"
     result, record = ended(TEST.replace("workload(call", f"workload({forgets}"))
     result.assert_outcomes(failed=1)
-    assert record["reason"].startswith("the devices disagree after timing: result: ")
+    assert record["reason"].startswith("the devices disagree before timing: result: ")
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
@@ -136,12 +136,12 @@ def test_a_reset_that_raises_at_first_is_named_too(ended):
 
 def test_a_reset_that_leaves_the_state_is_an_error(ended):
     _, record = ended(TEST.replace("reset=restore", "reset=lambda: device.launch(1e-3)"))
-    assert record["reason"].startswith("the workload's result changes after its reset, so repeated calls")
+    assert record["reason"].startswith("the workload's result changes after each reset, so repeated calls")
 
 
 def test_a_reset_that_leaves_an_array_changed_which_no_result_shows_is_an_error(ended):
     ended(STATE_IN_AN_ARRAY)[0].assert_outcomes(passed=1)
-    _, record = ended(STATE_IN_AN_ARRAY.replace("state[...] = 0", "state[1:] = 0"))
+    _, record = ended(STATE_IN_AN_ARRAY.replace("state[0] = 0", "state[1] = 1"))
     assert record["reason"] == (
         "the workload's reset does not restore what calls change (float64 array of shape (3,)), so repeated "
         "blocks do not do the same work; copy the values back into that array"
@@ -186,3 +186,103 @@ def test_both(gpuperf):
 """
     run(HEAD + both).assert_outcomes(passed=1)
     run(HEAD + TEST, "--gpuperf-off").assert_outcomes(passed=1)
+
+
+GROWING = """
+@pytest.mark.speedup(min=1.5)
+def test_it(device, gpuperf):
+    calls = []
+
+    def call():
+        calls.append(1)
+        device.launch({seconds})
+        return len(calls)
+    return gpuperf.workload(call, reset=calls.clear)
+"""
+
+
+@pytest.mark.parametrize("seconds", ["1e-5 * len(calls)", "1e-3 if len(calls) == 1 else 1e-6"])
+@pytest.mark.parametrize("demand", ["min=1.5", "min=1.5, latency=True"])
+def test_where_calls_after_a_reset_take_other_times_both_devices_make_as_many(ended, seconds, demand):
+    seconds = f"(({seconds}) * (2 if device.kind == 'cpu' else 1))"
+    _, record = ended(GROWING.format(seconds=seconds).replace("min=1.5", demand))
+    assert record["cpu"]["block_calls"] == record["gpu"]["block_calls"]
+    assert record["speedup"]["value"] == pytest.approx(2, rel=0.1)
+
+
+def test_blocks_of_slow_calls_have_few_of_them_on_both_devices(ended):
+    source = TEST.replace("training(device)", "training(device, (0.02, 1e-5))").replace("min=3", "min=100")
+    _, record = ended(source)
+    assert record["cpu"]["block_calls"] == record["gpu"]["block_calls"] == 5
+
+
+MODULE = """
+class Layer:
+    def __init__(self, device):
+        self.weights, self.momentum = device.asarray(np.arange(4.0)), device.asarray(np.arange(4.0))
+
+    def step(self):
+        self.weights += self.momentum
+        self.momentum *= 0.5
+        return RESULT
+
+@pytest.mark.speedup(min=1e-9)
+def test_it(device, gpuperf):
+    layer = Layer(device)
+
+    def restore():
+        layer.weights[...] = np.arange(4.0)
+        layer.momentum[...] = np.arange(4.0)
+    return gpuperf.workload(layer.step, reset=restore)
+"""
+
+
+@pytest.mark.parametrize("result", ["self.weights.sum()", "self", "1.0"])
+def test_a_state_in_an_object_is_restored_or_an_error(ended, result):
+    source = MODULE.replace("RESULT", result)
+    ended(source)[0].assert_outcomes(passed=1)
+    for forgotten in ("momentum", "weights"):
+        _, record = ended(source.replace(f"        layer.{forgotten}[...] = np.arange(4.0)\n", ""))
+        assert "error" == record["status"]
+        assert "reset" in record["reason"]
+        assert "random" not in record["reason"]
+
+
+def test_a_result_that_is_kept_within_a_block_is_noted(ended):
+    _, record = ended(
+        """
+@pytest.mark.speedup(min=3)
+def test_it(device, gpuperf):
+    kept, x = [], device.asarray(np.arange(10000.0))
+
+    def call():
+        if not kept or device.kind == "cpu":
+            kept.append(x + 1)
+        return kept[-1]
+    return gpuperf.workload(call, reset=kept.clear)
+"""
+    )
+    assert "result_kept" in {note["code"] for note in record["notes"]}
+
+
+def test_what_a_reset_compiles_is_not_the_calls(ended):
+    source = TEST.replace("reset=restore", "reset=lambda: (restore(), device.compile())")
+    hook = """
+import itertools
+from pytest_gpuperf.devices.simulated import SimulatedDevice
+COUNT = itertools.count()
+SimulatedDevice.compilations = lambda self: COMPILED[0]
+COMPILED = [0]
+SimulatedDevice.compile = lambda self: COMPILED.__setitem__(0, COMPILED[0] + 1)
+
+def test_after():
+    del SimulatedDevice.compilations, SimulatedDevice.compile
+"""
+    _, record = ended(source + hook)
+    assert "passed" == record["status"]
+
+
+@pytest.mark.parametrize("arguments", ["call, reset=None", "None, reset=call", "call, reset=3"])
+def test_a_reset_that_cannot_be_called_is_refused_at_once(ended, arguments):
+    _, record = ended(TEST.replace("call, reset=restore", arguments))
+    assert "gpuperf.workload takes two functions without arguments, call and reset" in record["reason"]

@@ -128,7 +128,7 @@ def test_each_context_that_was_entered_was_left_and_none_is_within_another(kind)
 
 def test_a_block_enters_its_context_once_however_many_calls_it_has():
     _, gpu = pair()
-    blocks.timed_block(gpu.launch, 3, gpu)
+    blocks.time_block(gpu.launch, 3, gpu)
     assert ["enter", "launch", "launch", "launch", "leave"] == gpu.steps
 
 
@@ -146,7 +146,7 @@ def test_the_context_is_entered_before_the_first_wait_and_left_after_the_last_re
         def synchronize(self):
             steps.append("synchronize")
 
-    blocks.timed_block(lambda: None, 1, Watched())
+    blocks.time_block(lambda: None, 1, Watched())
     assert ["enter", "synchronize", "clock", "synchronize", "clock", "leave"] == steps
 
 

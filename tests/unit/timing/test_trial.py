@@ -527,7 +527,7 @@ def test_the_cpu_alone_is_timed_for_so_many_blocks_or_seconds(expected, max_bloc
 
 
 def test_the_cpu_alone_leaves_its_answer_on_the_host():
-    (leaf,), _ = cpu_side(Bench()).results
+    ((leaf,),) = cpu_side(Bench()).results
     assert type(leaf.value) is np.ndarray
     assert leaf.value.tolist() == [1, 1, 1, 1]
 
