@@ -24,6 +24,7 @@ __all__ = [
     "is_constant",
     "is_immutable",
     "is_lazy",
+    "is_synchronous",
     "occupy",
     "other_processes",
     "pause",
@@ -87,6 +88,11 @@ def pause(device: Any, seconds: float) -> None:
 def sees_all_work(device: Any) -> bool:
     """Return whether the device's `observe` misses no work, however short: its attribute of that name."""
     return getattr(device, "sees_all_work", False) is True
+
+
+def is_synchronous(device: Any) -> bool:
+    """Return whether all work is done when a call returns: the device's attribute of that name."""
+    return getattr(device, "is_synchronous", False) is True
 
 
 def shares_processors(device: Any) -> bool:

@@ -19,6 +19,7 @@ class SynchronousDevice:
     """Base of devices whose work is done, on the CPU of this process, when the call returns."""
 
     clock = staticmethod(perf_counter)
+    is_synchronous = True
 
     def synchronize(self) -> None:
         """Return at once: nothing is in flight."""

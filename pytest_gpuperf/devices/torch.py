@@ -69,7 +69,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     backend = "torch"
 
     def __init__(self, torch: Any, device: Any, name: str, *, emulates_gpu: bool = False) -> None:
-        self._on_cpu = device.type == "cpu"
+        self._on_cpu = self.is_synchronous = device.type == "cpu"
         self._emulates_gpu = emulates_gpu
         self.kind: Kind = "cpu" if self._on_cpu and not emulates_gpu else "gpu"
         self.name = name

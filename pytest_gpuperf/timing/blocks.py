@@ -328,6 +328,8 @@ class BlockTimer:
         """
         if self.device.info.emulated and capabilities.shares_processors(self.device):
             return False
+        if capabilities.is_synchronous(self.device):
+            return False
         is_asynchronous = self.device.kind == "gpu" or capabilities.wait_for_result(self.device) is not None
         return is_asynchronous and not self.calls_wait
 

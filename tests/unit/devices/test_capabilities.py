@@ -55,6 +55,7 @@ def test_these_are_all_of_them():
         "fault",
         "idle_remedy",
         "is_lazy",
+        "is_synchronous",
         "other_processes",
         "sees_all_work",
         "shares_processors",
