@@ -17,14 +17,21 @@ from pytest_gpuperf.devices.other_libraries import library_of
 from pytest_gpuperf.model.plain_text import quote
 from pytest_gpuperf.timing.any_array import dtype_of, reference
 
-_PLAIN = (dict, list, tuple, deque, OrderedDict)
 _CONTAINERS = (Mapping, list, tuple, deque, UserList)
-# Of arrays, data frames, and sparse matrices, whose own parts are not what a user means.
-_ONE_VALUE = ("dtype", "__array__", "__dlpack__", "__dataframe__", "to_dense", "toarray", "todense")
+# Of arrays, data frames, sparse matrices and futures, whose own parts are not what a user means.
+_ONE_VALUE = (
+    "__array__",
+    "__dlpack__",
+    "__dataframe__",
+    "to_dense",
+    "toarray",
+    "todense",
+    "add_done_callback",
+)
 _CODE = (type, ModuleType, FunctionType)
 _NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
 MAY_COMPUTE = "may compute its values when they are read, after the timed call; return them in a dict"
-_MOST_SEARCHED = 1000  # objects
+_MOST_SEARCHED = 20_000  # objects: a module of torch has some fifteen dicts
 _COMPUTING: dict[int, Callable[[], Any]] = {}  # mappings that gave values which they had not stored
 _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
 _SINGLE = ("float32", "complex64")
@@ -57,42 +64,53 @@ def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Itera
 
 
 def values_of(result: Any, path: str = "result") -> Iterator[Leaf]:
-    """Yield the values in a result: its `leaves`, those of JAX's pytrees, and the arrays in other objects.
+    """Yield the values in a result: its `leaves`, those of JAX's pytrees, and those in objects with arrays.
 
-    Of a pytree functions are no values, and of an object nothing but arrays is one, for its other attributes
-    may say on which device it is. What converts itself to an array is one value.
+    Of a pytree functions are no values. An object has values where an array is among its attributes, theirs,
+    and those in containers there: its arrays, its numbers of public names, what is lazy, and what was too
+    much to be searched. Its other attributes may say on which device it is.
     """
-    tree_util: Any = sys.modules.get("jax.tree_util")
+    tree_util: Any = getattr(sys.modules.get("jax"), "tree_util", None)
+    seen: set[int] = set()
     for leaf in leaves(result, path):
         value = leaf.value
         if tree_util is not None and not tree_util.all_leaves([value]):
             for place, part in tree_util.tree_flatten_with_path(value)[0]:
                 if not callable(part):
                     yield from values_of(part, f"{leaf.path}{tree_util.keystr(place)}")
-        elif _is_container(value):  # that computes its values
-            yield leaf
-        else:
-            yield from [*stored_arrays(leaf)] or [leaf]
+        elif id(value) not in seen:
+            found = stored_values(leaf, seen)
+            yield from found if any(map(is_array, (part.value for part in found))) else [leaf]
 
 
-def stored_arrays(leaf: Leaf, seen: set[int] | None = None) -> Iterator[Leaf]:
-    """Yield the arrays in the attributes of an object, and in those of the objects and containers there."""
-    path, value, _ = leaf
-    seen = set() if seen is None else seen
-    is_plain = type(value) in _PLAIN
-    is_one_value = any(hasattr(value, name) for name in _ONE_VALUE) or not (
-        is_plain or may_be_searched(value)
-    )
-    if is_one_value or id(value) in seen or len(seen) > _MOST_SEARCHED:
-        return
-    seen.add(id(value))
-    of_object = ((f".{name}", part) for name, part in attributes(value))
-    for place, part in _read(value) if is_plain else of_object:
-        found = Leaf(path + place, part)
-        if hasattr(part, "dtype") and not isinstance(part, _CODE):
-            yield found
-        else:
-            yield from stored_arrays(found, seen)
+def stored_values(leaf: Leaf, seen: set[int]) -> list[Leaf]:
+    """Return the values in an object's attributes, for `values_of`; `seen` are ids of objects that were."""
+    found, queue = [], deque([leaf])
+    while queue:
+        path, value, _ = part = queue.popleft()
+        is_one_value = is_array(value) or any(hasattr(type(value), name) for name in _ONE_VALUE)
+        if is_one_value or isinstance(value, Iterator | np.generic | int | float | complex):
+            found.append(part)
+        elif id(value) not in seen:
+            seen.add(id(value))
+            is_container = _is_container(value)
+            if len(seen) > _MOST_SEARCHED or (is_container and _computes_when_read(value)):
+                found.append(part)
+            elif is_container:
+                queue.extend(Leaf(path + place, each) for place, each in _read(value))
+            elif may_be_searched(value):
+                queue.extend(
+                    Leaf(f"{path}.{name}", each)
+                    for name, each in attributes(value)
+                    if not (name.startswith("_") and isinstance(each, int | float))
+                )
+    return found
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of any library; no property of a user's object is read for it."""
+    has_both = {"dtype", "shape"} <= getattr(value, "__dict__", {}).keys()
+    return hasattr(type(value), "dtype") or (has_both and not isinstance(value, _CODE))
 
 
 def may_be_searched(value: Any) -> bool:
@@ -102,7 +120,7 @@ def may_be_searched(value: Any) -> bool:
 
 def attributes(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names and values in an object's `__dict__` and slots."""
-    yield from getattr(value, "__dict__", {}).items()
+    yield from [*getattr(value, "__dict__", {}).items()]
     for base in type(value).__mro__:
         if "__slots__" in vars(base):
             for name, slot in vars(base).items():

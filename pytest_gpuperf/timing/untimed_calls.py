@@ -15,7 +15,14 @@ from pytest_gpuperf.timing import any_array, input_changes, inputs, random_numbe
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import require_seconds, seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.leaves import MAY_COMPUTE, is_lazy_graph, leaves, stored_arrays, values_of
+from pytest_gpuperf.timing.leaves import (
+    MAY_COMPUTE,
+    is_array,
+    is_lazy_graph,
+    leaves,
+    stored_values,
+    values_of,
+)
 from pytest_gpuperf.timing.workload import ResettableCall, Workload
 
 Bind = Callable[[Device], Callable[[], Any]]
@@ -290,9 +297,9 @@ def _require_computed(result: Any, workload: Workload) -> None:
     read = [array for entry in workload.arrays if (array := entry.array()) is not None]
     known = {id(any_array.root(array)) for array in read}
     for leaf in leaves(result):
-        stored = [any_array.root(part.value) for part in stored_arrays(leaf)]
+        stored = [any_array.root(part.value) for part in stored_values(leaf, set()) if is_array(part.value)]
         is_new = any(id(array) not in known for array in stored)
-        if stored and (not is_new or capabilities.is_lazy(workload.device)):
+        if stored and not is_array(leaf.value) and (not is_new or capabilities.is_lazy(workload.device)):
             raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {MAY_COMPUTE}")
 
 

@@ -1,7 +1,10 @@
 """Leaves: what a result is made of, and its copy on the host."""
 
 import sys
+from collections import UserDict, defaultdict
 from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple
 
 import numpy as np
 from factories import Answer, on_host
@@ -9,7 +12,7 @@ from factories import Answer, on_host
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.timing.kept_results import remember
-from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, leaves, stored_arrays, values_of
+from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, leaves, stored_values, values_of
 
 
 def test_leaves_are_named_by_where_they_stand():
@@ -32,8 +35,9 @@ def test_a_snapshot_is_a_copy_on_the_host():
 
 
 def test_arrays_without_a_mask_leave_masked_arrays_unimported(monkeypatch):
-    monkeypatch.delitem(sys.modules, "numpy.ma", raising=False)
-    monkeypatch.delattr(np, "ma", raising=False)
+    assert np.ma.masked is not None  # NumPy imports it when it is asked for, as `delattr` does
+    monkeypatch.delitem(sys.modules, "numpy.ma")
+    monkeypatch.delattr(np, "ma")
     on_host([np.ones(3), 1.0])
     assert remember(np.ones(3), HostDevice("a processor"))
     assert "numpy.ma" not in sys.modules
@@ -92,7 +96,11 @@ def test_the_arrays_in_an_object_are_its_values():
     inner = Output(weights={"w": np.ones(2)}, device="cuda:0")
     output = Output(logits=np.ones(3), loss=0.5, inner=inner, hooks=[print], kind=Output, numpy=np)
     output.itself = output
-    assert paths({"out": output}) == ["result['out'].logits", "result['out'].inner.weights['w']"]
+    assert paths({"out": output, "again": output}) == [
+        "result['out'].logits",
+        "result['out'].loss",
+        "result['out'].inner.weights['w']",
+    ]
     slotted = Slotted()
     slotted.logits = np.ones(2)
     assert paths(slotted) == ["result.logits"]
@@ -121,4 +129,62 @@ def test_a_mapping_that_keeps_what_it_computes_is_lazy_however_often_it_is_read(
 
 def test_objects_of_the_plugin_and_of_code_are_not_searched():
     found = Leaf("result", SimulatedDevice("cpu", clock=Clock()))
-    assert not [*stored_arrays(found)]
+    assert not stored_values(found, set())
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def test_arrays_in_containers_of_any_kind_are_values_of_an_object():
+    many = defaultdict(list)
+    many["k"].append(np.ones(2))
+    output = Output(pair=Pair(np.ones(1), 2), many=many, data=UserDict(a=np.ones(3)))
+    assert sorted(paths(output)) == [
+        "result.data['a']",
+        "result.many['k'][0]",
+        "result.pair[0]",
+        "result.pair[1]",
+    ]
+
+
+def test_what_may_hide_work_is_a_value_of_its_own():
+    future = Future()
+    output = Output(w=np.ones(2), later=(x for x in "a"), lazy=Caching(a=len), future=future, text="cuda:0")
+    assert paths(output) == ["result.w", "result.later", "result.lazy", "result.future"]
+
+
+def test_what_is_too_much_to_be_searched_is_a_value_that_cannot_be_compared(monkeypatch):
+    monkeypatch.setattr("pytest_gpuperf.timing.leaves._MOST_SEARCHED", 5)
+    output = Output(w=np.ones(2), many=[Output(i=np.ones(1)) for _ in range(9)])
+    assert "result.many[3]" in paths(output)
+    (*_, last) = incomparable(on_host(output))
+    assert type(last.value) is Output
+
+
+def test_a_long_chain_of_objects_is_searched_to_its_end():
+    head = None
+    for _ in range(3000):
+        head = Output(next=head, w=np.ones(1) if head is None else None)
+    assert len(paths(head)) == 1
+
+
+def test_objects_that_many_parts_share_are_searched_once():
+    big = Output(parts=[Output(i=np.ones(1)) for _ in range(900)])
+    assert len(paths([Output(big=big, w=np.ones(1)) for _ in range(100)])) == 1000
+
+
+class Rude(Output):
+    """Runs code when it is asked for what it does not have."""
+
+    @property
+    def dtype(self):
+        raise KeyError("dtype")
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+def test_no_code_of_an_object_runs_while_it_is_searched():
+    assert paths([Rude(w=1), Output(w=np.ones(1), dtype="float32")]) == ["result[0]", "result[1].w"]

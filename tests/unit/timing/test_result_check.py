@@ -45,6 +45,7 @@ class Narrow:
 
     def __init__(self, dtype, on_host="float32"):
         self.dtype = dtype
+        self.shape = (2,)
         self.values = np.ones(2, on_host)
 
 
