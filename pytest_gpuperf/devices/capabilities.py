@@ -9,6 +9,7 @@ from time import perf_counter, sleep
 from types import FunctionType
 from typing import Any, Literal
 
+from pytest_gpuperf.devices.protocol import Watched
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.record import Clocks
 
@@ -39,6 +40,7 @@ __all__ = [
     "unfinished",
     "unpack",
     "wait_for_result",
+    "watch",
 ]
 
 
@@ -175,9 +177,15 @@ def holds_work(device: Any, value: Any) -> bool:
     return call_optional(device, "holds_work", value) is True
 
 
-def is_constant(device: Any, function: Any) -> bool:
-    """Return whether a compiled function computes from nothing but arrays that it closes over."""
-    return call_optional(device, "is_constant", function) is True
+def watch(device: Any) -> AbstractContextManager[Watched]:
+    """Return what watches a device's library in a first call: what it compiles, and leaves to the CPU."""
+    method = getattr(device, "watch", None)
+    return method() if callable(method) else nullcontext(Watched())
+
+
+def is_constant(device: Any, function: Any) -> bool | None:
+    """Return whether a compiled function computes from arrays that it closes over alone; None for others."""
+    return call_optional(device, "is_constant", function, expected=bool)  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def runs_products(device: Any, call: Callable[[], Any]) -> bool | None:

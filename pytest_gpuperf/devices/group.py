@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.protocol import Observation, TimedDevice
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice, Watched
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError
 
@@ -82,8 +82,14 @@ class DeviceGroup:
             yield observation
         self.worked = [each[number].worked for number in range(self.count)]
         observation.worked = any(self.worked)
-        # The device that is observed last is the one that sees warnings.
-        observation.captured, observation.constant = each[number].captured, each[number].constant
+
+    def watch(self) -> AbstractContextManager[Watched]:
+        """Watch the library of the first device: it is that of all."""
+        return capabilities.watch(self.all[0])
+
+    def is_constant(self, function: Any) -> bool | None:
+        """Return whether a compiled function computes from nothing but arrays that it closes over."""
+        return capabilities.is_constant(self.all[0], function)
 
     def fault(self, error: BaseException) -> Fault | None:
         """Return the first device's fault that the error means."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from inspect import signature
 from time import process_time
@@ -22,7 +22,7 @@ from pytest_gpuperf.devices.library import (
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice, cuda_bus_id
 from pytest_gpuperf.devices.precision import BFLOAT16_EPS, TF32_EPS, may_use_tf32
-from pytest_gpuperf.devices.protocol import Observation, TimedDevice
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice, Watched
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -166,8 +166,7 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         """
         observation = Observation(worked=True)
         before = self._memory()
-        with jax_programs.watched(self._jax, self.native, observation):
-            yield observation
+        yield observation
         if "num_allocs" not in before:
             return
         self._wait_for_arrays()  # only then is all of their memory allocated
@@ -175,7 +174,11 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         observation.worked = after["num_allocs"] > before["num_allocs"]
         observation.held = after["bytes_in_use"] - before["bytes_in_use"]
 
-    def is_constant(self, function: Any) -> bool:
+    def watch(self) -> AbstractContextManager[Watched]:
+        """Watch what JAX compiles."""
+        return jax_programs.watched(self._jax, self.native)
+
+    def is_constant(self, function: Any) -> bool | None:
         """Return whether a function of `jax.jit` computes from nothing but arrays that it closes over."""
         return jax_programs.is_constant(self._jax, function)
 

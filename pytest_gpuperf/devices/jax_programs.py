@@ -8,22 +8,22 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from inspect import signature
 from typing import Any
 
 from pytest_gpuperf.devices.observed_warnings import observed_warnings
-from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.devices.protocol import Watched
 
 _OPTION, _LEAST = "jax_captured_constants_warn_bytes", 4096  # bytes: smaller tables are nobody's work
 _CAPTURED = re.compile(r"A large amount of constants were captured during lowering \((\S+) total\)")
-_NO_ARGUMENT = re.compile(r"HloModule (?:jit_)?([^,\s]+),.*entry_computation_layout=\{\(\)->")
-# Of jnp.zeros and jnp.arange, called without jit: they close over nothing.
-_EAGER = ("broadcast_in_dim", "iota")
+_NO_ARGUMENT = re.compile(r"HloModule .*entry_computation_layout=\{\(\)->")
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 @contextmanager
-def watched(jax: Any, device: Any, observation: Observation) -> Iterator[None]:
-    """Note in an observation what is compiled meanwhile, of functions that close over arrays."""
+def watched(jax: Any, device: Any) -> Iterator[Watched]:
+    """Watch what is compiled meanwhile, of functions that close over arrays."""
+    seen = Watched()
     live_executables: Any = getattr(device.client, "live_executables", list)
     known = live_executables()
     least = getattr(jax.config, _OPTION, None)
@@ -31,27 +31,40 @@ def watched(jax: Any, device: Any, observation: Observation) -> Iterator[None]:
         try:
             if least is not None:
                 jax.config.update(_OPTION, _LEAST)
-            yield
+            yield seen
         finally:
             if least is not None:
                 jax.config.update(_OPTION, least)
-    ids = set(map(id, known))
-    programs: list[str] = []
+    if not captured:
+        return
+    seen.captured = ", ".join(found[1] for found in captured)
     with suppress(Exception):  # a plugin of PJRT need not show its programs
+        ids = set(map(id, known))
         new = [executable for executable in live_executables() if id(executable) not in ids]
         programs = [module.to_string() for executable in new for module in executable.hlo_modules()]
-    if captured:
-        observation.captured = ", ".join(found[1] for found in captured)
-        observation.constant = any(map(_reads_nothing, programs))
+        named = {_name_of(program): program for program in programs}
+        # Those of single operations, as of `a + b`, are no functions of the user.
+        own = {
+            name: program
+            for name, program in named.items()
+            if not hasattr(jax.lax, name) and not hasattr(jax.numpy, name)
+        }
+        if all(map(_NO_ARGUMENT.match, own.values())):
+            seen.constant = tuple(own)
 
 
-def is_constant(jax: Any, function: Any) -> bool:
-    """Return whether a function of `jax.jit`, which was called, takes no arguments and closes over arrays."""
+def is_constant(jax: Any, function: Any) -> bool | None:
+    """Return whether a function has no parameters and closes over arrays; None if it is none of `jax.jit`.
+
+    It is traced for this, which JAX has done already where it was called.
+    """
     try:
         if not isinstance(function, jax.stages.Wrapped):
+            return None
+        if signature(function).parameters:
             return False
         captured = function.trace().jaxpr.consts
-    except Exception:  # noqa: BLE001 - it takes arguments, or is a user's that traces as it likes
+    except Exception:  # noqa: BLE001 - a user's function, which traces as it likes
         return False
     return sum(getattr(array, "nbytes", 0) for array in captured) >= _LEAST
 
@@ -69,7 +82,6 @@ def compilations(jax: Any) -> list[str]:
     return found
 
 
-def _reads_nothing(program: str) -> bool:
-    """Return whether a program reads no argument."""
-    found = _NO_ARGUMENT.match(program)
-    return found is not None and found[1] not in _EAGER
+def _name_of(program: str) -> str:
+    """Return the name of a program's function: `_lambda`."""
+    return program.partition(",")[0].removeprefix("HloModule jit_")

@@ -10,16 +10,16 @@ from contextlib import contextmanager
 def observed_warnings(pattern: re.Pattern[str]) -> Iterator[list[re.Match[str]]]:
     """Collect warnings that begin as the pattern, in a list that is filled at the end; give all others."""
     found: list[re.Match[str]] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.filterwarnings("always", message=pattern.pattern)
-        try:
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.filterwarnings("always", message=pattern.pattern)
             yield found
-        finally:
-            given = list(caught)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")  # they have passed the user's filters
-        for each in given:
-            if (match := pattern.match(str(each.message))) is not None:
-                found.append(match)
-            else:
-                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")  # they have passed the user's filters
+            for each in caught:
+                if (match := pattern.match(str(each.message))) is not None:
+                    found.append(match)
+                else:
+                    warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

@@ -9,7 +9,7 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-__all__ = ["Backend", "Device", "Observation", "TimedDevice"]
+__all__ = ["Backend", "Device", "Observation", "TimedDevice", "Watched"]
 
 
 @runtime_checkable
@@ -51,9 +51,7 @@ class Observation:
     when its work was done, before anything else was asked. `allocations` counts those made by the device
     itself, not from a pool; `memory` is the peak of the bytes held above those held before, and `held` is
     what is left of it at the end. None where the device does not report it. `fallbacks` are the functions
-    that the device is known to have left to the CPU. `on_cpu` are operators that ran there for
-    want of the device's. `captured` is the size of the arrays that functions took as constants which were
-    compiled meanwhile, and `constant` whether the program of one of them reads no argument.
+    that the device is known to have left to the CPU.
     """
 
     worked: bool = False
@@ -64,9 +62,20 @@ class Observation:
     memory: int | None = None
     held: int | None = None
     fallbacks: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Watched:
+    """What a device's library did in a first call beside the work, filled in at its end.
+
+    `on_cpu` are operators that ran on the CPU for want of the device's. `captured` is the size of the arrays
+    that functions took as constants which were compiled meanwhile, and `constant` are the names of what was
+    compiled, where none of it reads an argument.
+    """
+
     on_cpu: tuple[str, ...] = ()
     captured: str | None = None
-    constant: bool = False
+    constant: tuple[str, ...] = ()
 
 
 class TimedDevice(Device, Protocol):

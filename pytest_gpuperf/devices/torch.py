@@ -29,7 +29,7 @@ from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.observed_warnings import observed_warnings
 from pytest_gpuperf.devices.other_libraries import host_copy
 from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
-from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.devices.protocol import Observation, Watched
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -46,7 +46,9 @@ _FALLBACK = re.compile(
     r"(?:CAUTION: )?The operator '([^']+)'.*run on the CPU|Aten Op fallback from XPU to CPU"
 )
 _UNNAMED = "an operator that PYTORCH_DEBUG_XPU_FALLBACK=1 names"
-_PRODUCT = re.compile(r"aten::\w*(mm|mv|dot|conv|rnn|lstm|gru|attention)|gemm|triton_tem")  # of operators
+_PRODUCT = re.compile(  # of operators: aten::addmm, aten::cudnn_convolution, and templates of inductor
+    r"aten::_?(\w*mm|\w*mv|v?dot|matmul|einsum|(\w+_)?conv(olution)?(\d|_|$)|\w*(rnn|lstm|gru|attention))|triton_tem"
+)
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
@@ -139,7 +141,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         """
         observation = Observation()
         before = self._reset_memory()
-        with self._timed(observation), self._watched(observation):
+        with self._timed(observation):
             yield observation
         after = self._memory() if before else {}
         if not {_ALLOCATED, _HELD, _PEAK} <= after.keys():
@@ -151,17 +153,40 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         if "num_device_alloc" in before:
             observation.allocations = after["num_device_alloc"] - before["num_device_alloc"]
 
+    @contextmanager
+    def watch(self) -> Iterator[Watched]:
+        """Watch which operators run on the CPU for want of the accelerator's: torch warns of it, once."""
+        seen = Watched()
+        if self._on_cpu or self._is_cuda:
+            yield seen
+            return
+        torch, always = self._torch, self._torch.is_warn_always_enabled()
+        with observed_warnings(_FALLBACK) as found:
+            try:
+                torch.set_warn_always(True)
+                yield seen
+            finally:
+                torch.set_warn_always(always)
+        seen.on_cpu = tuple(dict.fromkeys(each[1] or _UNNAMED for each in found))
+
     @property
     def occupy(self) -> Callable[[float], None] | None:
         """Launch a kernel that spins for up to one second; None where torch has no such kernel."""
         return self._occupy if self._is_cuda and hasattr(self._module, "_sleep") else None
 
-    def runs_products(self, call: Callable[[], Any]) -> bool:
-        """Return whether a call multiplies matrices or convolves, which one more call shows."""
+    def runs_products(self, call: Callable[[], Any]) -> bool | None:
+        """Return whether a call multiplies matrices or convolves, which one more call shows.
+
+        None where it runs kernels that no operator of torch has launched: a graph, or a user's own.
+        """
         profiler = self._torch.profiler
         with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as profile:
             call()
-        return any(_PRODUCT.search(event.key) for event in profile.key_averages())
+        names = [event.key for event in profile.key_averages()]
+        if any(map(_PRODUCT.search, names)):
+            return True
+        has_own_kernels = any("triton" in name for name in names)
+        return False if any(name.startswith("aten::") for name in names) and not has_own_kernels else None
 
     def compilations(self) -> int:
         """Return how many graphs torch.compile has compiled so far."""
@@ -229,21 +254,6 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         except RuntimeError:  # torch's pluggable allocators, such as RMM's, have neither
             return {}
         return counters
-
-    @contextmanager
-    def _watched(self, observation: Observation) -> Iterator[None]:
-        """Note which operators run on the CPU for want of the accelerator's: torch warns of it, once."""
-        if self._on_cpu or self._is_cuda:
-            yield
-            return
-        torch, always = self._torch, self._torch.is_warn_always_enabled()
-        with observed_warnings(_FALLBACK) as found:
-            try:
-                torch.set_warn_always(True)
-                yield
-            finally:
-                torch.set_warn_always(always)
-        observation.on_cpu = tuple(dict.fromkeys(each[1] or _UNNAMED for each in found))
 
     @contextmanager
     def _timed(self, observation: Observation) -> Iterator[None]:

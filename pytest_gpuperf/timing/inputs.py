@@ -169,25 +169,30 @@ def reaches_device(call: Callable[[], Any], device: TimedDevice) -> bool:
 
 
 def mentions_device(call: Callable[[], Any], device: TimedDevice) -> bool:
-    """Return whether a callable refers to a device, to its arrays, or to anything of its library."""
+    """Return whether a callable refers to a device, its arrays or library, or to what cannot be searched."""
     library = device.info.library.partition(" ")[0]
 
     def is_of_device(value: Any) -> bool:
-        module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        is_of_library = str(module or type(value).__module__).startswith(library)
-        return is_of_library or value is device.xp or isinstance(value, UploadTracker) or device.holds(value)
+        is_of_library = _module_of(value).startswith((library, "pytest_gpuperf"))
+        return is_of_library or value is device.xp or isinstance(value, Iterator) or device.holds(value)
 
     return next(reached(call, is_of_device, through_functions=True), None) is not None
+
+
+def mentions_numpy(call: Callable[[], Any]) -> bool:
+    """Return whether a callable refers to NumPy or to a function of it."""
+    found = reached(call, lambda value: _module_of(value) == "numpy", through_functions=True)
+    return next(found, None) is not None
+
+
+def _module_of(value: Any) -> str:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return str(name or type(value).__module__)
 
 
 def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
     return reached(call, device.holds)
-
-
-def mentioned(call: Callable[[], Any]) -> Iterator[Any]:
-    """Yield a callable, and what its own code refers to: what it closes over, and its global names."""
-    yield from (call, *_closed_over(call), *_globals(_innermost(call)))
 
 
 def reached(

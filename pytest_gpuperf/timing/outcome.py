@@ -118,14 +118,14 @@ def notes_on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterato
                 "they do not count: give calls the same shapes, dtypes and Python numbers"
             )
             yield Note(code="recompiles", text=text)
-        if timer.workload.on_cpu:
+        if on_cpu := timer.workload.watched.on_cpu:
             text = (
-                f"{timer.device.name} left to the CPU: {units.first_few(timer.workload.on_cpu)}; the times "
+                f"{timer.device.name} left to the CPU: {units.first_few(on_cpu)}; the times "
                 "of the GPU include that, and its copies"
             )
             yield Note(code="left_to_cpu", text=text)
-    captured = {timer.workload.captured: None for timer in timers if timer.workload.captured}
-    for size in captured:
+    captured = {timer.workload.watched.captured: None for timer in timers}
+    for size in filter(None, captured):
         text = (
             f"a compiled function closes over arrays ({size}), and the compiler computes what depends on "
             "nothing else; pass them as arguments to time that, too"
@@ -143,7 +143,7 @@ def note_on_emulation(workload: Workload, result: Any) -> Note | None:
     if not device.info.emulated or getattr(device, "arrays_are_on_host", False):
         return None
     arrays = [leaf.value for leaf in values_of(result) if isinstance(leaf.value, np.ndarray)]
-    if any(not device.holds(array) for array in arrays):
+    if any(not device.holds(array) for array in arrays) and inputs.mentions_numpy(workload.call):
         text = (
             f"the result on {device.name} is an array of NumPy, which may have computed it: NumPy takes the "
             "arrays of an emulated GPU, and refuses or copies those of a GPU; use xp or the library's own"

@@ -22,13 +22,13 @@ _UNSEEDED = "the test draws other random numbers on each device, from {}: seed i
 
 def states(call: Callable[[], Any]) -> States:
     """Return the states of the generators of Python, NumPy and torch, and of those that a call refers to."""
-    torch: Any = sys.modules.get("torch")
+    torchs = getattr(sys.modules.get("torch"), "get_rng_state", None)
     found: dict[str, list[Any]] = {
         "Python's generator": [random.getstate()],
         "NumPy's generator": [np.random.get_state()],
     }
-    if torch is not None:
-        found[_TORCHS] = [torch.get_rng_state().numpy()]
+    if torchs is not None:
+        found[_TORCHS] = [torchs().numpy()]
     for generator in reached(call, lambda value: _own_state(value) is not None, through_functions=True):
         found.setdefault(f"a {type(generator).__name__} that it refers to", []).append(_own_state(generator))
     return {name: pickle.dumps(state) for name, state in found.items()}
@@ -60,12 +60,12 @@ def unseeded(drawn: tuple[str, ...], cpu: States, gpu: States) -> str | None:
 
 
 def _own_state(value: Any) -> Any:
-    """Return the state of a random generator; None for anything else."""
+    """Return the state of a random generator; None for anything else, and for one of the operating system."""
     if isinstance(value, np.random.Generator):
         return value.bit_generator.state
     if isinstance(value, random.Random):
-        return value.getstate()
-    torch: Any = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Generator):
+        return None if isinstance(value, random.SystemRandom) else value.getstate()
+    torchs = getattr(sys.modules.get("torch"), "Generator", None)
+    if torchs is not None and isinstance(value, torchs):
         return value.get_state().cpu().numpy()
     return value.get_state() if isinstance(value, np.random.RandomState) else None

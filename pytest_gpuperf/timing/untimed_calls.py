@@ -1,8 +1,10 @@
 """Single calls outside the timed blocks: the first makes a workload, others inspect it."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pytest_gpuperf.devices import capabilities
@@ -85,7 +87,9 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         state = inputs.state_of(workload.call, device, workload.inputs)
         if restore is not None:
             workload, state = replace(workload, state=state), ()
-        call = _observed_call(workload.call, device)
+        with capabilities.watch(device) as watched:
+            call = _observed_call(workload.call, device)
+        workload = replace(workload, watched=watched)
     else:
         given = (*uploads.arrays, *inputs.arrays_of_fixtures(body, device))
         workload = Workload(
@@ -101,7 +105,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     _require_no_fallback(call, device)
-    _require_computation(call.observation, workload)
+    _require_computation(workload)
     workload = replace(
         workload,
         changed_at_first=input_changes.changed(state, device),
@@ -255,8 +259,6 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
         shapes=workload.shapes or _shapes(values),
         first_call_memory=call.observation.memory,
-        on_cpu=call.observation.on_cpu,
-        captured=call.observation.captured,
         used_device_at_first=call.observation.worked,
         did_device_work=call.observation.worked or may_have_worked,
     )
@@ -303,10 +305,16 @@ def _require_computed(result: Any, workload: Workload) -> None:
             raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {MAY_COMPUTE}")
 
 
-def _require_computation(observed: Observation, workload: Workload) -> None:
+def _require_computation(workload: Workload) -> None:
     """Refuse a call that computes from constants alone: its work was done when it was compiled."""
-    mentioned = inputs.mentioned(workload.call)
-    if observed.constant or any(capabilities.is_constant(workload.device, value) for value in mentioned):
+    is_constant = partial(capabilities.is_constant, workload.device)
+    functions = [
+        *inputs.reached(workload.call, lambda value: is_constant(value) is not None, through_functions=True)
+    ]
+    # What was compiled before is not seen: then other functions of the call may read arguments.
+    names = {re.sub(r"\W+", "_", getattr(function, "__name__", "")).strip("_") for function in functions}
+    seen = {name.strip("_") for name in workload.watched.constant}
+    if (seen and names <= seen) or (functions and all(map(is_constant, functions))):
         raise GpuPerfError(
             "the call computes from arrays that its compiled function closes over, and from no argument: the "
             "compiler does that work; pass them as arguments, as in f = jax.jit(...); return lambda: f(a)"

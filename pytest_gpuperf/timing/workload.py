@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.protocol import TimedDevice, Watched
 from pytest_gpuperf.timing.input_changes import Fingerprint
 from pytest_gpuperf.timing.inputs import Input, Upload
 from pytest_gpuperf.timing.random_numbers import States
@@ -49,7 +49,7 @@ class Workload:
     `held_after_setup` is what the device holds more since the setup, `first_call_memory` what the first call
     added at its peak; None where it does not report that. `random_states` are those after the setup of
     generators of random numbers, and `drawn_in_setup` and `drawn_in_call` the names of those that were used.
-    `on_cpu` and `captured` are those of the first call's observation.
+    `watched` is what the library did in the first call beside the work.
     """
 
     device: TimedDevice
@@ -74,8 +74,7 @@ class Workload:
     other_library: str | None = None
     held_after_setup: int | None = None
     first_call_memory: int | None = None
-    on_cpu: tuple[str, ...] = ()
-    captured: str | None = None
+    watched: Watched = field(default_factory=Watched)
     used_device_at_first: bool = False
     did_device_work: bool = False
     random_states: States = field(default_factory=dict)

@@ -31,9 +31,30 @@ def called(function, *arguments, **options):
     compiled = jax.jit(function, **options)
     return lambda: compiled(*arguments)
 
+class Compiled:
+    def __init__(self, a):
+        self.run = warmed(lambda: a @ a)
+
+    def call(self):
+        return self.run() + 1
+
+def helped(function):
+    def helper():
+        return function()
+    return lambda: helper()
+
 def added(function, *arguments):
     compiled = jax.jit(function)
     return lambda: compiled(*arguments) + jnp.zeros(()) + jnp.arange(1.0)
+
+def multiplied(x, table):
+    return x @ table
+
+def cached(function):
+    return functools.cache(jax.jit(function))
+
+def tabled(table, function, a):
+    return lambda: function(a, table())
 
 def warmed(function):
     compiled = jax.jit(function)
@@ -59,6 +80,8 @@ CASES = {
     "a method": lambda a: Network(a).run,
     "called before": lambda a: warmed(lambda: a @ a),
     "of the module": lambda a: lambda: product(),
+    "called before by a helper": lambda a: helped(warmed(lambda: a @ a)),
+    "called before by an object": lambda a: Compiled(a).call,
     "arrays of NumPy": lambda a: jax.jit(lambda: jnp.asarray(HOST) @ HOST),
 }
 """
@@ -74,6 +97,9 @@ CASES = {
     "without jit": lambda a: lambda: a @ a,
     "new arrays beside it": lambda a: added(lambda x: x @ a, a),
     "a table that a program made": lambda a: called(lambda x, t: x @ t, a, jax.jit(lambda: a @ a)()),
+    "an argument with a default": lambda a: called(lambda x=a: x @ x, a),
+    "a table made in the call": lambda a: tabled(jax.jit(lambda: a * 2), jax.jit(multiplied), a),
+    "a table of the first call": lambda a: tabled(cached(lambda: a * 2), jax.jit(multiplied), a),
     "one output of two": lambda a: called(lambda x: (x @ a, a.sum()), a),
     **{
         f"a table of {size}": lambda a, table=TABLE[:size]: called(lambda x: table[(x > 0).astype(int)], a)
@@ -106,7 +132,7 @@ def records(run, pytester):
 @pytest.mark.parametrize("filters", [(), ("-Werror",)])
 def test_what_is_computed_from_constants_is_refused_with_the_remedy(records, filters):
     found = records(HEAD + CONSTANT + TEST, *filters)
-    assert len(found) == 16
+    assert len(found) == 18
     for name, record in found.items():
         assert "error" == record["status"], name
         assert record["reason"] == (
@@ -117,7 +143,7 @@ def test_what_is_computed_from_constants_is_refused_with_the_remedy(records, fil
 
 def test_what_reads_an_argument_or_makes_its_values_is_timed(records):
     found = records(HEAD + COMPUTED + TEST)
-    assert len(found) == 22
+    assert len(found) == 25
     assert {"passed"} == {record["status"] for record in found.values()}
     noted = [
         name
@@ -136,13 +162,44 @@ def device():
 def test_a_users_warnings_are_given_and_the_option_is_restored(device):
     before = jax.config.jax_captured_constants_warn_bytes
     assert before > 1_000_000
-    with pytest.warns(DeprecationWarning, match="old"), device.observe() as seen:
+    with pytest.warns(DeprecationWarning, match="old"), device.watch() as seen:
         warnings.warn("old", DeprecationWarning, stacklevel=1)
-    assert (seen.captured, seen.constant) == (None, False)
+    assert (seen.captured, seen.constant) == (None, ())
     assert before == jax.config.jax_captured_constants_warn_bytes
-    with pytest.raises(ZeroDivisionError), device.observe():
+    with pytest.raises(ZeroDivisionError), device.watch():
         1 / 0  # noqa: B018 - it raises
     assert before == jax.config.jax_captured_constants_warn_bytes
+
+
+def test_warnings_of_a_call_that_raises_are_given(device):
+    def raises():
+        with device.watch():
+            warnings.warn("old", DeprecationWarning, stacklevel=1)
+            raise ZeroDivisionError
+
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        with pytest.raises(ZeroDivisionError):
+            raises()
+    assert ["old"] == [str(each.message) for each in given]
+
+
+def test_a_filter_that_a_body_sets_holds_for_its_callable(records):
+    source = """
+import warnings, pytest
+
+@pytest.mark.speedup
+@pytest.mark.parametrize("name", ["ignored"])
+def test_it(device, name):
+    a = device.xp.ones(3)
+    warnings.filterwarnings("ignore", message="mine")
+
+    def call():
+        warnings.warn("mine")
+        return a + 1
+    return call
+"""
+    assert "recorded" == records(source, "-Werror")["ignored"]["status"]
 
 
 def test_what_is_compiled_is_counted(device):

@@ -99,9 +99,9 @@ def test_what_follows_the_work_is_submitted_to_all_devices_and_then_waited_for(p
 def test_of_several_devices_one_sees_what_was_compiled(pair):
     table = jnp.ones((64, 64))
     constant = jax.jit(lambda n: table @ table * n, static_argnums=0)
-    with pair.observe() as seen:
+    with pair.watch() as seen:
         constant(3)
-    assert (seen.captured, seen.constant) == ("16.38KB", True)
+    assert (seen.captured, seen.constant) == ("16.38KB", ("_lambda",))
 
 
 @pytest.mark.parametrize("wait_for", ["result", "nothing", "synchronize"])

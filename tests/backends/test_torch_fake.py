@@ -525,7 +525,7 @@ def test_operators_that_fall_back_to_the_cpu_are_named_and_nothing_is_printed(to
     torch.set_warn_always = always.append
     setattr(torch, kind, cuda)
     device = TorchDevice(torch, FakeDevice(kind, 0), "Fake")
-    with warnings.catch_warnings(record=True) as given, device.observe() as seen:
+    with warnings.catch_warnings(record=True) as given, device.watch() as seen:
         warnings.simplefilter("always")
         assert always == [True]
         for operator in ("linalg_eig", "linalg_svd", "linalg_eig"):

@@ -325,7 +325,7 @@ def test_dropout_and_random_numbers_are_named(records):
 
 
 NUMPYS = """
-import numpy as np, pytest
+import itertools, numpy as np, pytest
 {imports}
 
 pytestmark = pytest.mark.speedup(min=0.01)
@@ -353,6 +353,14 @@ def test_device(device):
 def test_array(device):
     a = device.asarray(HOST)
     return lambda: a + a
+
+def test_download(device):
+    a = device.asarray(HOST)
+    return lambda: device.asnumpy(a + a)
+
+def test_iterator(device):
+    batches = itertools.cycle([device.asarray(HOST)])
+    return lambda: float(next(batches).sum())
 """
 
 

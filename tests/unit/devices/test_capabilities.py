@@ -15,7 +15,7 @@ from pytest_gpuperf.model.record import Clocks
 
 COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
 NOTHING = {"throttle": (), "occupy": False, "unfinished": [], "holds_work": False, "is_immutable": False}
-NOTHING |= {"is_constant": False, "compilations": 0}
+NOTHING |= {"compilations": 0}
 ABILITIES = (
     "occupy",
     "clocks",
@@ -63,6 +63,7 @@ def test_these_are_all_of_them():
         "throttle_counters",
         "unpack",
         "wait_for_result",
+        "watch",
     )
     assert sorted((*ABILITIES, *others)) == sorted(capabilities.__all__)
 

@@ -1,10 +1,11 @@
 """What libraries do beside the work: they compile, at first or later, and leave operators to the CPU."""
 
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
 
+from pytest_gpuperf.devices.protocol import Watched
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -17,7 +18,7 @@ class Compiling(SimulatedDevice):
     """A device whose library compiles: `compiled` programs so far, and what it says of a call."""
 
     compiled = 0
-    captured, constant, on_cpu = None, False, ()
+    captured, constant, on_cpu = None, (), ()
 
     def compile(self, seconds):
         self.compiled += 1
@@ -26,11 +27,8 @@ class Compiling(SimulatedDevice):
     def compilations(self):
         return self.compiled
 
-    @contextmanager
-    def observe(self):
-        with super().observe() as seen:
-            yield seen
-        seen.captured, seen.constant, seen.on_cpu = self.captured, self.constant, self.on_cpu
+    def watch(self):
+        return nullcontext(Watched(captured=self.captured, constant=self.constant, on_cpu=self.on_cpu))
 
 
 def device(kind, clock, seconds):
@@ -111,7 +109,7 @@ def test_a_call_that_goes_on_to_compile_is_an_error():
 
 def test_a_call_of_constants_is_an_error_with_the_remedy():
     pair = Pair()
-    pair.gpu.constant = True
+    pair.gpu.constant = ("step",)
     with pytest.raises(GpuPerfError, match=r"the compiler does that work; pass them as arguments"):
         pair.record(slow_at_first)
 

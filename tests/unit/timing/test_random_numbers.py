@@ -1,8 +1,9 @@
 """Which random generators a test draws from, and what is said where its results differ for that."""
 
 import random
+import sys
 from functools import partial
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -43,3 +44,10 @@ def test_setups_that_draw_from_other_states_are_named_and_no_others():
     assert random_numbers.unseeded(("a", "b"), cpu, gpu) == (
         "the test draws other random numbers on each device, from a: seed it inside the test"
     )
+
+
+def test_generators_without_a_state_and_libraries_without_one_are_left_alone(monkeypatch):
+    system = random.SystemRandom()
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    found = random_numbers.states(lambda: system.random())
+    assert found.keys() == {"Python's generator", "NumPy's generator"}
