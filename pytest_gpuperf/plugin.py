@@ -230,7 +230,7 @@ def xp(device: Device) -> Any:
 
 @pytest.fixture
 def gpuperf(request: pytest.FixtureRequest) -> GpuPerfFixture:
-    """Both devices inside one test: `gpuperf.both(body)` returns both results; a speedup test is timed."""
+    """`both(body)` runs both devices in one test; `workload(call, reset=...)` restores what calls change."""
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
 
     return GpuPerfFixture(_session(request.config), request.node)

@@ -30,8 +30,9 @@ class GpuPerfFixture:
     def workload(call: Callable[[], Any], *, reset: Callable[[], Any]) -> ResettableCall:
         """Return a workload for a test to return whose calls change a state, as training steps do.
 
-        `reset` brings that state back. It runs before the first call and before each block of timed calls, on
-        both devices, and is not timed. What the first and the second call after it return is compared.
+        `reset` brings that state back. It runs before the first call, before each block of timed calls and
+        before the last check, on both devices, and is not timed. The results of the first two calls are
+        compared, and must come again after each reset. TypeError where one of the two cannot be called.
         """
         if not (callable(call) and callable(reset)):
             raise TypeError("gpuperf.workload takes two functions without arguments, call and reset")

@@ -35,9 +35,11 @@ _SWALLOWED = (
     "a decorator of the test, or a plugin, does not hand on the callable that the test returns, so its "
     "preparation would be timed; let the decorator return it, or remove the decorator"
 )
-_NOT_NATIVE = (
-    "the fixture is pytest-gpuperf's own object: hand device.native to {library}, and choose it with "
-    "gpuperf_gpu = {library} in the ini file"
+_NOT_NATIVE = "the fixture is pytest-gpuperf's own object: hand device.native to {library}"
+_CHOOSE = ", and choose {library} with gpuperf_gpu = {library} in the ini file"
+_DONATED = (
+    "a call that donates an array deletes it: keep the new one, and let the reset of gpuperf.workload(call, "
+    "reset=...), of the fixture gpuperf, make the first one anew"
 )
 _NUMPYS_ARRAY = (
     "device.asarray makes arrays of NumPy while no other library is chosen: gpuperf_gpu = torch in the ini "
@@ -79,11 +81,14 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
     is_numpys = device is not None and device.backend == "numpy"
     if is_numpys and isinstance(error, TypeError) and "must be Tensor, not numpy.ndarray" in text:
         return _NUMPYS_ARRAY
+    if "deleted or donated" in text:
+        return _DONATED
     library = next((name for name in ("torch", "jax") if re.search(rf"\b{name}\.\w*[dD]evice", text)), None)
     if device is None or library is None or not isinstance(error, TypeError | ValueError):
         return None
     if "UploadTracker" in text or "<device " in text:
-        return _NOT_NATIVE.format(library=library)
+        choose = "" if library == device.backend else _CHOOSE
+        return (_NOT_NATIVE + choose).format(library=library)
     native = type(getattr(device, "native", None)).__name__
     if library == device.backend or not re.search(rf"not .*\b{native}\b", text):
         return None

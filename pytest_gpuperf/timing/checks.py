@@ -29,6 +29,7 @@ _OTHER_LIBRARY_HINT = (
     "compare {library} with itself: gpuperf_gpu = {library} in the ini file, or --gpuperf-gpu={library}:cpu "
     "without a GPU"
 )
+_RESTORE_IT = "restore all that it changes with gpuperf.workload(call, reset=...), of the fixture gpuperf"
 _SINGLE_EPS = 2.0**-23  # of float32
 _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
@@ -184,7 +185,7 @@ class ResultChecks:
     ) -> None:
         """Refuse work whose result changes: from call to call, or although its state was restored."""
         if result_check.compare(first, last, self._demand).agreed is False:
-            remedy = self.random or "restore all that it changes with gpuperf.workload(call, reset=...)"
+            remedy = self.random or _RESTORE_IT
             raise GpuPerfError(
                 f"the workload's result changes {when}, so repeated calls do not do the same work; {remedy}, "
                 "or pass check=False"

@@ -223,8 +223,22 @@ def test_jax_that_refuses_the_fixture_gets_the_native_device(ended):
     result, _ = ended(
         f"import jax, pytest\n\n@pytest.mark.speedup\ndef test_it(device):\n    {body}", "jax:cpu"
     )
-    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to jax, and *"])
+    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to jax"])  # it is chosen
     result.stdout.fnmatch_lines(["*<device cpu jax *>*"])
+
+
+def test_an_array_that_was_donated_gets_the_way_to_carry_it(ended):
+    source = """
+import jax, jax.numpy as jnp, pytest
+
+@pytest.mark.speedup
+def test_it(device):
+    step = jax.jit(lambda w: w * 2, donate_argnums=0)
+    w = device.xp.ones(1000)
+    return lambda: step(w)
+"""
+    result, _ = ended(source, "jax:cpu")
+    result.stdout.fnmatch_lines(["*a call that donates an array deletes it: keep the new one, and let *"])
 
 
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
