@@ -68,7 +68,8 @@ class StateProbe:
     def __post_init__(self) -> None:
         """Time the workload; one that is a whole body sets what it needs in each call."""
         workload = self.timer.workload
-        if workload.scope == "call" and workload.first_call <= _LONGEST * self.max_time:
+        may_repeat = workload.scope == "call" and workload.restore is None  # else times depend on how often
+        if may_repeat and workload.first_call <= _LONGEST * self.max_time:
             self.before = self._least_time()
             self._calls = min(_MOST_CALLS, ceil(_BLOCK_TIME / max(self.before, 1e-9)))
             if self._calls > 1:

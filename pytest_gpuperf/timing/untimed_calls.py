@@ -295,13 +295,15 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
 
 
 def _require_computed(result: Any, workload: Workload) -> None:
-    """Refuse an object whose arrays are inputs, or of a lazy library: its work may still be to be done."""
+    """Refuse an object where no array of the result is new, or the library is lazy: its work may be left."""
     read = [array for entry in workload.arrays if (array := entry.array()) is not None]
     known = {id(any_array.root(array)) for array in read}
+    values = [leaf.value for leaf in values_of(result)]
+    is_new = any(is_array(value) and id(any_array.root(value)) not in known for value in values)
+    if is_new and not capabilities.is_lazy(workload.device):
+        return
     for leaf in leaves(result):
-        stored = [any_array.root(part.value) for part in stored_values(leaf, set()) if is_array(part.value)]
-        is_new = any(id(array) not in known for array in stored)
-        if stored and not is_array(leaf.value) and (not is_new or capabilities.is_lazy(workload.device)):
+        if not is_array(leaf.value) and any(is_array(part.value) for part in stored_values(leaf, set())):
             raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {MAY_COMPUTE}")
 
 

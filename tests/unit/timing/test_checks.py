@@ -265,6 +265,12 @@ def test_an_object_with_nothing_but_inputs_may_still_have_its_work_to_do():
         prepared(body)
     assert 1 == prepared(lambda device: lambda: Product(device.asarray(np.ones(3)))).result_arrays
 
+    def beside_new(device):
+        a = device.asarray(np.ones(3))
+        return lambda: [Product(a, a), a + a]
+
+    assert 3 == prepared(beside_new).result_arrays
+
 
 def test_a_graph_of_dask_is_lazy_and_not_async():
     workload, result = untimed_calls.first_call(lambda seen: LazyArray, simulated())
