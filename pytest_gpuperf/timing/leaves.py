@@ -78,7 +78,7 @@ def values_of(result: Any, path: str = "result") -> Iterator[Leaf]:
             for place, part in tree_util.tree_flatten_with_path(value)[0]:
                 if not callable(part):
                     yield from values_of(part, f"{leaf.path}{tree_util.keystr(place)}")
-        elif id(value) not in seen:
+        elif id(value) not in seen or not may_be_searched(value):  # else its values were given before
             found = stored_values(leaf, seen)
             yield from found if any(map(is_array, (part.value for part in found))) else [leaf]
 
@@ -89,7 +89,7 @@ def stored_values(leaf: Leaf, seen: set[int]) -> list[Leaf]:
     while queue:
         path, value, _ = part = queue.popleft()
         is_one_value = is_array(value) or any(hasattr(type(value), name) for name in _ONE_VALUE)
-        if is_one_value or isinstance(value, Iterator | np.generic | int | float | complex):
+        if is_one_value or is_iterator(value) or isinstance(value, np.generic | int | float | complex):
             found.append(part)
         elif id(value) not in seen:
             seen.add(id(value))
@@ -111,6 +111,11 @@ def is_array(value: Any) -> bool:
     """Return whether a value is an array of any library; no property of a user's object is read for it."""
     has_both = {"dtype", "shape"} <= getattr(value, "__dict__", {}).keys()
     return hasattr(type(value), "dtype") or (has_both and not isinstance(value, _CODE))
+
+
+def is_iterator(value: Any) -> bool:
+    """Return whether a value computes others when they are asked for, and is no file."""
+    return isinstance(value, Iterator) and not isinstance(value, IOBase)
 
 
 def may_be_searched(value: Any) -> bool:
@@ -189,7 +194,7 @@ def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
 
 def describe_lazy(value: Any) -> str | None:
     """Return that the work of a value may still be to be done, with what to return; None if it is not."""
-    if isinstance(value, Iterator) and not isinstance(value, IOBase):
+    if is_iterator(value):
         remedy = "return the values that it yields"
     elif is_lazy_graph(value):
         remedy = "return what its method compute returns"

@@ -79,10 +79,8 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
-        drawn, before = (
-            random_numbers.changed(before, random_numbers.states(body)),
-            random_numbers.states(function),
-        )
+        drawn = random_numbers.changed(before, random_numbers.states(body))
+        before = random_numbers.states(function)
         workload = replace(workload, random_states=before, drawn_in_setup=drawn)
         state = inputs.state_of(workload.call, device, workload.inputs)
         if restore is not None:
@@ -178,6 +176,7 @@ def _is_seen_to_work(workload: Workload) -> bool:
     """Call again, a few times at most, until work is seen: a short kernel shows once its caches are warm."""
     spent = 0.0
     for _ in range(_LOOKS):
+        workload.prepare()
         call = _observed_call(workload.call, workload.device)
         spent += call.elapsed
         if call.observation.worked or spent > _LOOKING:
@@ -193,6 +192,7 @@ def devices_at_work(workload: Workload, group: DeviceGroup) -> set[int]:
     seen: set[int] = set()
     spent = 0.0
     for look in range(1, _LOOKS + 1):
+        workload.prepare()
         call = _observed_call(workload.call, group)
         idle = group.idle(leaf.value for leaf in values_of(call.result) if group.holds(leaf.value))
         seen |= {number for number, worked in enumerate(group.worked) if worked or number not in idle}

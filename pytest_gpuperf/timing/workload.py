@@ -40,9 +40,9 @@ class Workload:
 
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
     the body itself is called. `restore` brings back the state that calls change: it runs before each block
-    and is not timed; `state` are the arrays in objects that it then leaves. `uploads` are the inputs that
-    were copied from the host, `created_bytes` those
-    that were made on the device. `brought` are the arrays that fixtures gave to a whole body;
+    and is not timed; `state` are the arrays in objects, as it leaves them. `uploads` are the inputs that were
+    copied from the host, `created_bytes` those that were made on the device. `brought` are the arrays that
+    fixtures gave to a whole body;
     `brought_dtypes` are theirs and those of its uploads. `changed_at_first` are arrays in its objects that
     the first call changed, as it left them. `returned` are references to what the first call returned,
     `returned_types` the libraries and dtypes of its arrays, `other_library` one that is not the device's.

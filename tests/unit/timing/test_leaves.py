@@ -175,6 +175,21 @@ def test_objects_that_many_parts_share_are_searched_once():
     assert len(paths([Output(big=big, w=np.ones(1)) for _ in range(100)])) == 1000
 
 
+def test_texts_and_objects_that_come_again_are_values_or_were():
+    text, shared = "text", Output(w=np.ones(1))
+    again = "".join(["te", "xt"])
+    assert paths([text, text, again]) == ["result[0]", "result[1]", "result[2]"]
+    assert paths([Output(inner=shared), shared, Output(inner=shared, v=np.ones(1))]) == [
+        "result[0].inner.w",
+        "result[2].v",
+    ]
+
+
+def test_a_file_that_an_object_holds_is_no_value(tmp_path):
+    with (tmp_path / "log").open("w") as log:
+        assert paths(Output(w=np.ones(1), log=log)) == ["result.w"]
+
+
 class Rude(Output):
     """Runs code when it is asked for what it does not have."""
 
