@@ -46,8 +46,9 @@ _FALLBACK = re.compile(
     r"(?:CAUTION: )?The operator '([^']+)'.*run on the CPU|Aten Op fallback from XPU to CPU"
 )
 _UNNAMED = "an operator that PYTORCH_DEBUG_XPU_FALLBACK=1 names"
-_PRODUCT = re.compile(  # of operators: aten::addmm, aten::cudnn_convolution, and templates of inductor
-    r"aten::_?(\w*mm|\w*mv|v?dot|matmul|einsum|(\w+_)?conv(olution)?(\d|_|$)|\w*(rnn|lstm|gru|attention))|triton_tem"
+_PRODUCT = re.compile(  # of operators: aten::addmm, aten::cudnn_convolution, and inductor's templates
+    r"aten::_?(\w*m[mv]|v?dot|matmul|einsum|(\w+_)?conv(olution)?\d?d?(_\w+)?|\w*(rnn|lstm|gru|attention)\w*)$"
+    r"|triton_tem"
 )
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 

@@ -19,12 +19,15 @@ from factories import on_host
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
 from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
 from pytest_gpuperf.timing import input_changes, inputs, kept_results, leaves, result_check
+from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.timing.workload import Workload
 
 if find_spec("torch") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -360,7 +363,28 @@ def test_products_are_seen_in_one_more_call(cpu):
     lstm = torch.nn.LSTM(8, 8)
     assert cpu.runs_products(lambda: lstm(a))
     for call in (a.sum, a.sort, lambda: torch.fft.rfft(a), lambda: a * 2 + a.exp()):
-        assert not cpu.runs_products(call)
+        assert cpu.runs_products(call) is False
+    for name in ("cummax", "lgamma", "digamma"):
+        assert cpu.runs_products(lambda name=name: getattr(a, name)(*[0] * (name == "cummax"))) is False
+
+
+def test_kernels_that_no_operator_of_torch_launched_may_be_products(cpu):
+    def own_kernel():
+        with torch.profiler.record_function("triton_poi_fused_0"):
+            return torch.ones(3) + 1
+
+    assert cpu.runs_products(own_kernel) is None
+    assert cpu.runs_products(lambda: None) is None
+
+
+def test_blocks_of_an_emulated_gpu_are_as_short_as_those_of_the_cpu():
+    gpu = chosen_stand_in("torch:cpu").gpu("")
+    workload = Workload(device=gpu, call=lambda: torch.ones(10).sum(), scope="call")
+    timer = BlockTimer(workload=workload)
+    timer.warm_up(RunOptions())
+    calls = timer.block_calls
+    timer.fill_pipeline(RunOptions(), 10.0)
+    assert (timer.block_calls, timer.overlap_left) == (calls, None)
 
 
 def test_graphs_that_are_compiled_are_counted(cpu):

@@ -16,6 +16,11 @@ def test_it(device):
     return call
 """
 CASES = {
+    "on one device": (
+        "",
+        "np.random.rand() if device.kind == 'cpu' else 2.0",
+        "from NumPy's generator: draw them",
+    ),
     "in the call": ("", "np.random.rand()", "the call draws random numbers from NumPy's generator: "),
     "in the setup": (
         "x = np.random.rand()",

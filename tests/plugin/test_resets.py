@@ -211,6 +211,30 @@ def test_where_calls_after_a_reset_take_other_times_both_devices_make_as_many(en
     assert "time_changed" not in {note["code"] for note in record["notes"]}
 
 
+def test_single_calls_that_are_timed_besides_are_as_many_on_both_devices_too(ended):
+    _, record = ended(GROWING.format(seconds="1e-5 * len(calls) * (2 if device.kind == 'cpu' else 1)"))
+    assert record["cpu"]["latency"] / record["gpu"]["latency"] == pytest.approx(2, rel=0.1)
+
+
+def test_a_gpu_variant_makes_as_many_calls_as_its_cpu_variant(suite):
+    seconds = "1e-5 * len(calls) * (2 if xp is conftest.numpy else 1)"
+    found = suite(
+        f"""{HEAD}
+@pytest.mark.speedup(min=1.5)
+def test_it(xp, gpuperf):
+    device = conftest.BACKEND.gpu("") if xp is conftest.cupy else conftest.BACKEND.cpu()
+    calls = []
+
+    def call():
+        calls.append(1)
+        device.launch({seconds})
+        return len(calls)
+    return gpuperf.workload(call, reset=calls.clear)
+"""
+    )
+    assert pytest.approx(2, rel=0.1) == found.records["test_it[cupy]"]["speedup"]["value"]
+
+
 def test_blocks_of_slow_calls_have_few_of_them_on_both_devices(ended):
     source = TEST.replace("training(device)", "training(device, (0.02, 1e-5))").replace("min=3", "min=100")
     _, record = ended(source)
@@ -247,6 +271,24 @@ def test_a_state_in_an_object_is_restored_or_an_error(ended, result):
         assert "error" == record["status"]
         assert "reset" in record["reason"]
         assert "random" not in record["reason"]
+
+
+def test_a_result_that_is_the_state_itself_was_not_kept(ended):
+    _, record = ended(MODULE.replace("RESULT", "self"))
+    assert "result_kept" not in {note["code"] for note in record["notes"]}
+
+
+def test_a_state_that_is_reached_through_objects_is_restored_or_an_error(ended):
+    source = MODULE.replace("RESULT", "1.0").replace("workload(layer.step,", "workload(lambda: layer.step(),")
+    ended(source)[0].assert_outcomes(passed=1)
+    _, record = ended(source.replace("        layer.weights[...] = np.arange(4.0)\n", ""))
+    assert "does not restore what calls change (float64 array of shape (4,))" in record["reason"]
+
+
+def test_a_reset_that_forgets_on_the_gpu_alone_is_named(ended):
+    forgets = "reset=restore if device.kind == 'cpu' else lambda: device.launch(1e-3)"
+    _, record = ended(TEST.replace("reset=restore", forgets))
+    assert record["reason"].startswith("the workload's result changes after each reset, so repeated calls")
 
 
 def test_a_result_that_is_kept_within_a_block_is_noted(ended):

@@ -104,6 +104,7 @@ def test_the_arrays_in_an_object_are_its_values():
     slotted = Slotted()
     slotted.logits = np.ones(2)
     assert paths(slotted) == ["result.logits"]
+    assert paths(Output(w=np.ones(1), _place=0, place=1)) == ["result.w", "result.place"]
 
 
 def test_an_object_without_arrays_and_one_that_converts_itself_are_one_value():
