@@ -282,9 +282,7 @@ def test_a_result_that_is_the_state_itself_was_not_kept(ended):
 
 
 def test_a_state_that_is_reached_through_objects_is_restored_or_an_error(ended):
-    source = MADE_THERE.replace("RESULT", "1.0").replace(
-        "workload(layer.step,", "workload(lambda: layer.step(),"
-    )
+    source = MADE_THERE.replace("RESULT", "1.0").replace("layer.step,", "lambda: layer.step(),")
     ended(source)[0].assert_outcomes(passed=1)
     _, record = ended(source.replace("        layer.weights[...] = np.arange(4.0)\n", ""))
     assert "does not restore what calls change (float64 array of shape (4,))" in record["reason"]
