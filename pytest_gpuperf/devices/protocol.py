@@ -66,7 +66,7 @@ class Observation:
 
 @dataclass(slots=True)
 class Watched:
-    """What a device's library did in a first call beside the work, filled in at its end.
+    """What a device's library did in a first call besides the work, filled in at its end.
 
     `on_cpu` are operators that ran on the CPU for want of the device's. `captured` is the size of the arrays
     that functions took as constants which were compiled meanwhile, and `constant` are the names of what was

@@ -101,7 +101,7 @@ def late_change(timer: BlockTimer, late: float) -> Change:
 
 
 def notes_on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note]:
-    """Yield notes on what libraries did beside the timed work: they compiled, or used the CPU."""
+    """Yield notes on what libraries did besides the timed work: they compiled, or used the CPU."""
     startup = sum(timer.measurement.startup or 0.0 for timer in timers)
     if startup > _MOST_STARTUP * max_time:
         first = [timer.workload.first_call for timer in timers]

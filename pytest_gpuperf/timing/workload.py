@@ -49,7 +49,7 @@ class Workload:
     `held_after_setup` is what the device holds more since the setup, `first_call_memory` what the first call
     added at its peak; None where it does not report that. `random_states` are those after the setup of
     generators of random numbers, and `drawn_in_setup` and `drawn_in_call` the names of those that were used.
-    `watched` is what the library did in the first call beside the work.
+    `watched` is what the library did in the first call besides the work.
     """
 
     device: TimedDevice

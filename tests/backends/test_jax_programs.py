@@ -78,7 +78,7 @@ CASES = {
     "a static argument of a loop": lambda a: called(
         lambda n: jax.lax.fori_loop(0, 20, lambda _, x: jnp.tanh(x @ a), a) * n, 3, static_argnums=0
     ),
-    "an operation beside it": lambda a: added(functools.partial(multiples, a), 3, static_argnums=0),
+    "another operation, too": lambda a: added(functools.partial(multiples, a), 3, static_argnums=0),
     "an argument that is not read": lambda a: called(lambda x: a @ a, a),
     "a gradient that does not depend on it": lambda a: called(jax.grad(lambda x: (x @ a).sum()), a),
     "a method": lambda a: Network(a).run,
@@ -99,7 +99,7 @@ CASES = {
     "a gradient": lambda a: called(jax.grad(lambda x: ((x @ a) ** 2).sum()), a),
     "scan": lambda a: called(lambda x: jax.lax.scan(lambda c, _: (c @ a, None), x, None, 3)[0], a),
     "without jit": lambda a: lambda: a @ a,
-    "new arrays beside it": lambda a: added(lambda x: x @ a, a),
+    "new arrays, too": lambda a: added(lambda x: x @ a, a),
     "a table that a program made": lambda a: called(lambda x, t: x @ t, a, jax.jit(lambda: a @ a)()),
     "an argument with a default": lambda a: called(lambda x=a: x @ x, a),
     "a table made in the call": lambda a: tabled(jax.jit(lambda: a * 2), jax.jit(multiplied), a),

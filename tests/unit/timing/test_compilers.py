@@ -1,4 +1,4 @@
-"""What libraries do beside the work: they compile, at first or later, and leave operators to the CPU."""
+"""What libraries do besides the work: they compile, at first or later, and leave operators to the CPU."""
 
 from contextlib import nullcontext
 from functools import partial
