@@ -91,6 +91,10 @@ class DeviceGroup:
         """Return whether a compiled function computes from nothing but arrays that it closes over."""
         return capabilities.is_constant(self.all[0], function)
 
+    def compilations(self) -> int:
+        """Return how many programs the library of the devices has compiled so far."""
+        return capabilities.compilations(self.all[0])
+
     def fault(self, error: BaseException) -> Fault | None:
         """Return the first device's fault that the error means."""
         return next(filter(None, (device.fault(error) for device in self.all)), None)

@@ -54,9 +54,10 @@ def watched(jax: Any, device: Any) -> Iterator[Watched]:
 
 
 def is_constant(jax: Any, function: Any) -> bool | None:
-    """Return whether a function has no parameters and closes over arrays; None if it is none of `jax.jit`.
+    """Return True for a compiled function without parameters that closes over arrays, False for another one.
 
-    It is traced for this, which JAX has done already where it was called.
+    Return None for an object that `jax.jit` did not make. The function is traced; JAX caches the trace of an
+    earlier call.
     """
     try:
         if not isinstance(function, jax.stages.Wrapped):

@@ -43,11 +43,12 @@ def helped(function):
         return function()
     return lambda: helper()
 
-def multiples(a, n):
-    return a @ a * n
+def with_hypot(function):
+    compiled = jax.jit(function, static_argnums=0)
+    return lambda: jnp.hypot(compiled(3), 2.0)
 
-def added(function, *arguments, **options):
-    compiled = jax.jit(lambda *arguments: function(*arguments), **options)
+def added(function, *arguments):
+    compiled = jax.jit(function)
     return lambda: compiled(*arguments) + jnp.zeros(()) + jnp.arange(1.0)
 
 def multiplied(x, table):
@@ -78,7 +79,7 @@ CASES = {
     "a static argument of a loop": lambda a: called(
         lambda n: jax.lax.fori_loop(0, 20, lambda _, x: jnp.tanh(x @ a), a) * n, 3, static_argnums=0
     ),
-    "another operation, too": lambda a: added(functools.partial(multiples, a), 3, static_argnums=0),
+    "another operation, too": lambda a: with_hypot(lambda n: a @ a * n),
     "an argument that is not read": lambda a: called(lambda x: a @ a, a),
     "a gradient that does not depend on it": lambda a: called(jax.grad(lambda x: (x @ a).sum()), a),
     "a method": lambda a: Network(a).run,

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax_group import AXIS, JaxGroup
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.stand_in import is_jax_on_cpu
@@ -94,6 +95,12 @@ def test_what_follows_the_work_is_submitted_to_all_devices_and_then_waited_for(p
         monkeypatch.setattr(device, "follow", lambda mark=mark: steps.append("submit") or mark)
     pair.wait(None)
     assert steps == ["submit", "submit", "wait for 0", "wait for 1"]
+
+
+def test_what_several_devices_compile_is_counted(pair):
+    before = capabilities.compilations(pair)
+    jax.jit(lambda x: x * 7 + 5)(pair.asarray(np.ones(22), shard=0))
+    assert capabilities.compilations(pair) > before
 
 
 def test_of_several_devices_one_sees_what_was_compiled(pair):
