@@ -275,12 +275,6 @@ def add_options(parser: pytest.Parser) -> None:
         type="args",
         default=[],
     )
-    parser.addini(
-        "gpuperf_speedup",
-        "marker arguments for tests without a marker, one line each: NODE-ID-PATTERN min=2 max_time=5",
-        type="linelist",
-        default=[],
-    )
 
 
 def any_option_given(config: pytest.Config) -> bool:
@@ -377,11 +371,6 @@ def device_values(config: pytest.Config) -> dict[str, str]:
             )
         devices[value] = device
     return devices
-
-
-def patterns(config: pytest.Config) -> list[str]:
-    """Return the lines of gpuperf_speedup."""
-    return _ini_list(config, "gpuperf_speedup")
 
 
 def shows_words(config: pytest.Config) -> bool:
@@ -557,7 +546,7 @@ GROUPS = {
 }
 """The options, as `pytest --help` groups them."""
 OPTIONS = tuple(chain.from_iterable(GROUPS.values()))
-INI_KEYS = ("gpuperf_device_params", "gpuperf_device_values", "gpuperf_speedup")
+INI_KEYS = ("gpuperf_device_params", "gpuperf_device_values")
 """The keys without an option of the command line."""
 
 

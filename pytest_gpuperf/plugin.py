@@ -6,10 +6,10 @@ objects that are registered when they are first needed:
 object            registered                          hooks
 ----------------  ----------------------------------  --------------------------------------------------------
 this module       at start                            addoption, addhooks, configure, generate_tests (last),
-                                                      make_collect_report (wrapper),
-                                                      collection_modifyitems (last), runtest_call (wrapper)
-CollectionHooks   with the first speedup test         collection_modifyitems (outermost wrapper), deselected,
-                                                      report_collectionfinish,
+                                                      make_collect_report (innermost wrapper),
+                                                      collection_modifyitems (outermost wrapper),
+                                                      runtest_call (wrapper)
+CollectionHooks   where there is a speedup test       report_collectionfinish,
                                                       runtestloop (first: creates the session)
 RunHooks          with the session (`_hooks`): a      runtest_protocol (outermost wrapper), runtest_setup,
                   speedup test is about to run, or    pyfunc_call (first), runtest_call (innermost wrapper:
@@ -25,12 +25,10 @@ TimeoutPauser     with RunHooks                       timeout_set_timer, timeout
 OutcomeWords      with -v: with RunHooks; with        runtest_logreport (outermost wrapper),
                   --dist at start                     report_teststatus (wrapper)
 xdist._Worker     at start, in a worker               collection_finish (first)
-xdist._Controller at start, with --dist               configure_node, xdist_make_scheduler (wrapper),
-                                                      xdist_node_collection_finished (outermost wrapper),
-                                                      runtest_logreport, testnodedown (first)
+xdist._Controller at start, with --dist               configure_node, runtest_logreport,
+                                                      testnodedown (first)
 
-Where two objects have the same hook: collection_modifyitems pairs variants here, last of all plugins, and
-CollectionHooks orders the result; runtest_call fails here what a test marked itself while it ran, after
+Where two objects have the same hook: runtest_call fails here what a test marked itself while it ran, after
 RunHooks has measured what was marked before; runtestloop creates the session before FinishHooks' wrapper
 needs it; the controller's runtest_logreport creates the session for the first record, and FinishHooks gets
 the others; testnodedown ends the run for a worker's usage error before FinishHooks reads the worker's data.
@@ -45,7 +43,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.collection.finder import Finder
     from pytest_gpuperf.devices.group import DeviceGroup
     from pytest_gpuperf.devices.protocol import Device
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
@@ -53,14 +50,13 @@ if TYPE_CHECKING:
     from pytest_gpuperf.session.session import GpuPerfSession
 
 _RUN_HOOKS = "gpuperf-hooks"
-_COLLECTION_HOOKS = "gpuperf-collecting"
 _OUTCOME_WORDS = "gpuperf-outcomes"
 _IS_OFF = pytest.StashKey[bool]()
-_SELECTS_UNMARKED = pytest.StashKey[bool]()  # with a pattern, or --gpuperf-all
-_FINDER = pytest.StashKey["Finder"]()
+_COLLECTED = pytest.StashKey[list[pytest.Item]]()  # all items, also those that a node id or --lf leaves out
+_MARKERS = ("speedup", "scaling", "offload_threshold")
 _TOO_LATE = (
-    "the speedup marker was added while the test was running, so it was not measured; add it where the test "
-    "is defined or in pytest_collection_modifyitems"
+    "the speedup marker was added after the markers had been read, so the test was not measured; add it "
+    "where the test is defined or in pytest_collection_modifyitems"
 )
 
 
@@ -86,11 +82,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     options.check_keys(config)
     config.stash[_IS_OFF] = options.is_off(config)
-    config.stash[_SELECTS_UNMARKED] = options.times_all(config) or bool(options.patterns(config))
+    config.stash[_COLLECTED] = []
     if config.stash[_IS_OFF]:
         from pytest_gpuperf.session.off_hooks import OffHooks
 
-        config.pluginmanager.register(OffHooks(config, lambda spec: _session(config).cpu(spec)))
+        config.pluginmanager.register(OffHooks(lambda spec: _session(config).cpu(spec)))
     if options.any_option_given(config):
         _session(config).check()
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
@@ -102,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
                 _hooks(config).finish_hooks.pytest_runtest_logreport(report)
 
         _register_outcome_words(config)  # the first report has one
-        xdist.register(config, lambda: config.pluginmanager.has_plugin(_COLLECTION_HOOKS), on_record)
+        xdist.register(config, on_record)
 
 
 @pytest.hookimpl(trylast=True)
@@ -118,77 +114,67 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         fixtures.parametrize(metafunc)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Find the speedup tests; a misused marker is a collection error of its module or class."""
+    """Remember the items of a module or class, before --lf leaves some out: their variants may run."""
     report = yield
-    if isinstance(collector, pytest.Session) or collector.config.stash[_IS_OFF]:
-        return report  # a session selects from what modules and classes have collected
     items = [item for item in report.result or () if isinstance(item, pytest.Item)]
-    if not items:
-        return report
-    config = collector.config
-    marked, has_threshold, has_scaling = _marked_items(collector, items)
-    if not (marked or has_threshold or has_scaling or config.getini("gpuperf_speedup")):
-        return report
-    finder = _finder(config)
-    errors = finder.collect(items, marked, has_threshold=has_threshold)
-    if has_scaling:
-        errors += finder.collect_scaling(items)
-    if finder.found:
-        _register_collection_hooks(config)
-    if errors:
-        report.outcome = "failed"
-        report.longrepr = "\n".join(errors)
-        report.result = []
+    collector.config.stash[_COLLECTED] += items
     return report
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Find what other plugins have marked since, pair variants, and move GPU behind CPU variants."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Read the markers, once: every plugin and conftest has added its own, and may have deselected items."""
+    before = list(items)
+    yield
+    collected = list(dict.fromkeys([*config.stash[_COLLECTED], *before, *items]))
+    config.stash[_COLLECTED].clear()
     if config.stash[_IS_OFF]:
         return
-    marked_late = _items_marked_late(items)
-    if _FINDER not in config.stash and not marked_late and not config.stash[_SELECTS_UNMARKED]:
-        return
-    from pytest_gpuperf.collection.expected_tests import command_line_selection
-    from pytest_gpuperf.collection.variants import in_order
-    from pytest_gpuperf.options import usage_error
+    from pytest_gpuperf import options
 
-    finder = _finder(config)
-    errors = finder.collect_late(items, marked_late) + finder.complete(items)
-    errors = errors or finder.unmatched_requests(config.rootpath, command_line_selection(config))
-    if errors:
-        raise usage_error(config, "\n".join(errors))
+    marked = _marked(collected)
+    if not marked and not options.times_all(config):
+        return
+    from pytest_gpuperf.collection import finder
+    from pytest_gpuperf.collection.hooks import CollectionHooks
+
+    found = finder.find(config, collected, marked)
+    if found.is_empty:
+        return
     if config.pluginmanager.has_plugin("run-parallel"):
         from pytest_gpuperf.integrations import run_parallel
 
-        run_parallel.run_alone(finder.found)
-    if finder.has_selections and not config.pluginmanager.has_plugin(_COLLECTION_HOOKS):
-        # Registered now, CollectionHooks does not get this call of the hook any more.
-        _register_collection_hooks(config)
-        items[:] = in_order(items)
+        run_parallel.run_alone(found.items)
+    selected = set(items)
+    deselected = [item for item in before if item not in selected]
+
+    def begin(selected: Sequence[pytest.Item]) -> None:
+        _hooks(config).finish_hooks.begin(found, selected, deselected)
+
+    config.pluginmanager.register(CollectionHooks(begin))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test that was marked while it ran, too late to be measured: it must not count as passed."""
+    """Fail a test with limits whose marker came too late to be read: it must not count as passed."""
     yield
     # Every test of every suite comes here: to look up the name is faster than to walk through the markers.
-    if "speedup" not in item.keywords or item.get_closest_marker("speedup") is None:
+    if "speedup" not in item.keywords or (mark := item.get_closest_marker("speedup")) is None:
         return
-    if item.config.stash[_IS_OFF]:
-        return
-    spec = _finder(item.config).marked_during_run(item)
-    if spec is not None:
-        from pytest_gpuperf.model.record import Verdict
+    from pytest_gpuperf import options
+    from pytest_gpuperf.collection.items import SPEC, UNKNOWN
 
-        _session(item.config).without_measurement(item, spec, Verdict(status="error", reason=_TOO_LATE))
-        if not spec.demand.bare:
-            pytest.fail(_TOO_LATE, pytrace=False)
+    is_known = SPEC in item.stash or UNKNOWN in item.stash or not isinstance(item, pytest.Function)
+    is_bare = not (mark.args or mark.kwargs)
+    if is_known or is_bare or item.config.stash[_IS_OFF] or options.has_foreign_marker(item.config):
+        return
+    pytest.fail(_TOO_LATE, pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -283,62 +269,16 @@ def _register_outcome_words(config: pytest.Config) -> None:
         config.pluginmanager.register(OutcomeWords(), _OUTCOME_WORDS)
 
 
-def _register_collection_hooks(config: pytest.Config) -> None:
-    if not config.pluginmanager.has_plugin(_COLLECTION_HOOKS):
-        from pytest_gpuperf.collection.hooks import CollectionHooks
-
-        finder = _finder(config)
-
-        def begin(selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]) -> None:
-            _hooks(config).finish_hooks.begin(finder, selected, deselected)
-
-        config.pluginmanager.register(CollectionHooks(finder.found, begin), _COLLECTION_HOOKS)
-
-
-def _finder(config: pytest.Config) -> Finder:
-    """Return what finds this run's speedup tests, created at first use."""
-    if _FINDER not in config.stash:
-        from pytest_gpuperf.collection.finder import create_finder
-
-        config.stash[_FINDER] = create_finder(config)
-    return config.stash[_FINDER]
-
-
-def _marked_items(
-    collector: pytest.Collector, items: list[pytest.Item]
-) -> tuple[list[pytest.Item], bool, bool]:
-    """Return the items with a speedup marker, and whether any has one of offload_threshold, or of scaling."""
-    parent_is_marked = collector.get_closest_marker("speedup") is not None
-    has_threshold = collector.get_closest_marker("offload_threshold") is not None
-    has_scaling = collector.get_closest_marker("scaling") is not None
-    marked = []
-    for item in items:
-        is_marked = parent_is_marked
-        for mark in item.own_markers:  # every item of every suite comes here: plain loops are fastest
-            is_marked = is_marked or mark.name == "speedup"
-            has_threshold = has_threshold or mark.name == "offload_threshold"
-            has_scaling = has_scaling or mark.name == "scaling"
-        if is_marked:
-            marked.append(item)
-    return marked, has_threshold, has_scaling
-
-
-def _items_marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the items that `add_marker` has marked, themselves or their parents, since collection."""
+def _marked(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the items with a marker of ours, their own or one of a class or module."""
     parent_is_marked: dict[pytest.Collector | None, bool] = {}
     marked = []
-    for item in items:
+    for item in items:  # every item of every suite comes here: plain loops are fastest
         if (parent := item.parent) not in parent_is_marked:
-            parent_is_marked[parent] = parent is not None and any(
-                parent.get_closest_marker(name) for name in ("speedup", "scaling")
-            )
-        own = 0
+            parent_is_marked[parent] = parent is not None and any(map(parent.get_closest_marker, _MARKERS))
+        is_marked = parent_is_marked[parent]
         for mark in item.own_markers:
-            own += mark.name == "speedup" or mark.name == "scaling"
-        if own or parent_is_marked[parent]:
-            marked.append((item, own + parent_is_marked[parent] > 1))
-    if not marked:
-        return []
-    from pytest_gpuperf.collection.items import SPEC
-
-    return [item for item, is_marked_twice in marked if is_marked_twice or SPEC not in item.stash]
+            is_marked = is_marked or mark.name in _MARKERS
+        if is_marked:
+            marked.append(item)
+    return marked

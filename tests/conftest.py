@@ -213,22 +213,23 @@ def run(pytester: pytest.Pytester):
 
 
 @pytest.fixture
-def collection_errors(pytester):
-    """Collect files in one run, all of them errors; return what is said of each, in lines joined by a space.
+def marker_errors(pytester):
+    """Run files, each with a wrong marker, in one run; return what is said of each before the first test.
 
-    In one run, because pytest takes longer to show that it was interrupted than to collect them all.
+    In one run, because pytest takes longer to start than to collect them all.
     """
 
     def call(*sources):
-        pytester.makepyfile(**{f"test_{index}": source for index, source in enumerate(sources)})
-        result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated")
-        assert result.ret == pytest.ExitCode.INTERRUPTED
-        result.assert_outcomes(errors=len(sources))
-        _, *parts = re.split(
-            r"^_+ ERROR collecting test_(\d+)\.py _+$", str(result.stdout), flags=re.MULTILINE
-        )
-        said = dict(zip(map(int, parts[::2]), parts[1::2], strict=True))
-        return [" ".join(said[index].split()) for index in range(len(sources))]
+        pytester.makepyfile(**{f"test_{index:02}": source for index, source in enumerate(sources)})
+        result = pytester.runpytest_inprocess("-p", "no:randomly", "-q", "--gpuperf-gpu=simulated")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        said: dict[int, str] = {}
+        for line in result.outlines:
+            if (found := re.match(r"gpuperf: error: test_(\d+)\.py::(.*)", line)) is not None:
+                said[int(found[1])] = f"{said.get(int(found[1]), '')}{found[2]}\n"
+        assert [*range(len(sources))] == sorted(said), "each is listed"
+        assert "failed" not in result.parseoutcomes()
+        return [said[index] for index in range(len(sources))]
 
     return call
 

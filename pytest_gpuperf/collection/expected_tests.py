@@ -20,7 +20,7 @@ from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.options import add_ours, times_all
 
 Deselection = tuple[bool, tuple[LeftOutBy, ...]]
-"""Whether a marker or a pattern asks for a test, and the options that exclude it, whoever set them."""
+"""Whether a marker asks for a test, and the options that exclude it, whoever set them."""
 _EXPRESSIONS: dict[str, LeftOutBy] = {"keyword": "-k", "markexpr": "-m"}
 _UNREAD = "unread"  # the outcome of a file in which nothing failed, which --lf does not read
 _RERUN: dict[str, LeftOutBy] = {"lf": "--lf", "stepwise": "--sw", "stepwise_skip": "--sw"}

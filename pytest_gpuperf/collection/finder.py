@@ -1,206 +1,173 @@
-"""From the collected items to the speedup tests: marked, matched by a pattern, or all that have variants."""
+"""From collected items to speedup tests: the marked ones, and with --gpuperf-all all that have variants."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import scaling, variants
-from pytest_gpuperf.collection.item_reader import ItemReader
-from pytest_gpuperf.collection.items import SPEC, ItemSpec, has_marked_parameters, item_spec, marker_error
-from pytest_gpuperf.collection.patterns import Patterns, select_all
-from pytest_gpuperf.collection.size_groups import build_size_groups
-from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
-from pytest_gpuperf.model.demand import Selection
-from pytest_gpuperf.model.errors import GpuPerfError
-
-_DIFFERENT = (
-    "has a speedup marker, and a plugin or conftest added a second one with different arguments; keep one"
+from pytest_gpuperf.collection import fixtures, scaling, size_groups, unmarked, variants
+from pytest_gpuperf.collection.items import (
+    SPEC,
+    UNKNOWN,
+    UnknownDevice,
+    item_spec,
+    marker_of,
+    refuse,
+    test_id,
+    unmarked_spec,
 )
+from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.nodeid import function_of
 
 
-class Finder:
-    """The speedup tests of a run: `found` as pytest collects module after module, then among late markers.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The speedup tests among all collected `items`, those that will not run and wrong ones included.
 
-    Methods return what is wrong, one sentence for each item. With `require_gpu`, variants that are on the CPU
-    for want of a GPU are wrong, too.
+    `unmarked`: how many of them --gpuperf-all selected, None without it. With `lacks_gpu` it would select
+    others on a machine with a GPU.
     """
 
-    def __init__(
-        self,
-        reader: ItemReader,
-        patterns: Patterns,
-        *,
-        times_all: bool,
-        require_gpu: bool,
-        has_foreign_scaling: bool,
-    ) -> None:
-        self.found: list[pytest.Item] = []
-        self._reader = reader
-        self._patterns = patterns
-        self._times_all = times_all
-        self._count_of_all = 0
-        self._require_gpu = require_gpu
-        self._has_foreign_scaling = has_foreign_scaling
-        self._lacks_gpu = False  # an unmarked test has variants that are on the CPU only without a GPU
-
-    def collect(
-        self, items: Sequence[pytest.Item], marked: Iterable[pytest.Item], *, has_threshold: bool
-    ) -> list[str]:
-        """Add the speedup tests of one module or class."""
-        found, errors = self._reader.read(marked)
-        selected = self._patterns.select(items, self._reader.parser)
-        found += selected
-        if selected or any(has_marked_parameters(item) for item in found):
-            found += self._reader.unmarked_variants(items, found)
-        self.found += found
-        errors += variants.pair_items(found, across_functions=False)
-        return errors + build_size_groups(items) if has_threshold else errors
-
-    def collect_scaling(self, items: Iterable[pytest.Item]) -> list[str]:
-        """Add the scaling tests of one module or class."""
-        found, errors = scaling.read(items, has_foreign_marker=self._has_foreign_scaling)
-        self.found += found
-        return errors
-
-    def collect_late(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]) -> list[str]:
-        """Add items that a plugin or a conftest has marked after collection, and their variants."""
-        errors_of_scaling = self.collect_scaling(marked)
-        marked = [item for item in marked if item.get_closest_marker("speedup") is not None]
-        new = [item for item in marked if SPEC not in item.stash]
-        marked_twice = [item for item in marked if SPEC in item.stash]
-        found, errors = self._reader.read(new)
-        if found:
-            found += self._reader.unmarked_variants(items, found)
-        self.found += found
-        errors += variants.pair_items(found, across_functions=False)
-        errors += build_size_groups(dict.fromkeys([*new, *found]))
-        return errors_of_scaling + errors + self._conflicts(marked_twice)
-
-    def marked_during_run(self, item: pytest.Item) -> ItemSpec | None:
-        """Return the spec of a test that was marked while it ran: it cannot be measured any more."""
-        if not isinstance(item, pytest.Function):
-            return None
-        spec = item.stash.get(SPEC, None)
-        if spec is not None:
-            return spec if spec.source == "marker" and marker_error(item) is not None else None
-        _, errors = self._reader.read([item])
-        if errors:
-            pytest.fail(errors[0], pytrace=False)
-        spec = item.stash.get(SPEC, None)
-        if spec is not None:
-            spec = spec._replace(slots=frozenset(), device=None, calls_both=False, pair=None)
-            item.stash[SPEC] = spec
-        return spec
-
-    def complete(self, items: Sequence[pytest.Item]) -> list[str]:
-        """Pair variants of several modules and classes, and select unmarked tests with --gpuperf-all."""
-        errors = variants.pair_items(self.found, across_functions=True)
-        if self._times_all:
-            selected = select_all(items, self._reader.parser)
-            self.found += selected
-            variants.pair_items(selected, across_functions=False)
-            dropped = self._drop_unpaired(selected)
-            self._count_of_all = len(selected) - len(dropped)
-            self._lacks_gpu = bool(dropped) and not self._require_gpu
-        by_pattern = [item for item in self.found if item.stash[SPEC].source == "pattern"]
-        specs = {item: item.stash[SPEC] for item in by_pattern}
-        may_use_gpu = {spec.pair for spec in specs.values() if spec.device and spec.device.may_be_on_gpu}
-        for item in self._drop_unpaired(by_pattern):
-            self._patterns.discard(item, may_use_gpu=specs[item].pair in may_use_gpu)
-        return errors
-
-    def unmatched_requests(self, root: Path, arguments: Sequence[str]) -> list[str]:
-        """Return an error for each pattern, and for --gpuperf-all, that selected no test."""
-        errors = [
-            f"gpuperf_speedup: no test that can be timed matches {text!r}; node ids are relative to {root}, "
-            "and a test needs CPU and GPU variants, or the fixture device or xp"
-            for text in self._patterns.unmatched(root, arguments)
-        ]
-        if self._times_all and not self.has_selections:
-            names = ", ".join(self._reader.parser.names)
-            errors.append(
-                "--gpuperf-all: no test has CPU and GPU variants; a variant is recognized by the parameters "
-                f"{names} (gpuperf_device_params)"
-            )
-        return errors
+    items: Sequence[pytest.Item]
+    unmarked: int | None
+    lacks_gpu: bool
 
     @property
-    def has_selections(self) -> bool:
-        """Whether the run has a test to measure, or one that --gpuperf-all would measure on a GPU."""
-        return bool(self.found) or self._lacks_gpu
-
-    @property
-    def selections(self) -> tuple[Selection, ...]:
-        """How many unmarked tests each pattern and --gpuperf-all selected."""
-        of_all = [Selection(pattern=None, tests=self._count_of_all)] if self._times_all else []
-        return (*self._patterns.selections, *of_all)
-
-    def _conflicts(self, items: Iterable[pytest.Item]) -> list[str]:
-        """Return an error for each item with a spec that got a second, different marker."""
-        errors = []
-        for item in items:
-            spec = item.stash[SPEC]
-            if spec.source != "marker" or spec.kind == "cpu" or not isinstance(item, pytest.Function):
-                continue  # a CPU variant has the requirements of its GPU variant
-            message = marker_error(item)
-            if message is not None:
-                errors.append(message)
-            elif item_spec(item, self._reader.parser).demand != spec.demand:
-                errors.append(f"{item.nodeid}: {_DIFFERENT}")
-        return errors
-
-    def _drop_unpaired(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """Take back the specs of selected, not marked, items that have no variant; return them."""
-        partners = {item.stash[SPEC].partner for item in self.found}
-        unpaired = [
-            item
-            for item in items
-            if (spec := item.stash[SPEC]).device is not None
-            and spec.partner is None
-            and spec.nodeid not in partners
-        ]
-        for item in unpaired:
-            del item.stash[SPEC]
-            # Patterns.select added a marker, for plugins that look at it.
-            item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "speedup"]
-        self.found[:] = [item for item in self.found if SPEC in item.stash]
-        return unpaired
+    def is_empty(self) -> bool:
+        """Whether no test is measured here, nor would be where there is a GPU."""
+        return not self.items and not self.lacks_gpu
 
 
-def create_finder(config: pytest.Config) -> Finder:
-    """Return what finds a run's speedup tests; raise UsageError for an option that cannot be satisfied."""
-    try:
-        parser = DeviceParser(
-            options.device_params(config), _recognizers(config), options.device_values(config)
+def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[pytest.Item]) -> Found:
+    """Read the markers of the `marked` items, once: all plugins and conftests have added theirs.
+
+    `items` must be all that were collected, so that variants and sizes which will not run are known, too.
+    A wrong marker is a problem of its own test; UsageError is raised for options that cannot be satisfied.
+    """
+    parser = _device_parser(config)
+    functions = [
+        item for item in marked if isinstance(item, pytest.Function)
+    ]  # no doctest of a marked module
+    found = _Reader(config, parser).read(items, functions)
+    has_foreign_scaling = options.has_foreign_marker(config, scaling.MARKER)
+    found += scaling.read(functions, has_foreign_marker=has_foreign_scaling)
+    variants.pair_items(found)
+    found += size_groups.build_size_groups(functions)
+    found = list(dict.fromkeys(found))  # a wrong size group is a problem of an item that was found before
+    if not options.times_all(config):
+        return Found(items=found, unmarked=None, lacks_gpu=False)
+    candidates = unmarked.select(items, parser)
+    variants.pair_items(candidates)
+    selected = unmarked.drop_unpaired(candidates, found)
+    lacks_gpu = len(selected) < len(candidates) and not options.run_options(config).require_gpu
+    every = Found(items=[*found, *selected], unmarked=len(selected), lacks_gpu=lacks_gpu)
+    if every.is_empty:
+        raise options.usage_error(
+            config,
+            "--gpuperf-all: no test has CPU and GPU variants; a variant is recognized by the parameters "
+            f"{', '.join(parser.names)} (gpuperf_device_params)",
         )
-    except ValueError as error:
-        raise options.usage_error(config, f"gpuperf_device_values: {error}") from error
-    try:
-        patterns = Patterns(options.patterns(config))
-    except ValueError as error:
-        raise options.usage_error(config, f"gpuperf_speedup: {error}") from error
-    require_gpu = options.run_options(config).require_gpu
-    reader = ItemReader(
-        parser,
-        default_device=_default_device(config, parser),
-        has_foreign_marker=options.has_foreign_marker(config),
-        require_gpu=require_gpu,
-    )
-    return Finder(
-        reader,
-        patterns,
-        times_all=options.times_all(config),
-        require_gpu=require_gpu,
-        has_foreign_scaling=options.has_foreign_marker(config, scaling.MARKER),
-    )
+    return every
+
+
+class _Reader:
+    """Gives marked items, and their unmarked variants, their specs."""
+
+    def __init__(self, config: pytest.Config, parser: DeviceParser) -> None:
+        self._parser = parser
+        self._default_device = _default_device(config, parser)
+        # The suite has a marker called speedup of its own: then one that cannot be ours is ignored.
+        self._has_foreign_marker = options.has_foreign_marker(config)
+        self._require_gpu = options.run_options(config).require_gpu
+
+    def read(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Function]) -> list[pytest.Item]:
+        """Give marked items their specs, or the problem that they have; return them and their variants.
+
+        Items with a value that no backend knows are left alone, if others of their function have a known one;
+        where a GPU is required, those without limits only.
+        """
+        found: list[pytest.Item] = []
+        unknown: dict[str, dict[pytest.Function, UnknownDevice]] = {}
+        for item in marked:
+            if item.get_closest_marker("speedup") is None:
+                continue
+            try:
+                demand, options = marker_of(item)
+                spec = item_spec(item, self._parser, demand, options)
+            except UnknownDevice as error:
+                if not self._has_foreign_marker:
+                    unknown.setdefault(function_of(test_id(item)), {})[item] = error
+            except ValueError as error:
+                if not self._has_foreign_marker:
+                    refuse(item, str(error))
+                    found.append(item)
+            else:
+                if self._has_foreign_marker and demand.bare and not fixtures.uses_ours(item):
+                    continue
+                item.stash[SPEC] = spec if spec.has_device else spec._replace(device=self._default_device)
+                found.append(item)
+        known = {function_of(item.stash[SPEC].nodeid) for item in found}
+        for function, errors in unknown.items():
+            found += self._refuse_or_leave_alone(errors, is_known=function in known)
+        return found + self._unmarked_variants(items, found)
+
+    def _refuse_or_leave_alone(
+        self, errors: dict[pytest.Function, UnknownDevice], *, is_known: bool
+    ) -> list[pytest.Item]:
+        """Note the unknown value of each item of a function; refuse those that must be measured."""
+        refused: list[pytest.Item] = []
+        for item, error in errors.items():
+            if not is_known:
+                refuse(item, str(error))
+            elif self._require_gpu and marker_of(item)[0].limits:
+                refuse(item, f"{error}; without --gpuperf-require-gpu these tests are left alone")
+            else:
+                item.stash[UNKNOWN] = error.value
+                continue
+            refused.append(item)
+        return refused
+
+    def _unmarked_variants(
+        self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]
+    ) -> list[pytest.Item]:
+        """Give specs to the unmarked variants of marked items, and return them.
+
+        `pytest.param(cupy, marks=pytest.mark.speedup)` marks the GPU item only; its CPU variant is `numpy`.
+        """
+        specs = [item.stash[SPEC] for item in marked]
+        marked_by_pair = {spec.pair: spec for spec in specs if spec.pair is not None}
+        pairs_on_gpu = {spec.pair for spec in specs if spec.kind == "gpu"}
+        functions = {function_of(spec.nodeid) for spec in marked_by_pair.values()}
+        found: list[pytest.Item] = []
+        for item in items if functions else ():
+            if SPEC in item.stash or UNKNOWN in item.stash or function_of(test_id(item)) not in functions:
+                continue
+            spec = unmarked_spec(item, self._parser)
+            if spec is None or spec.pair is None or spec.pair not in marked_by_pair:
+                continue
+            if spec.kind == "gpu" and spec.pair in pairs_on_gpu:
+                continue
+            demand = spec.demand if spec.kind == "cpu" else marked_by_pair[spec.pair].demand
+            item.stash[SPEC] = spec._replace(demand=demand)
+            found.append(item)
+        return found
 
 
 def registered_backends(config: pytest.Config) -> list[Any]:
     """Return the backends that other plugins offer."""
     return [backend for plugin in config.hook.pytest_gpuperf_devices() for backend in plugin]
+
+
+def _device_parser(config: pytest.Config) -> DeviceParser:
+    try:
+        return DeviceParser(
+            options.device_params(config), _recognizers(config), options.device_values(config)
+        )
+    except ValueError as error:
+        raise options.usage_error(config, f"gpuperf_device_values: {error}") from error
 
 
 def _recognizers(config: pytest.Config) -> list[Any]:

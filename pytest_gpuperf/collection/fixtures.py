@@ -72,6 +72,11 @@ def is_built_on_ours(item: Any, name: str) -> bool:
     return bool(definitions)
 
 
+def uses_ours(item: Any) -> bool:
+    """Return whether an item uses one of our fixtures, itself or through another."""
+    return any(is_built_on_ours(item, name) for name in ("device", "cpu", "gpu", "gpuperf"))
+
+
 def _dependents(item: Any) -> list[Any]:
     """Return the suite's fixtures in this test that use our device or xp."""
     definitions = item._fixtureinfo.name2fixturedefs.values()  # noqa: SLF001 - see the top

@@ -1,64 +1,56 @@
-"""pytest's hooks once a speedup test was collected: the order of items, and which of them will run."""
+"""pytest's hooks once the speedup tests are known: what is said before the first of them runs."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import variants
 from pytest_gpuperf.collection.items import SPEC
+from pytest_gpuperf.model.nodeid import function_of
 
 
 class CollectionHooks:
-    """Orders items, and calls `begin` with the selected and the deselected tests before they run.
+    """Says which markers are wrong, and calls `begin` with the selected tests before they run.
 
-    `found` is the finder's own list, which grows until all are collected. Registered when the first speedup
-    test is collected, so that other suites do not pay for it.
+    Registered where there is a speedup test, so that other suites do not pay for it.
     """
 
-    def __init__(
-        self,
-        found: Sequence[pytest.Item],
-        begin: Callable[[Sequence[pytest.Item], Sequence[pytest.Item]], None],
-    ) -> None:
-        self._found = found
+    def __init__(self, begin: Callable[[Sequence[pytest.Item]], None]) -> None:
         self._begin = begin
-        self._deselected: list[pytest.Item] = []
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_collection_modifyitems(
-        self, config: pytest.Config, items: list[pytest.Item]
-    ) -> Generator[None, None, None]:
-        """Add CPU variants that --lf and --sw left out, and move GPU variants behind their CPU variants."""
-        yield
-        if config.getoption("lf", default=False) or config.getoption("stepwise", default=False):
-            items[:] = variants.add_missing_cpu_variants(items, self._found)
-        items[:] = variants.in_order(items)  # after --ff, --nf and other plugins have reordered them
-
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Remember what will not run: each speedup test among them gets a record."""
-        self._deselected += items
 
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item]
-    ) -> str | list[str]:
-        """Return a line on how long the run may take, if that is long; pytest prints it."""
+    ) -> list[str]:
+        """Return a line for each wrong marker, and one on how long the run may take, if that is long."""
+        lines = [f"gpuperf: {line}" for line in _problems(items)]
         # pytest would print it under -q, too.
         if config.getoption("verbose") < 0 or runs_no_test(config):
-            return []
+            return lines
         from pytest_gpuperf.report.text import progress  # which --collect-only would import for nothing
 
         longest = options.run_options(config).max_time
         specs = [item.stash[SPEC] for item in items if SPEC in item.stash]
-        limits = [spec.demand.max_time or longest for spec in specs if spec.has_device]
+        limits = [spec.demand.max_time or longest for spec in specs if spec.has_device and not spec.problem]
         text = progress.time_limits(limits)
-        return f"gpuperf: {text}" if text else []
+        return [*lines, f"gpuperf: {text}"] if text else lines
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Announce the tests that are about to run; `--collect-only` and its like run none."""
         if not runs_no_test(session.config):
-            self._begin(session.items, self._deselected)
+            self._begin(session.items)
+
+
+def _problems(items: Sequence[pytest.Item]) -> Iterator[str]:
+    """Yield what is wrong with the markers of these items, once for the parametrizations of a function."""
+    wrong: dict[tuple[str, str], list[str]] = {}
+    for item in items:
+        spec = item.stash.get(SPEC, None)
+        if spec is not None and spec.problem is not None:
+            wrong.setdefault((function_of(spec.nodeid), spec.problem), []).append(spec.nodeid)
+    for (_, problem), (first, *others) in wrong.items():
+        more = f" (and {len(others)} more of its parametrizations)" if others else ""
+        yield f"error: {first}{more}: {problem}"
 
 
 def runs_no_test(config: pytest.Config) -> bool:

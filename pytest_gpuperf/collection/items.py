@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.markers import PairOptions, demand, named
+from pytest_gpuperf.collection.markers import PairOptions, demand, named, pair_options
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import KINDS, Demand, Kind, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.nodeid import function_of
@@ -44,6 +44,7 @@ class ItemSpec(NamedTuple):
     the key that it shares with its variants, `partner` the id of the CPU variant that a GPU variant is
     compared with. An item without slots, calls_both and device cannot be measured. `size_group`: that
     of its offload threshold. `scaling`: the numbers of devices that it is compared on, in the slot `devices`.
+    `problem`: what is wrong with its marker, for which it fails at its setup.
 
     A NamedTuple, because collection makes thousands of changed copies, and a dataclass copies more slowly.
     """
@@ -59,6 +60,7 @@ class ItemSpec(NamedTuple):
     partner: str | None = None
     size_group: SizeGroup | None = None
     scaling: Scaling | None = None
+    problem: str | None = None
 
     @property
     def kind(self) -> Kind | None:
@@ -90,17 +92,24 @@ class UnknownDevice(ValueError):
         self.value = value
 
 
-def marker_error(item: pytest.Item) -> str | None:
-    """Return what is wrong with a marked item, as far as collection can know it."""
+def refuse(item: pytest.Item, problem: str) -> None:
+    """Let an item fail at its setup, because of its marker."""
+    spec = item.stash.get(SPEC, None) or ItemSpec(nodeid=test_id(item), demand=Demand())
+    item.stash[SPEC] = spec._replace(problem=problem)
+
+
+def marker_of(item: pytest.Item) -> tuple[Demand, PairOptions]:
+    """Return what a marked item's marker says; raise ValueError with what is wrong with marker or item."""
     marks = _closest_marks(item)
     if len(marks) > 1:
-        return f"{item.nodeid}: has {len(marks)} speedup markers of its own; keep one"
+        raise ValueError(f"has {len(marks)} speedup markers of its own; keep one")
     try:
-        demand(marks[0])
+        required = demand(marks[0])
     except ValueError as error:
-        return f"{item.nodeid}: @pytest.mark.speedup: {error}"
-    reason = why_not_timeable(item)
-    return f"{item.nodeid}: {reason}" if reason else None
+        raise ValueError(f"@pytest.mark.speedup: {error}") from error
+    if (reason := why_not_timeable(item)) is not None:
+        raise ValueError(reason)
+    return required, pair_options(marks[0])
 
 
 def accelerator_of(item: pytest.Item) -> DeviceSpec | None:
@@ -128,15 +137,9 @@ def why_not_timeable(item: pytest.Item) -> str | None:
     return None
 
 
-def item_spec(item: pytest.Function, parser: DeviceParser, mark: pytest.Mark | None = None) -> ItemSpec:
-    """Return the spec of an item for which `marker_error` is None; `mark` replaces the item's own marker.
-
-    Raises ValueError for a device that is unknown or ambiguous.
-    """
-    if mark is None:
-        mark = _closest_marks(item)[0]
-    options = PairOptions(pair=mark.kwargs.get("pair"), device=mark.kwargs.get("device"))
-    spec = ItemSpec(nodeid=test_id(item), demand=demand(mark))
+def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, options: PairOptions) -> ItemSpec:
+    """Return the spec of an item; raise ValueError for a device that is unknown or ambiguous."""
+    spec = ItemSpec(nodeid=test_id(item), demand=demand)
     kind = parameters(item).get("device")
     if kind in ("cpu", "gpu") and fixtures.is_built_on_ours(item, "device"):
         parsed = ParsedDevice(spec=DeviceSpec(kind=kind), parameters=frozenset(("device",)))
@@ -158,48 +161,14 @@ def item_spec(item: pytest.Function, parser: DeviceParser, mark: pytest.Mark | N
     )
 
 
-class SpecCache:
-    """The specs of one function's items: only the first item on each device is examined.
-
-    A parametrized function has thousands of items with few devices; examining each would make collection of
-    such a suite noticeably slower (benchmarks/collection.py). The parameter values are compared by identity,
-    because they need not be hashable; the collected items keep them alive.
-    """
-
-    def __init__(self, item: pytest.Function, spec: ItemSpec, names: Collection[str]) -> None:
-        self._fixtureinfo = item._fixtureinfo  # noqa: SLF001 - one object for all items of a function
-        self._marks = _own_marks(item)
-        self._names = [name for name in {"device", *names} if name in parameters(item)]
-        self._demand = spec.demand
-        self._specs: dict[tuple[int, ...], ItemSpec] = {}
-        self.add(item, spec)
-
-    def add(self, item: pytest.Function, spec: ItemSpec) -> None:
-        """Add the spec of the first item on a device."""
-        if spec.demand == self._demand:
-            spec = spec._replace(demand=self._demand)  # variants.py compares them by identity first
-        self._specs[self._device_key(parameters(item))] = spec
-
-    def matches(self, item: pytest.Function) -> bool:
-        """Return whether an item is of this function and has its markers: plugins may mark single items."""
-        return item._fixtureinfo is self._fixtureinfo and _own_marks(item) == self._marks  # noqa: SLF001 - as in __init__
-
-    def get(self, item: pytest.Function) -> ItemSpec | None:
-        """Return an item's spec; None on a device not examined yet, or if its parameters have marks."""
-        callspec = getattr(item, "callspec", None)
-        if callspec is None or callspec.marks:
-            return None
-        first = self._specs.get(self._device_key(callspec.params))
-        if first is None:
-            return None
-        pair = first.pair
-        if pair is not None:
-            values = _values if pair.kind == "function" else _named_values
-            pair = PairKey(pair.kind, pair.name, values(callspec.params, first.device_parameters))
-        return first._replace(nodeid=test_id(item), pair=pair)
-
-    def _device_key(self, values: Mapping[str, Any]) -> tuple[int, ...]:
-        return tuple([id(values[name]) for name in self._names])
+def unmarked_spec(item: pytest.Item, parser: DeviceParser) -> ItemSpec | None:
+    """Return the spec that an unmarked item has under a marker without arguments; None if it has none."""
+    if not isinstance(item, pytest.Function) or why_not_timeable(item):
+        return None
+    try:
+        return item_spec(item, parser, Demand(), PairOptions())
+    except ValueError:
+        return None
 
 
 def test_id(item: pytest.Item) -> str:
@@ -230,25 +199,20 @@ def _file_or_name(module: pytest.Module) -> str:
     return name
 
 
-def uses_plugin_fixtures(item: pytest.Function) -> bool:
-    """Return whether an item uses one of this plugin's fixtures, itself or through another."""
-    return any(fixtures.is_built_on_ours(item, name) for name in ("device", "cpu", "gpu", "gpuperf"))
-
-
 def parameters(item: pytest.Item) -> Mapping[str, Any]:
     """Return an item's parameters and their values."""
     values: Mapping[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
     return values
 
 
-def size_group_key(item: pytest.Item, excluded: Collection[str]) -> Hashable:
+def size_group_key(item: pytest.Function, excluded: Collection[str]) -> Hashable:
     """Return what items have in common that differ in these parameters only."""
-    return function_of(test_id(item)), _values(parameters(item), excluded)
+    return _function_key(item), _values(parameters(item), excluded)
 
 
-def has_marked_parameters(item: pytest.Item) -> bool:
-    """Return whether one of the item's own parameters carries a speedup marker."""
-    return hasattr(item, "callspec") and any(mark.name == "speedup" for mark in item.callspec.marks)
+def _function_key(item: pytest.Function) -> Hashable:
+    """Return what the items of one function share; two modules outside of the root folder may have one id."""
+    return id(item.parent), item.originalname
 
 
 def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
@@ -318,7 +282,7 @@ def _pair_key(
             (id(item.function), item.originalname, attributes),
             _named_values(values, device_parameters),
         )
-    return PairKey("function", function_of(test_id(item)), _values(values, device_parameters))
+    return PairKey("function", _function_key(item), _values(values, device_parameters))
 
 
 # The latter two are unittest's, in each class.
@@ -357,10 +321,6 @@ def _hashable(value: Any) -> Hashable:
 
 
 _COMPARED_BY_VALUE = frozenset((str, int, float, bool, bytes, type(None), type))
-
-
-def _own_marks(item: pytest.Item) -> list[pytest.Mark]:
-    return [mark for mark in item.own_markers if mark.name == "speedup"]
 
 
 def _closest_marks(item: pytest.Item) -> list[pytest.Mark]:

@@ -52,6 +52,11 @@ def demand(mark: pytest.Mark) -> Demand:
     )
 
 
+def pair_options(mark: pytest.Mark) -> PairOptions:
+    """Return how a speedup marker, which `demand` accepts, pairs its test with another."""
+    return PairOptions(pair=mark.kwargs.get("pair"), device=mark.kwargs.get("device"))
+
+
 def threshold(mark: pytest.Mark, *more: pytest.Mark) -> SizeGroup:
     """Return what an offload_threshold marker requires, of no sizes yet; raise ValueError for misuse."""
     if more:

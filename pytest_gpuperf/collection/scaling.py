@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gpuperf.analysis.scaling import with_required_speedup
 from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters, test_id, why_not_timeable
+from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters, refuse, test_id, why_not_timeable
 from pytest_gpuperf.collection.markers import named, scaling
 from pytest_gpuperf.model.nodeid import function_of, parameters_of
 from pytest_gpuperf.model.plain_text import stable_text
@@ -30,27 +30,25 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(FIXTURE, counts, indirect=True, ids=map(_id, counts), scope="function")
 
 
-def read(items: Iterable[pytest.Item], *, has_foreign_marker: bool) -> tuple[list[pytest.Item], list[str]]:
-    """Give items with a scaling marker their specs; return them, and what is wrong with the others.
+def read(items: Iterable[pytest.Function], *, has_foreign_marker: bool) -> list[pytest.Item]:
+    """Give items with a scaling marker their specs, or the problem that they have, and return them.
 
     Where the suite has a marker of this name of its own, those that cannot be ours are ignored.
     """
     found: list[pytest.Item] = []
-    errors: list[str] = []
     for item in items:
         marks = named(MARKER, item.iter_markers())
-        spec = item.stash.get(SPEC, None)
-        if not marks or not isinstance(item, pytest.Function) or (spec and spec.scaling):
+        if not marks:
             continue
         try:
             item.stash[SPEC] = _spec(item, marks)
         except ValueError as error:
-            if not has_foreign_marker:
-                errors.append(f"{item.nodeid}: @pytest.mark.{MARKER}: {error}")
-        else:
-            found.append(item)
+            if has_foreign_marker:
+                continue
+            refuse(item, f"@pytest.mark.{MARKER}: {error}")
+        found.append(item)
     _tell_apart(found)
-    return found, errors
+    return found
 
 
 def _tell_apart(items: Sequence[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.collection.items import SPEC, UNKNOWN, parameters, size_group_key
+from pytest_gpuperf.collection.items import SPEC, UNKNOWN, parameters, refuse, size_group_key
 from pytest_gpuperf.collection.markers import named, size, threshold
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import SizeGroup
@@ -17,34 +17,34 @@ _Members = dict[pytest.Function, SizeGroup]
 """The items of one size group, each with its own size: the name and all sizes come when all are known."""
 
 
-def build_size_groups(items: Iterable[pytest.Item]) -> list[str]:
-    """Give items with an offload_threshold marker their size groups; return what is wrong with the others.
+def build_size_groups(items: Iterable[pytest.Function]) -> list[pytest.Item]:
+    """Give items with an offload_threshold marker their size groups; return those for which there is none.
 
     The items must be all of their functions, so that sizes which will not run are known too.
     """
     groups: dict[Hashable, _Members] = {}
-    errors = []
+    refused: list[pytest.Item] = []
     for item in items:
         marks = named("offload_threshold", item.iter_markers())
-        if not marks or not isinstance(item, pytest.Function) or UNKNOWN in item.stash:
+        if not marks or UNKNOWN in item.stash or (SPEC in item.stash and item.stash[SPEC].problem):
             continue
         try:
             member = _member(item, threshold(*marks))
         except ValueError as error:
-            errors.append(_error(item, error))
+            refused.append(_refused(item, error))
             continue
         # Without its device and its size an item is alike to the others of its size group, on every GPU.
         excluded = {*item.stash[SPEC].device_parameters, member.parameter}
         groups.setdefault(size_group_key(item, excluded), {})[item] = member
     names: Counter[str] = Counter()
     for members in (members for group in groups.values() for members in _split_by_gpu(group)):
-        # Of two variants only the GPU's size counts.
-        sizes = tuple(sorted(one.size for item, one in members.items() if item.stash[SPEC].kind != "cpu"))
-        first, size_group = next(iter(members.items()))
+        # Of two variants only the GPU's size counts, and a test that was collected twice counts once.
+        specs = {item.stash[SPEC].nodeid: (item.stash[SPEC], one) for item, one in members.items()}
+        sizes = tuple(sorted(one.size for spec, one in specs.values() if spec.kind != "cpu"))
         try:
-            _validate(size_group, sizes)
+            _validate(next(iter(members.values())), sizes)
         except ValueError as error:
-            errors.append(_error(first, error))
+            refused += [_refused(item, error) for item in members]
             continue
         name = _name(members)
         names[name] += 1
@@ -52,11 +52,12 @@ def build_size_groups(items: Iterable[pytest.Item]) -> list[str]:
             name = f"{name} #{names[name]}"
         for item, member in members.items():
             item.stash[SPEC] = item.stash[SPEC]._replace(size_group=replace(member, name=name, sizes=sizes))
-    return errors
+    return refused
 
 
-def _error(item: pytest.Item, error: ValueError) -> str:
-    return f"{item.nodeid}: @pytest.mark.offload_threshold: {error}"
+def _refused(item: pytest.Item, error: ValueError) -> pytest.Item:
+    refuse(item, f"@pytest.mark.offload_threshold: {error}")
+    return item
 
 
 def _member(item: pytest.Function, demand: SizeGroup) -> SizeGroup:

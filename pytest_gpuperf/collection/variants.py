@@ -1,42 +1,35 @@
-"""CPU and GPU variants: which items are compared with each other, which run first and in one process."""
+"""CPU and GPU variants: which items are compared with each other."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 import pytest
 
-from pytest_gpuperf.collection.items import SPEC, ItemSpec
+from pytest_gpuperf.collection.items import SPEC, ItemSpec, PairKey, refuse
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Demand
 
 _Group = list[tuple[pytest.Item, ItemSpec]]
 
 
-def pair_items(items: Iterable[pytest.Item], *, across_functions: bool) -> list[str]:
-    """Give each GPU variant the CPU variant that it is compared with; return what is wrong with the others.
+def pair_items(items: Iterable[pytest.Item]) -> None:
+    """Give each GPU variant the CPU variant that it is compared with, or the problem that it has.
 
     The items must be all that were collected, so that variants which will not run are known too.
     """
-    errors = []
-    for whole in group_by_pair(items, across_functions=across_functions):
-        for group in _by_module(whole) if across_functions else [whole]:
-            errors += _pair_two(*group) if len(group) == 2 else _pair_group(group)
-    return errors
+    for key, whole in group_by_pair(items).items():
+        for group in [whole] if key.kind == "function" else _by_module(whole):
+            _pair_group(group)
 
 
-def group_by_pair(items: Iterable[pytest.Item], *, across_functions: bool) -> Iterable[_Group]:
-    """Return the items that differ in their device only, either of one function or of several."""
-    groups: dict[Hashable, _Group] = {}
+def group_by_pair(items: Iterable[pytest.Item]) -> dict[PairKey, _Group]:
+    """Return the items that differ in their device only, by what they have in common."""
+    groups: dict[PairKey, _Group] = {}
     for item in items:
         spec = item.stash[SPEC]
-        pair = spec.pair
-        if pair is None or (pair.kind != "function") != across_functions:
-            continue
-        if (group := groups.get(pair)) is None:
-            groups[pair] = [(item, spec)]
-        else:
-            group.append((item, spec))
-    return groups.values()
+        if spec.pair is not None and spec.problem is None:
+            groups.setdefault(spec.pair, []).append((item, spec))
+    return groups
 
 
 def _by_module(group: _Group) -> Iterable[_Group]:
@@ -48,109 +41,34 @@ def _by_module(group: _Group) -> Iterable[_Group]:
     return modules.values() if all({"cpu", "gpu"} <= found for found in kinds) else [group]
 
 
-def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Return the items in their order, but each GPU variant after its CPU variant."""
-    specs = [item.stash.get(SPEC, None) for item in items]
-    cpus = {spec.nodeid for spec in specs if spec is not None and spec.partner is None}
-    ordered: list[pytest.Item] = []
-    waiting: dict[str, list[pytest.Item]] = {}
-    for item, spec in zip(items, specs, strict=True):
-        if spec is not None and spec.partner in cpus:
-            waiting.setdefault(spec.partner or "", []).append(item)
-            continue
-        ordered.append(item)
-        if spec is not None:
-            cpus.discard(spec.nodeid)
-            ordered += waiting.pop(spec.nodeid, ())
-    return ordered
-
-
-def worker_groups(items: Sequence[pytest.Item]) -> list[list[int]]:
-    """Return the indices of items that one process must run: variants, and the sizes of a size group.
-
-    Pairs and size groups overlap (each size is a pair itself), so the two are joined by union-find.
-    """
-    parents: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while parents.setdefault(name, name) != name:
-            name = parents[name]
-        return name
-
-    names = [_group_names(item) for item in items]
-    for first, *others in filter(None, names):
-        for other in others:
-            parents[root(first)] = root(other)
-    groups: dict[str, list[int]] = {}
-    for index, of_item in enumerate(names):
-        if of_item:
-            groups.setdefault(root(of_item[0]), []).append(index)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def must_run_before(items: Iterable[pytest.Item]) -> dict[int, int]:
-    """Return the index of the CPU variant that has to run before each GPU variant, by the GPU's index."""
-    specs = [item.stash.get(SPEC, None) for item in items]
-    indices = {spec.nodeid: index for index, spec in enumerate(specs) if spec is not None}
-    return {
-        index: indices[spec.partner]
-        for index, spec in enumerate(specs)
-        if spec is not None and spec.partner in indices
-    }
-
-
-def add_missing_cpu_variants(
-    selected: Iterable[pytest.Item], collected: Iterable[pytest.Item]
-) -> list[pytest.Item]:
-    """Return the selected items, with each CPU variant that is not among them before its GPU variant."""
-    items = list(selected)
-    present = {spec.nodeid for item in items if (spec := item.stash.get(SPEC, None)) is not None}
-    missing = {item.stash[SPEC].nodeid: item for item in collected if item.stash[SPEC].nodeid not in present}
-    complete = []
-    for item in items:
-        spec = item.stash.get(SPEC, None)
-        if spec is not None and spec.partner is not None and spec.partner in missing:
-            complete.append(missing.pop(spec.partner))
-        complete.append(item)
-    return complete
-
-
-def _pair_two(one: tuple[pytest.Item, ItemSpec], other: tuple[pytest.Item, ItemSpec]) -> list[str]:
-    """Pair two items: the short way for most groups, a CPU and a GPU variant under one marker."""
-    (_, cpu), (item, gpu) = (one, other) if one[1].kind == "cpu" else (other, one)
-    if (cpu.kind, gpu.kind) != ("cpu", "gpu") or cpu.demand is not gpu.demand:
-        return _pair_group([one, other])
-    item.stash[SPEC] = gpu._replace(partner=cpu.nodeid)
-    return []
-
-
-def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
+def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> None:
     """Pair the items of one group, of which several may work on CPU or GPU."""
-    errors = _same_device_errors(group)
+    group = _refuse_same_devices(group)
     cpus = [(item, spec) for item, spec in group if spec.kind == "cpu"]
     gpus = [(item, spec) for item, spec in group if spec.kind == "gpu"]
     if not cpus or not gpus:
-        return errors
-    for item, spec in gpus if not errors else []:
+        return
+    for item, spec in gpus:
         partner = _partner(spec, [cpu for _, cpu in cpus])
         if partner is None:
             candidates = ", ".join(cpu.nodeid for cpu, _ in cpus)
-            errors.append(
-                f"{item.nodeid}: which CPU test it is compared with is ambiguous ({candidates}): none of "
-                "them uses the same library, and none uses NumPy"
+            refuse(
+                item,
+                f"which CPU test it is compared with is ambiguous ({candidates}): none of them uses the same "
+                "library, and none uses NumPy",
             )
-        elif partner.demand != spec.demand and not partner.demand.bare:
-            errors.append(
-                f"{item.nodeid}: requires {_arguments(spec.demand)}, but its CPU variant {partner.nodeid} "
+            continue
+        item.stash[SPEC] = spec._replace(partner=partner.nodeid)
+        if partner.demand != spec.demand and not partner.demand.bare:
+            refuse(
+                item,
+                f"requires {_arguments(spec.demand)}, but its CPU variant {partner.nodeid} "
                 f"{_arguments(partner.demand)}; the marker arguments of the two must agree, or be given on "
-                "one of them only"
+                "one of them only",
             )
-        else:
-            item.stash[SPEC] = spec._replace(partner=partner.nodeid)
     for item, spec in cpus:
         if spec.demand.bare:
             item.stash[SPEC] = spec._replace(demand=gpus[0][1].demand)
-    return errors
 
 
 def _partner(gpu: ItemSpec, cpus: Sequence[ItemSpec]) -> ItemSpec | None:
@@ -183,24 +101,21 @@ def _arguments(demand: Demand) -> str:
     return ", ".join(given) or "nothing"
 
 
-def _same_device_errors(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> list[str]:
-    """Return what is wrong where two variants use the same device."""
-    first_on: dict[DeviceSpec | None, pytest.Item] = {}
+def _refuse_same_devices(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> _Group:
+    """Refuse each variant that uses the same device as one before it; return the others."""
+    first_on: dict[DeviceSpec | None, str] = {}
+    accepted = []
     for item, spec in group:
-        first = first_on.setdefault(spec.device, item)
-        is_same_test = first.stash[SPEC].nodeid == spec.nodeid  # with --keep-duplicates
-        if not is_same_test and spec.device is not None and spec.source != "all":
-            device = ":".join(filter(None, (spec.device.library, spec.device.selector)))
-            shown = f"{spec.device.kind.upper()} {device}".strip()
-            error = f"{item.nodeid}: uses the same device ({shown}) as its variant {first.nodeid}; use a "
-            return [error + "different pair name for one of them, or remove its marker"]
-    return []
-
-
-def _group_names(item: pytest.Item) -> list[str]:
-    """Return the names of the pair and of the size group that an item belongs to."""
-    spec = item.stash.get(SPEC, None)
-    if spec is None:
-        return []
-    names = [f"pair {spec.partner or spec.nodeid}"] if spec.pair is not None else []
-    return [*names, f"size_group {spec.size_group.name}"] if spec.size_group else names
+        first = first_on.setdefault(spec.device, spec.nodeid)
+        is_same_test = first == spec.nodeid  # with --keep-duplicates
+        if is_same_test or spec.device is None or spec.source == "all":
+            accepted.append((item, spec))
+            continue
+        device = ":".join(filter(None, (spec.device.library, spec.device.selector)))
+        shown = f"{spec.device.kind.upper()} {device}".strip()
+        refuse(
+            item,
+            f"uses the same device ({shown}) as its variant {first}; use a different pair name for one of "
+            "them, or remove its marker",
+        )
+    return accepted

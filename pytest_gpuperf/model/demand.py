@@ -10,8 +10,8 @@ Kind = Literal["cpu", "gpu"]
 KINDS: tuple[Kind, ...] = ("cpu", "gpu")
 Transfers = Literal["never", "always", "once"]
 InconclusivePolicy = Literal["warn", "fail", "pass"]
-Source = Literal["marker", "pattern", "all"]
-"""What asked for a measurement: a marker, a pattern in the ini file, or `--gpuperf-all`."""
+Source = Literal["marker", "all"]
+"""What asked for a measurement: a marker, or `--gpuperf-all`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,16 +84,6 @@ class Pairing:
     """Library whose arrays the test works on."""
     partner: str | None = None
     """Node id of the CPU variant that a GPU variant was compared with; null where there was none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """How many tests were measured without a marker of their own."""
-
-    pattern: str | None
-    """Pattern of node ids in `gpuperf_speedup`; null for `--gpuperf-all`."""
-    tests: Count
-    """Number of tests that it matched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

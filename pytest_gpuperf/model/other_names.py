@@ -11,7 +11,10 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "abs": "atol",
     },
     "option": {"--gpuperf-side": "--gpuperf-default-device"},
-    "ini key": {"gpuperf_side": "gpuperf_default_device"},
+    "ini key": {
+        "gpuperf_side": "gpuperf_default_device",
+        "gpuperf_speedup": "item.add_marker in pytest_collection_modifyitems of a conftest.py",
+    },
     "backend": {
         "cuda": "cupy, torch or jax",
         "rocm": "cupy, torch or jax",

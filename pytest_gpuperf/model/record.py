@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Legs
-from pytest_gpuperf.model.demand import Demand, Kind, Pairing, Selection, SizeGroup, Source, UnknownValue
+from pytest_gpuperf.model.demand import Demand, Kind, Pairing, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Interference,
@@ -179,7 +179,7 @@ class Record:
     pairing: Pairing | None = None
     """The device of the test, and its partner; null where one test runs on both devices."""
     source: Source = "marker"
-    """What asked for the measurement: a marker, a pattern in `gpuperf_speedup`, or `--gpuperf-all`."""
+    """What asked for the measurement: a marker, or `--gpuperf-all`."""
     reruns: Count = 0
     """How often the test had been run before this measurement, by a plugin that reruns failures."""
     turn_wait: Seconds | None = None
@@ -347,8 +347,8 @@ class Run:
     """One offload threshold for each group of sizes."""
     scalings: tuple[ScalingCurve, ...] = ()
     """One curve for each group of tests that differ in the number of devices only."""
-    selections: tuple[Selection, ...] = ()
-    """What asked for tests without a marker."""
+    unmarked: Count | None = None
+    """Number of tests without a marker that `--gpuperf-all` timed; null without that option."""
     unknown_values: tuple[UnknownValue, ...] = ()
     """Values of device parameters that no backend knows."""
     merged: Merged | None = None

@@ -76,7 +76,7 @@ def of(run: Run, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) 
         more_notes=more,
         sentences=[
             thresholds(run, measured_thresholds(run), above),
-            [*_selections(run, rows), *filter(None, [left_alone_text(run)])],
+            [*_unmarked(run, rows), *filter(None, [left_alone_text(run)])],
             list(gate_lines(run)),
             _totals(run, records),
         ],
@@ -104,7 +104,7 @@ def thresholds(run: Run, found: Iterable[Threshold], above: ShownAbove) -> list[
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:
-    """Return the records with a marker or pattern, and of all others the slowest that have a speedup.
+    """Return the records with a marker, and of all others the slowest that have a speedup.
 
     Those of one function stand together.
     """
@@ -209,22 +209,17 @@ def _busy(rows: Sequence[Record], names: Mapping[str, str]) -> Note | None:
     return Note("machine busy", [text])
 
 
-def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
+def _unmarked(run: Run, rows: Sequence[Record]) -> list[str]:
     """Return how many tests were measured without a marker, and how many of them have no row."""
-    shown = []
-    for selection in run.selections:
-        if selection.pattern is not None:
-            shown.append(f"gpuperf_speedup {selection.pattern}: {units.count(selection.tests, 'test')}")
-            continue
-        if not selection.tests:
-            shown.append("--gpuperf-all: 0 tests: no unmarked test has variants on the CPU and on a GPU here")
-            continue
-        others = [record for record in run.records if record.source == "all"]
-        compared = f"{sum(record.speedup is not None for record in others)} compared with a CPU variant"
-        above = sum(record.source == "all" for record in rows)
-        rest = f"the slowest {above} are above, all are in the report"
-        shown.append(f"--gpuperf-all: {units.count(selection.tests, 'test')}, {compared}; {rest}")
-    return shown
+    if run.unmarked is None:
+        return []
+    if not run.unmarked:
+        return ["--gpuperf-all: 0 tests: no unmarked test has variants on the CPU and on a GPU here"]
+    others = [record for record in run.records if record.source == "all"]
+    compared = f"{sum(record.speedup is not None for record in others)} compared with a CPU variant"
+    above = sum(record.source == "all" for record in rows)
+    rest = f"the slowest {above} are above, all are in the report"
+    return [f"--gpuperf-all: {units.count(run.unmarked, 'test')}, {compared}; {rest}"]
 
 
 def _totals(run: Run, records: Sequence[Record]) -> list[str]:

@@ -11,13 +11,13 @@ import pytest
 
 from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.collection.expected_tests import ExpectedTests
-from pytest_gpuperf.collection.finder import Finder
+from pytest_gpuperf.collection.finder import Found
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC, UNKNOWN
 from pytest_gpuperf.gate import policy, text
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.integrations import fixture_replacements
-from pytest_gpuperf.model.demand import Outputs, Selection, UnknownValue
+from pytest_gpuperf.model.demand import Outputs, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
@@ -56,15 +56,13 @@ class FinishHooks:
         self._error_lines: list[str] = []
         self._info_lines: list[str] = []
 
-    def begin(
-        self, finder: Finder, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]
-    ) -> None:
-        """Set which speedup tests will run, which were deselected or left alone, and what selected them.
+    def begin(self, found: Found, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]) -> None:
+        """Set which speedup tests will run, which were deselected or left alone, and which are unmarked.
 
         What they need is imported now, as other plugins do at start: the first test would wait for it.
         """
         records = self.session.records
-        records.selections = finder.selections
+        records.unmarked = found.unmarked
         unknown = Counter(item.stash[UNKNOWN] for item in selected if UNKNOWN in item.stash)
         records.unknown_values = tuple(replace(value, tests=count) for value, count in unknown.items())
         self._ran_tests = True
@@ -76,8 +74,7 @@ class FinishHooks:
             self._info_lines.append(line)
         if specs:
             self.session.prepare(self._config)
-        partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)
-        self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
+        self.session.cpu_variants.plan(found.items, specs)
         for spec in specs:
             if spec.size_group and spec.kind != "cpu":
                 self.session.thresholds.expect(spec.size_group.name, spec.nodeid)
@@ -104,7 +101,7 @@ class FinishHooks:
         try:
             self.session.thresholds.reported.update(data["thresholds"])
             self.session.machine.use_worker_environment(codec.load(data["environment"], Environment))
-            records.selections = codec.load(data["selections"], tuple[Selection, ...])
+            records.unmarked = data["unmarked"]
             records.unknown_values = codec.load(data["unknown_values"], tuple[UnknownValue, ...])
             # Of tests that did not run in that worker: another one may still report them.
             self._not_reported += (codec.load(content, Record) for content in data["records"])
@@ -129,7 +126,9 @@ class FinishHooks:
         if self._is_worker:
             session.config.workeroutput["gpuperf"] = self._for_controller()  # type: ignore[attr-defined]
             return
+        regressions = list(self._compare_split_thresholds())
         run = self._build_run(complete=all_ran and exitstatus not in _CUT_SHORT and not self._crashed)
+        self._error_lines += [f"FAILED: {regression}" for regression in regressions]
         self._error_lines += [f"FAILED: {failure}" for failure in self._failures(run)]
         self._write(run)
         if self._error_lines and exitstatus == pytest.ExitCode.OK:
@@ -195,11 +194,27 @@ class FinishHooks:
             records=records,
             thresholds=threshold.find(records),
             scalings=scaling.curves(records),
-            selections=session.records.selections,
+            unmarked=session.records.unmarked,
             unknown_values=session.records.unknown_values,
             commit=commit,
             gate=session.gate.finish(records, seen, session.options),
         )
+
+    def _compare_split_thresholds(self) -> Iterator[str]:
+        """Compare the thresholds that no test reported with the baseline; yield what fails the run.
+
+        Their sizes ran in several processes. The comparison belongs to the record of the last one.
+        """
+        session, records = self.session, self.session.records.by_nodeid
+        for found in threshold.find(records.values()):
+            added = session.gate.threshold_comparisons(found, list(records.values()))
+            if not added or found.name in session.thresholds.reported:
+                continue
+            groups = ((each.size_group, each) for each in records.values())
+            *_, last = (each for group, each in groups if group and group.name == found.name)
+            session.records.keep(replace(last, comparisons=(*last.comparisons, *added)))
+            for reason in policy.comparison_failures(added, session.gate.options, session.options):
+                yield f"{found.name}: {reason}"
 
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
@@ -241,7 +256,7 @@ class FinishHooks:
             "records": codec.dump(list(session.records.by_nodeid.values())),
             "environment": codec.dump(session.machine.environment()),
             "thresholds": sorted(session.thresholds.reported),
-            "selections": codec.dump(session.records.selections),
+            "unmarked": session.records.unmarked,
             "unknown_values": codec.dump(session.records.unknown_values),
             "collected": self.expected_tests.outcomes,
             "deselected": self.expected_tests.deselections(in_baselines),

@@ -1,7 +1,7 @@
 """From a test's spec and its body to a verdict: which devices are measured and compared."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from math import inf
 
 from pytest_gpuperf.collection.items import ItemSpec
@@ -15,7 +15,7 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable, UnknownResult
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.timing.checks import CpuResult
+from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.timing.scaling_trial import ScalingTrial
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
@@ -52,10 +52,7 @@ OpenGroup = Callable[[int], DeviceGroup]
 
 
 class ItemRunner:
-    """Measures one test after the other, and keeps the samples of CPU variants for their GPU variants.
-
-    `records` are those of the tests that have ended.
-    """
+    """Measures one test after the other; CPU variants leave their samples for their GPU variants."""
 
     def __init__(
         self,
@@ -63,43 +60,13 @@ class ItemRunner:
         machine: Machine,
         gpu: OpenGpu,
         group: OpenGroup,
-        records: Mapping[str, Record],
+        cpu_variants: CpuVariants,
     ) -> None:
         self._options = options
         self._machine = machine
         self._gpu = gpu
         self._group = group
-        self._records = records
-        self._cpu_results: dict[str, CpuResult] = {}
-        self._waiting_gpus: dict[str, list[DeviceSpec]] = {}
-        self._selected: set[str] = set()
-        self._deselected: frozenset[str] = frozenset()
-        self._partners: frozenset[str] = frozenset()
-
-    def plan_run(self, specs: Iterable[ItemSpec], deselected: Iterable[str], partners: Iterable[str]) -> None:
-        """Set which tests will run: the samples of a CPU variant are kept until the last one has used them.
-
-        `partners` are the CPU variants of all GPU variants, including those that will not run.
-        """
-        self._partners = frozenset(partners)
-        self._deselected = frozenset(deselected)
-        self._waiting_gpus.clear()
-        for spec in specs:
-            self._selected.add(spec.nodeid)
-            if spec.partner is not None and spec.device is not None:
-                self._waiting_gpus.setdefault(spec.partner, []).append(spec.device)
-
-    def invalidate(self, spec: ItemSpec) -> None:
-        """Discard the CPU variant's samples: it is being rerun or has failed."""
-        self._cpu_results.pop(spec.nodeid, None)
-
-    def release(self, spec: ItemSpec) -> None:
-        """Discard the CPU variant's samples when its last GPU variant has been measured."""
-        waiting = self._waiting_gpus.get(spec.partner or "", [])
-        if spec.device in waiting:
-            waiting.remove(spec.device)
-        if spec.partner is not None and not waiting:
-            self._cpu_results.pop(spec.partner, None)
+        self._cpu_variants = cpu_variants
 
     def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         """Measure a test on the devices that it uses."""
@@ -144,7 +111,7 @@ class ItemRunner:
         return _RECORDED
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
-        is_awaited = any(self._machine.has_gpu(device) for device in self._waiting_gpus.get(spec.nodeid, ()))
+        is_awaited = any(map(self._machine.has_gpu, self._cpu_variants.waiting_for(spec)))
         if spec.source != "all" and (is_awaited or spec.pair is None):
             # All that the trial gives to one device; a quarter of the time where no variant waits for it.
             seconds = inf if is_awaited else _SHARE_OF_ONE_DEVICE * trial.options.max_time
@@ -161,12 +128,12 @@ class ItemRunner:
                 return self._skipped(str(cause), found.library)
             raise
         if is_awaited:
-            self._cpu_results[spec.nodeid] = result
+            self._cpu_variants.keep(spec, result)
         else:
             trial.assess_cpu_only(result)
         if spec.pair is None:
             trial.note("one_device", _ONE_DEVICE)
-        elif spec.nodeid in self._partners:
+        elif self._cpu_variants.has_gpu_variant(spec):
             pass
         elif spec.device and spec.device.is_default and not spec.demand.bare:
             library = spec.device.library
@@ -185,16 +152,16 @@ class ItemRunner:
             return None
         if spec.kind == "gpu":
             return _NO_CPU_VARIANT if spec.partner is None else None
-        if spec.nodeid in self._partners:
+        if self._cpu_variants.has_gpu_variant(spec):
             return None
         has_gpu = self._options.require_gpu or self._machine.has_gpu()
         return _NO_GPU_VARIANT if has_gpu else None
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         gpu = self._gpu(spec.device)
-        if spec.partner in self._cpu_results:
-            return trial.compare_with(self._cpu_results[spec.partner], bind, gpu)
-        cpu_record = self._records.get(spec.partner or "")
+        if (result := self._cpu_variants.result_for(spec)) is not None:
+            return trial.compare_with(result, bind, gpu)
+        cpu_record = self._cpu_variants.end_for(spec)
         if cpu_record is not None and cpu_record.status == "skipped" and cpu_record.cpu is None:
             reason = f"its CPU variant was skipped: {cpu_record.reason}"
             return Verdict(status="skipped", reason=reason, reason_code="cpu_variant_skipped")
@@ -212,12 +179,7 @@ class ItemRunner:
         """Return why a GPU variant has nothing to be compared with."""
         if partner is None:
             return _NO_CPU_VARIANT
+        reason = "left no samples"
         if cpu_record is not None:
             reason = f"ended as {cpu_record.status}" + (f": {cpu_record.reason}" if cpu_record.reason else "")
-        elif partner in self._deselected:
-            reason = "was deselected; select both"
-        elif partner in self._selected:
-            reason = "did not run before it in this process (it ran in another worker, or its worker crashed)"
-        else:
-            reason = "was not selected; select both"
         return f"nothing to compare with: its CPU variant {partner} {reason}"

@@ -1,7 +1,6 @@
 """The hooks of a run with --gpuperf-off, or beside CodSpeed: marked tests run once, as without the plugin."""
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -18,16 +17,8 @@ class OffHooks:
     `open_cpu` returns the CPU of a DeviceSpec: of the library whose accelerator a marker names.
     """
 
-    def __init__(self, config: pytest.Config, open_cpu: Callable[[Any], Any]) -> None:
+    def __init__(self, open_cpu: Callable[[Any], Any]) -> None:
         self._open_cpu = open_cpu
-        self._patterns: list[re.Pattern[str]] = []
-        if lines := options.patterns(config):
-            from pytest_gpuperf.collection.patterns import parse_pattern
-
-            try:
-                self._patterns = [parse_pattern(line).matches for line in lines]
-            except ValueError as error:
-                raise pytest.UsageError(f"gpuperf_speedup: {error}") from error
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
@@ -66,22 +57,13 @@ class OffHooks:
         values.update({name: device if name == "device" else device.xp for name in fixtures.slots(item)})
         return device
 
-    def _matches(self, item: pytest.Function) -> bool:
-        from pytest_gpuperf.collection.items import test_id
-
-        return any(pattern.fullmatch(test_id(item)) for pattern in self._patterns)
-
     def _is_measured(self, item: pytest.Function) -> bool:
-        if self._patterns and self._matches(item):
-            return True
         if item.get_closest_marker("scaling") is not None:
             from pytest_gpuperf.collection import fixtures
 
             return fixtures.takes(item, "devices")
         mark = item.get_closest_marker("speedup")
-        return mark is not None and not (
-            options.has_foreign_marker(item.config) and _cannot_be_ours(item, mark)
-        )
+        return mark is not None and not (options.has_foreign_marker(item.config) and _cannot_be_ours(item))
 
 
 def _device_of(item: pytest.Function) -> Any:
@@ -96,11 +78,13 @@ def _context(device: Any) -> AbstractContextManager[Any]:
     return capabilities.context(device if isinstance(device, Device) else None)
 
 
-def _cannot_be_ours(item: pytest.Function, mark: pytest.Mark) -> bool:
+def _cannot_be_ours(item: pytest.Function) -> bool:
     """Return whether a marker of a suite that has its own of this name is ignored by other runs, too."""
-    from pytest_gpuperf.collection.items import marker_error, uses_plugin_fixtures
-    from pytest_gpuperf.collection.markers import demand
+    from pytest_gpuperf.collection import fixtures
+    from pytest_gpuperf.collection.items import marker_of
 
-    if marker_error(item) is not None:
+    try:
+        demand, _ = marker_of(item)
+    except ValueError:
         return True
-    return demand(mark).bare and not uses_plugin_fixtures(item)
+    return demand.bare and not fixtures.uses_ours(item)

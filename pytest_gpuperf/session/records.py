@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.demand import Selection, UnknownValue
+from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Environment, Record, Run
@@ -29,7 +29,7 @@ class RecordStore:
         self.results = Results()
         self.by_nodeid = self.results.newest
         self.unwritten: str | None = None
-        self.selections: tuple[Selection, ...] = ()
+        self.unmarked: int | None = None
         self.unknown_values: tuple[UnknownValue, ...] = ()
         self.started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.left_behind = journal.left_behind(report) if report else []

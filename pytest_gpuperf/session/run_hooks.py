@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
@@ -48,9 +49,30 @@ class RunHooks:
         """Begin a test, which may have run before in this session."""
         spec = item.stash.get(SPEC, None)
         if spec is not None:
+            if spec.kind == "gpu" and not self.finish_hooks.runs_no_test:
+                self._run_missing_cpu_variant(item, spec)
             self.session.runs[spec.nodeid] = 0
             self.session.records.results.begin(spec.nodeid)
         return (yield)
+
+    def _run_missing_cpu_variant(self, item: pytest.Item, spec: ItemSpec) -> None:
+        """Run a GPU variant's CPU variant, where that has left no samples in this process.
+
+        It was deselected, comes later, or ran in another process. It runs as any test does, without reports.
+        """
+        cpu = self.session.cpu_variants.missing_for(spec)
+        if cpu is None or self.session.machine.lost or not self.session.machine.has_gpu(spec.device):
+            return
+        records = self.session.records.by_nodeid
+        its_spec = cpu.stash[SPEC]
+        earlier = records.get(its_spec.nodeid)
+        self.session.runs[its_spec.nodeid] = 0
+        # Both are private, and how pytest-rerunfailures runs a test again.
+        item.session._setupstate.teardown_exact(cpu)  # noqa: SLF001 - what the CPU variant does not need
+        runtestprotocol(cpu, nextitem=item, log=False)
+        self.session.cpu_variants.end(its_spec, records.pop(its_spec.nodeid))
+        if earlier is not None:
+            records[its_spec.nodeid] = earlier
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Stop a test that cannot be measured before its fixtures are set up."""
@@ -60,6 +82,8 @@ class RunHooks:
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
         self.session.runs[spec.nodeid] += 1
+        if spec.problem is not None:
+            pytest.fail(spec.problem, pytrace=False)
         if spec.source == "all" or unittest_cases.is_skipped(item):
             return
         if not spec.has_device:
@@ -119,7 +143,7 @@ class RunHooks:
         self._subtest_errors.clear()
         if spec.has_device:
             self.session.records.by_nodeid.pop(spec.nodeid, None)
-            self.session.runner.invalidate(spec)
+            self.session.cpu_variants.invalidate(spec)
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
         if unittest_cases.is_called(item) and spec.device is not None and spec.source != "all":

@@ -37,6 +37,7 @@ from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import baseline_files, hints, isolation, live_line, timed_call
+from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.session.open_thresholds import OpenThresholds
@@ -54,6 +55,7 @@ _TRACED = (
     "coverage, a debugger or a profiler traces the timed code, which distorts the times (with pytest-cov, "
     "use --no-cov)"
 )
+_MOST_KEPT = 16  # CPU variants in a worker of pytest-xdist, whose GPU variants may run in another one
 _RAN_OUT = (
     "where the workload takes a new input from an iterator in each call, it has run out: how often it is "
     "called is not known before; use itertools.cycle (with check=False if the "
@@ -104,7 +106,10 @@ class GpuPerfSession:
         self.records = RecordStore(report)
         self.thresholds = OpenThresholds()
         self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
-        self.runner = ItemRunner(self.options, self.machine, self.gpu, self.group, self.records.by_nodeid)
+        self.cpu_variants = CpuVariants(
+            self.records.by_nodeid, most_kept=_MOST_KEPT if hasattr(config, "workerinput") else None
+        )
+        self.runner = ItemRunner(self.options, self.machine, self.gpu, self.group, self.cpu_variants)
         self.timers = TimeoutPauser()
         self._lock = MeasurementLock.from_option(self.options.lock)
         self.is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
@@ -180,7 +185,7 @@ class GpuPerfSession:
     def measure_and_apply(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
         """Measure one item, store its record, and end the test as its verdict requires."""
         self.apply_verdict(self.measure(item, spec, bind), item)
-        self.runner.release(spec)  # not after a failure: another plugin may run the test again
+        self.cpu_variants.release(spec)  # not after a failure: another plugin may run the test again
 
     def measure_unmarked(self, item: pytest.Function, spec: ItemSpec, elapsed: float) -> None:
         """Measure a test that has passed, in further calls; whatever fails in them is only recorded."""
@@ -197,7 +202,7 @@ class GpuPerfSession:
                 raise
             except BaseException:  # noqa: BLE001, S110 - it is in the record
                 pass
-        self.runner.release(spec)
+        self.cpu_variants.release(spec)
 
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
@@ -319,7 +324,7 @@ class GpuPerfSession:
 
     def invalidate_record(self, item: pytest.Item, spec: ItemSpec, reason: str) -> None:
         """Invalidate the record of a test that failed outside the measured call."""
-        self.runner.invalidate(spec)
+        self.cpu_variants.invalidate(spec)
         record = self.records.by_nodeid.get(spec.nodeid)
         if record is not None and record.status in ("passed", "recorded", "inconclusive"):
             record = replace(record, status="error", reason=reason, reason_code=None)

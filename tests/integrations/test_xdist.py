@@ -1,10 +1,8 @@
 """pytest-xdist at pytest's door: the same records as without it, in every mode, and nobody sees how."""
 
 import json
-import signal
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 
@@ -52,7 +50,7 @@ SUITE = {
         def sized(device, n):
             return lambda: device.launch(1e-3 if device.kind == "gpu" else n * 1e-6)
 
-        @pytest.mark.parametrize("n", [100, 10_000])
+        @pytest.mark.parametrize("n", [100, 3000])
         @pytest.mark.offload_threshold("n", at_most=3000)
         @pytest.mark.speedup
         def test_variants_of_all_sizes(sized, n):
@@ -75,13 +73,14 @@ SUITE = {
             pass
     """,
 }
-CPU_SIDES_FIRST = """
+SORTED = """
     import pytest
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(items):
-        items.sort(key=lambda item: "gpu" in item.name)
+        items.sort(key=lambda item: "{}" in item.name)
 """
+ORDERS = {"in order": "", "CPU sides first": SORTED.format("gpu"), "GPU sides first": SORTED.format("cpu")}
 SCHEDULERS = {
     "load": "LoadScheduling",
     "worksteal": "WorkStealingScheduling",
@@ -133,12 +132,20 @@ def known(report, number=""):
     return records, thresholds, report["complete"]
 
 
-# The other modes are those of the tests below in which workers crash.
 @pytest.mark.parametrize(
-    ("mode", "order"), [("load", "in order"), ("loadgroup", "CPU sides first"), ("each", "CPU sides first")]
+    ("mode", "order"),
+    [
+        ("load", "in order"),
+        ("load", "GPU sides first"),
+        ("worksteal", "GPU sides first"),
+        ("loadscope", "in order"),
+        ("loadfile", "GPU sides first"),
+        ("loadgroup", "CPU sides first"),
+        ("each", "CPU sides first"),
+    ],
 )
 def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, alone_in, mode, order):
-    conftest = CPU_SIDES_FIRST if order == "CPU sides first" else ""
+    conftest = ORDERS[order]
     if order not in alone_in:
         alone_in[order] = suite(SUITE, "-n0", conftest=conftest)
     expected, alone = alone_in[order]
@@ -155,6 +162,35 @@ def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, alone_in, mo
     result.stdout.fnmatch_lines(
         ["* PASSED (9.95x [[]9.85, 10.0], required 3x, *) test_plain.py::test_alone *"]
     )
+
+
+def test_a_threshold_whose_sizes_ran_in_several_workers_fails_the_run(suite):
+    files = {"test_sizes": SUITE["test_sizes"].replace("at_most=3000", "at_most=150")}
+    result, report = suite(files, "-n2", "--dist=load")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert ["failed", "failed"] == [found["status"] for found in report["thresholds"]]
+    assert 2 <= str(result.stdout).count("offload threshold of n: required at most 150")
+
+
+def test_a_threshold_that_got_worse_fails_the_run_wherever_its_sizes_ran(suite):
+    sizes = """
+        import pytest
+
+        @pytest.mark.parametrize("n", [1, 2, 4, 8])
+        @pytest.mark.offload_threshold("n")
+        @pytest.mark.speedup
+        def test_it(device, n):
+            return lambda: device.launch(n * 1e-3 if device.kind == "cpu" else {gpu})
+    """
+    asked = ("-n2", "--gpuperf-baseline=base.json", "--gpuperf-fail-on=threshold:10%")
+    result, _ = suite({"test_it": sizes.format(gpu=1.5e-3)}, *asked, "--gpuperf-baseline-missing=create")
+    assert pytest.ExitCode.OK == result.ret
+    result, report = suite({"test_it": sizes.format(gpu=5e-3)}, *asked)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    assert "threshold got worse: the GPU wins from 8 on, in the baseline from 2" in str(result.stdout)
+    assert {"regressed"} == {
+        each["outcome"] for record in report["records"] for each in record["comparisons"]
+    }
 
 
 CRASHING = {
@@ -192,7 +228,7 @@ LOST_BETWEEN = """
 """
 
 
-def test_a_gpu_variant_says_that_its_cpu_variant_was_lost(suite):
+def test_a_cpu_variant_that_crashes_its_worker_crashes_that_of_its_gpu_variant_too(suite):
     source = """
         import os
         import pytest
@@ -206,139 +242,28 @@ def test_a_gpu_variant_says_that_its_cpu_variant_was_lost(suite):
         @pytest.mark.speedup(min=3)
         def test_it(work):
             return work
+
+        def test_after():
+            pass
     """
-    result, report = suite({"test_it": source}, "-n1", "--dist=loadfile", "-v")
-    result.stdout.fnmatch_lines(["scheduling tests via LoadFileScheduling"])
+    _, report = suite({"test_it": source}, "-n1")
     reasons = {record["nodeid"]: record["reason"] for record in report["records"]}
-    assert {"passed": 0, "failed": 0, "inconclusive": 0, "recorded": 0, "skipped": 0, "error": 2} == report[
-        "summary"
-    ]
-    assert "crashed while running" in reasons["test_it.py::test_it[cpu]"]
-    lost = "its CPU variant test_it.py::test_it[cpu] did not run before it in this process"
-    assert lost in reasons["test_it.py::test_it[gpu]"]
+    assert {"test_it.py::test_it[cpu]", "test_it.py::test_it[gpu]"} == {*reasons}
+    assert all("crashed while running" in reason for reason in reasons.values()), reasons
     assert report["complete"] is False
 
 
-SEEN = """
-    from pathlib import Path
-    import pytest
-
-    def note(*lines):
-        with Path(__file__).with_name("seen.log").open("a") as log:
-            log.writelines(f"{line}\\n" for line in lines)
-
-    def pytest_xdist_node_collection_finished(node, ids):
-        note(*ids)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_finish(session):
-        note(*(item.nodeid for item in session.items))
-
-    def pytest_runtest_logstart(nodeid):
-        note(nodeid)
-
-    def pytest_runtest_logreport(report):
-        note(report.nodeid)
-
-    def pytest_handlecrashitem(crashitem):
-        note(crashitem)
-"""
-
-
-EXIT = "os._exit(3)"
-KILL = "os.kill(os.getpid(), signal.SIGKILL)" if hasattr(signal, "SIGKILL") else EXIT
-
-
-# How a worker ends is the same to every scheduler; test_xdist_schedulers.py has all of them lose workers.
-# All tests are in one scope and one file, so one worker does what two would.
-@pytest.mark.parametrize(
-    ("mode", "workers", "crash"),
-    [
-        ("worksteal", 2, EXIT),
-        ("loadscope", 1, KILL),
-    ],
-)
-def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_workers_tell(
-    suite, pytester, mode, workers, crash
-):
-    files = {name: source.format(crash=crash) for name, source in CRASHING.items()}
-    options = (f"-n{workers}", "--dist", mode, "-v", "--junitxml=junit.xml")
-    result, report = suite(files, *options, conftest=LOST_BETWEEN + SEEN)
+def test_a_worker_that_crashes_loses_only_its_test(suite):
+    """Its CPU variants' samples are lost with it: the GPU variants run them again in the next worker."""
+    files = {name: source.format(crash="os._exit(3)") for name, source in CRASHING.items()}
+    result, report = suite(files, "-n2", "--dist=worksteal", "-v", conftest=LOST_BETWEEN)
     counts = result.parseoutcomes()
     assert 1 == counts["failed"]
-    assert 12 + 20 <= counts["passed"] <= 12 + 20 + 6  # CPU variants that had to run again
     result.stdout.fnmatch_lines(["*worker 'gw*' crashed while running 'test_it.py::test_lost'*"])
-    again = [record for record in report["records"] if record["nodeid"].endswith("#2")]
-    assert {"recorded"} >= {record["status"] for record in again}
-    once = {"passed": 6, "failed": 0, "inconclusive": 0, "recorded": 6, "skipped": 0, "error": 0}
-    assert once | {"recorded": 6 + len(again)} == report["summary"]
-    assert 12 + 20 + len(again) == counts["passed"]
-    seen = set((pytester.path / "seen.log").read_text().splitlines())
-    pairs = {f"test_it.py::test_pair[{n}-{side}]" for n in range(6) for side in ("cpu", "gpu")}
-    plain = {f"test_it.py::test_plain[{n}]" for n in range(20)}
-    assert pairs | plain | {"test_it.py::test_lost"} == seen
-    assert "\x1f" not in str(result.stdout)
-    assert "gpuperf:" not in str(result.stdout)
-    names = {case.get("name") for case in ElementTree.parse(pytester.path / "junit.xml").iter("testcase")}
-    assert {nodeid.split("::")[1] for nodeid in seen} == names
-    result.stdout.fnmatch_lines([f"scheduling tests via {SCHEDULERS[mode]}"])
-
-
-def test_workers_that_collect_different_tests_are_told_apart_as_ever(suite):
-    source = """
-        import os
-        import pytest
-
-        @pytest.mark.parametrize("n", [os.environ["PYTEST_XDIST_WORKER"], "same"])
-        @pytest.mark.speedup
-        def test_it(device, n):
-            return lambda: device.launch()
-
-        @pytest.fixture
-        def work(device):
-            return lambda: device.launch()
-
-        @pytest.mark.speedup
-        def test_pair(work):
-            return work
-    """
-    result, _ = suite({"test_it": source}, "-n2")
-    result.stdout.fnmatch_lines(["Different tests were collected between gw? and gw?*"])
-    said = str(result.stdout)
-    assert "\x1f" not in said
-    assert "groups" not in said
-
-
-THEIRS = """
-    import pytest
-    from xdist.scheduler import LoadScheduling
-
-    class TheirScheduling(LoadScheduling):
-        def add_node_collection(self, node, collection):
-            assert collection == [nodeid for nodeid in collection if nodeid.startswith("test_")]
-            super().add_node_collection(node, collection)
-
-    {hookimpl}
-    def pytest_xdist_make_scheduler(config, log):
-        return TheirScheduling(config, log)
-"""
-
-
-@pytest.mark.parametrize("hookimpl", ["@pytest.hookimpl(tryfirst=True)", "@pytest.hookimpl(trylast=True)"])
-def test_another_plugins_scheduler_stays(suite, hookimpl):
-    files = {"test_sizes": SUITE["test_sizes"]}
-    result, report = suite(files, "-n1", "-v", conftest=THEIRS.format(hookimpl=hookimpl))
-    result.stdout.fnmatch_lines(["scheduling tests via TheirScheduling"])
-    assert 9 == len(report["records"])
-
-
-# test_xdist_schedulers.py has every scheduler without groups.
-def test_a_suite_without_our_marks_runs_as_ever(suite, pytester):
-    files = {"test_plain": "import pytest\n@pytest.mark.parametrize('n', range(40))\ndef test_it(n): pass"}
-    result, _ = suite(files, "-n1", conftest=SEEN)
-    result.assert_outcomes(passed=40)
-    seen = set((pytester.path / "seen.log").read_text().splitlines())
-    assert {f"test_plain.py::test_it[{n}]" for n in range(40)} == seen
+    ended = dict.fromkeys(report["summary"], 0) | {"passed": 6, "recorded": 6}
+    assert ended == report["summary"]
+    assert 12 + 20 == counts["passed"]
+    result.stdout.fnmatch_lines([f"scheduling tests via {SCHEDULERS['worksteal']}"])
 
 
 def test_without_xdist_nothing_of_it_is_imported(pytester):
@@ -348,9 +273,7 @@ def test_without_xdist_nothing_of_it_is_imported(pytester):
     ran = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=True)
     (line,) = [line for line in ran.stdout.splitlines() if line.startswith("IMPORTED")]
     assert "pytest_gpuperf.timing.trial" in line.split()
-    assert not {"pytest_gpuperf.integrations.xdist", "pytest_gpuperf.integrations.xdist_schedulers"} & set(
-        line.split()
-    )
+    assert not {"pytest_gpuperf.integrations.xdist"} & set(line.split())
 
 
 MANY = """

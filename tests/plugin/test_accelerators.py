@@ -223,8 +223,8 @@ def test_it(device): pass
         (ON_ONE_DEVICE, "accelerator= compares two devices within one test, and this one runs on one; "),
     ],
 )
-def test_a_marker_that_cannot_be_right_is_an_error_at_collection(collection_errors, source, reason):
-    (said,) = collection_errors(f"import pytest\n{source}")
+def test_a_marker_that_cannot_be_right_is_an_error_of_its_test(marker_errors, source, reason):
+    (said,) = marker_errors(f"import pytest\n{source}")
     assert reason in said
 
 

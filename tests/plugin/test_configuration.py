@@ -22,7 +22,6 @@ gpuperf_lock = "none"
 gpuperf_json = "r.json"
 gpuperf_device_params = ["engine"]
 gpuperf_device_values = ["mine=numpy"]
-gpuperf_speedup = ["*::test_named* min=300"]
 """
 
 INI = """
@@ -39,8 +38,6 @@ gpuperf_lock = none
 gpuperf_json = r.json
 gpuperf_device_params = engine
 gpuperf_device_values = mine=numpy
-gpuperf_speedup =
-    *::test_named* min=300
 """
 
 CONFIGURED = """
@@ -48,6 +45,7 @@ CONFIGURED = """
 def test_ones(engine):
     conftest.LIBRARIES[engine].ones(3)
 
+@pytest.mark.speedup(min=300)
 @pytest.mark.parametrize("engine", ["numpy", "cupy"])
 def test_named(engine):
     conftest.LIBRARIES[engine].ones(3)
@@ -82,8 +80,8 @@ def test_every_form_of_configuration_says_the_same(pytester, suite, file, table,
     assert {
         "test_ones[numpy]": ("recorded", "all"),
         "test_ones[cupy]": ("recorded", "all"),
-        "test_named[numpy]": ("recorded", "pattern"),
-        "test_named[cupy]": ("failed", "pattern"),
+        "test_named[numpy]": ("recorded", "marker"),
+        "test_named[cupy]": ("failed", "marker"),
     } == {name: (record["status"], record["source"]) for name, record in found.records.items()}
     assert {0.1} == {record["demand"]["alpha"] for record in found.records.values()}
     assert 3 == found.written["cost_ratio"]
@@ -98,7 +96,6 @@ def test_every_form_of_configuration_says_the_same(pytester, suite, file, table,
         ('gpuperf_device_params = "xp"', "gpuperf_device_params in the ini file: *expects a list*"),
         ('gpuperf_device_values = "a=cpu"', "gpuperf_device_values in the ini file: *expects a list*"),
         ("gpuperf_device_params = []", "gpuperf_device_params is empty: list at least one parameter*"),
-        ('gpuperf_speedup = "* min=2"', "gpuperf_speedup*expects a list*"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_an_error_that_names_its_key(pytester, suite, line, said):

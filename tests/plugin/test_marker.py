@@ -166,9 +166,6 @@ def test_lonely(gpuperf):
 def test_misused():
     calls.append("misused")
 
-def test_of_pattern(cpu):
-    return lambda: calls.append("pattern")
-
 @pytest.mark.parametrize("run", [lambda: pytest.skip("why"), lambda: 1 / 0])
 @minimal
 def test_ends(device, run):
@@ -180,15 +177,14 @@ def test_ends_in_its_workload(device):
 
 def test_after(request):
     request.applymarker(minimal)
-    expected = ["cpu", "body", "fixture on cpu", "numpy", "torch", "dask", "lonely", "misused", "pattern"]
+    expected = ["cpu", "body", "fixture on cpu", "numpy", "torch", "dask", "lonely", "misused"]
     assert calls == expected
 """
 
 
 def test_off_runs_each_test_once_as_if_the_plugin_were_not_there(run, pytester):
-    pytester.makeini("[pytest]\ngpuperf_speedup = *::test_of_pattern min=2\n")
     result = run(OFF, "--gpuperf-off", "--gpuperf-json=r.json", "--gpuperf-all", gpu="none")
-    result.assert_outcomes(passed=10, skipped=2, failed=2)
+    result.assert_outcomes(passed=9, skipped=2, failed=2)
     failed = {line.partition("::")[2].partition(" ")[0] for line in result.outlines if "FAILED" in line}
     assert failed == {"test_ends[<lambda>1]", "test_ends_in_its_workload"}
     assert "- gpuperf -" not in result.stdout.str()
@@ -211,14 +207,14 @@ MISUSED = [
 ]
 
 
-def test_a_misused_marker_is_a_collection_error(collection_errors):
-    said = collection_errors(*(MATMUL.format(arguments=arguments) for arguments, _ in MISUSED))
+def test_a_misused_marker_is_an_error_of_its_test_that_is_said_before_the_first_one_runs(marker_errors):
+    said = marker_errors(*(MATMUL.format(arguments=arguments) for arguments, _ in MISUSED))
     for (_, expected), found in zip(MISUSED, said, strict=True):
         assert "test_matmul: @pytest.mark.speedup: " in found
         assert expected in found
 
 
-def test_two_markers_a_misused_parameters_mark_and_no_plain_function_are_collection_errors(collection_errors):
+def test_two_markers_a_misused_parameters_mark_and_no_plain_function_are_such_errors(marker_errors):
     two = """
         import pytest
 
@@ -235,12 +231,46 @@ def test_two_markers_a_misused_parameters_mark_and_no_plain_function_are_collect
             pass
     """
     asynchronous = "import pytest\n@pytest.mark.speedup\nasync def test_it(device): pass"
-    generating = "import pytest\n@pytest.mark.speedup\ndef test_it(device): yield"
-    said = collection_errors(two, parametrized, asynchronous, generating)
+    said = marker_errors(two, parametrized, asynchronous)
     assert "test_it: has 2 speedup markers of its own; keep one" in said[0]
-    assert re.search(r"test_it\[.*\]: @pytest.mark.speedup: min must be .* not -1", said[1])
+    assert re.search(r"test_it\[2-cpu\] .*: @pytest.mark.speedup: min must be .* not -1", said[1])
     assert "cannot be async" in said[2]
-    assert "'yield' keyword is allowed in fixtures, but not in tests" in said[3]
+
+
+def test_a_wrong_marker_is_an_error_of_no_other_test_and_each_function_is_listed_once(run, pytester):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("n", [1, 2])
+        @pytest.mark.speedup(least=3)
+        def test_wrong(device, n):
+            pass
+
+        @pytest.mark.speedup(min=3)
+        async def test_async(device):
+            pass
+
+        @pytest.mark.speedup(min=3)
+        def test_right(device):
+            return lambda: device.launch()
+
+        def test_plain():
+            pass
+        """,
+        "--gpuperf-json=r.json",
+    )
+    result.assert_outcomes(errors=3, passed=2)
+    listed = [line for line in result.outlines if line.startswith("gpuperf: error: ")]
+    assert 2 == len(listed)
+    assert "::test_wrong[1] (and 1 more of its parametrizations): @pytest.mark.speedup: " in listed[0]
+    assert result.outlines.index(listed[1]) < next(
+        index for index, line in enumerate(result.outlines) if line.startswith("test_it.py ")
+    )
+    records = json.loads((pytester.path / "r.json").read_text())["records"]
+    reasons = [record["reason"] for record in records if record["status"] == "error"]
+    assert 3 == len(reasons)
+    assert reasons[0].startswith("@pytest.mark.speedup: has no argument 'least'")
 
 
 def test_markers_that_a_decorator_of_a_class_copies_to_its_subclasses_count_once(suite):
@@ -356,13 +386,19 @@ def test_a_gpu_variant_runs_after_its_cpu_variant_in_whatever_order_they_come(ru
     result.assert_outcomes(passed=4)
 
 
-def test_a_gpu_variant_alone_is_an_error_and_no_verdict(run):
-    source = VARIANTS.format(scope="function", least=3)
-    result = run(source, "-k", "gpu")
-    result.assert_outcomes(failed=2, deselected=2)
-    result.stdout.fnmatch_lines(
-        ["nothing to compare with: its CPU variant *[[]?-cpu] was deselected; select both*"]
-    )
+@pytest.mark.parametrize("chosen", [["-k", "gpu"], ["test_it.py::test_power[2-gpu]"]], ids=["-k", "node id"])
+@pytest.mark.parametrize("scope", ["function", "module", "session"])
+def test_a_gpu_variant_alone_is_compared_with_its_cpu_variant_which_is_no_test_of_the_run(
+    run, pytester, chosen, scope
+):
+    source = VARIANTS.format(scope=scope, least=3)
+    result = run(source, *chosen, "--gpuperf-json=r.json")
+    count = 2 if chosen[0] == "-k" else 1
+    result.assert_outcomes(passed=count, deselected=4 - 2 if count == 2 else 0)
+    records = json.loads((pytester.path / "r.json").read_text())["records"]
+    measured = [record["nodeid"] for record in records if record["status"] != "skipped"]
+    assert count == len(measured)
+    assert all("gpu]" in nodeid for nodeid in measured)
 
 
 def test_a_marked_test_that_another_plugin_runs_fails_instead_of_passing_unmeasured(run, pytester):
@@ -471,7 +507,7 @@ def test_variants_that_a_conftest_marks_are_measured(run, pytester):
     result.stdout.fnmatch_lines(["test_it[[]gpu] *9.9*>=300x  failed"])
 
 
-def test_a_misused_marker_that_a_conftest_adds_is_a_usage_error(run, pytester):
+def test_a_misused_marker_that_a_conftest_adds_is_an_error_of_its_test(run, pytester):
     pytester.makeconftest(
         """
         import pytest
@@ -480,7 +516,7 @@ def test_a_misused_marker_that_a_conftest_adds_is_a_usage_error(run, pytester):
             items[0].add_marker(pytest.mark.speedup(least=3))
         """
     )
-    assert run("def test_it(device): pass").ret == pytest.ExitCode.USAGE_ERROR
+    run("def test_it(device): pass").assert_outcomes(errors=1, passed=1)
 
 
 def test_a_bare_marker_without_a_device_runs_the_test_and_says_that_nothing_was_measured(run):

@@ -362,8 +362,8 @@ NO_SENSE = [
 ]
 
 
-def test_a_threshold_that_makes_no_sense_is_an_error_at_collection(collection_errors):
-    said = collection_errors(*(f"import pytest\n{source}" for _, source in NO_SENSE))
+def test_a_threshold_that_makes_no_sense_is_an_error_of_its_test(marker_errors):
+    said = marker_errors(*(f"import pytest\n{source}" for _, source in NO_SENSE))
     for (expected, _), found in zip(NO_SENSE, said, strict=True):
         assert f"@pytest.mark.offload_threshold: {expected}" in found
 
@@ -444,7 +444,7 @@ def pytest_collection_modifyitems(items):
 
 def test_two_thresholds_on_one_test_are_an_error_and_none_is_dropped(suite):
     result = suite('@pytest.mark.offload_threshold("n", at_most=1)\n' + size_group())
-    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert {"errors"} == {*result.parseoutcomes()} - {"passed"}
     result.stdout.fnmatch_lines(["*2 offload_threshold markers found; *keep one*"])
 
 

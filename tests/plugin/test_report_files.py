@@ -171,7 +171,7 @@ def test_control_c_keeps_what_was_measured(pytester):
 def test_a_run_that_measured_nothing_leaves_an_earlier_report(run, pytester, whole):
     before = whole.report
     (pytester.path / "report.json").write_text(json.dumps(before), encoding="utf-8")
-    result = run(SUITE.replace("min=300", "min=-1"), "--gpuperf-json=report.json")
+    result = run(SUITE + "\n1 / 0\n", "--gpuperf-json=report.json")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert report(pytester) == before
     result.stdout.fnmatch_lines(

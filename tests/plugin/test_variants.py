@@ -115,7 +115,7 @@ def test_ones():
 """
 
 
-def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(collection_errors):
+def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(marker_errors):
     cases = []
     for names, values, expected in NO_VARIANTS:
         marker = "" if "marks" in values else "@speedup(min=3)\n"
@@ -123,9 +123,9 @@ def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(col
         cases.append((marker + test, expected))
     side = "it is unknown whether this is the CPU or the GPU test of pair='ones'; pass .*device='gpu'"
     cases.append((ALONE, side))
-    said = collection_errors(*(f"import pytest\nspeedup = pytest.mark.speedup\n{test}" for test, _ in cases))
-    for index, ((source, expected), found) in enumerate(zip(cases, said, strict=True)):
-        assert found.startswith(f"test_{index}.py::test_ones"), source
+    said = marker_errors(*(f"import pytest\nspeedup = pytest.mark.speedup\n{test}" for test, _ in cases))
+    for (source, expected), found in zip(cases, said, strict=True):
+        assert found.startswith("test_ones"), source
         assert re.search(expected, found), source
 
 
@@ -181,13 +181,15 @@ def test_ones(xp):
 
 
 @pytest.mark.parametrize(
-    ("limit", "ending"), [("min=1e-9", {"errors": 1}), ("", {"passed": 3})], ids=["limit", "bare"]
+    ("limit", "ending"),
+    [("min=1e-9", {"errors": 1, "passed": 2}), ("", {"passed": 3})],
+    ids=["limit", "bare"],
 )
 def test_where_a_gpu_is_required_a_limit_on_an_unknown_device_is_an_error(suite, limit, ending):
     found = suite(TYPO.format(limit=limit), "--gpuperf-require-gpu")
     found.ended(**ending)
     if limit:
-        found.result.stdout.fnmatch_lines(["*test_ones: xp='cuppy' is not a known device*left alone*"])
+        found.result.stdout.fnmatch_lines(["*test_ones[[]cuppy]: xp='cuppy' is not a known *left alone*"])
 
 
 def test_the_ini_file_maps_a_suites_own_values_to_devices(suite):
@@ -240,12 +242,6 @@ def test_ones(library):
         "third",
     )
     found.ended(passed=4)
-    assert [*found.records] == [
-        "test_ones[numpy]",
-        "test_ones[cupy]",
-        "test_ones[mylib:cpu]",
-        "test_ones[mylib:gpu]",
-    ]
     assert found.records["test_ones[cupy]"]["pairing"]["partner"] == "test_it.py::test_ones[numpy]"
     assert found.records["test_ones[mylib:gpu]"]["pairing"]["partner"] == "test_it.py::test_ones[mylib:cpu]"
     assert 10 == found.speedup("test_ones[cupy]")
@@ -341,9 +337,9 @@ def test_ones_gpu():
     conftest.cupy.ones(3)
 """
     )
-    found.ended(errors=0, failed=0, passed=0)
-    found.result.stderr.fnmatch_lines(
-        ["*test_ones_gpu: requires min=300, but its CPU variant*test_ones_cpu min=3; the marker arguments*"]
+    found.ended(errors=1, passed=1)
+    found.says(
+        "test_ones_gpu: requires min=300, but its CPU variant*test_ones_cpu min=3; the marker arguments"
     )
 
 
@@ -421,7 +417,7 @@ def test_a_pair_may_cross_files_and_say_its_devices(suite, pytester):
     )
     found = suite("")
     found.ended(passed=4)
-    assert [*found.statuses.values()] == ["recorded", "passed", "recorded", "passed"]
+    assert [*found.statuses.values()] == ["passed", "passed", "recorded", "recorded"]
     assert found.records["test_a.py::test_fast[4]"]["pairing"]["partner"] == "test_b.py::test_slow[4]"
 
 
@@ -583,11 +579,7 @@ def test_ones(xp, subtests):
     assert "test_ones[numpy] ended as error: a subtest failed: " in found.records["test_ones[cupy]"]["reason"]
 
 
-def test_a_deselected_variant_is_named(suite):
-    found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "cupy")
-    found.ended(failed=1, deselected=1)
-    reason = found.records["test_ones[cupy]"]["reason"]
-    assert "its CPU variant test_it.py::test_ones[numpy] was deselected" in reason
+def test_a_deselected_gpu_variant_is_named(suite):
     found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "numpy")
     found.ended(passed=1, deselected=1)
     (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "variant" in note["code"]]
@@ -604,10 +596,10 @@ def test_a_gpu_variant_that_is_run_again_brings_its_cpu_variant_along(suite, opt
     found.ended(passed=2 if option == "--lf" else 1, failed=1)
     found = suite(source.format(3), option)
     assert found.statuses["test_ones[cupy]"] == "passed"
-    assert found.statuses["test_ones[numpy]"] == "recorded"
+    assert found.statuses.get("test_ones[numpy]") in (None, "skipped")
 
 
-def test_the_suites_own_order_is_kept_but_for_gpu_variants(suite):
+def test_the_suites_own_order_is_kept(suite):
     found = suite(
         """
 @pytest.mark.parametrize("n", [3, 4])
@@ -622,7 +614,9 @@ def test_b():
         "-v",
     )
     ran = [line.split()[0].rpartition("::")[2] for line in found.result.outlines if "PASSED" in line]
-    assert ran == ["test_a[numpy-3]", "test_a[cupy-3]", "test_a[numpy-4]", "test_a[cupy-4]", "test_b"]
+    assert ran == ["test_a[cupy-3]", "test_a[cupy-4]", "test_a[numpy-3]", "test_a[numpy-4]", "test_b"]
+    assert {"recorded"} == {*found.statuses.values()}
+    assert 10 == found.speedup("test_a[cupy-4]")
 
 
 SKIPPED = """
@@ -786,7 +780,7 @@ def test_b():
     suite(source.format("False"), "--sw")
     found = suite(source.format("True"), "--sw", "-v")
     ran = [line.split()[0].rpartition("::")[2] for line in found.result.outlines if "PASSED" in line]
-    assert ran == ["test_a[numpy]", "test_a[cupy]", "test_b"]
+    assert ran == ["test_a[cupy]", "test_b"]
 
 
 def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pytester):
@@ -801,8 +795,8 @@ def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pyteste
     )
     pytester.syspathinsert()
     found = suite("@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n", "-p", "later")
-    assert found.result.ret == pytest.ExitCode.USAGE_ERROR
-    found.result.stderr.fnmatch_lines(["*test_ones[[]cupy]: has 2 speedup markers of its own; keep one*"])
+    found.ended(errors=2)
+    found.says("test_ones[[]numpy] (and 1 more *): has 2 speedup markers of its own; keep one")
 
 
 def test_a_marker_that_a_conftest_adds_to_one_variant_takes_the_other_along(suite, pytester):
@@ -875,21 +869,3 @@ def test_two(xp):
     )
     found.ended(passed=5)
     assert "passed" not in found.statuses.values()
-
-
-def test_a_pattern_leaves_tests_alone_that_have_no_variant(suite):
-    found = suite(
-        """
-class TestCupy:
-    xp = conftest.cupy
-
-    def test_alone(self):
-        self.xp.ones(3)
-
-def test_two(xp):
-    xp.ones(3)
-""",
-        ini="gpuperf_speedup = test_it.py::* min=3",
-    )
-    found.ended(passed=3)
-    assert {*found.records} == {"test_two[numpy]", "test_two[cupy]"}

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.gate import fingerprint, policy
-from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, Selection, UnknownValue
+from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
 from pytest_gpuperf.report.merge.record import ReportedRecord, merge_results, unpaired
@@ -145,7 +145,7 @@ def _run(
         scalings=scaling.curves(records),
         cost_ratio=ratio,
         complete=all(report.run.complete for report in reports),
-        selections=_selections(reports),
+        unmarked=max(filter(None, (report.run.unmarked for report in reports)), default=None),
         unknown_values=_unknown_values(reports),
         merged=_merged(reports),
         arguments=_shared([report.run.arguments for report in reports]) or (),
@@ -169,15 +169,6 @@ def _environment(cpu: Environment, gpu: Environment) -> Environment:
         clocks_at_end=gpu.clocks_at_end,
         clocks_reason=gpu.clocks_reason,
     )
-
-
-def _selections(reports: Sequence[Report]) -> tuple[Selection, ...]:
-    """Return each pattern once, with the most tests that it matched in a run."""
-    most: dict[str | None, Selection] = {}
-    for selection in (item for report in reports for item in report.run.selections):
-        known = most.setdefault(selection.pattern, selection)
-        most[selection.pattern] = max(known, selection, key=lambda item: item.tests)
-    return tuple(most.values())
 
 
 def _unknown_values(reports: Sequence[Report]) -> tuple[UnknownValue, ...]:

@@ -23,7 +23,7 @@ from pytest_gpuperf.model.comparison import (
     Legs,
     Tolerance,
 )
-from pytest_gpuperf.model.demand import Demand, Pairing, Selection, SizeGroup, UnknownValue
+from pytest_gpuperf.model.demand import Demand, Pairing, SizeGroup, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
     Copies,
@@ -206,7 +206,7 @@ def full_record() -> Record:
             Note(code="interference", text="another"),
         ),
         pairing=Pairing(kind="gpu", library="torch", partner="test_x[cpu]"),
-        source="pattern",
+        source="all",
         reruns=2,
         turn_wait=0.25,
         comparisons=(full_comparison(),),
@@ -515,7 +515,7 @@ def test_a_run_with_every_value_in_it_comes_back_as_it_was():
     run = run_of(full_record(), environment=full_environment(), thresholds=(full_threshold(),))
     run = replace(
         run,
-        selections=(Selection(pattern="tests/*", tests=3), Selection(pattern=None, tests=0)),
+        unmarked=2,
         unknown_values=(UnknownValue(parameter="backend", value="'dask'", tests=2),),
         merged=Merged(reports=("a.json", "b.json"), hosts_differ=True, differences=("host: a, b",)),
         commit=Commit(id="1a2b", branch="main", time="2026-01-01T00:00:00+00:00", changed=False),

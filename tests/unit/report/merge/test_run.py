@@ -28,7 +28,7 @@ from two_runs import (
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.gate.fingerprint import environment_differences, hosts_differ, machine_names
-from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SamplingPlan, Selection, UnknownValue
+from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SamplingPlan, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Interference, Memory, ResultCheck, Transfer
 from pytest_gpuperf.model.record import (
@@ -733,12 +733,9 @@ def test_the_run_began_with_the_first_and_is_complete_when_all_are():
     assert made_of().complete is True
 
 
-def test_what_asked_for_tests_is_told_once():
-    few, many = Selection(pattern="a", tests=1), Selection(pattern="a", tests=3)
-    every = Selection(pattern=None, tests=2)
-    cpu = report("cpu", side("cpu", 1.0), selections=(many,))
-    gpu = report("gpu", side("gpu", 1.0), selections=(few, every))
-    assert merge([cpu, gpu]).run.selections == (many, every)
+def test_the_number_of_unmarked_tests_is_that_of_the_run_with_most():
+    cpu, gpu = report("cpu", side("cpu", 1.0), unmarked=1), report("gpu", side("gpu", 1.0), unmarked=2)
+    assert 2 == merge([cpu, gpu]).run.unmarked
 
 
 def test_a_value_that_no_backend_knows_is_told_once():

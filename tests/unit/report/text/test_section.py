@@ -10,7 +10,7 @@ from cases import for_each
 from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup, threshold
 
 from pytest_gpuperf.model.comparison import Comparison, GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand, Pairing, Selection
+from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Estimate, Interference
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price
 from pytest_gpuperf.model.record import Note, Record
@@ -661,10 +661,9 @@ def test_the_tests_of_one_function_stand_together_in_whatever_order_they_finishe
 
 
 def test_what_was_measured_without_a_marker_fits_the_width(section):
-    selections = (Selection(pattern="tests/" * 20, tests=3), Selection(pattern=None, tests=2))
     unmarked = [record(f"test_{n}", source="all") for n in range(2)]
     for records in ((), unmarked):
-        assert all(len(line) <= 60 for line in section(*records, width=60, selections=selections))
+        assert all(len(line) <= 60 for line in section(*records, width=60, unmarked=2))
 
 
 def test_a_loss_of_less_than_half_a_percent_has_no_sign(section):
