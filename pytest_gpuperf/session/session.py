@@ -313,13 +313,17 @@ class GpuPerfSession:
 
     def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> None:
         """Store the record of a speedup test that ended before it was measured."""
-        trial = Trial(
-            nodeid=spec.nodeid, demand=spec.demand, options=self.options, size_group=spec.size_group
-        )
-        record = replace(trial.record(ended), scaling=spec.scaling)
         cpu_variant = self.records.by_nodeid.get(spec.partner or "")
-        if cpu_variant is not None and cpu_variant.status == "recorded":
-            record = replace(record, cpu=cpu_variant.cpu)
+        record = Record(
+            nodeid=spec.nodeid,
+            status=ended.status,
+            reason=ended.reason,
+            reason_code=ended.reason_code,
+            demand=replace(spec.demand, alpha=self.options.alpha),
+            size_group=spec.size_group,
+            scaling=spec.scaling,
+            cpu=cpu_variant.cpu if cpu_variant is not None and cpu_variant.status == "recorded" else None,
+        )
         self.store_record(self._with_pairing(record, spec), item)
 
     def invalidate_record(self, item: pytest.Item, spec: ItemSpec, reason: str) -> None:
