@@ -1,6 +1,6 @@
 """From speedups to a forest plot in characters: a row of one width for each, on one logarithmic axis."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.scale import LogScale
@@ -21,7 +21,7 @@ def axis(records: Iterable[Record]) -> LogScale:
 def legend(records: Iterable[Record]) -> str:
     """Return what the marks of the records' rows stand for, in Markdown."""
     records = [record for record in records if record.speedup]
-    limits = ", `║` required" if any(map(_limits, records)) else ""
+    limits = ", `║` required" if any(record.demand.limits for record in records) else ""
     baseline = ", `○` baseline" if any(map(baseline_of, records)) else ""
     return f"`├─●─┤` speedup with its interval (`◄` and `►`: no end), `│` 1x{limits}{baseline}"
 
@@ -43,7 +43,7 @@ def row(record: Record, axis: LogScale) -> str | None:
     cells[first] = "├" if speedup.low else "◄"
     cells[last] = "┤" if speedup.high is not None else "►"
     _mark(cells, _column(axis, 1.0), _AT_ONE)
-    for limit in _limits(record):
+    for limit in record.demand.limits:
         _mark(cells, _column(axis, limit), _AT_LIMIT)
     if baseline := baseline_of(record):
         _mark(cells, _column(axis, baseline.value), _AT_BASELINE)
@@ -58,13 +58,9 @@ def _end(value: float) -> str:
 def _values(record: Record) -> Iterable[float | None]:
     if record.speedup:
         yield from (record.speedup.value, record.speedup.low, record.speedup.high)
-        yield from _limits(record)
+        yield from record.demand.limits
         if baseline := baseline_of(record):
             yield baseline.value
-
-
-def _limits(record: Record) -> Sequence[float]:
-    return [limit for limit in (record.demand.min, record.demand.max) if limit is not None]
 
 
 def _column(axis: LogScale, value: float) -> int:
