@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices import jax_programs
+from pytest_gpuperf.devices.jax_group import JaxGroup
 from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
@@ -22,7 +23,7 @@ from pytest_gpuperf.devices.library import (
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice, cuda_bus_id
 from pytest_gpuperf.devices.precision import BFLOAT16_EPS, TF32_EPS, may_use_tf32
-from pytest_gpuperf.devices.protocol import Observation, TimedDevice, Watched
+from pytest_gpuperf.devices.protocol import Observation, Watched
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -278,10 +279,8 @@ class JaxBackend(LibraryBackend):
             raise unusable(problem, error, "check that it is free and healthy") from error
         return device
 
-    def group(self, devices: Sequence[Any]) -> TimedDevice:
+    def group(self, devices: Sequence[Any]) -> JaxGroup:
         """Return several devices as a mesh; the first is the default again, as the last was opened."""
-        from pytest_gpuperf.devices.jax_group import JaxGroup
-
         jax = import_library(*_LIBRARY)
         if len(devices) > 1:
             jax.config.update("jax_default_device", devices[0].native)

@@ -7,7 +7,6 @@ import numpy as np
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.group import DeviceGroup, Parts
-from pytest_gpuperf.devices.jax import JaxDevice
 
 AXIS = "devices"
 """The name of the mesh's only axis."""
@@ -16,7 +15,9 @@ AXIS = "devices"
 class JaxGroup(DeviceGroup):
     """JAX devices in a `mesh` of one axis, `devices`; `jax.jit` runs where its inputs are."""
 
-    def __init__(self, jax: Any, devices: Sequence[JaxDevice]) -> None:
+    all: tuple[Any, ...]  # of JaxDevice, whose module imports this one
+
+    def __init__(self, jax: Any, devices: Sequence[Any]) -> None:
         super().__init__(devices)
         self.xp = jax.numpy
         self._jax = jax
@@ -55,7 +56,7 @@ class JaxGroup(DeviceGroup):
     def idle(self, arrays: Iterable[Any]) -> list[int]:
         """Return the numbers of the devices that hold no part of these arrays."""
         busy = set().union(*(array.devices() for array in arrays))
-        return [number for number, device in enumerate(self.all) if device.native not in busy]  # type: ignore[attr-defined]  # JaxDevice
+        return [number for number, device in enumerate(self.all) if device.native not in busy]
 
     def on_first(self, arrays: Iterable[Any]) -> list[Any]:
         """Return what the first device holds of these arrays: its parts of them, or its copies."""
@@ -68,9 +69,9 @@ class JaxGroup(DeviceGroup):
         What follows the work is submitted to all devices first, so that they are waited for at one time.
         """
         if result is not None:
-            self.all[0].wait(result)  # type: ignore[attr-defined]  # JaxDevice
+            self.all[0].wait(result)
         else:
-            for mark in [device.follow() for device in self.all]:  # type: ignore[attr-defined]  # JaxDevice
+            for mark in [device.follow() for device in self.all]:
                 mark.block_until_ready()
 
     def unfinished(self) -> list[Any]:
