@@ -41,7 +41,7 @@ def has(record: Record, metric: Metric) -> bool:
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
     if metric in _TIMED:
-        alpha = alpha_share(restarted=record.is_restarted) * record.demand.alpha
+        alpha = alpha_share(restarted=record.restart_reason is not None) * record.demand.alpha
         return estimate_time(_samples(record, metric), alpha)
     if not _is_valid(record, metric):
         return None

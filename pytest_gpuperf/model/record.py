@@ -49,7 +49,6 @@ ReasonCode = Literal[
 """Why a test has its status, where more than its own words say it; most errors have only those."""
 NoteCode = Literal[
     # of the measurement
-    "restarted",
     "interference",
     "dependent_samples",
     "not_enough_time",
@@ -174,6 +173,8 @@ class Record:
     """What disturbed the CPU's samples, whatever the verdict made of it."""
     gpu_interference: Interference | None = None
     """What disturbed the samples of an emulated GPU, whose threads run on the CPU, too."""
+    restart_reason: str | None = None
+    """Why earlier samples of the CPU, or of both devices, were discarded; null when there was no restart."""
     notes: tuple[Note, ...] = ()
     """Doubts about the numbers."""
     pairing: Pairing | None = None
@@ -191,7 +192,7 @@ class Record:
 
     def __post_init__(self) -> None:
         """Keep what a test or a device says from steering a terminal, and short."""
-        keep_plain(self, "reason")
+        keep_plain(self, "reason", "restart_reason")
 
     def measurement(self, kind: Kind) -> Measurement | None:
         """Return the times on one kind of device; None when it was not measured."""
@@ -201,11 +202,6 @@ class Record:
     def is_bare(self) -> bool:
         """Whether nothing is required of the test: it never fails."""
         return self.demand.bare and not (self.scaling and self.scaling.required is not None)
-
-    @property
-    def is_restarted(self) -> bool:
-        """Whether a restart discarded earlier samples of the CPU, or of both devices."""
-        return any(note.code == "restarted" for note in self.notes)
 
     @property
     def is_deselected(self) -> bool:

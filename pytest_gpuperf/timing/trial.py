@@ -34,7 +34,7 @@ from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
 
-_RESTARTED = Note(code="restarted", text="restarted the measurement: the machine was busy with other work")
+_BUSY = "the machine was busy with other work"
 _QUICK = 0.25  # seconds of sampling: what took less may rest on calls that become fast later
 _NEXT_TO_NONE = 0.01  # of the time limit: so short a call is made, to look at its result, after that, too
 
@@ -65,6 +65,7 @@ class Trial:
         self.size_group = size_group
         self.options = replace(options, max_time=demand.max_time or options.max_time)
         self.notes: list[Note] = []
+        self._restart_reason: str | None = None
         self._budget = TimeBudget(self.options.max_time, acquire_lock)
         self._context = TrialContext(
             demand=demand,
@@ -129,8 +130,7 @@ class Trial:
     def compare_with(self, cpu_result: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
         """Time the body on the GPU and compare it with the samples that its CPU variant left."""
         self._cpu = cpu_result
-        if cpu_result.restarted:
-            self.notes.append(_RESTARTED)
+        self._restart_reason = cpu_result.restart_reason
         self._gpu, of_gpu = self._first_call(bind, gpu)
         self._compare(cpu_result.results, of_gpu, gpu, "before")
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
@@ -144,7 +144,7 @@ class Trial:
                 gpu_timer,
                 loop,
                 cpu_lasted=cpu_result.lasted,
-                cpu_restarted=cpu_result.restarted,
+                cpu_restarted=cpu_result.restart_reason is not None,
             )
             self._measure_least_time(self._gpu)
             if self._checks.differ:
@@ -173,7 +173,7 @@ class Trial:
             lasted=self._rounds.lasted,
             results=results,
             interference=interference,
-            restarted=_RESTARTED in self.notes,
+            restart_reason=self._restart_reason,
         )
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
@@ -223,6 +223,7 @@ class Trial:
             turn_wait=self._budget.waited or None,
             interference=self._interference(self._cpu),
             gpu_interference=self._interference(self._gpu),
+            restart_reason=self._restart_reason,
             notes=(*self.notes, *(Note(code="not_exclusive", text=text) for text in self._budget.warnings)),
         )
 
@@ -509,10 +510,8 @@ class Trial:
 
     def _restart(self, *timers: BlockTimer) -> None:
         """Discard the samples: the machine was busy, or later calls took another time."""
-        self.notes = [_RESTARTED]
-        if self._late_change is not None:
-            text = f"restarted the measurement: {self._late_change.text}"
-            self.notes = [Note(code="restarted", text=text)]
+        self.notes = []
+        self._restart_reason = _BUSY if self._late_change is None else self._late_change.text
         self._rounds.restart()
         self._loop = None
         for timer in timers:

@@ -56,7 +56,7 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float | 
     times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
     rounds = [Round(cpu=one, gpu=other, copies=copied) for one, other, copied in times]
     at_one = [Exclusion(1.0, 1.0, "either")] if record.size_group else []
-    alpha_share = estimation.alpha_share(restarted=record.is_restarted)
+    alpha_share = estimation.alpha_share(restarted=record.restart_reason is not None)
     estimator = SequentialEstimator(record.demand, options, at_one, alpha_share=alpha_share)
     for one_round in rounds:
         estimator.add(one_round)
@@ -133,6 +133,7 @@ def _combined(cpu: ReportedRecord, gpu: ReportedRecord) -> Record:
         rounds_elapsed=_sum(on_cpu.rounds_elapsed, on_gpu.rounds_elapsed),
         elapsed=_sum(on_cpu.elapsed, on_gpu.elapsed),
         interference=on_cpu.interference,
+        restart_reason=on_cpu.restart_reason or on_gpu.restart_reason,
         notes=tuple(dict.fromkeys(notes)),
         pairing=on_gpu.pairing and replace(on_gpu.pairing, partner=on_cpu.nodeid),
         reruns=max(on_cpu.reruns, on_gpu.reruns),

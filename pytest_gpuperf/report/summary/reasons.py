@@ -8,8 +8,6 @@ from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.summary.cells import is_gpu_limit_unknown
 from pytest_gpuperf.report.summary.verdicts import FAILURES, verdict_code
 
-_NOTHING_TO_DO = frozenset({"restarted"})  # notes on what the plugin has dealt with
-
 
 @dataclass(frozen=True, slots=True)
 class Saying:
@@ -58,9 +56,12 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
     ]
     if has_failed:  # what helps comes first: a narrow terminal may show no more
         yield from diagnoses
+    if record.restart_reason is not None:  # the plugin has dealt with it
+        text = f"restarted the measurement: {record.restart_reason}"
+        yield Saying(text, "restarted", only_explains=True)
     for note in record.notes:
         if not (note.code == "gpu_variant_without_speedup" and record.nodeid in explained):
-            yield Saying(note.text, note.code, only_explains=note.code in _NOTHING_TO_DO)
+            yield Saying(note.text, note.code)
     if record.offload is not None and is_explained and not _is_worth_it(record.offload):
         yield Saying(record.offload.reason, "not_worth_it", only_explains=record.gpu is not None)
     if not has_failed:

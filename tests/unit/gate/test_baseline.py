@@ -24,7 +24,7 @@ from pytest_gpuperf.model.measurement import (
     Speedup,
 )
 from pytest_gpuperf.model.offload import Offload, Point, Price, Threshold
-from pytest_gpuperf.model.record import Environment, Note, Record, Run
+from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import Scaling
 
 TEST = "tests/test_fft.py::test_fft[64]"
@@ -225,16 +225,16 @@ def test_times_that_are_none_are_no_metric(samples):
     assert metrics.estimate_of(record(cpu=none), "cpu_time") is None
 
 
-RESTARTED = Note(code="restarted", text="restarted the measurement")
-
-
 @for_each("taken", [2, 3, 9, 10])
-@for_each(("notes", "share"), [((), 0.8), ((RESTARTED,), 0.1)])
-def test_a_time_has_the_interval_of_its_samples_at_the_level_that_restarts_leave(taken, notes, share):
+@for_each(("restart_reason", "share"), [(None, 0.8), ("it was busy", 0.1)])
+def test_a_time_has_the_interval_of_its_samples_at_the_level_that_restarts_leave(
+    taken, restart_reason, share
+):
     """Of alpha 0.8 is for the first samples; two restarts share the rest."""
     samples = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1, 0.9, 1.02, 0.98][:taken]
     expected = estimate(samples, RunOptions(alpha=share * 0.025), "variants")
-    found = metrics.estimate_of(record(gpu=measured(GPU, *samples), notes=notes), "gpu_time")
+    now = record(gpu=measured(GPU, *samples), restart_reason=restart_reason)
+    found = metrics.estimate_of(now, "gpu_time")
     assert (expected.value, expected.low, expected.high) == pytest.approx(
         (found.value, found.low, found.high)
     )

@@ -761,7 +761,7 @@ def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(monkeyp
     disturbed(monkeypatch, 0.1, 1.0)
     found = Bench().compare(quick)
     assert found.status == "passed"
-    assert found.notes[0].code == "restarted"
+    assert found.restart_reason == "the machine was busy with other work"
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
 
 
@@ -786,7 +786,7 @@ def test_rounds_go_on_until_they_are_settled_in_spite_of_a_disturbance(monkeypat
     )
     found = bench.compare(quick, Demand(min=3))
     codes = [note.code for note in found.notes]
-    assert (found.status, "interference" in codes, "restarted" in codes) == ("passed", True, False)
+    assert (found.status, "interference" in codes, found.restart_reason) == ("passed", True, None)
     assert found.speedup.rounds > 6
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
 
@@ -845,7 +845,7 @@ def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_
     options = RunOptions(sampling=SamplingPlan(precision=1e-9, precision_time=1.0, precision_rounds=60))
     found = Bench(cpu=0.2, gpu=0.2).compare(quick, Demand(), options=options)
     assert found.speedup.rounds > 12
-    assert "restarted" not in [note.code for note in found.notes]
+    assert found.restart_reason is None
 
 
 def test_a_disturbed_cpu_variant_leaves_its_gpu_variant_in_doubt(monkeypatch):
@@ -870,9 +870,8 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
     trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
     side = trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0)
     assert side.interference is None
-    assert [note.code for note in trial.record(Verdict(status="skipped", reason="no GPU")).notes] == [
-        "restarted"
-    ]
+    record = trial.record(Verdict(status="skipped", reason="no GPU"))
+    assert (record.restart_reason, record.notes) == ("the machine was busy with other work", ())
 
 
 @for_each(
@@ -886,7 +885,7 @@ def test_a_late_change_without_a_restart_that_is_left_leaves_a_verdict_open_that
         options = RunOptions(sampling=SamplingPlan(max_restarts=1))
         found = Bench(gpu=gpu).compare(quick, Demand(min=3), options=options)
     (text,) = (note.text for note in found.notes if note.code == "time_changed")
-    assert (status, True) == (found.status, found.is_restarted)
+    assert (status, True) == (found.status, found.restart_reason is not None)
     assert text == "on the CPU later calls took 2.00 ms each, and the timed ones 10.0 ms"
     assert (found.reason or text).endswith(text)
 
@@ -896,7 +895,7 @@ def test_on_a_busy_machine_blocks_that_take_another_time_later_say_nothing(monke
     disturbed(monkeypatch, 0.9)
     monkeypatch.setattr(BlockTimer, "changed_late", lambda timer, remaining: 2e-3)
     found = Bench().compare(quick, Demand(min=3))
-    assert (found.status, found.is_restarted) == ("passed", False)
+    assert (found.status, found.restart_reason is not None) == ("passed", False)
 
 
 def test_a_disturbed_cpu_keeps_its_samples_where_too_little_time_is_left_for_as_many(monkeypatch):
@@ -904,7 +903,7 @@ def test_a_disturbed_cpu_keeps_its_samples_where_too_little_time_is_left_for_as_
     options = RunOptions(sampling=for_gate(SamplingPlan(), GateOptions(create=True)))
     trial = Trial(nodeid=NODEID, demand=Demand(), options=options)
     side = trial.time_cpu(bound(quick), Bench(cpu=30e-3).cpu, seconds=inf)
-    assert (250, False) == (len(side.measurement.samples), side.restarted)
+    assert (250, False) == (len(side.measurement.samples), side.restart_reason is not None)
 
 
 @for_each("is_apart", [False, True])
@@ -927,7 +926,7 @@ def test_rounds_with_a_cpu_variant_that_was_timed_again_spend_the_alpha_that_is_
     trials = [Trial(nodeid=NODEID, demand=Demand(), options=options) for _ in range(2)]
     side = trials[0].time_cpu(bound(quick), bench.cpu, seconds=1.0)
     record = trials[1].record(trials[1].compare_with(side, bound(quick), bench.gpu))
-    assert (record.speedup.rule, record.is_restarted) == (rule, rule == "few_rounds")
+    assert (record.speedup.rule, record.restart_reason is not None) == (rule, rule == "few_rounds")
 
 
 def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
@@ -946,7 +945,7 @@ def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch)
     with pytest.raises(RuntimeError, match="launch 60"):
         trial.compare(bound(quick), bench.cpu, bench.gpu)
     record = trial.record(Verdict(status="error", reason="it broke"))
-    assert record.notes[0].code == "restarted"
+    assert record.restart_reason is not None
     assert record.speedup.rounds > 0
     assert trial.where.endswith(f"in round {record.speedup.rounds + 1}")
 

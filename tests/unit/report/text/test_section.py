@@ -397,12 +397,14 @@ def test_of_many_reasons_ten_are_shown_and_the_others_counted(section):
 
 
 def test_what_only_explains_is_shown_where_all_is(section):
-    note = Note(code="restarted", text="measured again")
-    explained = record(notes=(note,), offload=offload(worth=False, reason="slow link"), diagnosis=(WHY,))
+    why = "other work"
+    explained = record(restart_reason=why, offload=offload(worth=False, reason="slow link"), diagnosis=(WHY,))
     shown = section(explained, all_notes=False)
     assert shown[4:] == ["", "3 more notes: pytest -v"]
     assert 3 == sum(
-        text in line for line in section(explained) for text in ("again", "slow link", "float64:")
+        text in line
+        for line in section(explained)
+        for text in ("restarted the measurement: other work", "slow link", "float64:")
     )
 
 
