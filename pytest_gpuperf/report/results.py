@@ -1,7 +1,6 @@
 """From what each run of a test has found to the records of a session, none of which replaces another's."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pytest_gpuperf.model.nodeid import numbered
@@ -54,18 +53,15 @@ class Results:
     def all(self) -> tuple[Record, ...]:
         """Return every result, in the order of the tests; those of one test have an id and a note each."""
         order = dict.fromkeys((*self.newest, *self._earlier))
-        records = {nodeid: [*self._of(nodeid)] for nodeid in order}
+        records = {nodeid: [each.record for each in self._earlier.get(nodeid, ())] for nodeid in order}
+        for nodeid, record in self.newest.items():
+            records[nodeid].append(record)
         counts = Counter({nodeid: self.count(nodeid) for nodeid in order})
         return tuple(
             _numbered(record, number, counts) if number > 1 else record
             for found in records.values()
             for number, record in enumerate(found, 1)
         )
-
-    def _of(self, nodeid: str) -> Iterator[Record]:
-        yield from (result.record for result in self._earlier.get(nodeid, ()))
-        if nodeid in self.newest:
-            yield self.newest[nodeid]
 
 
 def _numbered(record: Record, number: int, counts: Counter[str]) -> Record:

@@ -1,6 +1,6 @@
 """From a run to the JSON of pytest-benchmark, for `pytest-benchmark compare` and other readers of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import fsum
 from typing import Any
 
@@ -21,7 +21,12 @@ _VERSION = "5.1.0"  # the release of pytest-benchmark whose files have this shap
 
 def text(run: Run) -> str:
     """Return one benchmark for each device of each test that was timed: `test_fft[cpu]`, `test_fft[gpu]`."""
-    benchmarks = [benchmark for record in run.records for benchmark in _benchmarks(record)]
+    benchmarks = [
+        _benchmark(record, kind, measurement)
+        for record in run.records
+        for kind in KINDS
+        if (measurement := record.measurement(kind)) and measurement.samples
+    ]
     if not benchmarks:
         return ""
     content = {
@@ -32,13 +37,6 @@ def text(run: Run) -> str:
         "version": _VERSION,
     }
     return codec.text(content) + "\n"
-
-
-def _benchmarks(record: Record) -> Iterator[dict[str, Any]]:
-    for kind in KINDS:
-        measurement = record.measurement(kind)
-        if measurement and measurement.samples:
-            yield _benchmark(record, kind, measurement)
 
 
 def _benchmark(record: Record, kind: Kind, measurement: Measurement) -> dict[str, Any]:

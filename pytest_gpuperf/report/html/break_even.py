@@ -54,7 +54,8 @@ def figure(record: Record) -> Figure | None:
     it has a second line, the GPU's cost in seconds of a CPU machine. None where there is no crossing, and
     where the first call has paid off already, which takes no figure to say.
     """
-    case, price = _case(record), _price(record)
+    case = _case(record)
+    price = record.offload.price if record.offload else None
     if case is None or (case.calls.upper <= 1 and not price):
         return None
     last = _last(case.calls)
@@ -84,10 +85,6 @@ def figure(record: Record) -> Figure | None:
         words=words,
         caption=f"Time of k calls; the GPU's begins with {case.start}.",
     )
-
-
-def _price(record: Record) -> Price | None:
-    return record.offload.price if record.offload else None
 
 
 def _case(record: Record) -> _Case | None:

@@ -138,10 +138,6 @@ def _mark(name: PartName, left: float, width: float) -> Mark:
     return Mark(_STYLES[name], bar(left, (_HEIGHT - tall) / 2, width, tall), filled=True)
 
 
-def _percent(part: Part, total: float) -> str:
-    return f"{100 * (part.seconds / total):.0f} %"
-
-
 def _finding(record: Record, shown: tuple[Part, ...]) -> str:
     total = sum(part.seconds for part in shown)
     device = "an emulated device" if record.is_emulated else "the GPU"
@@ -150,7 +146,9 @@ def _finding(record: Record, shown: tuple[Part, ...]) -> str:
     said = f"A call{copies} on {device} takes {units.seconds(total)}"
     if len(shown) == 1:
         return said
-    each = (f"{part.name} {units.seconds(part.seconds)} ({_percent(part, total)})" for part in shown)
+    each = (
+        f"{part.name} {units.seconds(part.seconds)} ({100 * (part.seconds / total):.0f} %)" for part in shown
+    )
     return f"{said}: {', '.join(each)}"
 
 

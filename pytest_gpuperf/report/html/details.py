@@ -145,7 +145,7 @@ def _walk(value: Any, prefix: str, found: list[Leaf]) -> None:
         elif isinstance(part, DeviceInfo):
             found.append((path, f"{part.name} ({part.library})"))
         elif isinstance(part, Estimate):
-            found.append((path, _interval(part)))
+            found.append((path, f"{_plain(part.value)} {units.interval(part.low, part.high, _plain)}"))
         elif isinstance(part, Speedup):
             found.append((f"{path}.", ratio(part)))
             _walk(part, f"{path}.", found)
@@ -158,10 +158,6 @@ def _walk(value: Any, prefix: str, found: list[Leaf]) -> None:
                 _walk(each, f"{path} {number}.", found)
         elif part:
             found.append((path, ", ".join(map(text, part))))
-
-
-def _interval(estimate: Estimate) -> str:
-    return f"{_plain(estimate.value)} {units.interval(estimate.low, estimate.high, _plain)}"
 
 
 def _plain(value: object) -> str:

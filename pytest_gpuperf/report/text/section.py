@@ -35,7 +35,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     """
     shown, text_width = view.of(run, above=above, all_notes=all_notes), min(width, _WIDEST_TEXT)
     notes = (
-        _all_notes(shown.notes, text_width)
+        [line for note in shown.notes for line in _note(note, text_width)]
         if all_notes
         else _few_notes(shown.notes, shown.more_notes, text_width)
     )
@@ -43,7 +43,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     blocks = [notes, _scalings(run, text_width), *sentences]
     if not all_notes:  # few lines need no gaps between them
         blocks = [list(chain.from_iterable(blocks))]
-    below = [Line(text) for block in blocks for text in _after_gap(block)]
+    below = [Line(text) for block in blocks if block for text in ("", *block)]
     if not shown_records(run):
         return below
     headline = [Line(text) for text in _wrapped([shown.headline], text_width)]
@@ -62,10 +62,6 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     return [Line(text) for text in (*_wrapped([counted], text_width), *notes, *thresholds)]
 
 
-def _after_gap(block: list[str]) -> list[str]:
-    return ["", *block] if block else []
-
-
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:
     return [line for text in texts for line in table.wrapped(text, width)]
 
@@ -78,10 +74,6 @@ def _table(shown: View, width: int, *, one_row: bool) -> list[Line]:
         return []
     optional = "with copies" if one_row else None
     return [Line(""), *table.lines(rows, shown.headings, width, _MOVABLE, optional)]
-
-
-def _all_notes(notes: Iterable[Note], width: int) -> list[str]:
-    return [line for note in notes for line in _note(note, width)]
 
 
 def _few_notes(notes: Sequence[Note], more: int, width: int) -> list[str]:
