@@ -26,7 +26,7 @@ def decide(
 ) -> Decision:
     """Return how a test ends; `threshold` is its size group's, if it was the last member."""
     failures = []
-    if _record_fails(record, options):
+    if not record.is_bare and _fails(record.status, options):
         failures.append(record.reason or record.status)
         failures += comparison_failures(record.comparisons, gate, options)
     else:
@@ -112,10 +112,6 @@ def required_gpu_unused(records: Sequence[Record], options: RunOptions) -> str |
 
 def _has_limit(threshold: Threshold) -> bool:
     return threshold.at_most is not None or threshold.at_least is not None
-
-
-def _record_fails(record: Record, options: RunOptions) -> bool:
-    return not record.is_bare and _fails(record.status, options)
 
 
 def _fails(status: str, options: RunOptions) -> bool:
