@@ -51,7 +51,8 @@ class DeviceGroup:
         """Return an array of one of the devices on the host; of a `Parts` all, along a new first axis."""
         if isinstance(array, Parts):
             return np.stack([self.asnumpy(part) for part in array.arrays]).view(StackedParts)
-        return self._home(array).asnumpy(array)
+        home = next((device for device in self.all if device.holds(array)), self.all[0])
+        return home.asnumpy(array)
 
     def synchronize(self) -> None:
         """Wait for every device."""
@@ -155,9 +156,6 @@ class DeviceGroup:
                 f"that is a multiple of {self.count}"
             )
         return axis
-
-    def _home(self, array: Any) -> TimedDevice:
-        return next((device for device in self.all if device.holds(array)), self.all[0])
 
 
 class Parts:

@@ -168,10 +168,12 @@ class Devices:
                 f"selector {self._selector!r}"
             )
         if count > len(found):
-            shown = units.count(len(found), "device")
-            raise TooFewDevices(
-                f"{count} devices are needed, and {backend.name} shows {shown}{_more(backend)}"
+            problem = (
+                f"{count} devices are needed, and {backend.name} shows {units.count(len(found), 'device')}"
             )
+            if is_jax_on_cpu(backend):
+                problem += "; set JAX_NUM_CPU_DEVICES, before JAX is used, to emulate more"
+            raise TooFewDevices(problem)
         first = found.index(chosen) if chosen in found else 0
         others = [*found[first + 1 :], *found[:first]][: count - 1]
         devices = [self.gpu(), *map(backend.gpu, others)]
@@ -230,11 +232,6 @@ class Devices:
             raise Unavailable("; ".join([*reasons, *imported, _emulation(used)]))
         causes = [*imported, *reasons] or [_MISSING]
         raise Unavailable(f"no GPU found: {'; '.join([*causes, _emulation(used), _MORE])}")
-
-
-def _more(backend: Backend) -> str:
-    """Return how a backend shows more devices, where that can be chosen."""
-    return "; set JAX_NUM_CPU_DEVICES, before JAX is used, to emulate more" if is_jax_on_cpu(backend) else ""
 
 
 def _emulation(used: Sequence[str]) -> str:
