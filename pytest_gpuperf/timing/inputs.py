@@ -109,7 +109,7 @@ def state_of(
 ) -> tuple[Fingerprint, ...]:
     """Return the fingerprints of arrays in the objects that a call carries, of few enough bytes."""
     inputs = {id(entry.array()) for entry in known}
-    arrays = (array for array in _arrays_of_objects(call, device) if id(array) not in inputs)
+    arrays = (array for array in reached(call, device.holds) if id(array) not in inputs)
     return fingerprints(arrays, device, _MAX_OF_STATE)
 
 
@@ -188,11 +188,6 @@ def mentions_numpy(call: Callable[[], Any]) -> bool:
 def _module_of(value: Any) -> str:
     name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     return str(name or type(value).__module__)
-
-
-def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
-    """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
-    return reached(call, device.holds)
 
 
 def reached(

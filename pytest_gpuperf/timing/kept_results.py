@@ -77,7 +77,9 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
         return Note(code="faster_than_memory", text=text)
     if not made and not any(_is_made_anew(value) for value in parts):
         return _note_on_reading(workload, call)
-    if made and all(_is_immutable(value, device) for value in made.values()):
+    if made and all(
+        device.holds(value) and capabilities.is_immutable(device, value) for value in made.values()
+    ):
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: it is the very array, which no call can "
             "write again; time the computation itself"
@@ -159,10 +161,6 @@ def _is_array(value: Any, device: TimedDevice) -> bool:
     return device.holds(value) or (
         isinstance(value, np.ndarray) and not (is_masked(value) and value is np.ma.masked)
     )
-
-
-def _is_immutable(value: Any, device: TimedDevice) -> bool:
-    return device.holds(value) and capabilities.is_immutable(device, value)
 
 
 def _itself(value: Any) -> Any:
