@@ -255,10 +255,12 @@ def test_a_test_that_never_ran_has_its_record(run, pytester, mark, status, reaso
             pass
         """,
         "--gpuperf-json=report.json",
+        "--gpuperf-alpha=0.01",
     )
     found = records(pytester)["test_it"]
     assert found["status"] == status
     assert reason in found["reason"]
+    assert (3, 0.01) == (found["demand"]["min"], found["demand"]["alpha"])
     assert found["expected_failure"] is False, "it was not run, or ended itself: no failure"
 
 

@@ -305,6 +305,11 @@ def test_without_a_gpu_a_threshold_is_skipped_with_its_tests(suite, report):
     assert report()["thresholds"][0]["status"] == "skipped"
 
 
+def test_a_threshold_is_skipped_with_its_tests_where_a_mark_skips_them(suite, report):
+    suite("@pytest.mark.skip" + size_group(", at_most=900")).assert_outcomes(skipped=4)
+    assert "skipped" == report()["thresholds"][0]["status"]
+
+
 def test_other_parameters_make_other_size_groups(suite, report):
     source = size_group(", at_most=1100").replace("(device, n)", "(device, n, kind)")
     source = source.replace(

@@ -120,7 +120,9 @@ def test_too_few_devices_fail_where_a_gpu_is_required(suite):
 
 def test_without_any_gpu_every_item_skips_with_the_reason(suite, report):
     suite(unavailable="no GPU is here").assert_outcomes(skipped=3)
-    assert {record["reason_code"] for record in report()["records"]} == {"no_gpu"}
+    skipped = report()["records"]
+    assert {record["reason_code"] for record in skipped} == {"no_gpu"}
+    assert [1, 2, 4] == [record["scaling"]["count"] for record in skipped]
 
 
 def test_off_runs_the_workload_once_on_its_devices(suite):

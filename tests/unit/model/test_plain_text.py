@@ -25,6 +25,7 @@ VALUES = {
     "verdict": (Verdict(status="error", reason=HOSTILE), "reason"),
     "note": (Note(code="traced", text=HOSTILE), "text"),
     "record": (record(status="error", reason=HOSTILE), "reason"),
+    "restart": (record(restart_reason=HOSTILE), "restart_reason"),
     "device": (replace(CPU, name=HOSTILE), "name"),
     "library": (replace(CPU, library=HOSTILE), "library"),
     "environment": (replace(run_of().environment, gpu_reason=HOSTILE), "gpu_reason"),
