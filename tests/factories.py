@@ -10,15 +10,36 @@ import numpy as np
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.scaling import curves, with_speedup
+from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.model.comparison import GateOptions, Metric, Tolerance
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Round, Speedup
-from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Price, Threshold
+from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, Round, Speedup
+from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
 from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
+EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="a CPU", library="dpnp 0.17", emulated=True)
+HERE = Environment(
+    host={"name": "runner", "system": "Linux", "machine": "x86_64"},
+    cpu={"name": "EPYC", "logical": 2},
+    gpu=GPU,
+    gpu_reason=None,
+    python="3.11.7",
+    packages={},
+)
+ELSEWHERE = replace(HERE, cpu={**HERE.cpu, "name": "another"})
+ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
+
+
+def within(share: float = 0.1, metric: Metric = "speedup") -> Tolerance:
+    """Return how much worse than its baseline a metric may be."""
+    return Tolerance(metric=metric, share=share)
+
+
+GATE = GateOptions(tolerances=(within(),))
 
 
 @dataclass
@@ -34,9 +55,9 @@ def on_host(result: Any) -> list[Leaf]:
     return snapshot(result, lambda value: isinstance(value, np.ndarray), np.array)
 
 
-def measurement(device: DeviceInfo, *samples: float) -> Measurement:
-    """Return a measurement of a device from its samples, in seconds."""
-    return Measurement(
+def measurement(device: DeviceInfo, *samples: float, **changes: Any) -> Measurement:
+    """Return a measurement of a device from its samples, in seconds. `changes` replace its other fields."""
+    known = Measurement(
         device=device,
         samples=array("d", samples),
         block_calls=4,
@@ -47,36 +68,87 @@ def measurement(device: DeviceInfo, *samples: float) -> Measurement:
         steady=True,
         synchronize_cost=0.0,
     )
+    return replace(known, **changes)
 
 
-def speedup(value: float = 10.0, low: float | None = 9.0, high: float | None = 11.0) -> Speedup:
-    """Return a speedup; a limit of its interval that is None is open."""
-    return Speedup(
+def measured(device: DeviceInfo, *seconds: float, **changes: Any) -> Measurement:
+    """Return a measurement in blocks of one call; one number of seconds stands for those of all rounds."""
+    samples = seconds * ROUNDS if len(seconds) == 1 else seconds
+    return measurement(device, *samples, **{"block_calls": 1, **changes})
+
+
+def speedup(
+    value: float = 10.0, low: float | None = 9.0, high: float | None = 11.0, **changes: Any
+) -> Speedup:
+    """Return a speedup; a limit of its interval that is None is open. `changes` replace its other fields."""
+    known = Speedup(
         value=value,
         low=low,
         high=high,
         confidence=0.95,
         resolution=0.01,
-        rounds=12,
+        rounds=ROUNDS,
         evidence=50.0,
         autocorrelation=None,
     )
+    return replace(known, **changes)
+
+
+def speedup_within(value: float, share: float = 0.05, **changes: Any) -> Speedup:
+    """Return a speedup whose interval reaches so far to either side, as a share of the value."""
+    return replace(speedup(value, value * (1 - share), value * (1 + share)), **changes)
+
+
+def estimate_within(value: float, share: float) -> Estimate:
+    """Return an estimate whose interval reaches so far to either side, as a share of the value."""
+    return Estimate(value=value, low=value * (1 - share), high=value * (1 + share))
+
+
+def offload(*, saves: bool | None = True, **changes: Any) -> Offload:
+    """Return an offload that pays, in time and at 2.5 times the price. `changes` replace its fields."""
+    known = Offload(
+        worth=True,
+        reason="it pays",
+        regime="never",
+        by_latency=False,
+        price=Price(ratio=2.5, needed=2.5, saves=saves, saving_percent=None),
+    )
+    return replace(known, **changes)
 
 
 def record(nodeid: str = "tests/test_fft.py::test_fft", **changes: Any) -> Record:
     """Return the record of a test that passed: 20 ms on an EPYC, 1.75 ms on an H200, but for `changes`."""
-    defaults: dict[str, Any] = {
-        "status": "passed",
-        "reason": None,
-        "demand": Demand(min=3),
-        "cpu": measurement(CPU, 0.02, 0.03, 0.01),
-        "gpu": measurement(GPU, 0.002, 0.001, 0.003, 0.0015),
-        "speedup": speedup(),
-    }
-    return Record(nodeid=nodeid, **{**defaults, **changes})
+    known = Record(
+        nodeid=nodeid,
+        status="passed",
+        reason=None,
+        demand=Demand(min=3),
+        cpu=measurement(CPU, 0.02, 0.03, 0.01),
+        gpu=measurement(GPU, 0.002, 0.001, 0.003, 0.0015),
+        speedup=speedup(),
+    )
+    return replace(known, **changes)
 
 
-def skipped(nodeid: str, reason: str = "no GPU: CuPy is not installed", **changes: Any) -> Record:
+def recorded(nodeid: str = "test_a.py::test_1", value: float = 10.0, **changes: Any) -> Record:
+    """Return the record of a test without limits: 10 ms on the CPU, and this speedup, within 5 %."""
+    known = record(
+        nodeid,
+        status="recorded",
+        demand=Demand(),
+        scope="call",
+        cpu=measured(CPU, 10e-3),
+        gpu=measured(GPU, 10e-3 / value),
+        speedup=speedup_within(value),
+        round_time=11e-3,
+        rounds_elapsed=10.0,  # they sit apart
+    )
+    return replace(known, **changes)
+
+
+def skipped(
+    nodeid: str = "test_a.py::test_1", reason: str | None = "no GPU: CuPy is not installed", **changes: Any
+) -> Record:
     """Return the record of a test that was skipped with nothing measured, but for `changes`."""
     absent = dict.fromkeys(("cpu", "gpu", "speedup"))
     return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
@@ -86,37 +158,35 @@ def on_cpu_only(
     limits: GpuLimits | None, demand: Demand | None = None, links: tuple[Link, ...] = ()
 ) -> Record:
     """Return the record of a test for which there was no GPU, with what a call may take on one."""
-    offload = Offload(
-        worth=None,
-        reason="it cannot pay",
-        regime="never",
-        by_latency=False,
-        price=Price(ratio=2.5, needed=2.5, saves=None, saving_percent=None),
-        gpu_limits=limits,
-        links=links,
-    )
+    cannot_pay = offload(saves=None, worth=None, reason="it cannot pay", gpu_limits=limits, links=links)
     absent = dict.fromkeys(("gpu", "speedup"))
     changes = {**absent, "status": "skipped", "reason": "no GPU", "demand": demand or Demand()}
-    return record(offload=offload, **changes)
+    return record(offload=cannot_pay, **changes)
 
 
-def threshold(**changes: Any) -> Threshold:
-    """Return the threshold of a size group: the GPU wins from n = 256 on. `changes` replace its fields."""
-    known: dict[str, Any] = {
-        "name": "test_fft",
-        "parameter": "n",
-        "at_most": None,
-        "at_least": None,
-        "regime": "never",
-        "by_latency": False,
-        "status": "recorded",
-        "reason": None,
-        "outcome": "bracket",
-        "largest_not_won": 64,
-        "smallest_won": 256,
-        "curve": (),
-    }
-    return Threshold(**{**known, **changes})
+def threshold(states: str = "LLWW", **changes: Any) -> Threshold:
+    """Return a threshold over sizes that were won (W), lost (L) or in doubt (?), smallest first."""
+    won = {"W": True, "L": False, "?": None}
+    curve = tuple(
+        Point(size=size, nodeid=f"test_fft[{size}]", cpu=1.0, gpu=1.0, won=won[state])
+        for size, state in zip((64, 128, 256, 512), states, strict=False)
+    )
+    sure = len(states.rstrip("W"))
+    known = Threshold(
+        name="test_fft",
+        parameter="n",
+        at_most=None,
+        at_least=None,
+        regime="never",
+        by_latency=False,
+        status="recorded",
+        reason=None,
+        outcome="bracket" if sure < len(states) else "none",
+        largest_not_won=curve[sure - 1].size if sure else None,
+        smallest_won=curve[sure].size if sure < len(states) else None,
+        curve=curve,
+    )
+    return replace(known, **changes)
 
 
 def scaled(
@@ -148,20 +218,18 @@ def scaling_curve(**changes: Any) -> ScalingCurve:
 
 def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Run:
     """Return the run that left these records, on an EPYC with an H200, but for `changes`."""
-    environment = Environment(
-        host={"name": "runner", "system": "Linux", "machine": "x86_64"},
-        cpu={"name": "EPYC", "logical": 2},
-        gpu=gpu,
-        gpu_reason=None,
-        python="3.11.7",
-        packages={},
+    known = Run(
+        environment=replace(HERE, gpu=gpu),
+        started="2026-11-21T10:54:31+00:00",
+        records=records,
+        cost_ratio=2.5,
     )
-    defaults: dict[str, Any] = {
-        "environment": environment,
-        "started": "2026-11-21T10:54:31+00:00",
-        "cost_ratio": 2.5,
-    }
-    return Run(records=records, **{**defaults, **changes})
+    return replace(known, **changes)
+
+
+def base_of(*records: Record, name: str = "base.json", **changes: Any) -> Baseline:
+    """Return the baseline that holds these records."""
+    return Baseline(name, run_of(*records, **{"started": f"{name} began", **changes}))
 
 
 def taken(ratio: float) -> Round:

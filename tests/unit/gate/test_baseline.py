@@ -1,114 +1,61 @@
 """Baseline: an earlier run's records and a later one's, matched by their tests and compared in words."""
 
-from array import array
 from dataclasses import replace
 from functools import partial
 
+import factories
 import pytest
 from cases import for_each
+from factories import (
+    CPU,
+    GPU,
+    HERE,
+    ROUNDS,
+    base_of,
+    estimate_within,
+    measured,
+    offload,
+    recorded,
+    speedup,
+    speedup_within,
+    threshold,
+    within,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.gate import metrics
 from pytest_gpuperf.gate.baseline import Baseline, Comparer, closest
-from pytest_gpuperf.model.comparison import METRICS, Tolerance
+from pytest_gpuperf.model.comparison import METRICS
 from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SizeGroup
 from pytest_gpuperf.model.measurement import (
-    DeviceInfo,
     Estimate,
     Interference,
-    Measurement,
     Memory,
     ResultCheck,
-    Speedup,
 )
-from pytest_gpuperf.model.offload import Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import Scaling
 
 TEST = "tests/test_fft.py::test_fft[64]"
-ROUNDS = 12
-APART = 10.0  # seconds in which so many rounds sit apart
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2.4.6")
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13.4, CUDA 12.8")
-HERE = Environment(
-    host={"name": "here"},
-    cpu={"name": "a processor", "logical": 8, "usable": 8, "quota": None},
-    gpu=GPU,
-    gpu_reason=None,
-    python="3.11.7",
-    packages={},
-    variables={},
-)
 UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.2, median=0.5, fastest=0.1)
-TIMED = {
-    "setup": None,
-    "first_call": 0.1,
-    "warmup": 0.1,
-    "warmup_calls": 9,
-    "steady": True,
-    "synchronize_cost": 0.0,
-}
-
-
-def measured(on: DeviceInfo, *seconds, **changes) -> Measurement:
-    samples = seconds * ROUNDS if len(seconds) == 1 else seconds
-    return Measurement(**{"device": on, "samples": array("d", samples), "block_calls": 1, **TIMED, **changes})
-
-
-def speedup(value=10.0, low=None, high=None, rounds=ROUNDS) -> Speedup:
-    """Return a speedup whose interval is 5 % to either side, or as said."""
-    return Speedup(
-        value=value,
-        low=value * 0.95 if low is None else low,
-        high=value * 1.05 if high is None else high,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=rounds,
-        evidence=None,
-        autocorrelation=None,
-    )
-
-
-def offload(**found) -> Offload:
-    price = Price(ratio=2.5, needed=2.5, saves=None, saving_percent=None)
-    return Offload(worth=True, reason="it pays", regime="never", by_latency=False, price=price, **found)
 
 
 def record(value=10.0, **changes) -> Record:
-    """Return the record of a test that took 10 ms on the CPU, with this speedup."""
     known = {
         "nodeid": TEST,
-        "status": "recorded",
-        "reason": None,
-        "demand": Demand(),
-        "scope": "call",
-        "cpu": measured(CPU, 10e-3),
-        "gpu": measured(GPU, 10e-3 / value),
-        "speedup": speedup(value),
-        "offload": offload(always=speedup(value / 2), latency=speedup(value / 4)),
+        "offload": offload(always=speedup_within(value / 2), latency=speedup_within(value / 4)),
         "memory": Memory(peak=round(1e6 / value)),
-        "round_time": 11e-3,
-        "rounds_elapsed": APART,
     }
-    return Record(**{**known, **changes})
+    return recorded(value=value, **{**known, **changes})
 
 
 def skipped(**changes) -> Record:
-    absent = dict.fromkeys(("cpu", "gpu", "speedup", "offload", "memory", "scope"))
-    return record(**{**absent, "status": "skipped", "reason": "no GPU", **changes})
-
-
-def base_of(*records, environment=HERE, **changes) -> Baseline:
-    return Baseline("base.json", Run(environment=environment, started="", records=records, **changes))
+    return factories.skipped(**{"nodeid": TEST, "reason": "no GPU", **changes})
 
 
 OF_SPEEDUP = [metric for metric in METRICS if metric != "efficiency"]
-
-
-def within(share=0.1, metric="speedup") -> Tolerance:
-    return Tolerance(metric=metric, share=share)
 
 
 def compare(now: Record, here: Environment, base: Baseline, tolerances, *, gated):
@@ -159,7 +106,7 @@ def test_each_metric_is_compared_in_its_own_unit(expected, metric, now):
 
 def scaled(efficiency, **changes) -> Record:
     """Return a record of four devices with such an efficiency, known to one percent."""
-    found = Estimate(value=efficiency, low=0.99 * efficiency, high=1.01 * efficiency)
+    found = estimate_within(efficiency, 0.01)
     its = Scaling(name="test_it", mode="strong", count=4, counts=(1, 4), efficiency=found)
     return record(cpu=None, speedup=None, offload=None, scaling=its, **changes)
 
@@ -269,7 +216,7 @@ def test_the_legs_are_the_times_of_a_call_now_over_those_of_the_baseline():
     [("cpu", 5e-3, 1e-3), ("both", 5e-3, 2e-3), ("neither", 10e-3, 1e-3)],
 )
 def test_a_speedup_does_not_show_which_of_its_times_changed(expected, cpu, gpu):
-    now = record(speedup=speedup(cpu / gpu), cpu=measured(CPU, cpu), gpu=measured(GPU, gpu))
+    now = record(speedup=speedup_within(cpu / gpu), cpu=measured(CPU, cpu), gpu=measured(GPU, gpu))
     assert expected == legs_of(now, record()).moved
 
 
@@ -456,7 +403,7 @@ def test_a_baseline_of_a_gpu_that_was_slowed_down_passes_nothing_beyond_doubt(ex
     [("regressed", None), ("regressed", "confirmed"), ("inconclusive", "contradicted")],
 )
 def test_a_loss_that_a_second_measurement_did_not_show_is_a_doubt(expected, confirmation):
-    now = record(8.0, speedup=replace(speedup(8.0), confirmation=confirmation))
+    now = record(8.0, speedup=speedup_within(8.0, confirmation=confirmation))
     found = compared(now, record())
     assert found.outcome == expected
     if expected == "inconclusive":
@@ -478,7 +425,7 @@ def slower(metric, lost, **changes) -> Record:
 @for_each(
     ("expected", "lost", "elapsed", "gated"),
     [
-        ("regressed", 1.3, APART, True),
+        ("regressed", 1.3, 10.0, True),
         ("inconclusive", 1.3, ROUNDS * 11e-3, False),
         ("regressed", 2.0, ROUNDS * 11e-3, False),  # no spell explains it
         ("not_regressed", 1.0, ROUNDS * 11e-3, False),
@@ -502,7 +449,7 @@ def test_a_spell_within_rounds_that_sat_apart_is_no_loss(expected):
 
 
 def test_what_a_second_measurement_did_not_confirm_does_not_keep_a_run_from_being_fine():
-    unconfirmed = record(10.0, speedup=replace(speedup(10.0), confirmation="contradicted"))
+    unconfirmed = record(10.0, speedup=speedup_within(10.0, confirmation="contradicted"))
     assert compared(unconfirmed, record()).outcome == "not_regressed"
     assert compared(record(8.0), unconfirmed).outcome == "regressed"
 
@@ -598,11 +545,11 @@ def test_another_machine_is_not_comparable_and_what_differs_is_listed():
     found = compared(record(1.0), record(), here=there)
     assert found.outcome == "not_comparable"
     assert found.differences == (
-        "CPU: a processor in the baseline, another now",
+        "CPU: EPYC in the baseline, another now",
         "python: 3.11 in the baseline, 3.12 now",
     )
     assert found.reason == (
-        "not comparable with the baseline base.json: CPU: a processor in the baseline, another now; "
+        "not comparable with the baseline base.json: CPU: EPYC in the baseline, another now; "
         "python: 3.11 in the baseline, 3.12 now"
     )
     assert (10.0, 1.0, None) == (found.baseline.value, found.found.value, found.ratio)
@@ -684,31 +631,6 @@ def test_of_several_baselines_the_first_of_the_same_surroundings_is_taken(expect
 SIZES = (64, 128, 256, 512)
 
 
-def threshold(states, **changes) -> Threshold:
-    """Return a threshold over sizes that were won (W), lost (L) or in doubt (?), smallest first."""
-    won = {"W": True, "L": False, "?": None}
-    curve = tuple(
-        Point(size=size, nodeid=f"f[{size}]", cpu=1.0, gpu=1.0, won=won[state])
-        for size, state in zip(SIZES, states, strict=False)
-    )
-    sure = len(states.rstrip("W"))
-    known = {
-        "name": "f",
-        "parameter": "n",
-        "at_most": None,
-        "at_least": None,
-        "regime": "never",
-        "by_latency": False,
-        "status": "recorded",
-        "reason": None,
-        "outcome": "bracket" if sure < len(states) else "none",
-        "largest_not_won": curve[sure - 1].size if sure else None,
-        "smallest_won": curve[sure].size if sure < len(states) else None,
-        "curve": curve,
-    }
-    return Threshold(**{**known, **changes})
-
-
 def thresholds_compared(now, before, share=0.1, records=(), base_records=()):
     base = base_of(*base_records, thresholds=(before,) if before else ())
     comparer = Comparer(baseline=base, environment=HERE, gated=True)
@@ -765,37 +687,37 @@ def test_a_threshold_is_said_with_both_sizes(change, sizes, rest, before, now):
 
 
 def test_a_threshold_that_is_as_it_was_needs_no_reason():
-    assert thresholds_compared(threshold("LLWW"), threshold("LLWW")).reason is None
+    assert thresholds_compared(threshold(), threshold()).reason is None
 
 
 def test_a_threshold_is_shown_with_its_bounds():
     found = thresholds_compared(threshold("L??W"), threshold("LL??"))
     assert found.found == Estimate(value=512, low=128, high=512)
     assert found.baseline == Estimate(value=256, low=256, high=None)
-    found = thresholds_compared(threshold("LLLL"), threshold("LLWW"))
+    found = thresholds_compared(threshold("LLLL"), threshold())
     assert (None, 256) == (found.found, found.baseline.value)
 
 
 @for_each(("expected", "share"), [("regressed", 0.99), ("not_regressed", 1.0), ("not_regressed", 3.0)])
 def test_a_threshold_may_grow_by_its_tolerance(expected, share):
-    assert expected == thresholds_compared(threshold("LLLW"), threshold("LLWW"), share).outcome
+    assert expected == thresholds_compared(threshold("LLLW"), threshold(), share).outcome
 
 
 @for_each(("expected", "share"), [("improved", 0.49), ("not_regressed", 0.5)])
 def test_a_threshold_improves_by_more_than_its_tolerance(expected, share):
-    assert expected == thresholds_compared(threshold("LWWW"), threshold("LLWW"), share).outcome
+    assert expected == thresholds_compared(threshold("LWWW"), threshold(), share).outcome
 
 
 @for_each("before", [None, threshold("LLW", outcome=None)])
 def test_a_size_group_without_a_threshold_in_the_baseline_is_new(before):
-    found = thresholds_compared(threshold("LLWW"), before)
+    found = thresholds_compared(threshold(), before)
     assert found.outcome == "new"
     assert found.reason.endswith("the baseline base.json has no threshold of this group")
 
 
 def test_a_threshold_that_this_run_does_not_know_is_a_doubt():
     absent = threshold("LLW", outcome=None, status="inconclusive", reason="no speedup at n=512")
-    found = thresholds_compared(absent, threshold("LLWW"))
+    found = thresholds_compared(absent, threshold())
     assert found.outcome == "inconclusive"
     assert found.reason == "the threshold is not known: no speedup at n=512"
 
@@ -809,7 +731,7 @@ def test_a_threshold_that_this_run_does_not_know_is_a_doubt():
     ],
 )
 def test_size_groups_on_other_grids_are_not_comparable(expected, now):
-    found = thresholds_compared(now, threshold("LLWW"))
+    found = thresholds_compared(now, threshold())
     assert found.outcome == "not_comparable"
     assert found.differences == (expected,)
 
@@ -817,12 +739,12 @@ def test_size_groups_on_other_grids_are_not_comparable(expected, now):
 def test_size_groups_on_other_devices_are_not_comparable_and_what_differs_is_said_once():
     before = [record(nodeid=f"f[{size}]") for size in SIZES]
     now = [replace(each, gpu=measured(ANOTHER, 1e-3)) for each in before]
-    found = thresholds_compared(threshold("LLLW"), threshold("LLWW"), records=now, base_records=before)
-    assert found.differences == ("GPU: a GPU in the baseline, another GPU now",)
-    same = thresholds_compared(threshold("LLLW"), threshold("LLWW"), records=before, base_records=before)
+    found = thresholds_compared(threshold("LLLW"), threshold(), records=now, base_records=before)
+    assert found.differences == ("GPU: H200 in the baseline, another GPU now",)
+    same = thresholds_compared(threshold("LLLW"), threshold(), records=before, base_records=before)
     assert same.outcome == "regressed"
     new = [record(nodeid="f[1024]", gpu=measured(ANOTHER, 1e-3))]
-    assert thresholds_compared(threshold("LLLW"), threshold("LLWW"), records=new).outcome == "regressed"
+    assert thresholds_compared(threshold("LLLW"), threshold(), records=new).outcome == "regressed"
 
 
 STATES = st.text("WL?", min_size=4, max_size=4)

@@ -1,9 +1,10 @@
 """Fingerprint: what must be the same for two measurements to be comparable, field by field."""
 
-from array import array
 from dataclasses import replace
 
+import factories
 from cases import for_each
+from factories import measurement, recorded
 
 from pytest_gpuperf.gate.fingerprint import (
     baseline_differences,
@@ -13,57 +14,23 @@ from pytest_gpuperf.gate.fingerprint import (
     run_conditions,
 )
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import DeviceInfo, Measurement
 from pytest_gpuperf.model.record import Environment, Note, Record
 
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="NumPy", library="numpy 2.4.6")
-GPU = DeviceInfo(
-    kind="gpu",
-    backend="cupy",
-    name="NVIDIA H100",
-    library="cupy 13.4.1, CUDA 12.8, driver for 12.9",
-    driver="for CUDA 12.9",
-    runtime="CUDA 12.8",
-)
-HERE = Environment(
-    host={"name": "here", "memory": 64 * 10**9},
-    cpu={"name": "AMD EPYC", "logical": 16, "usable": 8, "quota": None},
-    gpu=GPU,
-    gpu_reason=None,
-    python="3.11.7",
-    packages={"numpy": "2.4.6"},
+CPU = replace(factories.CPU, library="numpy 2.4.6")
+GPU = replace(factories.GPU, library="cupy 13.4.1, CUDA 12.8", driver="for CUDA 12.9", runtime="CUDA 12.8")
+HERE = replace(
+    factories.HERE,
+    cpu={"name": "EPYC", "logical": 16, "usable": 8, "quota": None},
     variables={"OMP_NUM_THREADS": "4"},
 )
 
 
-def measured(on: DeviceInfo, **changes) -> Measurement:
-    known = {
-        "device": on,
-        "samples": array("d", [1.0]),
-        "block_calls": 1,
-        "setup": None,
-        "first_call": 0.1,
-        "warmup": 0.1,
-        "warmup_calls": 9,
-        "steady": True,
-        "synchronize_cost": 0.0,
-        "dtypes": ("float32", "int64"),
-        "shapes": ("512x512", "512"),
-    }
-    return Measurement(**{**known, **changes})
+def measured(on, **changes):
+    return measurement(on, 1.0, **{"dtypes": ("float32", "int64"), "shapes": ("512x512", "512"), **changes})
 
 
 def record(**changes) -> Record:
-    known = {
-        "nodeid": "test_it",
-        "status": "recorded",
-        "reason": None,
-        "demand": Demand(),
-        "scope": "call",
-        "cpu": measured(CPU),
-        "gpu": measured(GPU),
-    }
-    return Record(**{**known, **changes})
+    return recorded(**{"cpu": measured(CPU), "gpu": measured(GPU), **changes})
 
 
 def on_gpu(**changes) -> Record:
@@ -90,7 +57,7 @@ def test_the_same_test_on_the_same_machine_is_comparable():
 @for_each(
     ("expected", "now"),
     [
-        ("GPU: NVIDIA H100, NVIDIA A100", on_gpu(name="NVIDIA A100")),
+        ("GPU: H200, A100", on_gpu(name="A100")),
         ("GPU backend: cupy, torch", on_gpu(backend="torch")),
         ("GPU emulated: no, yes", on_gpu(emulated=True)),
         ("GPU library: cupy 13.4, cupy 14.0", on_gpu(library="cupy 14.0.0, CUDA 12.8")),
@@ -122,7 +89,7 @@ def test_each_part_of_a_test_that_differs_is_named_by_itself(expected, now):
 @for_each(
     ("expected", "surveyed"),
     [
-        ("CPU: AMD EPYC, Intel Xeon", here(cpu={**HERE.cpu, "name": "Intel Xeon"})),
+        ("CPU: EPYC, Intel Xeon", here(cpu={**HERE.cpu, "name": "Intel Xeon"})),
         ("processors: 8, 4", here(cpu={**HERE.cpu, "usable": 4})),
         ("processors: 8, 2.5", here(cpu={**HERE.cpu, "quota": 2.5})),
         ("processors: 8, 16", here(cpu={**HERE.cpu, "usable": None})),
@@ -246,7 +213,7 @@ def test_of_a_driver_and_a_runtime_the_major_version_counts(expected, before, no
         ((), ("gpu",), on_cpu(library="numpy 1.26"), HERE),
         ((), ("gpu",), record(), here(cpu={"name": "another"}, python="3.13.0")),
         ((), ("cpu",), record(), here(variables={**HERE.variables, "CUPY_TF32": "1"})),
-        (("CPU: AMD EPYC, another",), ("cpu",), record(), here(cpu={**HERE.cpu, "name": "another"})),
+        (("CPU: EPYC, another",), ("cpu",), record(), here(cpu={**HERE.cpu, "name": "another"})),
         (("CUPY_TF32: not set, 1",), ("gpu",), record(), here(variables={"CUPY_TF32": "1"})),
         (
             ("blocking launches: not set, HIP_LAUNCH_BLOCKING=1",),
@@ -267,10 +234,10 @@ def test_a_time_does_not_depend_on_what_a_speedup_includes(demand):
 
 
 def test_several_differences_are_told_together():
-    now, surveyed = on_gpu(name="NVIDIA A100", emulated=True), here(python="3.12.0")
+    now, surveyed = on_gpu(name="A100", emulated=True), here(python="3.12.0")
     assert differs(now, surveyed) == (
         "python: 3.11, 3.12",
-        "GPU: NVIDIA H100, NVIDIA A100",
+        "GPU: H200, A100",
         "GPU emulated: no, yes",
     )
 

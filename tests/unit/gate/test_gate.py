@@ -1,93 +1,41 @@
 """Gating: a run held against an earlier one; what it measured, matched or compared nothing of, it says."""
 
-from array import array
 from dataclasses import replace
 from pathlib import Path
 
+import factories
 import pytest
 from cases import for_each
+from factories import (
+    CPU,
+    ELSEWHERE,
+    GATE,
+    GPU,
+    HERE,
+    base_of,
+    measured,
+    recorded,
+    speedup_within,
+    threshold,
+    within,
+)
 
 from pytest_gpuperf.gate import text
-from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.model.comparison import Absence, Comparison, GateOptions, GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SizeGroup
-from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
-from pytest_gpuperf.model.offload import Point, Threshold
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.comparison import Absence, Comparison, GateOptions, GateResult
+from pytest_gpuperf.model.demand import Pairing, RunOptions, SizeGroup
+from pytest_gpuperf.model.record import Record
 
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
-HERE = Environment(
-    host={"name": "here"},
-    cpu={"name": "a processor", "usable": 8},
-    gpu=GPU,
-    gpu_reason=None,
-    python="3.11.7",
-    packages={},
-)
-ELSEWHERE = replace(HERE, cpu={"name": "another", "usable": 8})
 NO_GPU = "no GPU was found"
 UPDATE = "the baseline is out of date; run gpuperf baseline update to lock in the gain"
 
 
-def within(metric="speedup", share=0.1) -> Tolerance:
-    return Tolerance(metric=metric, share=share)
-
-
-GATE = GateOptions(tolerances=(within(),))
-
-
-def speedup(value, width=1.05) -> Speedup:
-    return Speedup(
-        value=value,
-        low=value / width,
-        high=value * width,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=12,
-        evidence=None,
-        autocorrelation=None,
-    )
-
-
-def measured(on, seconds) -> Measurement:
-    return Measurement(
-        device=on,
-        samples=array("d", [seconds] * 12),
-        block_calls=1,
-        setup=None,
-        first_call=0.1,
-        warmup=0.1,
-        warmup_calls=9,
-        steady=True,
-        synchronize_cost=0.0,
-    )
-
-
 def record(nodeid="a", value=10.0, **changes) -> Record:
-    known = {
-        "nodeid": nodeid,
-        "status": "recorded",
-        "reason": None,
-        "demand": Demand(),
-        "scope": "call",
-        "cpu": measured(CPU, 10e-3),
-        "gpu": measured(GPU, 10e-3 / value),
-        "speedup": speedup(value),
-        "round_time": 11e-3,
-        "rounds_elapsed": 10.0,  # they sit apart
-    }
-    return Record(**{**known, **changes})
+    return recorded(nodeid, value, **changes)
 
 
 def skipped(nodeid="a", reason=NO_GPU, **changes) -> Record:
-    absent = dict.fromkeys(("cpu", "gpu", "speedup", "scope"))
-    return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
-
-
-def base_of(*records, name="base.json", environment=HERE, **changes) -> Baseline:
-    return Baseline(name, Run(environment=environment, started=f"{name} began", records=records, **changes))
+    return factories.skipped(nodeid, reason, **changes)
 
 
 def gating(*bases, asked=GATE, here=HERE) -> Gate:
@@ -123,7 +71,7 @@ def ended(now, *before, asked=GATE, plan=None, here=HERE, **saw) -> GateResult:
 
 def test_a_test_is_sampled_until_it_is_told_from_the_limit_of_its_baseline():
     ((low, high, fails),) = gating(base_of(record())).limits("a")
-    assert (pytest.approx(10 / 1.05 * 0.9), pytest.approx(10 * 1.05 * 0.9)) == (low, high)
+    assert (pytest.approx(9.5 * 0.9), pytest.approx(10.5 * 0.9)) == (low, high)
     assert fails == "below"
 
 
@@ -131,7 +79,7 @@ def test_where_an_improvement_fails_a_test_is_told_from_that_too():
     asked = replace(GATE, improvements=True)
     lost, (low, high, fails) = gating(base_of(record()), asked=asked).limits("a")
     assert lost == gating(base_of(record())).limits("a")[0]
-    assert (pytest.approx(10 / 1.05 * 1.1), pytest.approx(10 * 1.05 * 1.1)) == (low, high)
+    assert (pytest.approx(9.5 * 1.1), pytest.approx(10.5 * 1.1)) == (low, high)
     assert fails == "above"
 
 
@@ -143,10 +91,10 @@ def test_where_an_improvement_fails_a_test_is_told_from_that_too():
         gating(base_of(skipped())),
         gating(base_of(record(status="error", reason="lost"))),
         gating(base_of(record()), asked=GateOptions()),
-        gating(base_of(record()), asked=GateOptions(tolerances=(within("gpu_time"),))),
-        gating(base_of(record(speedup=speedup(10.0, width=1.12)))),
-        gating(base_of(record(speedup=replace(speedup(10.0), low=None)))),
-        gating(base_of(record(speedup=replace(speedup(10.0), high=None)))),
+        gating(base_of(record()), asked=GateOptions(tolerances=(within(metric="gpu_time"),))),
+        gating(base_of(record(speedup=speedup_within(10.0, 0.12)))),
+        gating(base_of(record(speedup=speedup_within(10.0, low=None)))),
+        gating(base_of(record(speedup=speedup_within(10.0, high=None)))),
     ],
 )
 def test_without_a_limit_that_sampling_could_tell_there_is_none(held):
@@ -154,7 +102,7 @@ def test_without_a_limit_that_sampling_could_tell_there_is_none(held):
 
 
 def test_a_record_is_held_against_each_tolerance():
-    asked = GateOptions(tolerances=(within("speedup"), within("gpu_time", 0.5), within("speedup", 0.3)))
+    asked = GateOptions(tolerances=(within(), within(0.5, "gpu_time"), within(0.3)))
     found = gating(base_of(record()), asked=asked).with_comparisons(record(value=8.0)).comparisons
     assert [
         ("speedup", 0.1, "regressed"),
@@ -169,7 +117,7 @@ def test_without_a_gate_the_speedup_is_compared_all_the_same():
     assert ("speedup", "regressed") == (found.metric, found.outcome)
 
 
-@for_each("asked", [GateOptions(), GateOptions(tolerances=(within("memory"),))])
+@for_each("asked", [GateOptions(), GateOptions(tolerances=(within(metric="memory"),))])
 def test_which_device_moved_is_found_whatever_is_compared(asked):
     assert gating(base_of(record()), asked=asked).with_comparisons(record(value=8.0)).legs.moved == "gpu"
 
@@ -188,7 +136,7 @@ def test_without_a_baseline_nothing_is_compared():
     assert held.base is None
     assert held.with_comparisons(record()) == record()
     assert held.with_comparisons(record()).legs is None
-    assert held.threshold_comparisons(threshold(), [record()]) == ()
+    assert held.threshold_comparisons(FROM_128, [record()]) == ()
 
 
 def test_the_only_baseline_is_taken_wherever_it_was_made():
@@ -215,56 +163,40 @@ def test_the_machine_is_looked_at_once_and_only_when_it_matters():
 # Thresholds
 
 
-def threshold(won=(False, True), status="recorded", **changes) -> Threshold:
-    curve = tuple(
-        Point(size=size, nodeid=f"f[{size}]", cpu=1.0, gpu=1.0, won=each)
-        for size, each in zip((1, 2), won, strict=True)
-    )
-    known = {
-        "name": "f",
-        "parameter": "n",
-        "at_most": None,
-        "at_least": None,
-        "regime": "never",
-        "by_latency": False,
-        "status": status,
-        "reason": None,
-        "outcome": "bracket" if won[-1] else "none",
-        "largest_not_won": None,
-        "smallest_won": next((point.size for point in curve if point.won), None),
-        "curve": curve,
-    }
-    return Threshold(**{**known, **changes})
-
-
-OF_THRESHOLDS = GateOptions(tolerances=(within("speedup"), within("threshold"), within("threshold", 1.0)))
+FROM_128 = threshold("LW")
+OF_THRESHOLDS = GateOptions(tolerances=(within(), within(metric="threshold"), within(1.0, "threshold")))
 
 
 def test_a_size_groups_threshold_is_held_against_each_tolerance_for_thresholds():
-    held = gating(base_of(thresholds=(threshold((True, True)),)), asked=OF_THRESHOLDS)
-    found = held.threshold_comparisons(threshold((False, True)), [record()])
+    held = gating(base_of(thresholds=(threshold("WW"),)), asked=OF_THRESHOLDS)
+    found = held.threshold_comparisons(FROM_128, [record()])
     assert [(0.1, "regressed"), (1.0, "not_regressed")] == [(each.tolerance, each.outcome) for each in found]
-    assert gating(base_of(thresholds=(threshold(),))).threshold_comparisons(threshold(), []) == ()
+    assert gating(base_of(thresholds=(FROM_128,))).threshold_comparisons(FROM_128, []) == ()
 
 
 def test_only_a_size_groups_own_records_make_its_threshold_incomparable():
     def member(name, on):
-        size_group = SizeGroup(name=name, parameter="n", size=1, sizes=(1, 2))
-        return record(f"{name}[1]", size_group=size_group, gpu=measured(on, 1e-3))
+        size_group = SizeGroup(name=name, parameter="n", size=64, sizes=(64, 128))
+        return record(f"{name}[64]", size_group=size_group, gpu=measured(on, 1e-3))
 
     another = replace(GPU, name="another GPU")
-    held = gating(base_of(member("f", GPU), member("g", GPU), thresholds=(threshold(),)), asked=OF_THRESHOLDS)
-    assert (
-        held.threshold_comparisons(threshold(), [member("f", GPU), member("g", another)])[0].differences == ()
+    held = gating(
+        base_of(member("test_fft", GPU), member("g", GPU), thresholds=(FROM_128,)), asked=OF_THRESHOLDS
     )
-    assert held.threshold_comparisons(threshold(), [member("f", another), member("g", GPU)])[
+    assert (
+        held.threshold_comparisons(FROM_128, [member("test_fft", GPU), member("g", another)])[0].differences
+        == ()
+    )
+    assert held.threshold_comparisons(FROM_128, [member("test_fft", another), member("g", GPU)])[
         0
-    ].differences == ("GPU: a GPU in the baseline, another GPU now",)
+    ].differences == ("GPU: H200 in the baseline, another GPU now",)
 
 
 def test_a_size_group_that_was_skipped_is_not_compared():
-    held = gating(base_of(thresholds=(threshold(),)), asked=OF_THRESHOLDS)
-    assert held.threshold_comparisons(threshold(status="skipped", outcome=None, reason=NO_GPU), []) == ()
+    held = gating(base_of(thresholds=(FROM_128,)), asked=OF_THRESHOLDS)
+    assert (
+        held.threshold_comparisons(replace(FROM_128, status="skipped", outcome=None, reason=NO_GPU), []) == ()
+    )
 
 
 @for_each(("expected", "asked"), [("more_time", GATE), ("run_with_gate", GateOptions())])
@@ -494,7 +426,7 @@ def test_one_test_that_was_measured_is_not_nothing():
 def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
     on_cpu = skipped(cpu=measured(CPU, 1.0))
     assert expected == len(
-        ended([on_cpu], record(), asked=GateOptions(tolerances=(within(metric),))).failures
+        ended([on_cpu], record(), asked=GateOptions(tolerances=(within(metric=metric),))).failures
     )
 
 
@@ -518,7 +450,7 @@ def test_a_baseline_that_knows_none_of_the_tests_compares_nothing():
 def test_a_baseline_of_another_machine_is_known_and_noted():
     found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE)
     assert found.failures == ()
-    differences = "CPU: a processor in the baseline, another now"
+    differences = "CPU: EPYC in the baseline, another now"
     said = f"not comparable (2 comparisons): {differences}"
     assert coded(found.notes) == (("not_comparable", said),)
 
@@ -673,7 +605,7 @@ def test_what_is_told_elsewhere_is_not_noted(now):
 
 def test_comparisons_count_where_they_stand_a_thresholds_too():
     compared = Comparison(metric="threshold", tolerance=0.1, outcome="improved", reason="so", differences=())
-    held = gating(base_of(record()), asked=GateOptions(tolerances=(within("threshold"),)))
+    held = gating(base_of(record()), asked=GateOptions(tolerances=(within(metric="threshold"),)))
     found = held.finish([record(comparisons=(compared,))], seen(), RunOptions())
     assert found.failures == ()
     said = f"1 comparison improved beyond the tolerance: {UPDATE}"

@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 from cases import for_each
-from factories import threshold
+from factories import GATE, recorded, speedup, threshold
 
 from pytest_gpuperf.gate.policy import comparison_failures, decide
-from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record
 
-GATE = GateOptions(tolerances=(Tolerance(metric="speedup", share=0.1),))
 IMPROVEMENTS = GateOptions(improvements=True)
 STRICT = replace(GATE, strict=True)
 NO_GATE = GateOptions()
@@ -24,8 +22,7 @@ def found(outcome, reason="so", metric="speedup") -> Comparison:
 
 
 def record(*outcomes, **changes) -> Record:
-    known = {"nodeid": "a", "status": "recorded", "reason": None, "demand": Demand()}
-    return Record(**{**known, "comparisons": tuple(found(each) for each in outcomes), **changes})
+    return recorded(**{"comparisons": tuple(found(each) for each in outcomes), **changes})
 
 
 @for_each(
@@ -128,18 +125,12 @@ def test_a_skipped_test_skips(gate, plan):
 
 
 def test_doubts_of_the_demand_and_of_the_baseline_are_both_told():
-    near = Speedup(
-        value=3.0,
-        low=2.5,
-        high=3.5,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=60,
-        evidence=None,
-        autocorrelation=None,
-    )
     doubtful = record(
-        "inconclusive", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
+        "inconclusive",
+        status="inconclusive",
+        reason="near 3x",
+        demand=Demand(min=3),
+        speedup=speedup(3.0, 2.5, 3.5),
     )
     assert decide(doubtful, None, RunOptions(), GATE).warnings == ("near 3x", "inconclusive: so")
 

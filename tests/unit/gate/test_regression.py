@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from cases import for_each
+from factories import within
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_gpuperf.gate.regression import LESS_IS_BETTER, compare_intervals, limits, moved, ratio
 from pytest_gpuperf.gate.text import describe, format_change, format_metric, legs_text
-from pytest_gpuperf.model.comparison import METRICS, Legs, Tolerance
+from pytest_gpuperf.model.comparison import METRICS, Legs
 from pytest_gpuperf.model.measurement import Estimate
 
 MORE_IS_BETTER = sorted(set(METRICS) - LESS_IS_BETTER)
@@ -20,10 +21,6 @@ def about(value, low, high) -> Estimate:
 
 def exactly(value) -> Estimate:
     return about(value, value, value)
-
-
-def within(share, metric="speedup") -> Tolerance:
-    return Tolerance(metric=metric, share=share)
 
 
 TEN = about(10.0, 9.5, 10.5)  # a quarter less is allowed: the limit lies from 7.125 to 7.875, a quarter more

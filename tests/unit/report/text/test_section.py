@@ -7,12 +7,12 @@ from time import process_time
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup, threshold
+from factories import GPU, measurement, offload, on_cpu_only, record, run_of, skipped, speedup, threshold
 
 from pytest_gpuperf.model.comparison import Comparison, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Estimate, Interference
-from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price
+from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Point
 from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.report.text.section import NOTHING_ABOVE, short_lines
 from pytest_gpuperf.report.text.section import lines as section_lines
@@ -229,17 +229,6 @@ def test_a_run_without_a_gpu_says_so(section):
     assert section(record(), gpu=None)[0] == "CPU EPYC | GPU none"
 
 
-def offload(*, worth=True, saves=True, always=None, reason="it is what it is") -> Offload:
-    return Offload(
-        worth=worth,
-        reason=reason,
-        regime="never",
-        by_latency=False,
-        price=Price(ratio=2.5, needed=2.5, saves=saves if saves != "yes" else True, saving_percent=None),
-        always=always,
-    )
-
-
 def test_the_speedup_with_copies_stands_beside_the_one_without(section):
     shown = section(record(offload=offload(always=speedup(2.34, 2, 3))), width=120)
     assert "with copies" in shown[2]
@@ -311,7 +300,7 @@ def test_what_holds_a_speedup_back_is_said_of_tests_that_fail_or_do_not_pay(
     reason = "too slow" if status == "failed" else None
     shown = section(record(status=status, reason=reason, offload=offload(worth=worth), diagnosis=(WHY,)))
     assert expected == any(line.endswith(" float64: it is slow") for line in shown)
-    assert says_why == any(line.endswith(" it is what it is") for line in shown)
+    assert says_why == any(line.endswith(" it pays") for line in shown)
 
 
 def test_a_doubt_that_is_noted_and_diagnosed_is_said_once(section):
@@ -332,9 +321,9 @@ def test_one_test_alone_is_not_counted(section):
 @for_each(
     ("expected", "changes"),
     [
-        ("recorded: the GPU wins from n = 256 on, not at 64", {}),
+        ("recorded: the GPU wins from n = 256 on, not at 128", {}),
         ("recorded: the GPU wins from n = 256 on, the smallest", {"largest_not_won": None}),
-        ("recorded: the GPU does not win at the largest n, 64", {"outcome": "none", "smallest_won": None}),
+        ("recorded: the GPU does not win at the largest n, 128", {"outcome": "none", "smallest_won": None}),
         ("inconclusive: not known; sizes are missing", {"outcome": None, "status": "inconclusive"}),
     ],
 )
@@ -355,15 +344,13 @@ def test_what_is_wanted_stays_where_it_says_what_the_speedup_includes(section):
 
 
 def test_a_largest_size_in_doubt_is_not_called_lost():
-    point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
-    found = threshold(outcome="none", smallest_won=None, curve=(point,))
-    shown = lines(run_of(record(), thresholds=(found,)), 120)[-1]
+    shown = lines(run_of(record(), thresholds=(threshold("?"),)), 120)[-1]
     said = "no n from which the GPU surely wins (inconclusive at the largest, 64)"
     assert shown == f"threshold of test_fft: recorded: {said}"
 
 
 def test_what_pays_in_time_and_not_in_money_is_told_too(section):
-    assert "test_fft: it is what it is" in section(record(offload=offload(worth=True, saves=False)))
+    assert "test_fft: it pays" in section(record(offload=offload(worth=True, saves=False)))
 
 
 def noted(text: str) -> Note:
@@ -472,9 +459,8 @@ def test_a_threshold_says_whose_it_is(gpu, is_emulated):
     tests = [
         record(f"test_fft[{n}]", gpu=measurement(replace(GPU, emulated=is_emulated), 1e-3)) for n in (64, 256)
     ]
-    curve = tuple(Point(size=n, nodeid=f"test_fft[{n}]", cpu=1.0, gpu=1.0) for n in (64, 256))
-    shown = lines(run_of(*tests, thresholds=(threshold(curve=curve),)), 120)
-    assert f"threshold of test_fft: recorded: {gpu} wins from n = 256 on, not at 64" in shown
+    shown = lines(run_of(*tests, thresholds=(threshold(),)), 120)
+    assert f"threshold of test_fft: recorded: {gpu} wins from n = 256 on, not at 128" in shown
 
 
 def test_times_that_are_all_synthetic_are_called_so(section):
@@ -632,13 +618,12 @@ def test_in_short_a_threshold_that_failed_is_told():
         record(), thresholds=(threshold(status="failed", reason="too large"), threshold(name="test_b"))
     )
     shown = [str(line) for line in short_lines(run, 100)]
-    assert "threshold of test_fft: failed: the GPU wins from n = 256 on, not at 64; too large" in shown
+    assert "threshold of test_fft: failed: the GPU wins from n = 256 on, not at 128; too large" in shown
     assert 2 == len(shown)
 
 
 def test_a_threshold_s_reason_is_not_said_again():
-    point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
-    run = run_of(record(), thresholds=(threshold(status="failed", reason="too large", curve=(point,)),))
+    run = run_of(record(), thresholds=(threshold(status="failed", reason="too large"),))
     assert not any("too large" in line for line in lines(run, 120, above={"test_fft[64]": "too large"}))
 
 
@@ -700,8 +685,7 @@ def test_names_that_would_be_one_when_cut_are_whole(section):
 
 
 def test_a_threshold_without_sizes_is_not_known(section):
-    empty = threshold(outcome="none", largest_not_won=None, smallest_won=None)
-    assert any("not known" in line for line in section(record(), thresholds=(empty,)))
+    assert any("not known" in line for line in section(record(), thresholds=(threshold(""),)))
 
 
 def test_the_time_grows_no_faster_than_the_number_of_tests():
