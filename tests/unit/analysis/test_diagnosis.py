@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from cases import for_each
-from factories import CPU, GPU
+from factories import CPU, GPU, measurement, offload, recorded, speedup
 
 from pytest_gpuperf.analysis.diagnosis import find
 from pytest_gpuperf.model.demand import Demand
@@ -15,13 +15,12 @@ from pytest_gpuperf.model.measurement import (
     Estimate,
     Inspection,
     Measurement,
-    Speedup,
     Transfer,
 )
-from pytest_gpuperf.model.offload import BreakEven, Diagnosis, Offload, Price
+from pytest_gpuperf.model.offload import BreakEven, Diagnosis, Offload
 from pytest_gpuperf.model.record import Record
 
-EMPTY = Record(nodeid="t.py::test_it", status="recorded", reason=None, demand=Demand())
+EMPTY = recorded(cpu=None, gpu=None, speedup=None)
 ORDER = [
     "launch_bound",
     "host_synchronization",
@@ -38,25 +37,14 @@ ORDER = [
 ]
 
 
-def measurement(device: DeviceInfo, samples, **changes) -> Measurement:
-    known = {
-        "block_calls": 1,
-        "setup": None,
-        "first_call": samples[0] if samples else 0.0,
-        "warmup": 0.1,
-        "warmup_calls": 3,
-        "steady": True,
-        "synchronize_cost": 0.0,
-    }
-    return Measurement(device=device, samples=array("d", samples), **{**known, **changes})
-
-
 def on_cpu(*samples: float, **changes) -> Measurement:
-    return measurement(CPU, samples or [8.0] * 5, **changes)
+    samples = samples or (8.0,) * 5
+    return measurement(CPU, *samples, **{"block_calls": 1, "first_call": samples[0], **changes})
 
 
 def on_gpu(*samples: float, device: DeviceInfo = GPU, **changes) -> Measurement:
-    return measurement(device, samples or [2.0] * 5, **changes)
+    samples = samples or (2.0,) * 5
+    return measurement(device, *samples, **{"block_calls": 1, "first_call": samples[0], **changes})
 
 
 def seen(**changes) -> Inspection:
@@ -86,23 +74,7 @@ def earning(transfer: float | None = None, first_call: float | None = None) -> O
         for calls in (transfer, first_call)
     ]
     break_even = BreakEven(transfer=estimates[0], first_call=estimates[1], both=None, reason=None)
-    price = Price(ratio=2.5, needed=2.5, saves=None, saving_percent=None)
-    return Offload(
-        worth=None, reason="", regime="never", by_latency=False, price=price, break_even_calls=break_even
-    )
-
-
-def speedup(autocorrelation: float | None) -> Speedup:
-    return Speedup(
-        value=4.0,
-        low=3.9,
-        high=4.1,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=5,
-        evidence=None,
-        autocorrelation=autocorrelation,
-    )
+    return offload(break_even_calls=break_even)
 
 
 def codes(of: Record, usable=None, pool_threads=None) -> list[str]:
@@ -122,8 +94,8 @@ def test_of_a_record_with_nothing_in_it_nothing_is_said():
 
 def test_of_measurements_without_samples_nothing_is_said():
     inspection = seen(device_time=0.0, outside_time=1.0)
-    cpu = measurement(CPU, [], processors=1.0, block_time=1e-3)
-    gpu = measurement(GPU, [], inspection=inspection, first_call=9.0, block_time=1e-3)
+    cpu = measurement(CPU, processors=1.0, block_time=1e-3)
+    gpu = measurement(GPU, inspection=inspection, first_call=9.0, block_time=1e-3)
     assert () == find(copied(3.0, cpu=cpu, gpu=gpu), usable=8, pool_threads=1)
 
 
@@ -136,7 +108,9 @@ def test_of_times_of_zero_nothing_is_said():
 def test_of_a_record_with_nothing_wrong_in_it_nothing_is_said():
     gpu = on_gpu(dtypes=("float32",), block_time=1.0, inspection=seen(device_time=1.9, allocations=0))
     cpu = on_cpu(dtypes=("float32",), block_time=1.0, processors=7.9)
-    assert () == find(copied(0.1, cpu=cpu, gpu=gpu, speedup=speedup(0.1)), usable=8, pool_threads=8)
+    assert () == find(
+        copied(0.1, cpu=cpu, gpu=gpu, speedup=speedup(autocorrelation=0.1)), usable=8, pool_threads=8
+    )
 
 
 @for_each("synchronizes", [True, False])
@@ -149,7 +123,7 @@ def test_all_reasons_are_given_in_their_order(synchronizes):
     )
     gpu = on_gpu(1, 2, 2, 2.6, 3, first_call=99, dtypes=("float64",), block_time=9, inspection=inspection)
     cpu = on_cpu(dtypes=("float32",), processors=1.0)
-    worst = copied(3.0, cpu=cpu, gpu=gpu, speedup=speedup(0.9))
+    worst = copied(3.0, cpu=cpu, gpu=gpu, speedup=speedup(autocorrelation=0.9))
     missing = {"launch_bound"} if synchronizes else {"host_synchronization", "side_stream"}
     assert [code for code in ORDER if code not in missing] == codes(worst, usable=8)
 
@@ -192,8 +166,8 @@ def test_a_call_that_is_not_known_to_wait_does_not_synchronize_the_host(synchron
 
 
 def test_a_wait_is_told_without_any_times_beside_it():
-    gpu = measurement(GPU, [], inspection=seen(synchronizes=True))
-    found = only(replace(EMPTY, cpu=measurement(CPU, []), gpu=gpu))
+    gpu = measurement(GPU, inspection=seen(synchronizes=True))
+    found = only(replace(EMPTY, cpu=measurement(CPU), gpu=gpu))
     assert {"host_time": 0.5, "device_time": None, "gpu": None} == found.numbers
 
 
@@ -478,7 +452,7 @@ def test_little_work_outside_the_events_is_no_side_stream(expected, outside_time
 
 
 def test_samples_that_resemble_their_neighbours_are_dependent():
-    found = only(record(speedup=speedup(0.42)))
+    found = only(record(speedup=speedup(autocorrelation=0.42)))
     assert found.code == "dependent_samples"
     assert "dependent samples: lag-1 autocorrelation 0.42" in found.sentence
     assert found.numbers == {"autocorrelation": 0.42}
@@ -486,7 +460,7 @@ def test_samples_that_resemble_their_neighbours_are_dependent():
 
 @for_each(("expected", "autocorrelation"), [(["dependent_samples"], 0.31), ([], 0.3), ([], -0.9), ([], None)])
 def test_samples_that_hardly_resemble_their_neighbours_are_not_dependent(expected, autocorrelation):
-    assert expected == codes(record(speedup=speedup(autocorrelation)))
+    assert expected == codes(record(speedup=speedup(autocorrelation=autocorrelation)))
 
 
 def test_a_wide_middle_half_is_noise():

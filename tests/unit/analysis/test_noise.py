@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from cases import for_each
-from factories import measurement
+from factories import CPU, EMULATED, measurement
 
 from pytest_gpuperf.analysis.noise import (
     describe,
@@ -13,10 +13,9 @@ from pytest_gpuperf.analysis.noise import (
     throttle_reason,
     worst_in_report,
 )
-from pytest_gpuperf.model.measurement import DeviceInfo, Interference
+from pytest_gpuperf.model.measurement import Interference
 
 CONTENTION = Interference(kind="cpu_contention", own_share=0.5, waited=0.5)
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2.4.1")
 UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.25, median=4.0, fastest=1.0)
 
 
@@ -66,9 +65,6 @@ def test_what_is_certainly_the_workloads_own_is_left_without_all_waits_or_is_its
     assert contention(pytest.approx(expected), waited, threads) == found
 
 
-EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="x86", library="dpnp", emulated=True)
-
-
 @for_each(
     ("expected", "device", "waited"),
     [
@@ -85,7 +81,7 @@ def test_work_is_watched_where_it_runs_on_the_cpu(expected, device, waited):
 
 
 def test_a_report_shows_what_a_call_needs_in_any_case():
-    busy = replace(measurement(CPU, 1.0), block_calls=1, waited=1.9, waiting_threads=2, least_time=0.1)
+    busy = measurement(CPU, 1.0, block_calls=1, waited=1.9, waiting_threads=2, least_time=0.1)
     assert worst_in_report(busy, None) == contention(0.1, 1.9, 2)
 
 

@@ -7,22 +7,20 @@ from random import Random
 
 import pytest
 from cases import for_each
+from factories import CPU, GPU, ROUNDS, measurement, speedup
 
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import LINKS, OffloadInput, assess, assess_cpu_only
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import (
     Copies,
-    DeviceInfo,
     Estimate,
     Measurement,
     Round,
-    Speedup,
     Transfer,
 )
 from pytest_gpuperf.model.offload import GpuLimits
 
-ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
 PLAN = RunOptions(cost_ratio=2.5)
 NOTHING = Transfer(h2d=Copies(bytes=0, arrays=1), d2h=Copies(bytes=0, arrays=0), reason="no bytes move")
 UNTIMED = Transfer(h2d=Copies(bytes=8000, arrays=2), d2h=Copies(bytes=4000, arrays=1), reason="time was up")
@@ -31,30 +29,12 @@ BODY = Transfer(h2d=None, d2h=None, reason="the whole body is the workload")
 WON, LOST, DOUBT = (3.0, 2.9, 3.1), (0.5, 0.4, 0.6), (1.02, 0.9, 1.1)
 
 
-def speedup(value, low, high) -> Speedup:
-    return Speedup(
-        value=value,
-        low=low,
-        high=high,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=ROUNDS,
-        evidence=None,
-        autocorrelation=None,
-    )
-
-
 def measured(kind, *seconds, first_call=None, latencies=()) -> Measurement:
-    return Measurement(
-        device=DeviceInfo(kind=kind, backend="simulated", name="simulated", library="simulated 1"),
-        samples=array("d", seconds),
+    return measurement(
+        CPU if kind == "cpu" else GPU,
+        *seconds,
         block_calls=2 if latencies else 1,
-        setup=None,
         first_call=sum(seconds[:1]) if first_call is None else first_call,
-        warmup=0.0,
-        warmup_calls=0,
-        steady=True,
-        synchronize_cost=0.0,
         latencies=array("d", latencies),
     )
 
@@ -208,7 +188,7 @@ def test_without_times_of_the_copies_only_the_resident_regime_is_known(transfer)
 
 
 def test_variants_stay_variants_in_every_regime():
-    found = replace(speedup(10, 9.9, 10.1), sampling="variants")
+    found = speedup(10, 9.9, 10.1, sampling="variants")
     cpu, gpu = measured("cpu", 10, latencies=[10]), measured("gpu", 1, latencies=[1])
     observed = seen(10, 1, moved=4, demand=Demand(calls=8), speedup=found, on_cpu=cpu, on_gpu=gpu)
     offload = assess(observed, PLAN)

@@ -1,52 +1,25 @@
 """Thresholds: from which size on the GPU wins, and what is said while that is missing or in doubt."""
 
-from array import array
 from dataclasses import replace
 from itertools import combinations, product
 from math import inf
 from random import Random
 
+import factories
 from cases import for_each
+from factories import CPU, GPU, measurement, recorded, speedup
 
 from pytest_gpuperf.analysis.threshold import find, side_that_fails
 from pytest_gpuperf.model.demand import Demand, SizeGroup
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, ResultCheck, Speedup
-from pytest_gpuperf.model.offload import Offload, Price
+from pytest_gpuperf.model.measurement import Estimate, ResultCheck
+from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Record
 
 WON, LOST, DOUBT = (3.0, 2.9, 3.1), (0.5, 0.4, 0.6), (1.02, 0.9, 1.1)
 WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-5, reason="they differ")
 
 
-def speedup(value=3.0, low=2.9, high=3.1) -> Speedup:
-    return Speedup(
-        value=value,
-        low=low,
-        high=high,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=12,
-        evidence=None,
-        autocorrelation=None,
-    )
-
-
-def measured(kind, seconds) -> Measurement:
-    return Measurement(
-        device=DeviceInfo(kind=kind, backend="simulated", name="simulated", library="simulated 1"),
-        samples=array("d", [seconds]),
-        block_calls=1,
-        setup=None,
-        first_call=seconds,
-        warmup=0.0,
-        warmup_calls=0,
-        steady=True,
-        synchronize_cost=0.0,
-    )
-
-
 def offload(regime="never", worth="as gated", **speedups) -> Offload:
-    price = Price(ratio=2.5, needed=2.5, saves=None, saving_percent=None)
     if worth == "as gated":
         gated = speedups.get(regime)
         worth = None
@@ -54,22 +27,19 @@ def offload(regime="never", worth="as gated", **speedups) -> Offload:
             worth = True
         if gated and gated.high is not None and gated.high < 1:
             worth = False
-    return Offload(worth=worth, reason="", regime=regime, by_latency=False, price=price, **speedups)
+    return factories.offload(worth=worth, reason="", regime=regime, **speedups)
 
 
 def record(size, found=WON, *, sizes=(64, 256, 1024), name="test_fft", asked=None, **changes) -> Record:
     value = found[0] if found else 1.0
     known = {
         "nodeid": f"{name}[{size}]",
-        "status": "recorded",
-        "reason": None,
-        "demand": Demand(),
         "size_group": SizeGroup(name=name, parameter="n", size=size, sizes=tuple(sizes), **(asked or {})),
-        "cpu": measured("cpu", value),
-        "gpu": measured("gpu", 1.0) if found else None,
+        "cpu": measurement(CPU, value),
+        "gpu": measurement(GPU, 1.0) if found else None,
         "speedup": speedup(*found) if found else None,
     }
-    return Record(**{**known, **changes})
+    return recorded(**{**known, **changes})
 
 
 def size_group(found, **asked) -> list[Record]:
@@ -215,7 +185,7 @@ def test_a_limit_is_decided_only_when_no_doubt_could_turn_it(expected, limit, fo
 def test_a_size_that_must_not_be_won_is_not_won_near_one_without_confirmation(
     expected, asked, low, confirmation
 ):
-    won = replace(speedup(2.0, low, 2.1), confirmation=confirmation)
+    won = speedup(2.0, low, 2.1, confirmation=confirmation)
     sizes = (1, 2, 4)
     small, large = (record(size, found, sizes=sizes, asked=asked) for size, found in ((1, LOST), (4, WON)))
     middle = record(2, WON, sizes=sizes, asked=asked, speedup=won)
@@ -397,7 +367,7 @@ def test_missing_sizes_with_the_same_reason_are_named_together():
     ],
 )
 def test_a_size_without_a_speedup_that_counts_is_missing(expected, changes):
-    said = offload(never=speedup(), always=speedup())
+    said = offload(never=speedup(*WON), always=speedup(*WON))
     (found,) = find([record(64, offload=said, **changes), record(256), record(1024)])
     assert ("inconclusive", None) == (found.status, found.outcome)
     assert f"n=64 ({expected})" in found.reason
@@ -459,7 +429,7 @@ def test_a_record_with_both_devices_stands_before_one_without(order):
 
 
 def test_the_curve_has_a_point_for_each_size_that_was_run_smallest_first():
-    skipped = record(256, None, status="skipped", reason="no GPU", cpu=measured("cpu", 0.25))
+    skipped = record(256, None, status="skipped", reason="no GPU", cpu=measurement(CPU, 0.25))
     (found,) = find([record(1024, (4.0, 3.0, 5.0)), skipped])
     assert [(256, 0.25, None), (1024, 4.0, 1.0)] == [(p.size, p.cpu, p.gpu) for p in found.curve]
     assert [None, Estimate(value=4.0, low=3.0, high=5.0)] == [p.never for p in found.curve]
@@ -469,7 +439,7 @@ def test_the_curve_has_the_speedup_of_each_regime():
     known = offload(
         regime="once",
         never=speedup(9, 8, 10),
-        once=speedup(),
+        once=speedup(*WON),
         always=speedup(*LOST),
         latency=speedup(2, 1, 3),
     )

@@ -1,7 +1,6 @@
 """Verdict: what an interval says about a demand, and in which words."""
 
-from dataclasses import replace
-
+import factories
 from cases import for_each
 
 from pytest_gpuperf.analysis.noise import Disturbance
@@ -19,17 +18,7 @@ from pytest_gpuperf.model.units import digits
 
 
 def speedup(value=2.9, low=2.6, high=3.2, **changes) -> Speedup:
-    known = {
-        "value": value,
-        "low": low,
-        "high": high,
-        "confidence": 0.95,
-        "resolution": 0.01,
-        "rounds": 12,
-        "evidence": 3.0,
-        "autocorrelation": None,
-    }
-    return Speedup(**{**known, **changes})
+    return factories.speedup(value, low, high, **changes)
 
 
 @for_each(
@@ -78,12 +67,12 @@ def test_a_failure_says_the_number_the_interval_and_the_demand_in_one_line():
 
 
 def test_a_failure_that_rounds_far_apart_confirm_is_one():
-    assert judge(replace(speedup(), confirmation="confirmed"), Demand(min=4), RunOptions()).status == "failed"
+    assert judge(speedup(confirmation="confirmed"), Demand(min=4), RunOptions()).status == "failed"
 
 
 @for_each(("expected", "confirmation"), [("inconclusive", "dependent"), ("passed", "no_time")])
 def test_rounds_like_their_neighbours_meet_a_limit_only_if_others_meet_it(expected, confirmation):
-    verdict = judge(replace(speedup(), confirmation=confirmation), Demand(min=2), RunOptions())
+    verdict = judge(speedup(confirmation=confirmation), Demand(min=2), RunOptions())
     assert verdict.status == expected
     assert ("like their neighbours" in (verdict.reason or "")) == (expected == "inconclusive")
 
@@ -98,7 +87,7 @@ def test_rounds_like_their_neighbours_meet_a_limit_only_if_others_meet_it(expect
     ],
 )
 def test_a_failure_that_rounds_far_apart_do_not_confirm_is_inconclusive_and_says_why(said, confirmation):
-    verdict = judge(replace(speedup(), confirmation=confirmation), Demand(min=4), RunOptions())
+    verdict = judge(speedup(confirmation=confirmation), Demand(min=4), RunOptions())
     assert ("inconclusive", "not_confirmed") == (verdict.status, verdict.reason_code)
     assert verdict.reason.startswith("required at least 4x, speedup 2.90x [2.60, 3.20]: ")
     assert said in verdict.reason
