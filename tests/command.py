@@ -3,91 +3,34 @@
 import json
 import subprocess
 import sys
-from array import array
 from dataclasses import replace
 from pathlib import Path
 
+import factories
 import pytest
+from factories import GATE, HERE, recorded, run_of, speedup_within
 
 from pytest_gpuperf.cli import main
-from pytest_gpuperf.model.comparison import GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand, Pairing
-from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.comparison import GateResult
+from pytest_gpuperf.model.demand import Pairing
+from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.json import codec, document, schema
-
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
-
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
-
-HERE = Environment(
-    host={"name": "here"},
-    cpu={"name": "a processor", "usable": 8},
-    gpu=GPU,
-    gpu_reason=None,
-    python="3.11.7",
-    packages={},
-)
-
-ELSEWHERE = replace(HERE, cpu={"name": "another", "usable": 8})
 
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no GPU was found")
 
 NONE = "no GPU was found"
 
-GATE = GateResult(baseline="base.json", started=None, tolerances=(Tolerance(metric="speedup", share=0.1),))
+GATE_RESULT = GateResult(baseline="base.json", started=None, tolerances=GATE.tolerances)
 
 HOSTILE = "test_a.py::test[\x1b[31m\r\nall is well\x07]"
 
 
-def measured(on, seconds) -> Measurement:
-    return Measurement(
-        device=on,
-        samples=array("d", [seconds] * 12),
-        block_calls=1,
-        setup=None,
-        first_call=0.1,
-        warmup=0.1,
-        warmup_calls=9,
-        steady=True,
-        synchronize_cost=0.0,
-    )
-
-
-def speedup(value, width=1.02) -> Speedup:
-    return Speedup(
-        value=value,
-        low=value / width,
-        high=value * width,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=12,
-        evidence=None,
-        autocorrelation=None,
-    )
-
-
 def record(nodeid="test_a.py::test_1", value=10.0, **changes) -> Record:
-    known = {
-        "nodeid": nodeid,
-        "status": "recorded",
-        "reason": None,
-        "demand": Demand(),
-        "scope": "call",
-        "cpu": measured(CPU, 10e-3),
-        "gpu": measured(GPU, 10e-3 / value),
-        "speedup": speedup(value),
-    }
-    return Record(**{**known, **changes})
+    return recorded(nodeid, value, **{"speedup": speedup_within(value, 0.02), **changes})
 
 
 def skipped(nodeid="test_a.py::test_1", **changes) -> Record:
-    absent = dict.fromkeys(("cpu", "gpu", "speedup", "scope"))
-    return record(nodeid, **{**absent, "status": "skipped", "reason": NONE, **changes})
-
-
-def run_of(*records, environment=HERE, started="2026-01-01T00:00:00+00:00", **changes) -> Run:
-    return Run(environment=environment, started=started, records=records, **changes)
+    return factories.skipped(nodeid, **{"reason": NONE, **changes})
 
 
 def written(name, *records, **changes) -> str:

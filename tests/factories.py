@@ -24,7 +24,7 @@ CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
 EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="a CPU", library="dpnp 0.17", emulated=True)
 HERE = Environment(
     host={"name": "runner", "system": "Linux", "machine": "x86_64"},
-    cpu={"name": "EPYC", "logical": 2},
+    cpu={"name": "EPYC", "logical": 8, "usable": 8},
     gpu=GPU,
     gpu_reason=None,
     python="3.11.7",
@@ -220,7 +220,7 @@ def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Ru
     """Return the run that left these records, on an EPYC with an H200, but for `changes`."""
     known = Run(
         environment=replace(HERE, gpu=gpu),
-        started="2026-11-21T10:54:31+00:00",
+        started="2026-01-01T00:00:00+00:00",
         records=records,
         cost_ratio=2.5,
     )

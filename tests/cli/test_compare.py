@@ -4,25 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command import (
-    ELSEWHERE,
-    GATE,
-    GPU,
-    HERE,
-    NO_GPU,
-    measured,
-    read,
-    record,
-    run_of,
-    skipped,
-    speedup,
-    usage,
-    written,
-)
+from command import GATE_RESULT, NO_GPU, read, record, skipped, usage, written
+from factories import ELSEWHERE, GPU, HERE, estimate_within, measured, run_of, speedup_within
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import SizeGroup
-from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.report.json import document
 
@@ -38,8 +24,9 @@ def test_nothing_got_worse(call):
 
 def scaled(efficiency):
     """Return a record of four devices with such an efficiency, known to one percent."""
-    found = Estimate(value=efficiency, low=0.99 * efficiency, high=1.01 * efficiency)
-    its = Scaling(name="test_b", mode="strong", count=4, counts=(1, 4), efficiency=found)
+    its = Scaling(
+        name="test_b", mode="strong", count=4, counts=(1, 4), efficiency=estimate_within(efficiency, 0.01)
+    )
     return record("test_b.py::test_1[4devices]", cpu=None, speedup=None, scaling=its)
 
 
@@ -57,14 +44,14 @@ def test_what_got_worse_is_a_row_the_gravest_first_and_the_exit_code(call):
     written("new.json", *new)
     code, lines, _ = call("compare", "base.json", "new.json")
     worse = (
-        "speedup got worse: 5.00x [4.90, 5.10], baseline 10.0x [9.80, 10.2]: -50.0 % [-51.9, -48.0], "
+        "speedup got worse: 5.00x [4.90, 5.10], baseline 10.0x [9.80, 10.2]: -50.0 % [-52.0, -48.0], "
         "10 % less is allowed; the GPU's time rose by 100 %, the CPU's stayed"
     )
     assert code == 1
     assert lines[:3] == [
         "test     metric            baseline                 now                  change  outcome",
-        "test_1  speedup  10.0x [9.80, 10.2]  5.00x [4.90, 5.10]  -50.0 % [-51.9, -48.0]  regressed",
-        "test_0  speedup  10.0x [9.80, 10.2]  9.10x [8.92, 9.28]    -9.0 % [-12.5, -5.3]  inconclusive",
+        "test_1  speedup  10.0x [9.80, 10.2]  5.00x [4.90, 5.10]  -50.0 % [-52.0, -48.0]  regressed",
+        "test_0  speedup  10.0x [9.80, 10.2]  9.10x [8.92, 9.28]    -9.0 % [-12.6, -5.3]  inconclusive",
     ]
     assert "" == lines[3]
     assert lines[4].startswith("test_0: speedup is inconclusive: 9.10x")
@@ -80,7 +67,7 @@ def test_on_a_narrow_terminal_names_stay_whole_and_values_stand_below(call, monk
     assert lines[:5] == [
         "test     metric                  change  outcome",
         "test_of_a_name_with_forty_characters_in",
-        "  [64]  speedup  -50.0 % [-51.9, -48.0]  regressed",
+        "  [64]  speedup  -50.0 % [-52.0, -48.0]  regressed",
         "    baseline 10.0x [9.80, 10.2], now 5.00x [4.90, 5.10]",
         "",
     ]
@@ -138,15 +125,15 @@ def test_doubt_ends_as_was_chosen(call, expected, option):
 @pytest.mark.parametrize(
     ("expected", "gate"),
     [
-        ("more time (max_time) or a quieter machine would decide it", GATE),
-        (GATED, replace(GATE, tolerances=())),
+        ("more time (max_time) or a quieter machine would decide it", GATE_RESULT),
+        (GATED, replace(GATE_RESULT, tolerances=())),
         (GATED, None),
     ],
     ids=["a gate", "a baseline alone", "neither"],
 )
 def test_what_would_decide_a_doubt_depends_on_how_the_new_run_was_measured(call, expected, gate):
     written("base.json", record())
-    written("new.json", record(value=9.0, speedup=speedup(9.0, width=1.1)), gate=gate)
+    written("new.json", record(value=9.0, speedup=speedup_within(9.0, 0.1)), gate=gate)
     code, lines, _ = call("compare", "base.json", "new.json", "--inconclusive=fail")
     assert code == 1
     assert 2 == " ".join(" ".join(lines).split()).count(expected), "below the table, and where it fails"

@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-from array import array
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command import CPU, GPU, HOSTILE, apart, inputs, measured, record, written
+from command import HOSTILE, apart, inputs, record, written
+from factories import CPU, GPU, measured
 
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.record import Note
@@ -60,7 +59,7 @@ def test_numbers_that_no_measurement_gives_break_no_command(call, said, changes)
 
 
 def test_a_number_beyond_what_can_be_computed_is_an_error_in_words(refused):
-    far = replace(measured(GPU, 1e-3), samples=array("d", [1e200] * 11 + [3e200]))
+    far = measured(GPU, *[1e200] * 11, 3e200)
     written("r.json", record(gpu=far))
     said = refused("export", "r.json", "--as=pytest-benchmark")
     assert said.startswith("the report contains an impossible number (")

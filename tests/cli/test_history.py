@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from command import record, run_of, usage
+from command import record, usage
+from factories import run_of
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.report.history.folder import entry, write

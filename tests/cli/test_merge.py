@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from two_runs import ELSEWHERE, HERE, OTHER, ROUNDS, TEST, TWICE, report, side, size_group_of, whole
+from factories import ROUNDS
+from two_runs import ELSEWHERE, HERE, OTHER, TEST, TWICE, report, side, size_group_of, whole
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.report.json import document, schema
@@ -56,7 +57,7 @@ def test_a_joined_report_is_written_and_told(folder, capsys):
     assert statuses() == ["passed", "passed"]
     *_, last = lines = capsys.readouterr().out.splitlines()
     assert last == "2 tests joined, 0 failed; all on one host: here"
-    assert "CPU a processor | GPU a GPU through cupy" in lines
+    assert "CPU EPYC | GPU H200 through cupy" in lines
     assert any(line.split()[:1] == ["test_0"] and line.endswith("passed") for line in lines)
     assert main(["validate", "merged.json"]) == 0
 

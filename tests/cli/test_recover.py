@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command import GPU, HERE, NO_GPU, inputs, journaled, measured, read, record, written
+from command import NO_GPU, inputs, journaled, read, record, written
+from factories import GPU, HERE, measured
 
 
 def test_recover_takes_nothing_that_is_there(refused):
@@ -43,8 +44,8 @@ def test_a_recovered_report_has_the_gpu_that_only_its_records_tell(call):
     journaled(alone, record(OTHER, gpu=emulated), environment=replace(HERE, gpu=None))
     assert call("recover", "r.journal", "out")[0] == 0
     found = read("out")["environment"]
-    assert ("a GPU", None) == (found["gpu"]["name"], found["gpu_reason"])
-    assert "emulated: a GPU through cupy, not a GPU" in call("show", "out")[1][0]
+    assert ("H200", None) == (found["gpu"]["name"], found["gpu_reason"])
+    assert "emulated: H200 through cupy, not a GPU" in call("show", "out")[1][0]
 
 
 @pytest.mark.parametrize(

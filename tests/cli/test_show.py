@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from command import HERE, record, skipped, written
+from command import record, skipped, written
+from factories import HERE
 
 from pytest_gpuperf.cli import main, reports
 
@@ -12,7 +13,7 @@ def test_show_prints_the_table_and_the_reasons(call):
     written("r.json", record(), record("test_a.py::test_2", status="failed", reason="too slow"))
     code, lines, _ = call("show", "r.json")
     assert code == 0
-    assert lines[0] == "CPU a processor | GPU a GPU through cupy"
+    assert lines[0] == "CPU EPYC | GPU H200 through cupy"
     assert any(line.split()[:1] == ["test_1"] and line.endswith("recorded") for line in lines)
     assert "test_2: too slow" in lines
 
@@ -32,7 +33,7 @@ def test_show_says_that_a_report_is_not_all(call):
 
 def test_show_of_a_machine_that_is_not_named(call):
     written("r.json", record(), environment=replace(HERE, cpu={}))
-    assert call("show", "r.json")[1][0] == "CPU unknown | GPU a GPU through cupy"
+    assert call("show", "r.json")[1][0] == "CPU unknown | GPU H200 through cupy"
 
 
 @pytest.mark.parametrize(("expected", "count"), [("0 records", 0), ("1 record", 1), ("2 records", 2)])

@@ -9,13 +9,12 @@ from random import Random
 import numpy as np
 import pytest
 from cases import for_each
+from factories import GPU, ROUNDS
 from two_runs import (
     CLOCKS,
     ELSEWHERE,
-    GPU,
     HERE,
     OTHER,
-    ROUNDS,
     TEST,
     THERE,
     TWICE,
@@ -652,7 +651,7 @@ def test_a_speedup_of_two_machines_is_called_so():
 def test_machines_of_one_name_differ_by_their_processors():
     made = made_of(gpu_environment=replace(THERE, cpu={**THERE.cpu, "name": "another"}))
     assert made.merged.hosts_differ is True
-    assert any("machines, a processor and another:" in note.text for note in made.records[0].notes)
+    assert any("machines, EPYC and another:" in note.text for note in made.records[0].notes)
 
 
 @for_each("part", ["host", "cpu"])
@@ -680,7 +679,7 @@ def test_every_part_of_the_environment_that_differs_is_told():
     )
     assert environment_differences([HERE, other, other]) == (
         "host: here, there",
-        "CPU: a processor, another",
+        "CPU: EPYC, another",
         "memory: 64.0 GB, 32.0 GB",
         "python: 3.11.7, 3.13.0",
         "numpy: 2.0, 1.26",
@@ -693,7 +692,7 @@ def test_every_part_of_the_environment_that_differs_is_told():
 def test_what_an_older_environment_does_not_tell_is_no_difference():
     older = Environment(
         host={"name": "here"},
-        cpu={"name": "a processor"},
+        cpu={"name": "EPYC"},
         gpu=None,
         gpu_reason=None,
         python="3.11.7",
