@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from math import exp
 from typing import Any
 
@@ -11,12 +12,15 @@ import numpy as np
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.scaling import curves, with_speedup
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.model.comparison import GateOptions, Metric, Tolerance
+from pytest_gpuperf.model.comparison import Commit, GateOptions, Metric, Tolerance
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, Round, Speedup
 from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
+from pytest_gpuperf.report.history.folder import History
+from pytest_gpuperf.report.json.history import Entry, Group, Interval
+from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
 from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
@@ -230,6 +234,41 @@ def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Ru
 def base_of(*records: Record, name: str = "base.json", **changes: Any) -> Baseline:
     """Return the baseline that holds these records."""
     return Baseline(name, run_of(*records, **{"started": f"{name} began", **changes}))
+
+
+def result(
+    value: float | None,
+    nodeid: str = "test_a",
+    fingerprint: str = "here",
+    share: float | None = 0.1,
+    **changes: Any,
+) -> Group:
+    """Return what a run found of a test: a speedup within this share, or open, or that it was skipped."""
+    found = None
+    if value is not None:
+        low, high = (None, None) if share is None else (value * (1 - share), value * (1 + share))
+        found = Interval(value=value, low=low, high=high)
+    known = OneTest(nodeid=nodeid, status="passed" if found else "skipped", speedup=found, cpu=0.1)
+    return Group(fingerprint=fingerprint, tests=(replace(known, **changes),))
+
+
+def entry(day: int, *results: Group, **changes: Any) -> Entry:
+    """Return what a history keeps of the run of a day, the first of which is 1."""
+    known = Entry(
+        history_version="1.0",
+        started=(datetime(2025, 12, 31, 12, tzinfo=UTC) + timedelta(days=day)).isoformat(),
+        commit=Commit(id=f"{day:07x}" + 33 * "f", branch="main"),
+        measured=results,
+    )
+    return replace(known, **changes)
+
+
+def history_of(values: Iterable[float | None], **changes: Any) -> History:
+    """Return the history of a test with these speedups, one run a day."""
+    return History(entries=tuple(entry(day, result(value, **changes)) for day, value in enumerate(values, 1)))
+
+
+STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]
 
 
 def taken(ratio: float) -> Round:

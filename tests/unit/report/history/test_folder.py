@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from math import nan
 from pathlib import Path
 
+import factories
 import pytest
 from cases import for_each
 from factories import measurement, record, run_of, skipped, speedup
@@ -19,8 +20,7 @@ from pytest_gpuperf.gate.fingerprint import key
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import DeviceInfo
-from pytest_gpuperf.model.record import STATUSES, Environment
+from pytest_gpuperf.model.record import STATUSES
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.history import folder as history
 from pytest_gpuperf.report.history.folder import History, entry, read, write
@@ -28,43 +28,27 @@ from pytest_gpuperf.report.json import codec, schema
 from pytest_gpuperf.report.json.history import Entry, Group, Interval
 from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
 
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2.4.1")
-GPU = DeviceInfo(
-    kind="gpu",
-    backend="cupy",
-    name="H100",
+CPU = replace(factories.CPU, library="numpy 2.4.1")
+GPU = replace(
+    factories.GPU,
     library="cupy 13.3.0, CUDA 13.0, driver for 13.0",
     driver="for CUDA 13.0",
     runtime="CUDA 13.0",
 )
-HERE = Environment(
-    host={"name": "here"},
-    cpu={"name": "EPYC", "logical": 64, "usable": 16, "quota": None},
-    gpu=GPU,
-    gpu_reason=None,
-    python="3.11.7",
-    packages={},
-)
+HERE = replace(factories.HERE, cpu={"name": "EPYC", "logical": 64, "usable": 16, "quota": None}, gpu=GPU)
 COMMIT = Commit(id="0123456789abcdef0123", branch="main", time="2026-01-01T00:00:00+01:00", changed=False)
-KEPT = Entry(
-    history_version="1.0",
-    started="2026-01-02T03:04:05+00:00",
-    commit=COMMIT,
-    measured=(
-        Group(
-            fingerprint="here",
-            tests=(
-                OneTest(
-                    nodeid="test_é[\ud800\n]",
-                    status="passed",
-                    speedup=Interval(value=9.5, low=9.0, high=None),
-                    cpu=0.01,
-                    gpu=0.001,
-                ),
-                OneTest(nodeid="test_b", status="skipped"),
-            ),
-        ),
+TESTS = (
+    OneTest(
+        nodeid="test_é[\ud800\n]",
+        status="passed",
+        speedup=Interval(value=9.5, low=9.0, high=None),
+        cpu=0.01,
+        gpu=0.001,
     ),
+    OneTest(nodeid="test_b", status="skipped"),
+)
+KEPT = factories.entry(
+    2, Group(fingerprint="here", tests=TESTS), started="2026-01-02T03:04:05+00:00", commit=COMMIT
 )
 
 
@@ -74,7 +58,7 @@ def every_test(kept: Entry) -> list[OneTest]:
 
 def changed_test(**changes) -> dict:
     """Return the results of an entry of one test that is changed."""
-    return {"measured": (Group(fingerprint="here", tests=(replace(every_test(KEPT)[0], **changes),)),)}
+    return {"measured": (Group(fingerprint="here", tests=(replace(TESTS[0], **changes),)),)}
 
 
 def reasons(folder: Path) -> dict[str, str]:
@@ -101,21 +85,10 @@ def test_an_entry_has_the_medians_and_the_interval_in_six_digits():
         gpu=measurement(GPU, 0.01, 0.02, 0.03),
         speedup=speedup(9.87654321, 9.1, None),
     )
-    assert (
-        Group(
-            fingerprint=key(HERE, CPU, GPU),
-            tests=(
-                OneTest(
-                    nodeid="test_a",
-                    status="passed",
-                    speedup=Interval(value=9.87654, low=9.1, high=None),
-                    cpu=0.2,
-                    gpu=0.02,
-                ),
-            ),
-        )
-        == entry(run_of(measured, environment=HERE)).measured[0]
-    )
+    interval = Interval(value=9.87654, low=9.1, high=None)
+    found = OneTest(nodeid="test_a", status="passed", speedup=interval, cpu=0.2, gpu=0.02)
+    (group,) = entry(run_of(measured, environment=HERE)).measured
+    assert group == Group(fingerprint=key(HERE, CPU, GPU), tests=(found,))
 
 
 def test_an_entry_has_the_start_and_the_commit_of_its_run():
@@ -153,7 +126,7 @@ def test_a_test_that_failed_early_stands_with_the_runs_in_which_it_did_not():
 
 def test_the_fingerprint_is_a_short_text():
     expected = (
-        "CPU EPYC, processors 16, python 3.11, CPU backend numpy, CPU library numpy 2.4, GPU H100, "
+        "CPU EPYC, processors 16, python 3.11, CPU backend numpy, CPU library numpy 2.4, GPU H200, "
         "GPU backend cupy, GPU library cupy 13.3, GPU driver for CUDA 13, GPU runtime CUDA 13"
     )
     assert expected == key(HERE, CPU, GPU)
@@ -167,7 +140,7 @@ def test_the_fingerprint_of_devices_that_say_little():
 @for_each(
     "change",
     [
-        {"name": "H200"},
+        {"name": "H100"},
         {"backend": "torch"},
         {"emulated": True},
         {"driver": "for CUDA 12.9"},

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from histories import STEP, entry, history_of, result
+from factories import STEP, entry, history_of, result
 
 from pytest_gpuperf.report.history.series import document, series
 
@@ -36,7 +36,7 @@ def test_the_object_of_json_has_series_and_changes():
         "started": "2026-01-01T12:00:00+00:00",
         "commit": {"id": "0000001" + 33 * "f", "branch": "main", "time": None, "changed": None},
         "status": "passed",
-        "speedup": {"value": 9.9, "low": 9.4, "high": 10.4},
+        "speedup": {"value": 9.9, "low": 9.9 * 0.9, "high": 9.9 * 1.1},
         "cpu": 0.1,
         "gpu": None,
     } == one["findings"][0]

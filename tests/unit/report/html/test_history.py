@@ -1,55 +1,27 @@
 """Histories: a small figure for each test, with its changes and their commits, the worst first."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
+from factories import STEP, entry, history_of, result
 from figures import is_whole, numbers, paths, places, texts
 
-from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.report.history.folder import History
 from pytest_gpuperf.report.history.series import Point, series
 from pytest_gpuperf.report.html import history
 from pytest_gpuperf.report.html.history import figure, figures
-from pytest_gpuperf.report.json.history import Entry, Group, Interval
-from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
 
 pytestmark = pytest.mark.unit
 
-STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]
 
-
-def told(runs, *, open_ends=False, commits=True, fingerprint="here"):
+def told(runs):
     """Return a history of tests by name, each a list of speedups; None where a run has none."""
-    entries = []
-    for number, values in enumerate(zip(*runs.values(), strict=True)):
-        tests = tuple(
-            OneTest(
-                nodeid=name,
-                status="passed",
-                speedup=value
-                and Interval(
-                    value=value,
-                    low=None if open_ends else value * 0.9,
-                    high=None if open_ends else value * 1.1,
-                ),
-            )
-            for name, value in zip(runs, values, strict=True)
-        )
-        started = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
-        entries.append(
-            Entry(
-                history_version="1.0",
-                started=started.isoformat(),
-                commit=Commit(id=f"{number:07x}ffff") if commits else None,
-                measured=(Group(fingerprint=fingerprint, tests=tests),),
-            )
-        )
-    return History(entries=tuple(entries))
+    days = enumerate(zip(*runs.values(), strict=True), 1)
+    return History(entries=tuple(entry(day, *map(result, values, runs)) for day, values in days))
 
 
 def series_of(values, **how):
-    return series(told({"test_a": values}, **how).entries)[0]
+    return series(history_of(values, **how).entries)[0]
 
 
 def test_a_change_is_a_rule_between_its_runs_with_percent_and_commit():
@@ -57,13 +29,14 @@ def test_a_change_is_a_rule_between_its_runs_with_percent_and_commit():
     x = numbers(paths(shown, "limit")[0])[0]
     runs = [place[0] for place in places(paths(shown, "gpu")[0])]
     assert runs[5] < x < runs[6]
-    assert "-18 % 0000006" in texts(shown)
-    assert "9.90x to 8.10x (-18 % 0000006)" == shown.caption
-    assert "Speedup 8.00x [7.20, 8.80] in the last of 12 runs; -18 % 0000006" == shown.finding
+    assert "-18 % 0000007" in texts(shown)
+    assert "9.90x to 8.10x (-18 % 0000007)" == shown.caption
+    assert "Speedup 8.00x [7.20, 8.80] in the last of 12 runs; -18 % 0000007" == shown.finding
 
 
 def test_without_a_commit_the_day_tells_the_change():
-    assert "-18 % 2026-01-07" in texts(figure(series_of(STEP, commits=False)))
+    unnamed = [replace(each, commit=None) for each in history_of(STEP).entries]
+    assert "-18 % 2026-01-07" in texts(figure(series(unnamed)[0]))
 
 
 def test_a_run_without_a_speedup_has_no_place():
@@ -71,7 +44,7 @@ def test_a_run_without_a_speedup_has_no_place():
 
 
 def test_an_open_interval_ends_at_the_edges():
-    band = places(paths(figure(series_of(STEP, open_ends=True)), "gpu", filled=True, faint=True)[0])
+    band = places(paths(figure(series_of(STEP, share=None)), "gpu", filled=True, faint=True)[0])
     assert 64 == pytest.approx(max(y for _, y in band) - min(y for _, y in band), abs=0.2)
 
 
@@ -105,14 +78,8 @@ def test_the_ends_of_a_long_history_are_its_first_and_last_run():
 
 
 def series_points(values):
-    one = told({"test_a": values[:1]}).entries[0]
-    return tuple(
-        Point(
-            entry=one,
-            result=OneTest(nodeid="a", status="passed", speedup=Interval(value=value, low=value, high=value)),
-        )
-        for value in values
-    )
+    (one,) = history_of(values[:1]).entries
+    return tuple(Point(entry=one, result=result(value, share=0.0).tests[0]) for value in values)
 
 
 def test_the_largest_loss_is_first_then_gains_and_the_rest_is_counted(monkeypatch):
@@ -131,7 +98,7 @@ def test_the_largest_loss_is_first_then_gains_and_the_rest_is_counted(monkeypatc
 
 def test_runs_that_cannot_be_compared_say_what_differs_and_the_rest_is_said_once():
     machines = ("CPU one, python 3.13", "CPU two, python 3.13")
-    here, there = (told({"test_a": [2.0] * 3}, fingerprint=each).entries for each in machines)
+    here, there = (history_of([2.0] * 3, fingerprint=each).entries for each in machines)
     both = figures(History(entries=(*here, *there)))
     captions = [shown.caption for _, shown in both.shown]
     assert ["; CPU one", "; CPU two"] == [caption[caption.index(";") :] for caption in captions]
@@ -151,4 +118,4 @@ def test_words_of_changes_do_not_overlap():
 def test_extreme_speedups_can_be_drawn():
     for values in ([1e-12, 1e12], [1e12, 1e12], [1e-12, 1e-12]):
         assert is_whole(figure(series_of(values)))
-        assert is_whole(figure(series_of(values, open_ends=True)))
+        assert is_whole(figure(series_of(values, share=None)))

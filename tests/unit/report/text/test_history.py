@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cases import for_each
-from histories import STEP, entry, history_of, result
+from factories import STEP, entry, history_of, result
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.report.history.folder import History
@@ -23,8 +23,8 @@ def test_a_history_in_full():
         "test_a",
         "  ▇▇▇▇▇▇│▁▁▁▁▁▁  ▁ 8.00x  ▇ 10.0x",
         "  ... 10 earlier",
-        "  2026-01-11  000000b   8.20x [7.70, 8.70]",
-        "  2026-01-12  000000c   8.00x [7.50, 8.50]",
+        "  2026-01-11  000000b   8.20x [7.38, 9.02]",
+        "  2026-01-12  000000c   8.00x [7.20, 8.80]",
         "  2026-01-13  000000d   no speedup: skipped",
         "  from 9.90x to 8.10x (-18 %) at 0000007 of 2026-01-07",
     ] == lines(replace(history_of(STEP), entries=(*history_of(STEP).entries, skipped)), last=3)
@@ -104,8 +104,8 @@ def test_a_commit_that_files_differed_from_has_a_plus_and_none_is_unknown():
     changed = entry(1, result(2.0), commit=Commit(id="a" * 40, changed=True))
     unknown = entry(2, result(2.0), commit=None)
     told = lines(History(entries=(changed, unknown)))
-    assert "  2026-01-01  aaaaaaa+  2.00x [1.50, 2.50]" in told
-    assert "  2026-01-02  unknown   2.00x [1.50, 2.50]" in told
+    assert "  2026-01-01  aaaaaaa+  2.00x [1.80, 2.20]" in told
+    assert "  2026-01-02  unknown   2.00x [1.80, 2.20]" in told
 
 
 def test_the_date_is_that_of_utc():
