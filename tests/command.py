@@ -8,10 +8,9 @@ from pathlib import Path
 
 import factories
 import pytest
-from factories import GATE, HERE, recorded, run_of, speedup_within
+from factories import HERE, recorded, run_of, speedup_within
 
 from pytest_gpuperf.cli import main
-from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.json import codec, document, schema
@@ -19,8 +18,6 @@ from pytest_gpuperf.report.json import codec, document, schema
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no GPU was found")
 
 NONE = "no GPU was found"
-
-GATE_RESULT = GateResult(baseline="base.json", started=None, tolerances=GATE.tolerances)
 
 HOSTILE = "test_a.py::test[\x1b[31m\r\nall is well\x07]"
 

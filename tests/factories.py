@@ -12,9 +12,18 @@ import numpy as np
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.scaling import curves, with_speedup
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.model.comparison import Commit, GateOptions, Metric, Tolerance
-from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, Round, Speedup
+from pytest_gpuperf.model.comparison import (
+    Commit,
+    Comparison,
+    GateFailure,
+    GateOptions,
+    GateResult,
+    Metric,
+    Outcome,
+    Tolerance,
+)
+from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions
+from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Estimate, Measurement, Round, Speedup
 from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
@@ -103,9 +112,14 @@ def speedup_within(value: float, share: float = 0.05, **changes: Any) -> Speedup
     return replace(speedup(value, value * (1 - share), value * (1 + share)), **changes)
 
 
+def estimate(value: float, low: float | None = None, high: float | None = None) -> Estimate:
+    """Return an estimate; a limit of its interval that is None is open."""
+    return Estimate(value=value, low=low, high=high)
+
+
 def estimate_within(value: float, share: float) -> Estimate:
     """Return an estimate whose interval reaches so far to either side, as a share of the value."""
-    return Estimate(value=value, low=value * (1 - share), high=value * (1 + share))
+    return estimate(value, value * (1 - share), value * (1 + share))
 
 
 def offload(*, saves: bool | None = True, **changes: Any) -> Offload:
@@ -166,6 +180,43 @@ def on_cpu_only(
     absent = dict.fromkeys(("gpu", "speedup"))
     changes = {**absent, "status": "skipped", "reason": "no GPU", "demand": demand or Demand()}
     return record(offload=cannot_pay, **changes)
+
+
+def variants(name: str = "a.py::test_a", **changes: Any) -> tuple[Record, Record]:
+    """Return the records of two variants: the GPU's has the verdict, of the CPU's there is nothing to say."""
+    cpu = record(f"{name}[cpu]", status="recorded", gpu=None, speedup=None)
+    pairing = Pairing(kind="gpu", library="cupy", partner=cpu.nodeid)
+    return cpu, record(f"{name}[gpu]", **{"pairing": pairing, **changes})
+
+
+def copies(*seconds: float, bytes: int = 8) -> Copies:
+    """Return copies in one direction from their seconds."""
+    return Copies(bytes=bytes, arrays=1, samples=array("d", seconds))
+
+
+def comparison(outcome: Outcome = "regressed", **changes: Any) -> Comparison:
+    """Return the comparison of a speedup of 10 with a baseline of 12.5, but for `changes`."""
+    known = Comparison(
+        metric="speedup",
+        tolerance=0.1,
+        outcome=outcome,
+        reason=None if outcome == "not_regressed" else f"it {outcome}",
+        baseline=estimate(12.5, 12.0, 13.0),
+        found=estimate(10.0, 9.0, 11.0),
+        ratio=estimate(0.8, 0.7, 0.9),
+    )
+    return replace(known, **changes)
+
+
+def gate_result(*failures: str, **changes: Any) -> GateResult:
+    """Return the result of a gate on speedups, with these failures, but for `changes`."""
+    known = GateResult(
+        baseline="base.json",
+        started=None,
+        tolerances=GATE.tolerances,
+        failures=tuple(GateFailure(code="nothing_measured", text=text) for text in failures),
+    )
+    return replace(known, **changes)
 
 
 def threshold(states: str = "LLWW", **changes: Any) -> Threshold:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from command import NO_GPU, NONE, read, record, skipped, update, values, written
-from factories import CPU, ELSEWHERE, GPU, HERE, measured, speedup_within
+from factories import CPU, ELSEWHERE, GPU, HERE, comparison, gate_result, measured, speedup_within, within
 
 from pytest_gpuperf.analysis.scaling import with_speedup
-from pytest_gpuperf.model.comparison import Comparison, GateResult, Legs, Tolerance
+from pytest_gpuperf.model.comparison import Legs
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.scaling import Scaling
@@ -111,7 +111,7 @@ def test_a_value_in_doubt_does_not_replace_a_better_one_that_was_certain(call):
 
 
 def test_a_regression_is_one_by_the_tolerance_of_the_reports_own_gate(call):
-    gate = GateResult(baseline=None, started=None, tolerances=(Tolerance(metric="speedup", share=0.3),))
+    gate = gate_result(baseline=None, tolerances=(within(0.3),))
     written("base.json", record())
     written("r.json", record(value=8.0), gate=gate)
     assert update(call, "base.json", "r.json")[0] == 0
@@ -121,11 +121,7 @@ def test_a_regression_is_one_by_the_tolerance_of_the_reports_own_gate(call):
     "changes",
     [
         {"environment": ELSEWHERE},
-        {
-            "gate": GateResult(
-                baseline=None, started=None, tolerances=(Tolerance(metric="cpu_time", share=0.5),)
-            )
-        },
+        {"gate": gate_result(baseline=None, tolerances=(within(0.5, "cpu_time"),))},
     ],
     ids=["on another machine", "with a gate on another metric"],
 )
@@ -483,7 +479,7 @@ def test_a_run_that_ended_early_adds_what_it_measured_and_makes_no_baseline(call
 def test_a_baseline_holds_no_comparison_and_no_gate(call):
     written("base.json", record())
     legs = Legs(cpu=None, gpu=None, moved=None)
-    compared = Comparison(metric="speedup", tolerance=0.1, outcome="new", reason="it is new")
+    compared = comparison("new")
     written("old.json", record(value=5.0, comparisons=(compared,), legs=legs))
     update(call, "base.json", "old.json", "--accept-regressions")
     assert values("base.json") == {"test_a.py::test_1": 5.0}

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command import GATE_RESULT, NO_GPU, read, record, skipped, usage, written
-from factories import ELSEWHERE, GPU, HERE, estimate_within, measured, run_of, speedup_within
+from command import NO_GPU, read, record, skipped, usage, written
+from factories import ELSEWHERE, GPU, HERE, estimate_within, gate_result, measured, run_of, speedup_within
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import SizeGroup
@@ -125,8 +125,8 @@ def test_doubt_ends_as_was_chosen(call, expected, option):
 @pytest.mark.parametrize(
     ("expected", "gate"),
     [
-        ("more time (max_time) or a quieter machine would decide it", GATE_RESULT),
-        (GATED, replace(GATE_RESULT, tolerances=())),
+        ("more time (max_time) or a quieter machine would decide it", gate_result()),
+        (GATED, gate_result(tolerances=())),
         (GATED, None),
     ],
     ids=["a gate", "a baseline alone", "neither"],

@@ -6,16 +6,14 @@ from itertools import product
 
 import pytest
 from cases import for_each
-from factories import record, run_of, skipped, speedup
+from factories import EMULATED, record, run_of, skipped, speedup
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.report import exports, paths
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.markdown import comment
 
-EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="a CPU", library="dpnp 0.17", emulated=True)
 HARD = st.sampled_from(tuple(",;\"'[]{}:`\\ \n\r\t\x1b\ud800\u2028"))
 HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
 WRITTEN = {

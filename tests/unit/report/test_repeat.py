@@ -5,11 +5,10 @@ import subprocess
 from dataclasses import replace
 
 from cases import for_each
-from factories import record, run_of, scaled
+from factories import gate_result, record, run_of, scaled, threshold, within
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.model.comparison import GateResult, Tolerance
 from pytest_gpuperf.model.demand import Pairing, SizeGroup
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Point, Threshold
@@ -27,22 +26,10 @@ def member(size: int, nodeid: str = FFT, **changes):
     return record(f"{nodeid}[{size}]", size_group=size_group, **changes)
 
 
-def threshold(*nodeids: str) -> Threshold:
+def failed(*nodeids: str) -> Threshold:
+    """Return a threshold that failed over sizes of these tests."""
     points = (Point(size=size, nodeid=nodeid, cpu=None, gpu=None) for size, nodeid in enumerate(nodeids))
-    return Threshold(
-        name=FFT,
-        parameter="n",
-        at_most=1,
-        at_least=None,
-        regime="never",
-        by_latency=False,
-        status="failed",
-        reason="too late",
-        outcome="none",
-        largest_not_won=2,
-        smallest_won=None,
-        curve=tuple(points),
-    )
+    return threshold("L", name=FFT, at_most=1, status="failed", reason="too late", curve=tuple(points))
 
 
 @for_each(
@@ -80,7 +67,7 @@ def test_a_gpu_variant_comes_with_its_cpu_variant():
 
 def test_the_size_with_the_verdict_of_the_threshold_comes_with_the_others():
     small, large, other = member(1), member(2), record(f"{FFT}[another]")
-    curve = (threshold(small.nodeid, large.nodeid),)
+    curve = (failed(small.nodeid, large.nodeid),)
     assert f"pytest {FFT}" == command(large, small, thresholds=curve)
     assert f"pytest '{FFT}[2]' '{FFT}[1]'" == command(large, small, other, thresholds=curve)
     assert f"pytest '{FFT}[1]'" == command(small, large, thresholds=curve)
@@ -98,7 +85,7 @@ def test_the_size_with_the_verdict_of_the_threshold_comes_with_the_others():
     ],
 )
 def test_a_strict_check_allows_that_the_other_tests_do_not_run(expected, arguments):
-    gate = GateResult(baseline="b.json", started=None, tolerances=(Tolerance(metric="gpu_time", share=0.05),))
+    gate = gate_result(baseline="b.json", tolerances=(within(0.05, "gpu_time"),))
     found = command(record(FFT), gate=gate, arguments=("--gpuperf-baseline=b.json", *arguments))
     assert f"pytest {FFT} {expected}" == found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, record, run_of, skipped, speedup
+from factories import GPU, HERE, measurement, record, run_of, skipped, speedup
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HOSTILE
@@ -18,7 +18,6 @@ from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.record import Environment
 from pytest_gpuperf.report import exports, outputs, paths
 from pytest_gpuperf.report.escape import distinct
 
@@ -42,14 +41,7 @@ def test_a_format_is_loaded_when_it_is_asked_for():
 @given(anything=HOSTILE)
 def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything):
     device = replace(GPU, name=anything, backend=anything)
-    environment = Environment(
-        host={"name": anything},
-        cpu={"name": anything},
-        gpu=device,
-        gpu_reason=None,
-        python=anything,
-        packages={},
-    )
+    environment = replace(HERE, host={"name": anything}, cpu={"name": anything}, gpu=device, python=anything)
     hostile = record(anything, reason=anything, gpu=measurement(device, 0.1))
     run = run_of(hostile, environment=environment, commit=Commit(id=anything, branch=anything))
     content = exports.text(format, run)

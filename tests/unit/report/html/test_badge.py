@@ -5,18 +5,13 @@ from xml.etree import ElementTree
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, record, run_of, scaled, skipped
+from factories import GPU, measurement, record, run_of, scaled, skipped, variants
 
-from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.html import badge
 
 EMULATED = replace(GPU, emulated=True)
 FAILED = record("b.py::test_b", status="failed", reason="slow")
-PAIR = [
-    record("a.py::test_a[cpu]", status="recorded", gpu=None, speedup=None),
-    record("a.py::test_a[gpu]", pairing=Pairing(kind="gpu", library="cupy", partner="a.py::test_a[cpu]")),
-]
 
 
 @for_each(
@@ -31,8 +26,8 @@ PAIR = [
         ([], None, "GPU speedup: not measured"),
         ([record("a.py::test_b[0]"), FAILED], "test_b", "GPU speedup: 10.0x failed"),
         ([record("c/b.py::test_b"), FAILED], "b.py::test_b", "GPU speedup: 10.0x failed"),
-        (PAIR, "test_a", "GPU speedup: 10.0x"),
-        (PAIR, "a.py::test_a[cpu]", "GPU speedup: recorded"),
+        (variants(), "test_a", "GPU speedup: 10.0x"),
+        (variants(), "a.py::test_a[cpu]", "GPU speedup: recorded"),
         ([scaled(1), scaled(4, 0.5)], "test_step[4]", "GPU scaling: efficiency 0.50"),
         ([scaled(1), scaled(4, 0.5)], "test_step[1]", "GPU scaling: recorded"),
     ],

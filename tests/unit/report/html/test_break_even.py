@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 from cases import for_each
-from factories import CPU, GPU, measurement, record, skipped
+from factories import CPU, GPU, copies, measurement, offload, record, skipped
 from figures import is_whole, numbers, paths, places, texts
 from hypothesis import given
 from strategies import records
 
 from pytest_gpuperf.model.measurement import Copies, Estimate, Transfer
-from pytest_gpuperf.model.offload import BreakEven, Offload, Price
+from pytest_gpuperf.model.offload import BreakEven, Price
 from pytest_gpuperf.report.html.break_even import figure
 
 pytestmark = pytest.mark.unit
@@ -21,23 +21,18 @@ CALLS = Estimate(value=20, low=16, high=25)
 
 
 def moved():
-    copies = Copies(bytes=8, arrays=1, samples=array("d", [0.05]))
-    return Transfer(h2d=copies, d2h=copies)
+    return Transfer(h2d=copies(0.05), d2h=copies(0.05))
 
 
 def even(both=CALLS, price=None, reason=None, first_call=None, **changes):
     """Return a record of 10 ms on a CPU, 1 ms on a GPU, 80 ms for its first call and 100 ms of copies."""
-    gpu = replace(measurement(GPU, 1e-3), first_call=0.081, block_calls=1)
-    offload = Offload(
-        worth=True,
-        reason="-",
-        regime="never",
-        by_latency=False,
+    gpu = measurement(GPU, 1e-3, first_call=0.081, block_calls=1)
+    known = offload(
         price=price and Price(ratio=price, needed=price, saves=None, saving_percent=None),
         break_even_calls=BreakEven(transfer=None, first_call=first_call, both=both, reason=reason),
     )
     return record(
-        **{"cpu": measurement(CPU, 1e-2), "gpu": gpu, "transfer": moved(), "offload": offload, **changes}
+        **{"cpu": measurement(CPU, 1e-2), "gpu": gpu, "transfer": moved(), "offload": known, **changes}
     )
 
 

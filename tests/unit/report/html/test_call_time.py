@@ -6,26 +6,26 @@ from itertools import pairwise
 
 import pytest
 from cases import for_each
-from factories import CPU, GPU, measurement, record, scaled, skipped
+from factories import CPU, GPU, copies, measurement, record, scaled, skipped
 from figures import is_whole, numbers
 from hypothesis import given
 from strategies import records
 
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Copies, Inspection, Transfer
+from pytest_gpuperf.model.measurement import Inspection, Transfer
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.report.html.call_time import figure, parts, sentence
 
 pytestmark = pytest.mark.unit
 
-UP, DOWN = (Copies(bytes=80, arrays=1, samples=array("d", [each])) for each in (4e-3, 1e-3))
+UP, DOWN = copies(4e-3), copies(1e-3)
 MOVED = Transfer(h2d=UP, d2h=DOWN)
 
 
 def called(busy=1.5e-3, *, transfer=MOVED, gpu=GPU, **changes):
     """Return the record of a call of 2 ms, with 4 ms of uploads before it and 1 ms of downloads after it."""
     inspection = Inspection(host_time=1e-3, device_time=busy)
-    on_gpu = replace(measurement(gpu, 2e-3), inspection=inspection)
+    on_gpu = measurement(gpu, 2e-3, inspection=inspection)
     return record(**{"gpu": on_gpu, "transfer": transfer, "scope": "call", **changes})
 
 
@@ -88,9 +88,7 @@ def test_shared_copies_count_by_their_share():
 
 
 def test_copies_that_were_not_timed_are_no_part():
-    found = called(
-        transfer=Transfer(h2d=replace(UP, samples=array("d")), d2h=replace(DOWN, samples=array("d")))
-    )
+    found = called(transfer=Transfer(h2d=copies(), d2h=copies()))
     assert {"device busy", "launch and idle"} == times(found).keys()
     assert "not timed" in sentence(found)
 

@@ -1,18 +1,18 @@
 """The listing of a record: every value, with its unit, once."""
 
-from array import array
 from dataclasses import replace
 
-from factories import record
+from factories import copies, offload, record
 
-from pytest_gpuperf.model.measurement import Copies, Transfer
-from pytest_gpuperf.model.offload import Link, Offload
+from pytest_gpuperf.model.measurement import Transfer
+from pytest_gpuperf.model.offload import Link
 from pytest_gpuperf.report.html.details import listings
 
 
 def test_seconds_and_bytes_have_their_unit():
-    copies = Copies(bytes=4_000_000, arrays=1, samples=array("d", [0.001]))
-    (listing,), shared = listings([record(elapsed=0.25, transfer=Transfer(h2d=copies, d2h=None))])
+    (listing,), shared = listings(
+        [record(elapsed=0.25, transfer=Transfer(h2d=copies(0.001, bytes=4_000_000), d2h=None))]
+    )
     facts = dict(listing.facts)
     assert "250 ms" == facts["elapsed"]
     assert "bytes 4.00 MB, arrays 1, median 1.00 ms, bandwidth 4.00 GB/s" == facts["transfer h2d"]
@@ -53,8 +53,8 @@ def test_values_in_a_row_stand_together():
         Link(name=f"link {number}", bandwidth=1e9, seconds=1e-3 * number, speedup_at_most=2.0)
         for number in (1, 2)
     )
-    offload = Offload(worth=True, reason="said elsewhere", regime="never", by_latency=False, links=links)
-    (listing,), _ = listings([record(offload=offload)])
+    known = offload(reason="said elsewhere", price=None, links=links)
+    (listing,), _ = listings([record(offload=known)])
     said = dict(listing.facts)
     assert "name link 1, bandwidth 1.00 GB/s, seconds 1.00 ms, speedup at most 2x" == said["offload links 1"]
     assert "name link 2" in said["offload links 2"]

@@ -5,11 +5,9 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 from cases import for_each
-from factories import record, skipped, speedup
+from factories import comparison, estimate, record, skipped, speedup
 
-from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.html import forest, svg
 
 
@@ -45,13 +43,7 @@ def test_the_finding_says_in_which_direction_a_limit_is_one():
 
 
 def test_the_baseline_is_a_ghost_of_its_interval():
-    compared = Comparison(
-        metric="speedup",
-        tolerance=0.1,
-        outcome="improved",
-        reason="x",
-        baseline=Estimate(value=5, low=4, high=6),
-    )
+    compared = comparison("improved", baseline=estimate(5, 4, 6))
     shown = record(comparisons=(compared,))
     assert 1 == len(marks(forest.row(shown, forest.scale([shown])), "baseline", filled=True))
     assert "baseline 5.00x" in forest.finding(shown)

@@ -1,7 +1,7 @@
 """Legs: which device's time moved since the baseline, those that moved first, told by word and shape."""
 
 import pytest
-from factories import record, skipped
+from factories import estimate, record, skipped
 from figures import is_whole, numbers, paths, texts
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 
 
 def ratio(value, low=None, high=None):
-    return Estimate(value=value, low=low or value / 1.1, high=high or value * 1.1)
+    return estimate(value, low or value / 1.1, high or value * 1.1)
 
 
 def legs(cpu=1.0, gpu=1.0, moved=None):

@@ -5,12 +5,13 @@ from itertools import pairwise
 
 import pytest
 from cases import for_each
+from factories import threshold
 from figures import is_whole, numbers, paths, places, texts
 from hypothesis import given
 from strategies import thresholds
 
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import Point, Threshold
+from pytest_gpuperf.model.offload import Point
 from pytest_gpuperf.report.html.plot import WIDTH, extent
 from pytest_gpuperf.report.html.threshold import figure
 
@@ -27,16 +28,9 @@ def point(size, speedup, **changes):
     )
 
 
-THRESHOLD = Threshold(
-    name="a",
-    parameter="n",
+THRESHOLD = threshold(
     at_most=4096,
-    at_least=None,
-    regime="never",
-    by_latency=False,
     status="passed",
-    reason=None,
-    outcome="bracket",
     largest_not_won=256,
     smallest_won=1024,
     curve=(point(64, 0.2), point(256, 0.9), point(1024, 3.0), point(4096, 10.0)),

@@ -6,7 +6,12 @@ from types import SimpleNamespace
 import pytest
 from cases import for_each
 from factories import (
+    EMULATED,
     GPU,
+    HERE,
+    comparison,
+    estimate,
+    gate_result,
     measurement,
     on_cpu_only,
     record,
@@ -16,13 +21,14 @@ from factories import (
     skipped,
     speedup,
     threshold,
+    within,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from pytest_gpuperf.analysis.scaling import curves
-from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
+from pytest_gpuperf.model.comparison import Commit, GateNote, GateResult
 from pytest_gpuperf.model.demand import Demand, SizeGroup, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Point
@@ -32,7 +38,6 @@ from pytest_gpuperf.report.escape import markdown_code
 from pytest_gpuperf.report.markdown.comment import text
 from pytest_gpuperf.report.repeat import Repeater
 
-EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)
 A_COMMENT = 65_536  # characters that GitHub takes
 OURS = {
     "h3",
@@ -89,19 +94,6 @@ def failed():
     return call
 
 
-def compared(outcome: str, **changes) -> Comparison:
-    known = {
-        "metric": "speedup",
-        "tolerance": 0.1,
-        "outcome": outcome,
-        "reason": f"it {outcome}",
-        "baseline": Estimate(value=12.5, low=12.0, high=13.0),
-        "found": Estimate(value=10.0, low=9.0, high=11.0),
-        "ratio": Estimate(value=0.8, low=0.7, high=0.9),
-    }
-    return Comparison(**{**known, **changes})
-
-
 def headline(run: Run) -> str:
     return text(run).splitlines()[0]
 
@@ -140,11 +132,11 @@ def test_the_headline_counts_what_failed_and_changed_first(failed):
         run_of(
             record("a"),
             skipped("b"),
-            record("c", comparisons=(compared("improved"),)),
+            record("c", comparisons=(comparison("improved"),)),
             failed("d"),
-            record("e", comparisons=(compared("regressed"),)),
-            record("f", comparisons=(compared("inconclusive"),)),
-            record("g", comparisons=(compared("not_comparable"),)),
+            record("e", comparisons=(comparison("regressed"),)),
+            record("f", comparisons=(comparison("inconclusive"),)),
+            record("g", comparisons=(comparison("not_comparable"),)),
             record("h", status="error", reason="lost", speedup=None),
         )
     )
@@ -155,21 +147,14 @@ def test_the_headline_counts_what_failed_and_changed_first(failed):
 
 
 def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline():
-    gate = GateResult(
-        baseline="old.json",
-        started="then",
-        tolerances=(),
-        failures=(GateFailure(code="nothing_measured", text="nothing was compared"),),
-    )
     late = threshold(
-        name="test_fft",
         at_most=100.0,
         status="failed",
         reason="the GPU wins from n = 4096 on, required at most 100",
         largest_not_won=2048.0,
         smallest_won=4096.0,
     )
-    run = run_of(record(), gate=gate, thresholds=(late,))
+    run = run_of(record(), gate=gate_result("nothing was compared"), thresholds=(late,))
     assert headline(run) == "### Speedups: the regression check failed, 1 threshold failed, 1 passed"
     assert "**The regression check failed:**\n\n- `nothing was compared`" in text(run)
     assert "the GPU wins from n = 4096 on, required at most 100" in text(run)
@@ -206,9 +191,9 @@ def test_failures_and_regressions_stand_first_and_skipped_tests_last(failed):
     run = run_of(
         skipped("skipped"),
         record("passed"),
-        record("improved", comparisons=(compared("improved"),)),
-        record("in_doubt", comparisons=(compared("inconclusive"),)),
-        record("regressed", comparisons=(compared("regressed"),)),
+        record("improved", comparisons=(comparison("improved"),)),
+        record("in_doubt", comparisons=(comparison("inconclusive"),)),
+        record("regressed", comparisons=(comparison("regressed"),)),
         failed("failed"),
     )
     assert ["regressed", "failed", "in_doubt", "improved", "passed", "skipped"] == [
@@ -217,7 +202,7 @@ def test_failures_and_regressions_stand_first_and_skipped_tests_last(failed):
 
 
 def test_a_row_holds_times_speedup_demand_baseline_and_verdict():
-    run = run_of(record(comparisons=(compared("not_regressed"), compared("regressed"))))
+    run = run_of(record(comparisons=(comparison("not_regressed"), comparison("regressed"))))
     assert [
         "test_fft",
         "20.0 ms",
@@ -244,7 +229,7 @@ def test_a_row_holds_times_speedup_demand_baseline_and_verdict():
 )
 def test_a_baseline_has_its_metric_and_its_unit(expected, metric, baseline):
     estimate = Estimate(value=baseline, low=None, high=None)
-    one = compared("regressed", metric=metric, baseline=estimate)
+    one = comparison("regressed", metric=metric, baseline=estimate)
     assert expected == rows(run_of(record(comparisons=(one,))))[0][6]
 
 
@@ -266,7 +251,9 @@ def test_tests_that_share_a_reason_are_told_once():
 
 
 def test_reasons_of_regressions_and_failures_are_told(failed):
-    found = text(run_of(failed("a"), record("b", comparisons=(compared("regressed", reason="20 % slower"),))))
+    found = text(
+        run_of(failed("a"), record("b", comparisons=(comparison("regressed", reason="20 % slower"),)))
+    )
     assert "- `a`: `required at least 3x, speedup 2.1x [1.9, 2.3]`" in found
     assert "- `b`: `20 % slower`" in found
 
@@ -282,7 +269,7 @@ def commands(run: Run) -> list[str]:
 
 def test_what_failed_or_regressed_comes_with_the_command_that_repeats_it(failed):
     arguments = ("--gpuperf-gpu=sycl:cpu",)
-    lost = record("b", comparisons=(compared("regressed"),))
+    lost = record("b", comparisons=(comparison("regressed"),))
     run = run_of(failed("a[1]"), record("fine"), lost, arguments=arguments)
     block = "```sh\npytest 'a[1]' --gpuperf-gpu=sycl:cpu\npytest b --gpuperf-gpu=sycl:cpu\n```\n"
     assert f"Repeat what failed or regressed, in the root folder:\n\n{block}" in text(run)
@@ -302,17 +289,8 @@ def test_more_than_a_few_commands_are_folded_and_the_rest_is_counted(failed):
 
 def test_the_size_with_the_verdict_of_a_failed_threshold_is_repeated():
     one = record("a[1]", size_group=SizeGroup(name="a", parameter="n", size=1, sizes=(1,)))
-    point = Point(size=1, nodeid="a[1]", cpu=None, gpu=None)
-    missed = threshold(
-        name="a",
-        at_most=1,
-        status="failed",
-        reason="the GPU does not win",
-        outcome="none",
-        largest_not_won=1,
-        smallest_won=None,
-        curve=(point,),
-    )
+    curve = (Point(size=1, nodeid="a[1]", cpu=None, gpu=None),)
+    missed = threshold("L", name="a", at_most=1, status="failed", reason="the GPU loses", curve=curve)
     assert "pytest 'a[1]'" in text(run_of(one, thresholds=(missed,)))
     assert "pytest" not in text(run_of(one, thresholds=(replace(missed, status="passed", reason=None),)))
 
@@ -368,12 +346,12 @@ def test_a_plot_has_one_axis_for_all_tests_and_a_legend():
 
 
 def test_no_line_ends_in_a_space_or_has_a_tab(failed):
-    found = text(run_of(failed("a"), record("b", comparisons=(compared("regressed"),)), skipped("c")))
+    found = text(run_of(failed("a"), record("b", comparisons=(comparison("regressed"),)), skipped("c")))
     assert [] == [line for line in found.splitlines() if line != line.rstrip() or "\t" in line]
 
 
 def test_a_failure_that_an_xfail_expects_says_so(failed):
-    worse = record("b", comparisons=(compared("regressed", reason="20 % slower"),), expected_failure=True)
+    worse = record("b", comparisons=(comparison("regressed", reason="20 % slower"),), expected_failure=True)
     run = run_of(replace(failed("a"), expected_failure=True), worse, failed("c"))
     assert "1 failed, 1 failed (expected), 1 regressed (expected)" in headline(run)
     assert ["failed", "failed (expected)", "passed, regressed (expected)"] == [row[-1] for row in rows(run)]
@@ -382,7 +360,7 @@ def test_a_failure_that_an_xfail_expects_says_so(failed):
 def test_each_test_s_own_reason_comes_before_the_doubts_of_any(failed):
     doubts = tuple(Note(code="noisy", text=f"doubt {number}") for number in range(20))
     slow = [replace(failed(name), reason=f"{name} is slow", notes=doubts) for name in "abc"]
-    worse = record("d", comparisons=(compared("regressed", reason="d got worse"),), notes=doubts)
+    worse = record("d", comparisons=(comparison("regressed", reason="d got worse"),), notes=doubts)
     shown = text(run_of(*slow, worse))
     places = [shown.index(said) for said in ("a is slow", "b is slow", "c is slow", "d got worse", "doubt 0")]
     assert places == sorted(places)
@@ -406,10 +384,10 @@ def test_runs_that_were_merged_say_how_they_differ():
 
 
 def test_the_gate_says_what_it_compared_with_and_what_fails():
-    gate = GateResult(
+    gate = gate_result(
         baseline="old.json",
         started="then",
-        tolerances=(Tolerance(metric="speedup", share=0.1), Tolerance(metric="gpu_time", share=0.025)),
+        tolerances=(within(), within(0.025, "gpu_time")),
         notes=(GateNote(code="tests_skipped", text="3 tests are new"),),
     )
     found = text(run_of(record(), gate=gate))
@@ -454,7 +432,7 @@ def hostile(failed):
         return run_of(
             record("a"),
             failed(anything or "-", reason=anything),
-            record("b", comparisons=(compared("regressed", reason=anything),), notes=(note,)),
+            record("b", comparisons=(comparison("regressed", reason=anything),), notes=(note,)),
             environment=environment,
             started=anything,
             commit=Commit(id=anything, branch=anything),
@@ -501,19 +479,19 @@ def test_a_code_span_holds_its_text_and_nothing_else(anything):
 @for_each("filler", ["|", "`", "\\", "x", "<", "\u202e", "\U0001f600"])
 def test_the_longest_text_fits_a_comment(filler):
     long = filler * 2000
-    huge = Estimate(value=1e300, low=1e300, high=1e300)
+    huge = estimate(1e300, 1e300, 1e300)
     many = [
         record(
             f"{long}{n}",
             status="failed",
             reason=f"{n}{long}",
             speedup=speedup(1e300, 1e300, 1e300),
-            comparisons=(compared("regressed", reason=f"{long}{n}", baseline=huge, ratio=huge),),
+            comparisons=(comparison("regressed", reason=f"{long}{n}", baseline=huge, ratio=huge),),
         )
         for n in range(30)
     ]
-    environment = Environment(
-        host={},
+    environment = replace(
+        HERE,
         cpu={"name": long},
         gpu=replace(GPU, name=long, backend=long),
         gpu_reason=long,
@@ -537,10 +515,5 @@ def test_the_longest_text_fits_a_comment(filler):
 
 def gate_of(name: str, texts: tuple[str, ...]) -> GateResult:
     """Return a gate with this text in every place."""
-    return GateResult(
-        baseline=name,
-        started=name,
-        tolerances=(),
-        failures=tuple(GateFailure(code="test_lost", text=text) for text in texts),
-        notes=tuple(GateNote(code="baseline_stale", text=text) for text in texts),
-    )
+    notes = tuple(GateNote(code="baseline_stale", text=text) for text in texts)
+    return gate_result(*texts, baseline=name, started=name, tolerances=(), notes=notes)

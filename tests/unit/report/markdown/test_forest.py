@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 from cases import for_each
-from factories import record, skipped, speedup
+from factories import comparison, estimate, record, skipped, speedup
 
-from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.markdown import forest
 from pytest_gpuperf.report.scale import LogScale
 
@@ -50,8 +48,7 @@ def test_a_row_shows_the_interval_beside_one_and_what_is_required(expected, low,
 
 def test_a_row_shows_the_baseline_where_it_differs():
     def compared(power, metric="speedup"):
-        before = Estimate(value=at(power), low=None, high=None)
-        one = Comparison(metric=metric, tolerance=0.1, outcome="regressed", reason="", baseline=before)
+        one = comparison(metric=metric, baseline=estimate(at(power)))
         fast = record(speedup=speedup(at(9), at(6), at(12)), demand=Demand(), comparisons=(one,))
         return forest.row(fast, AXIS)
 

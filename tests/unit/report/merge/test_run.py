@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from cases import for_each
-from factories import GPU, ROUNDS
+from factories import GPU, ROUNDS, copies, skipped
 from two_runs import (
     CLOCKS,
     ELSEWHERE,
@@ -31,7 +31,6 @@ from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SamplingPla
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Interference, Memory, ResultCheck, Transfer
 from pytest_gpuperf.model.record import (
-    Environment,
     Merged,
     Note,
     Record,
@@ -194,8 +193,8 @@ def test_a_demand_on_latency_without_such_calls_is_an_error():
 
 def moving(seconds, **changes) -> Transfer:
     known = {
-        "h2d": Copies(bytes=800, arrays=1, samples=array("d", [seconds / 4] * ROUNDS)),
-        "d2h": Copies(bytes=800, arrays=1, samples=array("d", [seconds * 3 / 4] * ROUNDS)),
+        "h2d": copies(*[seconds / 4] * ROUNDS),
+        "d2h": copies(*[seconds * 3 / 4] * ROUNDS),
     }
     return Transfer(**{**known, **changes})
 
@@ -229,7 +228,7 @@ def test_copies_of_nothing_cost_nothing():
     assert ("passed", pytest.approx(10)) == (found.status, found.speedup.value)
 
 
-UNTIMED = Copies(bytes=800, arrays=1)
+UNTIMED = copies()
 
 
 @for_each(
@@ -594,13 +593,7 @@ def test_shards_of_one_run_make_one_report_in_which_nothing_is_lost():
 
 
 def test_a_shard_that_deselected_a_test_does_not_hide_anothers():
-    left_out = Record(
-        nodeid=TEST,
-        status="skipped",
-        reason="left out",
-        reason_code="deselected",
-        demand=Demand(),
-    )
+    left_out = skipped(TEST, "left out", reason_code="deselected")
     made = merge([report("one.json", whole(OTHER), left_out), report("two.json", whole(TEST))])
     assert (whole(OTHER), whole(TEST)) == made.run.records
 
@@ -667,11 +660,10 @@ def test_what_is_known_to_differ_differs_though_another_is_not_named():
 
 
 def test_every_part_of_the_environment_that_differs_is_told():
-    other = Environment(
+    other = replace(
+        HERE,
         host={"name": "there", "memory": 32 * 10**9},
         cpu={"name": "another"},
-        gpu=None,
-        gpu_reason=None,
         python="3.13.0",
         packages={"numpy": "1.26", "pytest-gpuperf": "0.2.0", "cupy": "13"},
         thread_pools=(ThreadPool(library="mkl", api="blas", threads=1, version=None),),
@@ -690,14 +682,7 @@ def test_every_part_of_the_environment_that_differs_is_told():
 
 
 def test_what_an_older_environment_does_not_tell_is_no_difference():
-    older = Environment(
-        host={"name": "here"},
-        cpu={"name": "EPYC"},
-        gpu=None,
-        gpu_reason=None,
-        python="3.11.7",
-        packages=HERE.packages,
-    )
+    older = replace(HERE, host={"name": "here"}, cpu={"name": "EPYC"}, thread_pools=(), variables=None)
     assert environment_differences([replace(HERE, variables={"OMP_NUM_THREADS": "1"}), older]) == ()
 
 

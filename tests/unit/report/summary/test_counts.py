@@ -4,28 +4,20 @@ import re
 from xml.etree import ElementTree
 
 from cases import for_each
-from factories import record, run_of, skipped, threshold
+from factories import comparison, gate_result, record, run_of, skipped, threshold, variants
 
-from pytest_gpuperf.model.comparison import Comparison, GateFailure, GateResult
-from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.report.html import badge, page
 from pytest_gpuperf.report.markdown import comment
 from pytest_gpuperf.report.text import section
 
-WORSE = Comparison(metric="speedup", tolerance=0.1, outcome="regressed", reason="it got worse")
-BETTER = Comparison(metric="speedup", tolerance=0.1, outcome="improved", reason="it got better")
-
-
-def pair(name: str, **changes):
-    """Return the records of two variants: the GPU's has the verdict, of the CPU's there is nothing to say."""
-    cpu = record(f"a.py::{name}[cpu]", status="recorded", gpu=None, speedup=None)
-    pairing = Pairing(kind="gpu", library="cupy", partner=cpu.nodeid)
-    return cpu, record(f"a.py::{name}[gpu]", pairing=pairing, **changes)
-
-
+WORSE, BETTER = comparison("regressed"), comparison("improved")
 RUNS = {
-    "1 passed": pair("test_a"),
-    "1 failed, 2 passed": (*pair("test_a"), *pair("test_b", status="failed", reason="slow"), record()),
+    "1 passed": variants("a.py::test_a"),
+    "1 failed, 2 passed": (
+        *variants("a.py::test_a"),
+        *variants("a.py::test_b", status="failed", reason="slow"),
+        record(),
+    ),
     "1 recorded": [record(gpu=None, speedup=None, status="recorded")],
     "1 regressed (expected), 1 passed": (
         record("a.py::test_known", comparisons=(WORSE,), expected_failure=True),
@@ -44,12 +36,7 @@ RUNS = {
 
 
 FAILED_THRESHOLD = threshold(status="failed", reason="too large")
-FAILED_CHECK = GateResult(
-    baseline=None,
-    started=None,
-    tolerances=(),
-    failures=(GateFailure(code="all_skipped", text="every test was skipped"),),
-)
+FAILED_CHECK = gate_result("every test was skipped")
 
 
 @for_each("counted", RUNS)
@@ -74,7 +61,7 @@ def all_forms_say(counted, run):
 
 def test_the_page_shows_each_number_in_the_style_of_its_code():
     records = [record(f"a.py::test_{n}", status="error", reason="lost", speedup=None) for n in range(2)]
-    differs = Comparison(metric="speedup", tolerance=0.1, outcome="not_comparable", reason="other machine")
+    differs = comparison("not_comparable")
     shown = page.text(run_of(*records, record(comparisons=(differs,))))
     header = shown[shown.index('<p class="counts">') : shown.index("</p>")]
     assert [("error", "2 errors"), ("not_comparable", "1 not comparable")] == re.findall(
@@ -83,8 +70,8 @@ def test_the_page_shows_each_number_in_the_style_of_its_code():
 
 
 def test_a_row_of_the_page_has_what_its_test_is_counted_as():
-    differs = Comparison(metric="speedup", tolerance=0.1, outcome="inconclusive", reason="who knows")
-    new = Comparison(metric="speedup", tolerance=0.1, outcome="new", reason=None)
+    differs = comparison("inconclusive")
+    new = comparison("new")
     both = record("b.py::test_b", status="failed", reason="slow", comparisons=(differs,))
     shown = page.text(run_of(record(comparisons=(differs, new)), both))
     rows = [re.findall(r'"v (\w+)"', row) for row in shown.split("<tbody>")[1:]]
@@ -92,6 +79,6 @@ def test_a_row_of_the_page_has_what_its_test_is_counted_as():
 
 
 def test_a_variant_that_is_not_counted_has_no_row():
-    run = run_of(*pair("test_a"))
+    run = run_of(*variants("a.py::test_a"))
     assert 1 == page.text(run).count("<tbody>")
     assert 1 == comment.text(run).count("| `test_a[")

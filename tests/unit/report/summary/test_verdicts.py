@@ -1,15 +1,13 @@
 """Verdicts: how a test ended, in the same words wherever they stand."""
 
 from cases import for_each
-from factories import record, run_of
+from factories import comparison, record, run_of
 
-from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.report.html import badge, page
 from pytest_gpuperf.report.markdown import comment
 from pytest_gpuperf.report.summary.verdicts import verdict
 from pytest_gpuperf.report.text import progress, section
 
-WORSE = Comparison(metric="speedup", tolerance=0.1, outcome="regressed", reason="it got worse")
 DIFFER = {"status": "failed", "reason": "they disagree", "reason_code": "devices_disagree"}
 SLOW = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
 
@@ -24,7 +22,7 @@ SLOW = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outsid
         ("failed", SLOW),
         ("failed", SLOW | {"reason_code": None}),
         ("inconclusive", {"status": "inconclusive", "reason": "?", "reason_code": "not_enough_time"}),
-        ("regressed", DIFFER | {"comparisons": (WORSE,)}),
+        ("regressed", DIFFER | {"comparisons": (comparison(),)}),
     ],
 )
 def test_a_verdict_names_its_cause_where_that_is_not_the_speedup(expected, changes):

@@ -1,9 +1,8 @@
 """Progress: one line for a test that is measured, for one that was, and for a run that will take long."""
 
 from cases import for_each
-from factories import CPU, GPU, measurement, record, skipped, speedup
+from factories import CPU, GPU, comparison, measurement, record, skipped, speedup
 
-from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.report.text import progress
 
@@ -86,7 +85,7 @@ def test_a_finished_test_has_what_its_verdict_rests_on():
         ("10.0x [9.00, 11.0], required 3x, inconclusive, 12 rounds", {"status": "inconclusive"}),
         (
             "10.0x [9.00, 11.0], required 3x, regressed, 12 rounds",
-            {"comparisons": (Comparison(metric="speedup", outcome="regressed", tolerance=0.1, reason=None),)},
+            {"comparisons": (comparison(),)},
         ),
         ("10.0x [9.00, 11.0], 12 rounds", {"demand": Demand(), "status": "recorded"}),
         ("CPU 20.0 ms, GPU 1.75 ms", {"speedup": None}),

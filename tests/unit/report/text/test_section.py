@@ -7,11 +7,24 @@ from time import process_time
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, offload, on_cpu_only, record, run_of, skipped, speedup, threshold
+from factories import (
+    GPU,
+    comparison,
+    estimate,
+    gate_result,
+    measurement,
+    offload,
+    on_cpu_only,
+    record,
+    run_of,
+    skipped,
+    speedup,
+    threshold,
+    variants,
+)
 
-from pytest_gpuperf.model.comparison import Comparison, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Pairing
-from pytest_gpuperf.model.measurement import Estimate, Interference
+from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Point
 from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.report.text.section import NOTHING_ABOVE, short_lines
@@ -423,9 +436,9 @@ def test_an_inconclusive_test_is_among_those_that_a_busy_machine_disturbed(secti
 
 def test_a_cpu_variant_without_a_row_is_not_counted_among_disturbed_tests(section):
     busy = Interference(kind="cpu_contention", own_share=0.5, waited=0.5, threads=1)
-    cpu, gpu = paired(interference=busy)
+    cpu, gpu = variants(interference=busy)
     shown = section(replace(cpu, interference=busy), gpu, all_notes=False, width=120)
-    assert any("1 of 1 test; worst test_a[cupy]" in line for line in shown)
+    assert any("1 of 1 test; worst test_a[gpu]" in line for line in shown)
 
 
 def test_a_reason_that_is_a_code_by_chance_is_a_reason(section):
@@ -517,16 +530,10 @@ def test_an_exception_that_pytest_has_shown_is_not_said_again(section):
     assert not any("ValueError" in line for line in section(failed, above=above))
 
 
-def paired(status="passed", **changes) -> tuple[Record, Record]:
-    cpu = record("test_x.py::test_a[numpy]", status="recorded", gpu=None, speedup=None)
-    pairing = Pairing(kind="gpu", library="cupy", partner=cpu.nodeid)
-    return cpu, record("test_x.py::test_a[cupy]", status=status, pairing=pairing, **changes)
-
-
 def test_a_cpu_variant_has_no_row_beside_its_gpu_variant_s(section):
-    shown = section(*paired())
-    assert row_of("test_a[cupy]", shown)
-    assert not any("numpy" in line for line in shown)
+    shown = section(*variants())
+    assert row_of("test_a[gpu]", shown)
+    assert not any("[cpu]" in line for line in shown)
 
 
 @for_each(
@@ -534,24 +541,24 @@ def test_a_cpu_variant_has_no_row_beside_its_gpu_variant_s(section):
     [
         {"status": "failed", "reason": "why"},
         {"status": "error", "reason": "why"},
-        {"comparisons": (Comparison(metric="cpu_time", tolerance=0.1, outcome="regressed", reason="why"),)},
+        {"comparisons": (comparison(metric="cpu_time"),)},
     ],
 )
 def test_a_cpu_variant_of_which_there_is_more_to_say_has_its_row(section, changes):
-    cpu, gpu = paired()
-    assert row_of("test_a[numpy]", section(replace(cpu, **changes), gpu))
+    cpu, gpu = variants()
+    assert row_of("test_a[cpu]", section(replace(cpu, **changes), gpu))
 
 
 def test_a_cpu_variant_whose_gpu_variant_has_no_speedup_has_its_row(section):
-    cpu, gpu = paired(status="skipped", reason="no GPU", speedup=None, gpu=None)
-    assert row_of("test_a[numpy]", section(cpu, gpu))
+    cpu, gpu = variants(status="skipped", reason="no GPU", speedup=None, gpu=None)
+    assert row_of("test_a[cpu]", section(cpu, gpu))
 
 
 def test_a_note_on_both_variants_is_said_once(section):
-    cpu, gpu = paired(notes=(noted("the same"),))
+    cpu, gpu = variants(notes=(noted("the same"),))
     both, own = noted("the same"), noted("its own")
     shown = section(replace(cpu, notes=(both, own)), gpu)
-    assert ["test_a[cupy]: the same", "test_a[numpy]: its own"] == shown[-2:]
+    assert ["test_a[gpu]: the same", "test_a[cpu]: its own"] == shown[-2:]
 
 
 @for_each(
@@ -575,13 +582,10 @@ def test_the_verdict_alone_has_a_colour(verdict, colour, changes):
     assert {None} == {line.colour for line in shown if line is not row}
 
 
-REGRESSED = Comparison(
-    metric="speedup",
-    tolerance=0.1,
-    outcome="regressed",
+REGRESSED = comparison(
     reason="speedup got worse: 5.00x [4.90, 5.10], baseline 10.0x [9.80, 10.2]: -50.0 % [-51.9, -48.0], 10 % "
     "less is allowed",
-    ratio=Estimate(value=0.5, low=0.48, high=0.52),
+    ratio=estimate(0.5, 0.48, 0.52),
 )
 
 
@@ -600,7 +604,7 @@ def test_in_short_verdicts_are_counted_and_failures_explained():
     failed = record("test_x.py::test_slow", status="failed", reason="too slow")
     known = record("test_x.py::test_known", status="failed", reason="known", expected_failure=True)
     noted_only = record("test_x.py::test_fast", notes=(noted("doubt"),))
-    shown = short(*paired(), noted_only, known, failed, skipped("test_x.py::test_none", "no GPU"))
+    shown = short(*variants(), noted_only, known, failed, skipped("test_x.py::test_none", "no GPU"))
     assert ["1 failed, 1 failed (expected), 2 passed, 1 skipped", "test_slow: too slow"] == shown
     assert 1 == len(short(failed, above={failed.nodeid: "too slow"}))
     assert [] == short()
@@ -654,15 +658,13 @@ def test_what_was_measured_without_a_marker_fits_the_width(section):
 
 
 def test_a_loss_of_less_than_half_a_percent_has_no_sign(section):
-    ratio = Estimate(value=0.997, low=0.99, high=1.004)
-    same = Comparison(metric="speedup", tolerance=0.1, outcome="not_regressed", reason=None, ratio=ratio)
+    same = comparison("not_regressed", ratio=estimate(0.997, 0.99, 1.004))
     assert " 0 %" in row_of("test_fft", section(record(comparisons=(same,)), width=120))
 
 
 @for_each(("expected", "outcome"), [(" x1132 ", "improved"), (" x1132? ", "inconclusive")])
 def test_a_change_of_a_thousandfold_is_no_percentage(section, expected, outcome):
-    ratio = Estimate(value=1132.4, low=0.5, high=2e6)
-    found = Comparison(metric="speedup", tolerance=0.1, outcome=outcome, reason=None, ratio=ratio)
+    found = comparison(outcome, ratio=estimate(1132.4, 0.5, 2e6))
     assert expected in row_of("test_fft", section(record(comparisons=(found,)), width=120))
 
 
@@ -704,7 +706,7 @@ def hard_cases():
     solver = (
         "tests/linalg/test_solvers.py::TestConjugateGradient::test_converges_for_badly_conditioned_matrices"
     )
-    cpu, gpu = paired(offload=offload(always=speedup(4.56, 4, 5)))
+    cpu, gpu = variants(offload=offload(always=speedup(4.56, 4, 5)))
     regressed = replace(REGRESSED, outcome="regressed")
     records = [
         *(
@@ -748,16 +750,11 @@ def hard_cases():
         ),
     ]
     points = tuple(Point(size=n, nodeid=f"test_fft[{n}]", cpu=1.0, gpu=1.0) for n in (64, 4096))
-    gate = GateResult(
-        baseline="base.json",
-        started="2026-11-20T10:00:00+00:00",
-        tolerances=(Tolerance(metric="speedup", share=0.1),),
-    )
     return run_of(
         *records,
         gpu=replace(GPU, name="a stand-in", emulated=True),
         thresholds=(threshold(name="test_fft[float32]", curve=points),),
-        gate=gate,
+        gate=gate_result(started="2026-11-20T10:00:00+00:00"),
     )
 
 
