@@ -10,8 +10,10 @@ from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
 
+import factories
 import pytest
 from cases import for_each
+from factories import HERE, speedup, threshold
 from jsonschema import Draft202012Validator
 
 from pytest_gpuperf.model.comparison import (
@@ -34,7 +36,6 @@ from pytest_gpuperf.model.measurement import (
     Measurement,
     Memory,
     ResultCheck,
-    Speedup,
     Transfer,
 )
 from pytest_gpuperf.model.offload import (
@@ -50,37 +51,22 @@ from pytest_gpuperf.model.offload import (
 from pytest_gpuperf.model.record import STATUSES, Clocks, Environment, Merged, Note, Record, Run, ThreadPool
 from pytest_gpuperf.report.json import codec, document, schema
 
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
+CPU = replace(factories.CPU, name="a processor")
 GPU = DeviceInfo(kind="gpu", backend="sycl", name="a device", library="dpnp 1, driver 2", emulated=True)
 
 
 def measurement(device: DeviceInfo, *samples: float, **changes) -> Measurement:
     known = {
-        "device": device,
-        "samples": array("d", samples),
         "block_calls": 3,
-        "setup": None,
-        "first_call": 0.5,
         "warmup": 0.1,
         "warmup_calls": 9,
-        "steady": True,
         "synchronize_cost": 1e-6,
         "inspection": Inspection(host_time=1e-4, device_time=0.9e-3),
     }
-    return Measurement(**{**known, **changes})
+    return factories.measurement(device, *samples, **{**known, **changes})
 
 
-SPEEDUP = Speedup(
-    value=0.1,
-    low=0.05,
-    high=None,
-    confidence=0.95,
-    resolution=0.01,
-    rounds=3,
-    evidence=1e300,
-    autocorrelation=-0.5,
-    sampling="variants",
-)
+SPEEDUP = speedup(0.1, 0.05, None, rounds=3, evidence=1e300, autocorrelation=-0.5, sampling="variants")
 CALLS = Estimate(value=3, low=1, high=None)
 
 
@@ -118,16 +104,12 @@ def full_threshold() -> Threshold:
             latency=size,
         ),
     )
-    return Threshold(
+    return threshold(
         name="test_x",
-        parameter="n",
         at_most=2,
-        at_least=None,
         regime="once",
-        by_latency=False,
         status="failed",
         reason="too late",
-        outcome="bracket",
         largest_not_won=1,
         smallest_won=2.5,
         curve=points,
@@ -249,22 +231,9 @@ def short_record(status: str, reason: str | None) -> Record:
 
 
 def run_of(*records: Record, **changes) -> Run:
-    environment = Environment(
-        host={"name": "here", "system": "Linux", "machine": "x86_64"},
-        cpu={"name": "a processor", "logical": 4, "usable": None},
-        gpu=GPU,
-        gpu_reason=None,
-        python="3.11.7",
-        packages={"numpy": "2.0"},
-    )
-    known = {
-        "environment": environment,
-        "started": "2026-01-01T00:00:00+00:00",
-        "records": records,
-        "cost_ratio": 2.5,
-        "arguments": ("--gpuperf-gpu=sycl:cpu", "--gpuperf-require-gpu"),
-    }
-    return Run(**{**known, **changes})
+    environment = replace(HERE, gpu=GPU, packages={"numpy": "2.0"})
+    arguments = ("--gpuperf-gpu=sycl:cpu", "--gpuperf-require-gpu")
+    return factories.run_of(*records, **{"environment": environment, "arguments": arguments, **changes})
 
 
 def every_status() -> Run:
