@@ -10,10 +10,11 @@ from random import Random
 
 import pytest
 from cases import for_each
+from walks import simulated, timer_on, warmed_up
 
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -42,23 +43,6 @@ class Recorder:
 
     def synchronize(self):
         self.steps.append("synchronize")
-
-
-def simulated(kind="gpu", clock=None, *, kernel=1e-3, noise=None, **timing) -> SimulatedDevice:
-    return SimulatedDevice(
-        kind, clock=clock or Clock(), timing=Timing(kernel=kernel, **timing), noise=noise or (lambda: 1.0)
-    )
-
-
-def timer_on(device, call=None, **changes) -> BlockTimer:
-    workload = Workload(device=device, call=call or device.launch, scope="call")
-    return BlockTimer(workload=workload, **changes)
-
-
-def warmed_up(device, call=None, options=None) -> BlockTimer:
-    timer = timer_on(device, call)
-    timer.warm_up(options or RunOptions())
-    return timer
 
 
 def test_a_block_is_synchronized_on_both_sides_of_its_calls():

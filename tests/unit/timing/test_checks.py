@@ -3,7 +3,7 @@
 from collections import ChainMap, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from io import BytesIO
 from itertools import count
 from time import struct_time
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from cases import for_each
+from walks import prepared, simulated
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
@@ -37,10 +38,6 @@ class Pair:
     second: Any
 
 
-def simulated() -> SimulatedDevice:
-    return SimulatedDevice("gpu", clock=Clock())
-
-
 def copied_to_host(result, demand) -> list[Leaf]:
     return ResultChecks(demand).copy_to_host(result, simulated())
 
@@ -61,11 +58,6 @@ def compared(*pairs, demand=GATE, when="before") -> ResultChecks:
     for cpu, gpu in pairs:
         checks.compare(leaves_of(cpu), leaves_of(gpu), simulated(), when)
     return checks
-
-
-def prepared(body):
-    """Prepare a body that takes the device."""
-    return untimed_calls.first_call(lambda seen: partial(body, seen), simulated())[0]
 
 
 def lazily():
@@ -262,14 +254,16 @@ def test_an_object_with_nothing_but_inputs_may_still_have_its_work_to_do():
         return lambda: Product(a, a)
 
     with pytest.raises(GpuPerfError, match="is of type Product, which may compute its values when"):
-        prepared(body)
-    assert 1 == prepared(lambda device: lambda: Product(device.asarray(np.ones(3)))).result_arrays
+        prepared(simulated(), body)
+    assert (
+        1 == prepared(simulated(), lambda device: lambda: Product(device.asarray(np.ones(3)))).result_arrays
+    )
 
     def beside_new(device):
         a = device.asarray(np.ones(3))
         return lambda: [Product(a, a), a + a]
 
-    assert 3 == prepared(beside_new).result_arrays
+    assert 3 == prepared(simulated(), beside_new).result_arrays
 
 
 def test_a_graph_of_dask_is_lazy_and_not_async():
@@ -488,7 +482,7 @@ def test_answers_that_differ_where_float32_is_rounded_more_name_the_setting(name
 
 @for_each(("runs_products", "differ"), [(None, False), (True, False), (False, True)])
 def test_float32_has_the_tolerance_of_a_mode_only_where_products_may_have_run(runs_products, differ):
-    cpu = SimulatedDevice("cpu", clock=Clock())
+    cpu = simulated("cpu")
     device = SimulatedDevice("gpu", clock=Clock(), reduced_precision="TF32", reduced_eps=2**-10)
     checks, asked = ResultChecks(GATE), []
     checks.runs_products = lambda: asked.append(1) or runs_products
@@ -579,8 +573,8 @@ def test_a_result_that_stays_or_need_not_is_the_same_work(demand, after):
 
 def test_a_gpu_that_was_idle_did_not_do_the_work():
     with pytest.raises(GpuPerfError, match="no work reached simulated GPU"):
-        ResultChecks(GATE).require_device_work(prepared(lambda seen: lambda: np.ones(3)))
-    ResultChecks(GATE).require_device_work(prepared(lambda seen: lambda: seen.xp.ones(3)))
+        ResultChecks(GATE).require_device_work(prepared(simulated(), lambda seen: lambda: np.ones(3)))
+    ResultChecks(GATE).require_device_work(prepared(simulated(), lambda seen: lambda: seen.xp.ones(3)))
 
 
 @for_each("demand", DEMANDS)
@@ -589,7 +583,7 @@ def test_a_changed_input_is_refused_by_any_marker(demand):
         a = seen.asarray(np.zeros((2, 3), np.float32))
         return lambda: a.__iadd__(1)
 
-    workload = prepared(body)
+    workload = prepared(simulated(), body)
     workload.call()
     with pytest.raises(GpuPerfError, match=r"modifies its input \(float32 array of shape \(2, 3\)\)"):
         ResultChecks(demand).require_same_inputs(workload)

@@ -4,18 +4,18 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from functools import cache, partial
+from functools import cache
 from math import inf, isfinite, nan
 
 import pytest
 from cases import for_each
+from walks import bound, trial_of
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.clock import ClockError, seconds_between
-from pytest_gpuperf.timing.trial import Trial
 
 OPTIONS = RunOptions(sampling=SamplingPlan(max_rounds=8))
 WALKS = {
@@ -69,9 +69,9 @@ def walk(demand, fault=float, *, first=0, last=-1) -> tuple[Record, str | None, 
     cpu, gpu = (
         Clocked(SimulatedDevice(kind, clock=clock, timing=timing), reader) for kind, timing in TIMINGS.items()
     )
-    trial = Trial(nodeid="test_it.py::test_it", demand=demand, options=OPTIONS)
+    trial = trial_of(demand, OPTIONS)
     try:
-        found = trial.compare(lambda seen: partial(body, seen), cpu, gpu)
+        found = trial.compare(bound(body), cpu, gpu)
     except GpuPerfError as error:
         trial.discard_estimate()
         return trial.record(Verdict(status="error", reason=str(error))), str(error), reader.readings

@@ -4,12 +4,11 @@ from contextlib import nullcontext
 from functools import partial
 
 import pytest
+from walks import walked
 
 from pytest_gpuperf.devices.protocol import Watched
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing.trial import Trial
 
 NODEID = "test_it.py::test_it"
 
@@ -43,9 +42,7 @@ class Pair:
         self.cpu, self.gpu = device("cpu", clock, 10e-3), device("gpu", clock, 1e-3)
 
     def record(self, body, demand=None, **options):
-        trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), options=RunOptions(**options))
-        ended = trial.compare(lambda found: partial(body, found), self.cpu, self.gpu)
-        return trial.record(ended)
+        return walked(body, self.cpu, self.gpu, demand, **options)
 
 
 def slow_at_first(device, seconds=6.0):

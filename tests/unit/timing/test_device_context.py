@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from cases import for_each
+from walks import walked
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice
@@ -13,7 +14,6 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.session import timed_call
 from pytest_gpuperf.timing import blocks
-from pytest_gpuperf.timing.trial import Trial
 
 PATIENT = RunOptions(max_time=1e6)
 
@@ -78,9 +78,7 @@ def whole(device):
 
 
 def measured(body, cpu, gpu, demand):
-    trial = Trial(nodeid="test_it.py::test_it", demand=demand, options=PATIENT)
-    verdict = trial.compare(lambda device: partial(body, device), cpu, gpu)
-    return trial.record(verdict)
+    return walked(body, cpu, gpu, demand, max_time=1e6)
 
 
 def times(record):

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from cases import for_each
+from walks import simulated, walked, warmed_up
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
@@ -14,7 +15,6 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import gpu_clocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gpu_clocks import clocks_of
-from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
 
 KERNEL = 1.5e-3
@@ -44,8 +44,7 @@ class Ramping(SimulatedDevice):
 
 
 def found_on(device, call=None) -> BlockTimer:
-    timer = BlockTimer(workload=Workload(device=device, call=call or device.launch, scope="call"))
-    timer.warm_up(RunOptions())
+    timer = warmed_up(device, call)
     timer.find_ramp(RunOptions())
     return timer
 
@@ -139,7 +138,7 @@ def test_after_idling_warm_up_finds_blocks_that_are_long_enough_at_risen_clocks(
     assert device.launches - launches == timer.block_calls
 
 
-@for_each("device", [SimulatedDevice("gpu", clock=Clock()), SimulatedDevice("cpu", clock=Clock())])
+@for_each("device", [simulated("gpu"), simulated("cpu")])
 def test_a_cpu_and_an_emulated_gpu_have_no_clocks_of_their_own(device):
     assert clocks_of(device) is None
     timer = found_on(device)
@@ -149,8 +148,7 @@ def test_a_cpu_and_an_emulated_gpu_have_no_clocks_of_their_own(device):
 def test_a_run_ends_by_the_hosts_clock_where_simulated_blocks_take_no_time(monkeypatch):
     monkeypatch.setattr(gpu_clocks, "_MOST_ON_HOST", 0.0)
     device = Ramping(30e-3)
-    timer = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
-    timer.warm_up(RunOptions())
+    timer = warmed_up(device)
     launches = device.launches
     timer.find_ramp(RunOptions())
     assert device.launches - launches == 5 + 3  # a block a run, and warm-up again
@@ -219,9 +217,8 @@ def test_a_note_says_where_raising_clocks_takes_more_than_a_tenth_of_the_time_li
 
 
 def compared(gpu, demand):
-    cpu = SimulatedDevice("cpu", clock=gpu.clock, timing=Timing(kernel=30e-3))
-    trial = Trial(nodeid="test_it", demand=demand, options=RunOptions())
-    return trial.record(trial.compare(lambda device: lambda: lambda: device.xp.ones(3), cpu, gpu))
+    cpu = simulated("cpu", gpu.clock, kernel=30e-3)
+    return walked(lambda device: lambda: device.xp.ones(3), cpu, gpu, demand)
 
 
 class Stopping(Clock):
@@ -233,8 +230,7 @@ class Stopping(Clock):
 
 def test_a_clock_that_stands_still_is_an_error_and_not_waited_for():
     device = Ramping(clock=Stopping())
-    timer = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
-    timer.warm_up(RunOptions())
+    timer = warmed_up(device)
     device.clock.until = device.clock()
     with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
         timer.find_ramp(RunOptions())

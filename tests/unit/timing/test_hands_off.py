@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from walks import simulated, trial_of
 
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.timing.trial import Trial
 
 
 @dataclass
@@ -129,10 +129,7 @@ def test_arrays_are_as_the_same_number_of_bare_calls_leaves_them(
 ):
     workloads = {kind: Counted(steps, RETURNS[returns], values, fails_at) for kind in ("cpu", "gpu")}
     clock = Clock()
-    cpu, gpu = (
-        SimulatedDevice(kind, clock=clock, timing=Timing(kernel=seconds))
-        for kind, seconds in (("cpu", 30e-3), ("gpu", 10e-3))
-    )
+    cpu, gpu = (simulated(kind, clock, kernel=seconds) for kind, seconds in (("cpu", 30e-3), ("gpu", 10e-3)))
 
     def bind(device):
         workload, held = workloads[device.kind], workloads[device.kind].held
@@ -143,7 +140,7 @@ def test_arrays_are_as_the_same_number_of_bare_calls_leaves_them(
 
         return call if is_body else lambda: call
 
-    trial = Trial(nodeid="test_it.py::test_it", demand=demand, options=RunOptions(max_time=1.0))
+    trial = trial_of(demand, RunOptions(max_time=1.0))
     with np.errstate(all="ignore"):
         with suppress(Exception):  # refused or failed: the arrays count all the same
             trial.compare(bind, cpu, gpu)
@@ -158,7 +155,7 @@ def test_a_workload_that_fails_on_constant_data_is_never_shown_any(demand):
     seen = []
     device_values = np.array([4.0, 1.0, 3.0])
     clock = Clock()
-    cpu, gpu = (SimulatedDevice(kind, clock=clock) for kind in ("cpu", "gpu"))
+    cpu, gpu = (simulated(kind, clock) for kind in ("cpu", "gpu"))
 
     def bind(device):
         values = device_values.copy()
@@ -170,7 +167,5 @@ def test_a_workload_that_fails_on_constant_data_is_never_shown_any(demand):
 
         return call
 
-    Trial(nodeid="test_it.py::test_it", demand=demand, options=RunOptions(max_time=1.0)).compare(
-        bind, cpu, gpu
-    )
+    trial_of(demand, RunOptions(max_time=1.0)).compare(bind, cpu, gpu)
     assert {(1.0, 3.0, 4.0)} == {tuple(values) for values in seen}

@@ -5,19 +5,9 @@ from itertools import count
 
 import numpy as np
 import pytest
+from walks import prepared, simulated
 
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.timing import input_changes, untimed_calls
-from pytest_gpuperf.timing.workload import Workload
-
-
-def simulated() -> SimulatedDevice:
-    return SimulatedDevice("gpu", clock=Clock())
-
-
-def prepared(device, body) -> Workload:
-    """Prepare a body that takes the device."""
-    return untimed_calls.first_call(lambda seen: partial(body, seen), device)[0]
+from pytest_gpuperf.timing import input_changes
 
 
 def changes_of(workload):

@@ -4,20 +4,10 @@ from functools import partial
 
 import numpy as np
 from cases import for_each
+from walks import prepared, simulated
 
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.timing import input_changes, inputs, untimed_calls
-from pytest_gpuperf.timing.workload import Workload
-
-
-def simulated() -> SimulatedDevice:
-    return SimulatedDevice("gpu", clock=Clock())
-
-
-def prepared(device, body) -> Workload:
-    """Prepare a body that takes the device."""
-    return untimed_calls.first_call(lambda seen: partial(body, seen), device)[0]
+from pytest_gpuperf.timing import input_changes, inputs
 
 
 class Model:

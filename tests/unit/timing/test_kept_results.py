@@ -9,6 +9,7 @@ import array_api_strict
 import numpy as np
 import pytest
 from cases import for_each
+from walks import bound, trial_of, walked
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
@@ -17,7 +18,6 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing import kept_results, untimed_calls
 from pytest_gpuperf.timing.input_changes import Fingerprint
-from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
 
 SIZE = 10**5
@@ -426,10 +426,8 @@ def test_what_is_remembered_keeps_no_array_alive():
 
 def measured(body, demand):
     """Return the record of a test on NumPy and on a stand-in for a GPU, by the real clock."""
-    options = RunOptions(sampling=SamplingPlan(max_rounds=6, record_rounds=6, warmup_time=1e-3))
-    trial = Trial(nodeid="test_it.py::test_it", demand=demand, options=options)
-    cpu, gpu = (make() for make in DEVICES.values())
-    return trial.record(trial.compare(lambda seen: partial(body, seen), cpu, gpu))
+    sampling = SamplingPlan(max_rounds=6, record_rounds=6, warmup_time=1e-3)
+    return walked(body, *(make() for make in DEVICES.values()), demand, sampling=sampling)
 
 
 @for_each("demand", [Demand(), Demand(max=1), Demand(min=1)])
@@ -474,10 +472,9 @@ def test_a_kept_result_is_an_error_though_the_other_device_took_all_the_time(lib
         return cache(compute) if device.kind == kind else compute
 
     options = RunOptions(sampling=SamplingPlan(max_rounds=6, record_rounds=6, warmup_time=1e-3), max_time=0.2)
-    trial = Trial(nodeid="test_it.py::test_it", demand=Demand(), options=options)
     devices = HostDevice("a processor"), StandIn(library, module=library).gpu("")
     with pytest.raises(GpuPerfError, match=f"result on the {kind.upper()} was kept from an earlier call"):
-        trial.compare(lambda seen: partial(body, seen), *devices)
+        trial_of(Demand(), options).compare(bound(body), *devices)
 
 
 def test_a_buffer_that_calls_fill_is_measured():

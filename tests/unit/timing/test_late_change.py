@@ -3,7 +3,9 @@
 from itertools import chain, count, repeat
 
 import pytest
+import walks
 from cases import for_each
+from walks import trial_of, warmed_up
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.comparison import GateOptions
@@ -11,21 +13,16 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.presets import for_unmarked
-from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.workload import Workload
 
 
 def simulated(kind, kernel, clock=None, factors=()) -> SimulatedDevice:
     """Return a device whose first calls take so many times as long."""
     left = chain(factors, repeat(1.0))
-    return SimulatedDevice(
-        kind, clock=clock or Clock(), timing=Timing(kernel=kernel), noise=lambda: next(left)
-    )
+    return walks.simulated(kind, clock, kernel=kernel, noise=lambda: next(left))
 
 
 def sampled(device, samples=6) -> BlockTimer:
-    timer = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
-    timer.warm_up(RunOptions())
+    timer = warmed_up(device)
     for _ in range(samples):
         timer.take_sample()
     return timer
@@ -37,7 +34,7 @@ def compared(*, cpu=1e-3, gpu=1e-3, first=(), on="cpu", demand=None, options=Non
         simulated(kind, kernel, clock, first if kind == on else ())
         for kind, kernel in (("cpu", cpu), ("gpu", gpu))
     ]
-    trial = Trial(nodeid="test_it", demand=demand or Demand(min=1.25), options=options or RunOptions())
+    trial = trial_of(demand or Demand(min=1.25), options)
     return trial.record(trial.compare(lambda device: lambda: device.xp.ones(4), *devices))
 
 

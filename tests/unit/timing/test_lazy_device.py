@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from walks import trial_of
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice
@@ -11,7 +12,6 @@ from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import blocks, untimed_calls
-from pytest_gpuperf.timing.trial import Trial
 
 
 class LazyDevice(HostDevice):
@@ -64,7 +64,7 @@ def test_a_call_that_returns_nothing_and_was_not_seen_to_work_is_an_error_that_s
 
         return lambda: call
 
-    trial = Trial(nodeid="test_it", demand=Demand(), options=RunOptions(max_time=1))
+    trial = trial_of(Demand(), RunOptions(max_time=1))
     with pytest.raises(GpuPerfError, match=r"nothing was computed on a lazy GPU: .*; return the arrays"):
         trial.compare(bind, HostDevice("a CPU"), Idle())
 

@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from cases import for_each
+from walks import prepared, simulated
 
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.verdict import judge
@@ -16,7 +17,6 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
-from pytest_gpuperf.timing import untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.presets import for_gate
@@ -65,15 +65,12 @@ class Bench:
         gpu_noise=lambda clock: 1.0,
     ):
         self.clock = Clock()
-        here = SimulatedDevice("cpu", clock=self.clock, timing=Timing(kernel=cpu))
+        here = simulated("cpu", self.clock, kernel=cpu)
         timing = Timing(kernel=gpu, bandwidth=1e6, upload=4e6)
         there = SimulatedDevice(
             "gpu", clock=self.clock, timing=timing, throttle=throttle, noise=lambda: gpu_noise(self.clock)
         )
-        self.cpu, self.gpu = (
-            BlockTimer(workload=untimed_calls.first_call(lambda seen: partial(adding, seen), device)[0])
-            for device in (here, there)
-        )
+        self.cpu, self.gpu = (BlockTimer(workload=prepared(device, adding)) for device in (here, there))
         begun = self.clock()
         context = TrialContext(
             demand=demand or Demand(),

@@ -1,28 +1,27 @@
 """Asides: what is measured beside the verdict, in how many rounds, and what keeps it from being measured."""
 
-from functools import partial
 from itertools import count
 from math import inf
 from random import Random
 
 import numpy as np
 import pytest
+import walks
 from cases import for_each
+from walks import warmed_up
 
 from pytest_gpuperf.devices.simulated import (
     Clock,
     SimulatedDevice,
     SimulatedDeviceLost,
     SimulatedOutOfMemory,
-    Timing,
 )
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Transfer
-from pytest_gpuperf.timing import secondary, untimed_calls
+from pytest_gpuperf.timing import secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.transfers import loop_timer, untimed
-from pytest_gpuperf.timing.workload import Workload
 
 SIZE = 8000  # bytes of an array of a thousand numbers
 THROUGHPUT, LATENCY = Demand(min=3), Demand(min=3, latency=True)
@@ -33,13 +32,7 @@ def plenty():
 
 
 def simulated(kind="gpu", clock=None, *, kernel=21e-6, **timing) -> SimulatedDevice:
-    return SimulatedDevice(kind, clock=clock or Clock(), timing=Timing(kernel=kernel, **timing))
-
-
-def warmed_up(device) -> BlockTimer:
-    timer = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
-    timer.warm_up(RunOptions())
-    return timer
+    return walks.simulated(kind, clock, kernel=kernel, **timing)
 
 
 def context(demand=THROUGHPUT, options=None, left=plenty) -> TrialContext:
@@ -160,9 +153,8 @@ def adding(device):
     return lambda: a + 1
 
 
-def prepared(device, body=adding) -> Workload:
-    """Prepare a body that takes the device."""
-    return untimed_calls.first_call(lambda seen: partial(body, seen), device)[0]
+def prepared(device, body=adding):
+    return walks.prepared(device, body)
 
 
 def transfers(workload, rounds=60, options=None, left=plenty, call=inf, loop=None) -> Transfer:

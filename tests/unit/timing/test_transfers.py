@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import walks
 from cases import for_each
+from walks import prepared
 
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.devices.simulated import SimulatedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import transfers, untimed_calls
@@ -21,12 +23,7 @@ NOTHING = "nothing is transferred: "
 
 
 def simulated(*, bandwidth=1e6, **timing) -> SimulatedDevice:
-    return SimulatedDevice("gpu", clock=Clock(), timing=Timing(bandwidth=bandwidth, **timing))
-
-
-def prepared(device, body):
-    """Prepare a body that takes the device."""
-    return untimed_calls.first_call(lambda seen: partial(body, seen), device)[0]
+    return walks.simulated(bandwidth=bandwidth, **timing)
 
 
 def copying(body, *, rounds=1, device=None, **timing) -> TransferTimer:

@@ -11,6 +11,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 from cases import for_each
+from walks import NODEID, bound, simulated, trial_of
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
@@ -26,8 +27,6 @@ from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.presets import for_gate
 from pytest_gpuperf.timing.trial import Trial
 
-NODEID = "test_it.py::test_it"
-
 
 class Bench:
     """A CPU and a GPU on one clock."""
@@ -35,7 +34,7 @@ class Bench:
     def __init__(self, *, cpu=10e-3, gpu=1e-3, faults=(), cpu_noise=None, **gpu_timing):
         self.clock = Clock()
         even = cpu_noise or (lambda: 1.0)
-        self.cpu = SimulatedDevice("cpu", clock=self.clock, timing=Timing(kernel=cpu), noise=even)
+        self.cpu = simulated("cpu", self.clock, even, kernel=cpu)
         self.gpu = SimulatedDevice(
             "gpu", clock=self.clock, timing=Timing(kernel=gpu, **gpu_timing), faults=faults
         )
@@ -45,19 +44,15 @@ class Bench:
         return self.walk(body, demand, nodeid=nodeid, options=options)[1]
 
     def walk(self, body, demand=None, *, nodeid=NODEID, options=None) -> tuple[Trial, Record]:
-        trial = Trial(nodeid=nodeid, demand=demand or Demand(min=3), options=options or RunOptions())
+        trial = trial_of(demand, options, nodeid=nodeid)
         found = trial.compare(bound(body), self.cpu, self.gpu)
         return trial, trial.record(found)
 
     def refused(self, body, demand=None) -> tuple[Trial, str]:
-        trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), options=RunOptions())
+        trial = trial_of(demand)
         with pytest.raises(GpuPerfError) as refusal:
             trial.compare(bound(body), self.cpu, self.gpu)
         return trial, str(refusal.value)
-
-
-def bound(body):
-    return lambda device: partial(body, device)
 
 
 def ones(device):
@@ -341,7 +336,7 @@ def test_an_exception_in_a_round_keeps_those_before_it_and_says_where():
         kind="error", call=calls_before_the_rounds(ones) + 1 + 2 * 16
     )  # one or two untimed for each
     bench = Bench(gpu=2e-3, faults=[fault])
-    trial = Trial(nodeid=NODEID, demand=Demand(min=5), options=RunOptions())  # at the limit: sampling goes on
+    trial = trial_of(Demand(min=5))  # at the limit: sampling goes on
     with pytest.raises(RuntimeError, match="injected error"):
         trial.compare(bound(ones), bench.cpu, bench.gpu)
     found = trial.record(Verdict(status="error", reason="injected"))
@@ -363,7 +358,7 @@ def test_an_exception_in_the_first_call_names_the_device(kind):
         return device.xp.ones(4)
 
     bench = Bench()
-    trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
+    trial = trial_of(Demand())
     with pytest.raises(ValueError, match="in the body"):
         trial.compare(bound(body), bench.cpu, bench.gpu)
     assert trial.where == f"on the {kind.upper()} (simulated {kind.upper()})"
@@ -383,7 +378,7 @@ def test_an_exception_in_a_round_names_the_device_that_was_running(kind):
         return call
 
     bench = Bench(gpu=2e-3)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=5), options=RunOptions())
+    trial = trial_of(Demand(min=5))
     with pytest.raises(ValueError, match="in call 10"):
         trial.compare(bound(body), bench.cpu, bench.gpu)
     assert trial.device.kind == kind
@@ -391,24 +386,22 @@ def test_an_exception_in_a_round_names_the_device_that_was_running(kind):
 
 
 def test_before_any_device_was_used_there_is_no_place():
-    assert Trial(nodeid=NODEID, demand=Demand(), options=RunOptions()).where == "before any device was used"
+    assert trial_of(Demand()).where == "before any device was used"
 
 
 def test_a_record_before_anything_ran_is_empty():
-    found = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions()).record(
-        Verdict(status="skipped", reason="no GPU")
-    )
+    found = trial_of(Demand()).record(Verdict(status="skipped", reason="no GPU"))
     assert (None, None, None, None) == (found.cpu, found.gpu, found.speedup, found.elapsed)
 
 
 def cpu_side(bench, body=ones, *, max_blocks=60, seconds=2.5, demand=None) -> CpuResult:
     options = RunOptions(sampling=SamplingPlan(max_rounds=max_blocks))
-    trial = Trial(nodeid="test_it[cpu]", demand=demand or Demand(), options=options)
+    trial = trial_of(demand or Demand(), options)
     return trial.time_cpu(bound(body), bench.cpu, seconds=seconds)
 
 
 def compare_with(bench, side, body=ones, demand=None) -> Record:
-    trial = Trial(nodeid="test_it[gpu]", demand=demand or Demand(min=3), options=RunOptions())
+    trial = trial_of(demand)
     found = trial.compare_with(side, bound(body), bench.gpu)
     return trial.record(found)
 
@@ -427,10 +420,9 @@ def test_a_variant_is_compared_with_the_samples_of_the_other():
 @for_each(("expected", "size", "apart"), [(None, 2, False), ("confirmed", 4, False), ("confirmed", 2, True)])
 def test_a_size_that_loses_is_measured_again_where_its_size_group_fails_by_that(expected, size, apart):
     bench = Bench(cpu=1.6e-3, gpu=2e-3)
-    trial = Trial(
-        nodeid=NODEID,
-        demand=Demand(),
-        options=RunOptions(sampling=SamplingPlan(apart=apart)),
+    trial = trial_of(
+        Demand(),
+        RunOptions(sampling=SamplingPlan(apart=apart)),
         size_group=SizeGroup(name="f", parameter="n", size=size, sizes=(2, 4), at_most=4),
     )
     found = trial.record(trial.compare(bound(ones), bench.cpu, bench.gpu))
@@ -808,7 +800,7 @@ def test_the_processor_time_of_one_thread_settles_what_other_work_made_slow(monk
     there = HostDevice("another processor")
     there.kind, there.info = "gpu", replace(there.info, kind="gpu")
     options = RunOptions(sampling=SamplingPlan(max_rounds=12, precision_time=0.0), max_time=2.0)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=options)
+    trial = trial_of(Demand(min=3), options)
     found = trial.record(trial.compare(bound(work), HostDevice("a processor"), there))
     assert found.status == expected
     assert (found.cpu.least_time is not None, found.gpu.least_time) == (threads is not None, None)
@@ -851,7 +843,7 @@ def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_
 def test_a_disturbed_cpu_variant_leaves_its_gpu_variant_in_doubt(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench()
-    trials = [Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions()) for _ in range(2)]
+    trials = [trial_of() for _ in range(2)]
     side = trials[0].time_cpu(bound(quick), bench.cpu, seconds=1.0)
     found = trials[1].compare_with(side, bound(quick), bench.gpu)
     assert found.status == "inconclusive"
@@ -860,14 +852,14 @@ def test_a_disturbed_cpu_variant_leaves_its_gpu_variant_in_doubt(monkeypatch):
 
 def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
-    trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
+    trial = trial_of(Demand())
     trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0)
     assert trial.record(Verdict(status="skipped", reason="no GPU")).notes[-1].code == "interference"
 
 
 def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch):
     disturbed(monkeypatch, 0.1, None)
-    trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
+    trial = trial_of(Demand())
     side = trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0)
     assert side.interference is None
     record = trial.record(Verdict(status="skipped", reason="no GPU"))
@@ -901,7 +893,7 @@ def test_on_a_busy_machine_blocks_that_take_another_time_later_say_nothing(monke
 def test_a_disturbed_cpu_keeps_its_samples_where_too_little_time_is_left_for_as_many(monkeypatch):
     disturbed(monkeypatch, 0.1, 0.1, 0.1)
     options = RunOptions(sampling=for_gate(SamplingPlan(), GateOptions(create=True)))
-    trial = Trial(nodeid=NODEID, demand=Demand(), options=options)
+    trial = trial_of(Demand(), options)
     side = trial.time_cpu(bound(quick), Bench(cpu=30e-3).cpu, seconds=inf)
     assert (250, False) == (len(side.measurement.samples), side.restart_reason is not None)
 
@@ -909,7 +901,7 @@ def test_a_disturbed_cpu_keeps_its_samples_where_too_little_time_is_left_for_as_
 @for_each("is_apart", [False, True])
 def test_a_device_that_is_timed_alone_keeps_to_the_time_limit_of_its_test(is_apart):
     options = RunOptions(sampling=SamplingPlan(max_rounds=100, apart=is_apart), max_time=0.1)
-    trial = Trial(nodeid=NODEID, demand=Demand(), options=options)
+    trial = trial_of(Demand(), options)
     trial.time_cpu(bound(quick), Bench().cpu, seconds=1.0)
     found = trial.record(Verdict(status="skipped", reason="no GPU"))
     assert len(found.cpu.samples) > 2
@@ -923,7 +915,7 @@ def test_rounds_with_a_cpu_variant_that_was_timed_again_spend_the_alpha_that_is_
     """At most seven rounds: too few for what a restart leaves."""
     disturbed(monkeypatch, *shares)
     bench, options = Bench(), RunOptions(sampling=SamplingPlan(max_rounds=7, record_rounds=7))
-    trials = [Trial(nodeid=NODEID, demand=Demand(), options=options) for _ in range(2)]
+    trials = [trial_of(Demand(), options) for _ in range(2)]
     side = trials[0].time_cpu(bound(quick), bench.cpu, seconds=1.0)
     record = trials[1].record(trials[1].compare_with(side, bound(quick), bench.gpu))
     assert (record.speedup.rule, record.restart_reason is not None) == (rule, rule == "few_rounds")
@@ -931,7 +923,7 @@ def test_rounds_with_a_cpu_variant_that_was_timed_again_spend_the_alpha_that_is_
 
 def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
+    trial = trial_of()
     trial.assess_cpu_only(trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0))
     offload = trial.record(Verdict(status="skipped", reason="no GPU")).offload
     assert offload.gpu_limits is None
@@ -941,7 +933,7 @@ def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=60)])
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
+    trial = trial_of()
     with pytest.raises(RuntimeError, match="launch 60"):
         trial.compare(bound(quick), bench.cpu, bench.gpu)
     record = trial.record(Verdict(status="error", reason="it broke"))
@@ -1046,7 +1038,7 @@ def test_a_variant_that_is_wrong_in_every_second_call_fails(wrong):
 def with_fixture(bench, body, demand=None, **arrays) -> Record:
     """Return the record of a test whose fixture gives it an array on the device where it runs."""
     own = {device.kind: device.asarray(arrays[device.kind]) for device in (bench.cpu, bench.gpu)}
-    trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), options=RunOptions())
+    trial = trial_of(demand)
     return trial.record(trial.compare(lambda device: partial(body, a=own[device.kind]), bench.cpu, bench.gpu))
 
 
@@ -1067,7 +1059,7 @@ def test_a_whole_body_that_goes_on_to_change_its_fixtures_array_is_refused(secon
 
         return partial(body, a=own[device.kind])
 
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
+    trial = trial_of()
     with pytest.raises(GpuPerfError, match=r"modifies its input \(float64 array of shape \(4,\)\)"):
         trial.compare(bind, bench.cpu, bench.gpu)
 
@@ -1096,7 +1088,7 @@ def test_an_array_of_numpy_that_a_whole_body_changes_is_seen_beside_any_device()
     def bind(device):
         return partial(lambda a: (a.__iadd__(1), device.xp.ones(4))[1], a=host)
 
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
+    trial = trial_of()
     bench = Bench()
     with pytest.raises(GpuPerfError, match="modifies its input"):
         trial.compare(bind, bench.cpu, bench.gpu)
@@ -1143,7 +1135,7 @@ def codes_of(change, *, scope, demand=None):
         bind = lambda device: partial(  # noqa: E731 - as short as the other
             lambda device, layer: (layer(), device.xp.ones(4))[1], device, layer=layers[device.kind]
         )
-    trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), options=RunOptions())
+    trial = trial_of(demand)
     found = trial.record(trial.compare(bind, bench.cpu, bench.gpu))
     assert found.status == "passed"
     return [note.code for note in found.notes]
@@ -1267,7 +1259,7 @@ def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeyp
 
     monkeypatch.setattr(blocks, "warmed_up", warming_up)
     bench = Bench(cpu=1e-5, gpu=1e-5)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=0.1), options=RunOptions())
+    trial = trial_of(Demand(min=0.1))
     trial.compare(bound(ones), bench.cpu, bench.gpu)
     assert ("cpu", "cpu") in seen
     assert all(at_work == said for at_work, said in seen)

@@ -2,7 +2,6 @@
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -10,17 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import for_each
+from walks import prepared, simulated, timer_on
 
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.devices.simulated import SimulatedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import blocks, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.workload import Workload
-
-
-def simulated(kind="gpu", *, kernel=1e-3, **timing) -> SimulatedDevice:
-    return SimulatedDevice(kind, clock=Clock(), timing=Timing(kernel=kernel, **timing))
 
 
 def unseen() -> SimulatedDevice:
@@ -48,16 +43,6 @@ def through_a_function(held):
 
 
 HELD: dict[str, Any] = {}
-
-
-def timer_on(device, call=None) -> BlockTimer:
-    return BlockTimer(workload=Workload(device=device, call=call or device.launch, scope="call"))
-
-
-def prepared(device, body, **brought) -> Workload:
-    """Prepare a body that takes the device, and what its fixtures brought."""
-    workload, _ = untimed_calls.first_call(lambda seen: partial(body, seen, **brought), device)
-    return workload
 
 
 def inspected(device, call=None):

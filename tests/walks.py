@@ -1,0 +1,64 @@
+"""Simulated devices, blocks of calls on them, and tests that are walked on two devices."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+from pytest_gpuperf.devices.protocol import Device
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.timing import untimed_calls
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.timing.workload import Workload
+
+NODEID = "test_it.py::test_it"
+
+
+def simulated(
+    kind: Literal["cpu", "gpu"] = "gpu",
+    clock: Clock | None = None,
+    noise: Callable[[], float] = lambda: 1.0,
+    **timing: Any,
+) -> SimulatedDevice:
+    """Return a device of these times; a kernel takes a millisecond unless `timing` says otherwise."""
+    return SimulatedDevice(kind, clock=clock or Clock(), timing=Timing(**timing), noise=noise)
+
+
+def prepared(device: Device, body: Callable[..., Any], **brought: Any) -> Workload:
+    """Prepare a body that takes the device, and what its fixtures brought."""
+    return untimed_calls.first_call(lambda seen: partial(body, seen, **brought), device)[0]
+
+
+def timer_on(device: Any, call: Callable[[], Any] | None = None, **changes: Any) -> BlockTimer:
+    """Return the timer of a call, which is one kernel unless it is given."""
+    return BlockTimer(workload=Workload(device=device, call=call or device.launch, scope="call"), **changes)
+
+
+def warmed_up(
+    device: Any, call: Callable[[], Any] | None = None, options: RunOptions | None = None
+) -> BlockTimer:
+    """Return the timer of a call after its warm-up."""
+    timer = timer_on(device, call)
+    timer.warm_up(options or RunOptions())
+    return timer
+
+
+def bound(body: Callable[..., Any]) -> Callable[[Any], Callable[[], Any]]:
+    """Return what gives a body its device."""
+    return lambda device: partial(body, device)
+
+
+def trial_of(demand: Demand | None = None, options: RunOptions | None = None, **changes: Any) -> Trial:
+    """Return the walk of a test that must be three times as fast, unless it demands something else."""
+    known = {"nodeid": NODEID, "demand": demand or Demand(min=3), "options": options or RunOptions()}
+    return Trial(**{**known, **changes})
+
+
+def walked(
+    body: Callable[..., Any], cpu: Device, gpu: Device, demand: Demand | None = None, **options: Any
+) -> Record:
+    """Return the record of a body that was measured on both devices, with these options of the run."""
+    trial = trial_of(demand, RunOptions(**options))
+    return trial.record(trial.compare(bound(body), cpu, gpu))
