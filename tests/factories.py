@@ -44,6 +44,7 @@ HERE = Environment(
     packages={},
 )
 ELSEWHERE = replace(HERE, cpu={**HERE.cpu, "name": "another"})
+NODEID = "tests/test_fft.py::test_fft"
 ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
 
 
@@ -134,7 +135,7 @@ def offload(*, saves: bool | None = True, **changes: Any) -> Offload:
     return replace(known, **changes)
 
 
-def record(nodeid: str = "tests/test_fft.py::test_fft", **changes: Any) -> Record:
+def record(nodeid: str = NODEID, **changes: Any) -> Record:
     """Return the record of a test that passed: 20 ms on an EPYC, 1.75 ms on an H200, but for `changes`."""
     known = Record(
         nodeid=nodeid,

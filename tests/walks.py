@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from pytest_gpuperf.devices.protocol import Device
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Record
@@ -26,7 +26,7 @@ def simulated(
     return SimulatedDevice(kind, clock=clock or Clock(), timing=Timing(**timing), noise=noise)
 
 
-def prepared(device: Device, body: Callable[..., Any], **brought: Any) -> Workload:
+def prepared(device: TimedDevice, body: Callable[..., Any], **brought: Any) -> Workload:
     """Prepare a body that takes the device, and what its fixtures brought."""
     return untimed_calls.first_call(lambda seen: partial(body, seen, **brought), device)[0]
 
@@ -57,7 +57,7 @@ def trial_of(demand: Demand | None = None, options: RunOptions | None = None, **
 
 
 def walked(
-    body: Callable[..., Any], cpu: Device, gpu: Device, demand: Demand | None = None, **options: Any
+    body: Callable[..., Any], cpu: TimedDevice, gpu: TimedDevice, demand: Demand | None = None, **options: Any
 ) -> Record:
     """Return the record of a body that was measured on both devices, with these options of the run."""
     trial = trial_of(demand, RunOptions(**options))

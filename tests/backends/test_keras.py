@@ -16,6 +16,7 @@ from types import MappingProxyType, ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 from cases import for_each
+from walks import walked
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
@@ -24,12 +25,11 @@ from pytest_gpuperf.devices.keras import KerasBackend, KerasDevice, _TensorflowB
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.devices.torch import TorchBackend
-from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 from pytest_gpuperf.timing import leaves, result_check
 from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
-from pytest_gpuperf.timing.trial import Trial
 
 if find_spec("keras") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -172,12 +172,7 @@ def test_memory_that_is_not_there_is_a_fault(cpu):
 def measured(body, **demand):
     """Return the record of a body that is measured with Keras on the CPU, and so once more as if on a GPU."""
     devices = Devices("keras:cpu", backends("a processor", []))
-
-    def bind(device):
-        return lambda: body(device)
-
-    trial = Trial(nodeid="test_it", demand=Demand(**demand), options=RunOptions(max_time=30))
-    return trial.record(trial.compare(bind, devices.cpu(), devices.gpu()))
+    return walked(body, devices.cpu(), devices.gpu(), Demand(**demand), max_time=30)
 
 
 def test_a_layer_has_a_verdict_and_its_copies():

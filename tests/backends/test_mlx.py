@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from cases import for_each
+from walks import walked
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.mlx import MlxBackend, MlxDevice
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
-from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.leaves import leaves
-from pytest_gpuperf.timing.trial import Trial
 
 if find_spec("mlx") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -159,12 +159,7 @@ def test_its_context_is_mlxs_own(gpu):
 def measured(body, **demand):
     """Return the record of a body that is measured with NumPy and with MLX on the CPU."""
     devices = Devices("mlx:cpu", backends("a processor", []))
-
-    def bind(device):
-        return lambda: body(device)
-
-    trial = Trial(nodeid="test_it", demand=Demand(**demand), options=RunOptions(max_time=5))
-    return trial.record(trial.compare(bind, devices.cpu(), devices.gpu()))
+    return walked(body, devices.cpu(), devices.gpu(), Demand(**demand), max_time=5)
 
 
 def test_a_workload_has_a_verdict_and_its_copies():

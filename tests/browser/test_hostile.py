@@ -47,7 +47,7 @@ def records_of(text):
             f"tests/test_x.py::test_it[{text}]",
             status="failed",
             reason=text,
-            gpu=replace(measurement(device, 1e-3, 2e-3), dtypes=(text,), shapes=(text,)),
+            gpu=measurement(device, 1e-3, 2e-3, dtypes=(text,), shapes=(text,)),
             notes=(Note(code="interference", text=text),),
             diagnosis=(Diagnosis(code="float64", sentence=text, numbers={text: text}),),
         ),

@@ -13,13 +13,6 @@ from pytest_gpuperf.report.json import document, schema
 from pytest_gpuperf.report.reader import Report
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    return tmp_path
-
-
 def written(*reports) -> list[str]:
     """Write reports where the command is called, and return their names."""
     for each in reports:

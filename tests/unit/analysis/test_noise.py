@@ -76,7 +76,7 @@ def test_what_is_certainly_the_workloads_own_is_left_without_all_waits_or_is_its
 )
 def test_work_is_watched_where_it_runs_on_the_cpu(expected, device, waited):
     assert expected is is_watched(device, waited)
-    slowed = replace(measurement(device, 4.0, 1.0, 4.0), waited=waited)
+    slowed = measurement(device, 4.0, 1.0, 4.0, waited=waited)
     assert expected is (worst_in_report(slowed, None) is not None)
 
 

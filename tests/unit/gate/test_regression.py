@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cases import for_each
-from factories import within
+from factories import estimate, within
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -15,15 +15,13 @@ from pytest_gpuperf.model.measurement import Estimate
 MORE_IS_BETTER = sorted(set(METRICS) - LESS_IS_BETTER)
 
 
-def about(value, low, high) -> Estimate:
-    return Estimate(value=value, low=low, high=high)
-
-
 def exactly(value) -> Estimate:
-    return about(value, value, value)
+    return estimate(value, value, value)
 
 
-TEN = about(10.0, 9.5, 10.5)  # a quarter less is allowed: the limit lies from 7.125 to 7.875, a quarter more
+TEN = estimate(
+    10.0, 9.5, 10.5
+)  # a quarter less is allowed: the limit lies from 7.125 to 7.875, a quarter more
 # is from 11.875 to 13.125
 
 
@@ -50,7 +48,7 @@ TEN = about(10.0, 9.5, 10.5)  # a quarter less is allowed: the limit lies from 7
     ],
 )
 def test_where_more_is_better_the_whole_interval_decides(expected, metric, low, high):
-    assert expected == compare_intervals(TEN, about(8.0, low, high), within(0.25, metric))
+    assert expected == compare_intervals(TEN, estimate(8.0, low, high), within(0.25, metric))
 
 
 @for_each("metric", sorted(LESS_IS_BETTER))
@@ -73,7 +71,7 @@ def test_where_more_is_better_the_whole_interval_decides(expected, metric, low, 
     ],
 )
 def test_where_less_is_better_the_whole_interval_decides(expected, metric, low, high):
-    assert expected == compare_intervals(TEN, about(10.0, low, high), within(0.25, metric))
+    assert expected == compare_intervals(TEN, estimate(10.0, low, high), within(0.25, metric))
 
 
 @for_each(
@@ -88,32 +86,34 @@ def test_where_less_is_better_the_whole_interval_decides(expected, metric, low, 
     ],
 )
 def test_a_baseline_fails_nothing_with_the_end_that_it_lacks(expected, metric, low, high):
-    worse = about(100.0, 99.0, 101.0) if metric == "gpu_time" else about(0.1, 0.09, 0.11)
-    assert expected == compare_intervals(about(10.0, low, high), worse, within(0.1, metric))
+    worse = estimate(100.0, 99.0, 101.0) if metric == "gpu_time" else estimate(0.1, 0.09, 0.11)
+    assert expected == compare_intervals(estimate(10.0, low, high), worse, within(0.1, metric))
 
 
 def test_no_tolerance_at_all_fails_only_what_is_apart():
-    assert compare_intervals(TEN, about(9.5, 9.0, 9.5), within(0.0)) == "inconclusive"
-    assert compare_intervals(TEN, about(9.4, 9.0, 9.4), within(0.0)) == "regressed"
-    assert compare_intervals(TEN, about(11.0, 10.5, 11.0), within(0.0)) == "not_regressed"
+    assert compare_intervals(TEN, estimate(9.5, 9.0, 9.5), within(0.0)) == "inconclusive"
+    assert compare_intervals(TEN, estimate(9.4, 9.0, 9.4), within(0.0)) == "regressed"
+    assert compare_intervals(TEN, estimate(11.0, 10.5, 11.0), within(0.0)) == "not_regressed"
 
 
 def test_a_tolerance_of_everything_never_fails():
     for high in (10.5, None):
         assert (
-            compare_intervals(about(10.0, 9.5, high), about(0.1, 0.05, 0.2), within(1.0)) == "not_regressed"
+            compare_intervals(estimate(10.0, 9.5, high), estimate(0.1, 0.05, 0.2), within(1.0))
+            == "not_regressed"
         )
         assert (
-            compare_intervals(about(10.0, 9.5, high), about(0.1, None, 0.2), within(1.0)) == "not_regressed"
+            compare_intervals(estimate(10.0, 9.5, high), estimate(0.1, None, 0.2), within(1.0))
+            == "not_regressed"
         )
 
 
 @for_each("metric", sorted(LESS_IS_BETTER))
 def test_more_than_twice_as_much_may_be_tolerated_where_less_is_better(metric):
-    assert compare_intervals(TEN, about(30.0, 29.0, 31.0), within(2.0, metric)) == "inconclusive"
-    assert compare_intervals(TEN, about(28.0, 27.0, 28.5), within(2.0, metric)) == "not_regressed"
-    assert compare_intervals(TEN, about(32.0, 31.6, 33.0), within(2.0, metric)) == "regressed"
-    assert compare_intervals(TEN, about(0.1, 0.1, 0.1), within(2.0, metric)) == "not_regressed"
+    assert compare_intervals(TEN, estimate(30.0, 29.0, 31.0), within(2.0, metric)) == "inconclusive"
+    assert compare_intervals(TEN, estimate(28.0, 27.0, 28.5), within(2.0, metric)) == "not_regressed"
+    assert compare_intervals(TEN, estimate(32.0, 31.6, 33.0), within(2.0, metric)) == "regressed"
+    assert compare_intervals(TEN, estimate(0.1, 0.1, 0.1), within(2.0, metric)) == "not_regressed"
 
 
 @for_each(("expected", "now"), [("not_regressed", 0), ("regressed", 1)])
@@ -124,7 +124,7 @@ def test_beside_no_memory_any_is_more(expected, now):
 def test_the_limit_is_as_wide_as_the_baseline_makes_it():
     assert (7.125, 7.875) == limits(TEN, within(0.25))[0]
     assert (11.875, 13.125) == limits(TEN, within(0.25, "gpu_time"))[0]
-    assert (0.0, float("inf")) == limits(about(10.0, None, None), within(0.25))[0]
+    assert (0.0, float("inf")) == limits(estimate(10.0, None, None), within(0.25))[0]
 
 
 # In words
@@ -133,11 +133,11 @@ def test_the_limit_is_as_wide_as_the_baseline_makes_it():
 @for_each(
     ("expected", "before", "now"),
     [
-        (about(0.8, 7.0 / 12.5, 9.0 / 8.0), about(10.0, 8.0, 12.5), about(8.0, 7.0, 9.0)),
-        (about(0.8, None, 9.0 / 8.0), about(10.0, 8.0, None), about(8.0, 7.0, 9.0)),
-        (about(0.8, 7.0 / 12.5, None), about(10.0, None, 12.5), about(8.0, 7.0, 9.0)),
-        (about(0.8, None, 9.0 / 8.0), about(10.0, 8.0, 12.5), about(8.0, None, 9.0)),
-        (about(0.8, 7.0 / 12.5, None), about(10.0, 8.0, 12.5), about(8.0, 7.0, None)),
+        (estimate(0.8, 7.0 / 12.5, 9.0 / 8.0), estimate(10.0, 8.0, 12.5), estimate(8.0, 7.0, 9.0)),
+        (estimate(0.8, None, 9.0 / 8.0), estimate(10.0, 8.0, None), estimate(8.0, 7.0, 9.0)),
+        (estimate(0.8, 7.0 / 12.5, None), estimate(10.0, None, 12.5), estimate(8.0, 7.0, 9.0)),
+        (estimate(0.8, None, 9.0 / 8.0), estimate(10.0, 8.0, 12.5), estimate(8.0, None, 9.0)),
+        (estimate(0.8, 7.0 / 12.5, None), estimate(10.0, 8.0, 12.5), estimate(8.0, 7.0, None)),
         (exactly(0.0), exactly(10.0), exactly(0.0)),
         (None, exactly(0.0), exactly(5.0)),
         (None, exactly(0.0), exactly(0.0)),
@@ -150,17 +150,17 @@ def test_a_ratio_is_as_wide_as_both_intervals_leave_it(expected, before, now):
 @for_each(
     ("expected", "found"),
     [
-        ("-20.0 % [-24.1, -16.3]", about(0.8, 0.759, 0.837)),
-        ("+30.0 % [+25.0, +35.0]", about(1.3, 1.25, 1.35)),
-        ("0 % [-3.9, +4.2]", about(1.0, 0.961, 1.042)),
-        ("0 % [0, 0]", about(1.0, 0.9999, 1.0001)),
-        ("-0.4 % [-75.0, +308]", about(0.996, 0.25, 4.08)),
-        ("-20.0 % [?, ?]", about(0.8, None, None)),
-        ("+100 % [+99.9, +100]", about(2.0, 1.9994, 2.0)),
+        ("-20.0 % [-24.1, -16.3]", estimate(0.8, 0.759, 0.837)),
+        ("+30.0 % [+25.0, +35.0]", estimate(1.3, 1.25, 1.35)),
+        ("0 % [-3.9, +4.2]", estimate(1.0, 0.961, 1.042)),
+        ("0 % [0, 0]", estimate(1.0, 0.9999, 1.0001)),
+        ("-0.4 % [-75.0, +308]", estimate(0.996, 0.25, 4.08)),
+        ("-20.0 % [?, ?]", estimate(0.8, None, None)),
+        ("+100 % [+99.9, +100]", estimate(2.0, 1.9994, 2.0)),
         ("-50.0 %", exactly(0.5)),
         ("-100 %", exactly(0.0)),
-        ("+899 % [?, ?]", about(9.99, None, None)),
-        ("1132x as much [0.500, 2000]", about(1132.37, 0.5, 2000.0)),
+        ("+899 % [?, ?]", estimate(9.99, None, None)),
+        ("1132x as much [0.500, 2000]", estimate(1132.37, 0.5, 2000.0)),
         ("10.0x as much", exactly(10.0)),
     ],
 )
@@ -171,13 +171,13 @@ def test_a_change_is_said_in_percent_with_its_sign(expected, found):
 @for_each(
     ("expected", "metric", "found"),
     [
-        ("8.00x [7.80, 8.20]", "speedup", about(8.0, 7.8, 8.2)),
-        ("8.00x [7.80, ?]", "latency", about(8.0, 7.8, None)),
-        ("8.00x [?, 8.20]", "with_copies", about(8.0, None, 8.2)),
-        ("1.20 ms [1.10 ms, 1.30 ms]", "gpu_time", about(1.2e-3, 1.1e-3, 1.3e-3)),
-        ("1.20 ms [?, 1.30 ms]", "cpu_time", about(1.2e-3, None, 1.3e-3)),
+        ("8.00x [7.80, 8.20]", "speedup", estimate(8.0, 7.8, 8.2)),
+        ("8.00x [7.80, ?]", "latency", estimate(8.0, 7.8, None)),
+        ("8.00x [?, 8.20]", "with_copies", estimate(8.0, None, 8.2)),
+        ("1.20 ms [1.10 ms, 1.30 ms]", "gpu_time", estimate(1.2e-3, 1.1e-3, 1.3e-3)),
+        ("1.20 ms [?, 1.30 ms]", "cpu_time", estimate(1.2e-3, None, 1.3e-3)),
         ("4.19 MB", "memory", exactly(4_190_000)),
-        ("65536", "threshold", about(65536, 1024, None)),
+        ("65536", "threshold", estimate(65536, 1024, None)),
     ],
 )
 def test_an_estimate_is_said_in_the_unit_of_its_metric(expected, metric, found):
@@ -200,7 +200,7 @@ def test_an_estimate_is_said_in_the_unit_of_its_metric(expected, metric, found):
     ],
 )
 def test_an_outcome_is_said_with_both_numbers(expected, metric, outcome):
-    told = describe(TEN, about(8.0, 7.5, 8.4), within(0.1, metric), outcome)
+    told = describe(TEN, estimate(8.0, 7.5, 8.4), within(0.1, metric), outcome)
     assert told.startswith(expected)
     assert "-20.0 % [-28.6, -11.6]" in told
     assert "\n" not in told
@@ -228,8 +228,8 @@ def test_where_there_is_no_ratio_none_is_said():
 
 # Which device's time changed
 
-LONGER, SHORTER = about(1.31, 1.2, 1.4), about(0.8, 0.75, 0.85)
-SAME, OPEN = about(1.01, 0.98, 1.04), about(1.1, 0.99, 1.2)
+LONGER, SHORTER = estimate(1.31, 1.2, 1.4), estimate(0.8, 0.75, 0.85)
+SAME, OPEN = estimate(1.01, 0.98, 1.04), estimate(1.1, 0.99, 1.2)
 
 
 @for_each(
@@ -244,16 +244,16 @@ SAME, OPEN = about(1.01, 0.98, 1.04), about(1.1, 0.99, 1.2)
         (None, OPEN, LONGER),
         (None, None, LONGER),
         (None, SAME, None),
-        (None, SAME, about(1.3, 1.04, 1.5)),
-        ("gpu", SAME, about(1.3, 1.2, None)),
-        ("gpu", SAME, about(0.8, None, 0.9)),
-        (None, SAME, about(1.0, 0.98, None)),
-        ("gpu", about(1.0, 0.93, 1.08), about(1.5, 1.4, 1.6)),
-        ("cpu", about(0.6, 0.5, 0.7), about(1.0, 0.9, 1.1)),
-        (None, about(0.6, 0.5, 0.7), about(1.0, 0.8, 1.1)),
-        (None, about(1.0, 0.8, 1.1), about(0.6, 0.5, 0.7)),
-        ("both", about(3.0, 2.9, 3.1), about(1.1, 1.06, 1.15)),
-        (None, about(3.0, 2.9, None), about(1.1, 1.04, None)),
+        (None, SAME, estimate(1.3, 1.04, 1.5)),
+        ("gpu", SAME, estimate(1.3, 1.2, None)),
+        ("gpu", SAME, estimate(0.8, None, 0.9)),
+        (None, SAME, estimate(1.0, 0.98, None)),
+        ("gpu", estimate(1.0, 0.93, 1.08), estimate(1.5, 1.4, 1.6)),
+        ("cpu", estimate(0.6, 0.5, 0.7), estimate(1.0, 0.9, 1.1)),
+        (None, estimate(0.6, 0.5, 0.7), estimate(1.0, 0.8, 1.1)),
+        (None, estimate(1.0, 0.8, 1.1), estimate(0.6, 0.5, 0.7)),
+        ("both", estimate(3.0, 2.9, 3.1), estimate(1.1, 1.06, 1.15)),
+        (None, estimate(3.0, 2.9, None), estimate(1.1, 1.04, None)),
     ],
 )
 def test_a_device_moved_if_its_whole_interval_says_so_and_the_others_leaves_no_doubt(expected, cpu, gpu):
@@ -301,7 +301,7 @@ def estimates(draw):
     """Return an estimate, one in four without one of its ends."""
     low, value, high = sorted(draw(st.tuples(ENDS, ENDS, ENDS)))
     missing = draw(st.sampled_from([None, None, None, "low", "high"]))
-    found = about(value, low, high)
+    found = estimate(value, low, high)
     return replace(found, **{missing: None}) if missing else found
 
 
@@ -312,7 +312,7 @@ def wider(found, by):
 
 def scaled(found, by):
     low = None if found.low is None else found.low * by
-    return about(found.value * by, low, None if found.high is None else found.high * by)
+    return estimate(found.value * by, low, None if found.high is None else found.high * by)
 
 
 def better(found, metric, by):

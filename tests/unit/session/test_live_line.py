@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from cases import for_each
 from factories import speedup
+from walks import NODEID, simulated
 
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.session import live_line
 from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.timing.trial import Trial
-
-NODEID = "test_it.py::test_it"
 
 
 class Bench:
@@ -24,8 +23,8 @@ class Bench:
 
     def __init__(self, *, cpu=0.3, gpu=0.03, max_time=10.0, demand=Demand(min=10)):  # noqa: B008 - frozen
         self.clock = Clock()
-        self.cpu = SimulatedDevice("cpu", clock=self.clock, timing=Timing(kernel=cpu))
-        self.gpu = SimulatedDevice("gpu", clock=self.clock, timing=Timing(kernel=gpu))
+        self.cpu = simulated("cpu", self.clock, kernel=cpu)
+        self.gpu = simulated("gpu", self.clock, kernel=gpu)
         self.texts, self.writes, self.inside = [], [], []
         self.line = LiveLine(self, self.clock)
         self.trial = Trial(

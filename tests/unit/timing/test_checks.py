@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from cases import for_each
+from factories import Answer
 from walks import prepared, simulated
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
@@ -30,12 +31,6 @@ DEMANDS = [BARE, GATE, UNCHECKED, COPIED]
 
 class Model:
     """An object that nobody can compare."""
-
-
-@dataclass
-class Pair:
-    first: Any
-    second: Any
 
 
 def copied_to_host(result, demand) -> list[Leaf]:
@@ -85,8 +80,8 @@ def test_a_result_whose_work_is_still_to_be_done_is_refused_by_any_marker(name, 
 
 @for_each("demand", DEMANDS)
 def test_a_generator_deep_in_a_result_is_refused_with_its_place(demand):
-    text = refusal({"kept": [1.0, Pair(2.0, lazily())]}, demand)
-    assert text.startswith("result['kept'][1].second is of type generator, which is lazy: its work would run")
+    text = refusal({"kept": [1.0, Answer(2.0, lazily())]}, demand)
+    assert text.startswith("result['kept'][1].parts is of type generator, which is lazy: its work would run")
 
 
 class LazyMapping(Mapping):

@@ -10,8 +10,6 @@ from pytest_gpuperf.devices.protocol import Watched
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.errors import GpuPerfError
 
-NODEID = "test_it.py::test_it"
-
 
 class Compiling(SimulatedDevice):
     """A device whose library compiles: `compiled` programs so far, and what it says of a call."""

@@ -1,7 +1,7 @@
 """Transfers: which copies a call needs, and how long they take on links of known bandwidth."""
 
 from array import array
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import walks
 from cases import for_each
+from factories import Answer
 from walks import prepared
 
 from pytest_gpuperf.devices.simulated import SimulatedDevice
@@ -107,20 +108,14 @@ def test_several_arrays_are_copied_as_one():
     assert (pytest.approx(14e-3), pytest.approx(10.8e-3)) == (found.h2d.median, found.d2h.median)
 
 
-@dataclass
-class Pair:
-    first: Any
-    second: Any
-
-
 @for_each(
     "pack",
     [
         lambda a, b: (a, b),
         lambda a, b: [a, None, [b]],
         lambda a, b: {"a": a, "b": {"deep": b, "text": "host"}},
-        lambda a, b: Pair(a, (b, 3.0)),
-        lambda a, b: [{"pair": Pair(a, np.ones(99))}, b],
+        lambda a, b: Answer(a, (b, 3.0)),
+        lambda a, b: [{"pair": Answer(a, np.ones(99))}, b],
     ],
 )
 def test_results_come_down_from_wherever_they_stand(pack):

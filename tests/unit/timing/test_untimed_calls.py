@@ -1,7 +1,7 @@
 """Single calls outside the timed blocks: the first, the inspected one, and the one on an occupied GPU."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import for_each
+from factories import Answer
 from walks import prepared, simulated, timer_on
 
 from pytest_gpuperf.devices.host import HostDevice
@@ -455,16 +456,10 @@ def test_a_call_that_takes_too_long_to_submit_to_be_probed_does_not_tell_that_as
     assert (None, pytest.approx(0.1)) == (found.device_time, found.host_time)
 
 
-@dataclass
-class Pair:
-    first: Any
-    second: Any
-
-
 def test_the_bytes_of_a_result_are_those_of_its_arrays_on_the_device():
     def body(seen):
         a = seen.xp.ones(10)
-        return lambda: {"a": a, "b": (seen.xp.ones(5), 3.0, np.ones(7)), "c": Pair([None], seen.xp.ones(2))}
+        return lambda: {"a": a, "b": (seen.xp.ones(5), 3.0, np.ones(7)), "c": Answer([None], seen.xp.ones(2))}
 
     workload = prepared(simulated(), body)
     assert (80 + 40 + 16, 3) == (workload.result_bytes, workload.result_arrays)

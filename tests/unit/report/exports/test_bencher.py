@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from factories import CPU, GPU, measurement, record, scaled, skipped, speedup
+from factories import CPU, GPU, NODEID, measurement, record, scaled, skipped, speedup
 from jsonschema import Draft202012Validator
 
 EMULATED = replace(GPU, name="a CPU", emulated=True)
 
-NODEID = "tests/test_fft.py::test_fft"
 
 # https://bencher.dev/docs/reference/bencher-metric-format, with the lengths that its text gives
 BENCHER = {

@@ -5,15 +5,13 @@ import io
 
 import pytest
 from cases import for_each
-from factories import record, run_of, skipped, speedup
+from factories import NODEID, record, run_of, skipped, speedup
 from hypothesis import example, given, settings
 from strategies import FORMULAS, HOSTILE
 
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report import exports
-
-NODEID = "tests/test_fft.py::test_fft"
 
 
 @pytest.fixture(scope="module")

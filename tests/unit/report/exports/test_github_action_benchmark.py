@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-from factories import GPU, measurement, record, scaled, skipped, speedup
+from factories import GPU, NODEID, measurement, record, scaled, skipped, speedup
 from jsonschema import Draft202012Validator
 
 EMULATED = replace(GPU, name="a CPU", emulated=True)
 
-NODEID = "tests/test_fft.py::test_fft"
 
 # BenchmarkResult in benchmark-action/github-action-benchmark, src/extract.ts
 GITHUB_ACTION_BENCHMARK = {

@@ -5,7 +5,7 @@ import json
 import sys
 
 import pytest
-from factories import CPU, measurement, record, run_of, scaled, skipped
+from factories import CPU, NODEID, measurement, record, run_of, scaled, skipped
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pytest_benchmark.cli import main
@@ -14,8 +14,6 @@ from pytest_benchmark.stats import Stats
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.report import exports
 from pytest_gpuperf.report.exports.pytest_benchmark import spread
-
-NODEID = "tests/test_fft.py::test_fft"
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=40))

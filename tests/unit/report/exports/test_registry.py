@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cases import for_each
-from factories import GPU, HERE, measurement, record, run_of, skipped, speedup
+from factories import GPU, HERE, NODEID, measurement, record, run_of, skipped, speedup
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HOSTILE
@@ -20,8 +20,6 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report import exports, outputs, paths
 from pytest_gpuperf.report.escape import distinct
-
-NODEID = "tests/test_fft.py::test_fft"
 
 
 def test_the_formats_are_those_of_the_documentation():

@@ -93,7 +93,7 @@ def test_a_price_has_a_line_of_its_own_and_its_break_even():
 def test_what_has_paid_off_after_one_call_needs_no_figure_but_with_a_price():
     assert figure(even(both=Estimate(value=1, low=0, high=1))) is None
     assert figure(even(both=Estimate(value=1, low=0, high=2))) is not None
-    quick = replace(measurement(GPU, 1e-3), first_call=1e-3, block_calls=1)
+    quick = measurement(GPU, 1e-3, first_call=1e-3, block_calls=1)
     nothing = Copies(bytes=0, arrays=0)
     at_once = {"gpu": quick, "transfer": Transfer(h2d=nothing, d2h=nothing)}
     priced = figure(even(both=Estimate(value=0, low=0, high=0), price=2.5, **at_once))
@@ -104,7 +104,7 @@ def test_what_has_paid_off_after_one_call_needs_no_figure_but_with_a_price():
 
 
 def test_a_first_call_that_is_quicker_than_a_later_one_costs_nothing():
-    gpu = replace(measurement(GPU, 1e-3), first_call=0.5e-3, block_calls=1)
+    gpu = measurement(GPU, 1e-3, first_call=0.5e-3, block_calls=1)
     assert "(0 ns)" in figure(even(gpu=gpu)).caption
 
 

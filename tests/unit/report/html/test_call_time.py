@@ -101,7 +101,7 @@ def test_copies_that_took_no_time_by_a_file_that_lies_are_no_part():
 def test_a_device_that_says_it_was_busy_for_less_than_no_time_was_idle():
     """The call is so short that its time is lost in a sum with that of the device."""
     inspection = Inspection(host_time=1e-3, device_time=-1.0)
-    found = record(gpu=replace(measurement(GPU, 5e-324), inspection=inspection))
+    found = record(gpu=measurement(GPU, 5e-324, inspection=inspection))
     assert ["launch and idle"] == [part.name for part in parts(found)]
     assert is_whole(replace(figure(found), finding="-"))
 
@@ -117,7 +117,7 @@ def test_a_loop_that_takes_another_time_than_the_sum_is_told():
 
 
 def test_single_calls_count_where_they_are_required():
-    gpu = replace(measurement(GPU, 2e-3), latencies=array("d", [3e-3]))
+    gpu = measurement(GPU, 2e-3, latencies=array("d", [3e-3]))
     assert 3e-3 == times(record(gpu=gpu, demand=Demand(latency=True)))["call"]
 
 

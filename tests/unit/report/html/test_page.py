@@ -133,7 +133,7 @@ def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one():
 
 
 def test_a_confidence_is_named_where_all_intervals_have_it():
-    narrow = record("b.py::test_b", speedup=replace(speedup(), confidence=0.8))
+    narrow = record("b.py::test_b", speedup=speedup(confidence=0.8))
     captions = [" ".join(Page(text(run_of(record(), *more))).texts) for more in ((), (narrow,))]
     assert ["with its 95 % interval" in caption for caption in captions] == [True, False]
     assert "the speedup with its interval" in captions[1]
@@ -150,7 +150,7 @@ def test_a_machine_without_a_name_is_not_known():
 
 
 def test_the_caption_says_what_the_parts_of_a_call_look_like():
-    timed = record(gpu=replace(measurement(GPU, 2e-3), inspection=None))
+    timed = record(gpu=measurement(GPU, 2e-3))
     assert "whole call" in " ".join(Page(text(run_of(timed))).texts)
     assert "Call on GPU" not in " ".join(Page(text(run_of(skipped("a.py::test_a")))).texts)
 

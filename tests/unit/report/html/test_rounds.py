@@ -2,7 +2,6 @@
 
 import re
 from array import array
-from dataclasses import replace
 from itertools import accumulate
 
 import pytest
@@ -90,9 +89,7 @@ def test_of_many_rounds_the_extremes_stay():
 
 
 def test_single_calls_count_where_they_are_required():
-    single = (
-        replace(measurement(device, 9.0, 9.0), latencies=array("d", [1.0, 1.0])) for device in (CPU, GPU)
-    )
+    single = (measurement(device, 9.0, 9.0, latencies=array("d", [1.0, 1.0])) for device in (CPU, GPU))
     cpu, gpu = single
     assert "CPU 1.00 s" in figure(record(cpu=cpu, gpu=gpu, demand=Demand(latency=True))).finding
 

@@ -1,7 +1,5 @@
 """A forest plot in characters: where the interval lies, and what it lies beside."""
 
-from dataclasses import replace
-
 from cases import for_each
 from factories import comparison, estimate, record, skipped, speedup
 
@@ -92,6 +90,6 @@ def test_the_heading_names_the_ends_of_the_axis(expected, low, high):
 
 def test_no_number_breaks_the_axis():
     for value in (1e-300, 1e300):
-        one = replace(record(), speedup=speedup(value, value, value))
+        one = record(speedup=speedup(value, value, value))
         axis = forest.axis([one, record()])
         assert len(forest.row(one, axis)) == len(forest.heading(axis)) == 28

@@ -3,7 +3,6 @@
 import json
 from array import array
 from dataclasses import replace
-from functools import partial
 from random import Random
 
 import numpy as np
@@ -24,8 +23,9 @@ from two_runs import (
     size_group_of,
     whole,
 )
+from walks import bound, simulated
 
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.gate.fingerprint import environment_differences, hosts_differ, machine_names
 from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SamplingPlan, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -343,10 +343,6 @@ def test_an_emulated_device_keeps_processors_busy_and_is_not_diagnosed_for_it():
     assert made.run.records[0].diagnosis == ()
 
 
-def bound(body):
-    return lambda device: partial(body, device)
-
-
 def adding(device):
     a = device.asarray(np.ones(1000))
     return lambda: a + 1
@@ -356,9 +352,7 @@ def of_variants(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
     """Return the records of two variants that were compared in one run."""
     clock, noise = Clock(), Random(seed)  # noqa: S311 - noise, not a secret
     devices = [
-        SimulatedDevice(
-            kind, clock=clock, timing=Timing(**timing), noise=lambda: noise.lognormvariate(0.0, 0.1)
-        )
+        simulated(kind, clock, lambda: noise.lognormvariate(0.0, 0.1), **timing)
         for kind, timing in (("cpu", {"kernel": cpu}), ("gpu", {"kernel": gpu, "bandwidth": 1e7}))
     ]
     options = RunOptions(

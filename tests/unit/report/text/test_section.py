@@ -477,7 +477,7 @@ def test_a_threshold_says_whose_it_is(gpu, is_emulated):
 
 
 def test_times_that_are_all_synthetic_are_called_so(section):
-    cpu = replace(measurement(GPU, 1.0), device=replace(GPU, kind="cpu", backend="simulated", emulated=True))
+    cpu = measurement(replace(GPU, kind="cpu", backend="simulated", emulated=True), 1.0)
     shown = section(
         record(cpu=cpu), gpu=replace(GPU, name="simulated GPU", backend="simulated", emulated=True)
     )
