@@ -1,6 +1,7 @@
 """Scaling: efficiency, Karp and Flatt's share, curves of records, and what holds them back."""
 
 import pytest
+from cases import for_each
 from factories import GPU, measurement, record
 from factories import speedup as some_speedup
 from hypothesis import given
@@ -78,39 +79,33 @@ def codes(*speedups, mode="strong"):
     return [diagnosis.code for diagnosis in curve.diagnosis]
 
 
-def test_a_share_that_stays_the_same_is_a_serial_part():
-    # Amdahl with a tenth: 1 / (0.1 + 0.9 / p)
-    assert codes(speedup(1.818, 1.81, 1.83), speedup(3.077, 3.06, 3.09)) == ["serial_part"]
-
-
-def test_a_share_that_grows_is_communication():
-    assert codes(speedup(1.95, 1.94, 1.96), speedup(2.5, 2.49, 2.51)) == ["communication_bound"]
-
-
-def test_a_share_that_may_have_grown_tells_no_cause():
-    assert codes(speedup(1.95, 1.5, 2.2), speedup(2.5, 2.49, 2.51)) == []
-    assert codes(speedup(1.85, 1.79, 1.92), speedup(2.96, 2.86, 3.05)) == []
-
-
-def test_devices_that_are_slower_together_are_bound_by_communication():
-    assert codes(speedup(0.7, 0.69, 0.71), speedup(0.6, 0.59, 0.61)) == ["communication_bound"]
-
-
-def test_a_good_efficiency_needs_no_explanation():
-    assert codes(speedup(1.99, 1.98, 2.0), speedup(3.9, 3.89, 3.91)) == []
+@for_each(
+    ("expected", "two", "four"),
+    [
+        # The share stays the same; Amdahl with a tenth: 1 / (0.1 + 0.9 / p)
+        (["serial_part"], (1.818, 1.81, 1.83), (3.077, 3.06, 3.09)),
+        # It grows
+        (["communication_bound"], (1.95, 1.94, 1.96), (2.5, 2.49, 2.51)),
+        # It may have grown
+        ([], (1.95, 1.5, 2.2), (2.5, 2.49, 2.51)),
+        ([], (1.85, 1.79, 1.92), (2.96, 2.86, 3.05)),
+        # The devices are slower together
+        (["communication_bound"], (0.7, 0.69, 0.71), (0.6, 0.59, 0.61)),
+        # A good efficiency needs no explanation
+        ([], (1.99, 1.98, 2.0), (3.9, 3.89, 3.91)),
+        # A share in doubt
+        (["serial_part"], (1.9, 1.0, 2.5), (3.5, 2.0, 3.79)),
+        ([], (1.9, 1.0, 2.5), (3.5, 2.0, 4.1)),
+        # It may be more than all of the work
+        ([], (1.02, 0.6, 2.1), (1.12, 0.36, 2.36)),
+    ],
+)
+def test_how_the_share_changes_tells_what_holds_the_devices_back(expected, two, four):
+    assert expected == codes(speedup(*two), speedup(*four))
 
 
 def test_one_comparison_alone_tells_no_cause():
     assert codes(speedup(1.2)) == []
-
-
-def test_a_doubtful_share_tells_no_cause():
-    assert codes(speedup(1.9, 1.0, 2.5), speedup(3.5, 2.0, 3.79)) == ["serial_part"]
-    assert codes(speedup(1.9, 1.0, 2.5), speedup(3.5, 2.0, 4.1)) == []
-
-
-def test_a_share_that_may_be_more_than_all_of_the_work_is_no_part_of_it():
-    assert codes(speedup(1.02, 0.6, 2.1), speedup(1.12, 0.36, 2.36)) == []
 
 
 def test_counts_that_were_measured_are_explained_although_there_are_too_few_devices_for_the_most():

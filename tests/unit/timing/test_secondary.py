@@ -108,18 +108,18 @@ def test_the_latency_of_a_single_call_includes_its_launch_and_its_synchronize():
     assert timer.measurement.median == pytest.approx(10e-6 + (5e-6 + 2e-6) / timer.block_calls)
 
 
-def test_the_other_kind_has_at_most_as_many_rounds_as_the_plan_allows():
+@for_each(
+    ("expected", "plan"),
+    [
+        (4, SamplingPlan(max_rounds=4)),  # no more than the plan allows
+        (7, SamplingPlan(secondary_time=1e-9, secondary_rounds=7)),  # a gate on it needs them
+        (6, SamplingPlan(secondary_time=1e-9)),  # the fewest, though they take longer
+    ],
+)
+def test_the_other_mode_has_the_rounds_of_its_plan(expected, plan):
     timer = warmed_up(simulated())
-    other_mode([timer], THROUGHPUT, RunOptions(sampling=SamplingPlan(max_rounds=4)))
-    assert samples_of(timer) == (0, 4)
-
-
-def test_the_other_kind_has_the_rounds_that_a_gate_on_it_needs_though_its_time_is_used_up():
-    timer = warmed_up(simulated())
-    other_mode(
-        [timer], THROUGHPUT, RunOptions(sampling=SamplingPlan(secondary_time=1e-9, secondary_rounds=7))
-    )
-    assert samples_of(timer) == (0, 7)
+    other_mode([timer], THROUGHPUT, RunOptions(sampling=plan))
+    assert samples_of(timer) == (0, expected)
 
 
 @for_each(("pauses", "rounds"), [(6, 7), (0, 0)])
@@ -131,12 +131,6 @@ def test_the_rounds_of_the_other_kind_sit_apart_where_a_gate_rests_on_them(pause
     other_mode([timer], THROUGHPUT, RunOptions(sampling=plan))
     _, taken = samples_of(timer)
     assert timer.device.clock() - begun == pytest.approx(taken * block + pauses * (12 + 1) * block)
-
-
-def test_the_other_mode_has_six_rounds_though_they_take_longer_than_secondary_time():
-    timer = warmed_up(simulated())
-    other_mode([timer], THROUGHPUT, RunOptions(sampling=SamplingPlan(secondary_time=1e-9)))
-    assert samples_of(timer) == (0, 6)
 
 
 def test_another_round_is_taken_only_when_the_test_has_time_for_it():
