@@ -1,4 +1,8 @@
-"""Made-up devices, results, measurements, speedups, records and runs, the same in every test."""
+"""Made-up devices, measurements, speedups, records, runs and histories, the same in every test.
+
+Each factory takes what tests are about, and `changes` replace any other field: a new field of a class of the
+model is one line here.
+"""
 
 from array import array
 from collections.abc import Iterable, Iterator
@@ -70,7 +74,7 @@ def on_host(result: Any) -> list[Leaf]:
 
 
 def measurement(device: DeviceInfo, *samples: float, **changes: Any) -> Measurement:
-    """Return a measurement of a device from its samples, in seconds. `changes` replace its other fields."""
+    """Return a measurement of a device from its samples, in seconds."""
     known = Measurement(
         device=device,
         samples=array("d", samples),
@@ -94,7 +98,7 @@ def measured(device: DeviceInfo, *seconds: float, **changes: Any) -> Measurement
 def speedup(
     value: float = 10.0, low: float | None = 9.0, high: float | None = 11.0, **changes: Any
 ) -> Speedup:
-    """Return a speedup; a limit of its interval that is None is open. `changes` replace its other fields."""
+    """Return a speedup; a limit of its interval that is None is open."""
     known = Speedup(
         value=value,
         low=low,
@@ -124,7 +128,7 @@ def estimate_within(value: float, share: float) -> Estimate:
 
 
 def offload(*, saves: bool | None = True, **changes: Any) -> Offload:
-    """Return an offload that pays, in time and at 2.5 times the price. `changes` replace its fields."""
+    """Return an offload that pays, in time and at 2.5 times the price."""
     known = Offload(
         worth=True,
         reason="it pays",
@@ -136,7 +140,7 @@ def offload(*, saves: bool | None = True, **changes: Any) -> Offload:
 
 
 def record(nodeid: str = NODEID, **changes: Any) -> Record:
-    """Return the record of a test that passed: 20 ms on an EPYC, 1.75 ms on an H200, but for `changes`."""
+    """Return the record of a test that passed: 20 ms on an EPYC, 1.75 ms on an H200."""
     known = Record(
         nodeid=nodeid,
         status="passed",
@@ -168,7 +172,7 @@ def recorded(nodeid: str = "test_a.py::test_1", value: float = 10.0, **changes: 
 def skipped(
     nodeid: str = "test_a.py::test_1", reason: str | None = "no GPU: CuPy is not installed", **changes: Any
 ) -> Record:
-    """Return the record of a test that was skipped with nothing measured, but for `changes`."""
+    """Return the record of a test that was skipped with nothing measured."""
     absent = dict.fromkeys(("cpu", "gpu", "speedup"))
     return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
 
@@ -178,9 +182,8 @@ def on_cpu_only(
 ) -> Record:
     """Return the record of a test for which there was no GPU, with what a call may take on one."""
     cannot_pay = offload(saves=None, worth=None, reason="it cannot pay", gpu_limits=limits, links=links)
-    absent = dict.fromkeys(("gpu", "speedup"))
-    changes = {**absent, "status": "skipped", "reason": "no GPU", "demand": demand or Demand()}
-    return record(offload=cannot_pay, **changes)
+    known = record(status="skipped", reason="no GPU", demand=demand or Demand(), gpu=None, speedup=None)
+    return replace(known, offload=cannot_pay)
 
 
 def variants(name: str = "a.py::test_a", **changes: Any) -> tuple[Record, Record]:
@@ -196,7 +199,7 @@ def copies(*seconds: float, bytes: int = 8) -> Copies:
 
 
 def comparison(outcome: Outcome = "regressed", **changes: Any) -> Comparison:
-    """Return the comparison of a speedup of 10 with a baseline of 12.5, but for `changes`."""
+    """Return the comparison of a speedup of 10 with a baseline of 12.5."""
     known = Comparison(
         metric="speedup",
         tolerance=0.1,
@@ -210,7 +213,7 @@ def comparison(outcome: Outcome = "regressed", **changes: Any) -> Comparison:
 
 
 def gate_result(*failures: str, **changes: Any) -> GateResult:
-    """Return the result of a gate on speedups, with these failures, but for `changes`."""
+    """Return the result of a gate on speedups, with these failures."""
     known = GateResult(
         baseline="base.json",
         started=None,
@@ -253,8 +256,7 @@ def scaled(
     base = measurement(GPU, 0.012)
     found = None
     if efficiency is not None:
-        value = efficiency * scaling.ideal
-        found = speedup(value, 0.9 * value, 1.1 * value)
+        found = speedup_within(efficiency * scaling.ideal, 0.1)
     return record(
         f"a.py::test_step[{count}]",
         status="recorded" if required is None else "passed",
@@ -267,13 +269,13 @@ def scaled(
 
 
 def scaling_curve(**changes: Any) -> ScalingCurve:
-    """Return the curve of efficiencies of 0.8 on two devices and 0.6 on four, but for `changes`."""
+    """Return the curve of efficiencies of 0.8 on two devices and 0.6 on four."""
     (found,) = curves([scaled(1), scaled(2, 0.8), scaled(4, 0.6)])
     return replace(found, **changes)
 
 
 def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Run:
-    """Return the run that left these records, on an EPYC with an H200, but for `changes`."""
+    """Return the run that left these records, on an EPYC with an H200."""
     known = Run(
         environment=replace(HERE, gpu=gpu),
         started="2026-01-01T00:00:00+00:00",
