@@ -13,6 +13,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.presets import for_unmarked
+from pytest_gpuperf.timing.trial import Trial
 
 
 def simulated(kind, kernel, clock=None, factors=()) -> SimulatedDevice:
