@@ -22,21 +22,13 @@ if TYPE_CHECKING:
     from pytest_gpuperf.model.comparison import GateOptions, Tolerance
     from pytest_gpuperf.model.demand import Outputs, RunOptions
 
-_SPEEDUP = (
-    'speedup(min=None, *, max=None, transfer="never", calls=None, latency=False, max_memory=None, '
-    "rtol=None, atol=None, check=True, max_time=None, pair=None, device=None, accelerator=None): time the "
-    "test on CPU and GPU; fail when the speedup is below min or above max"
-)
-_THRESHOLD = (
-    "offload_threshold(parameter, *, at_most=None, at_least=None): find the size from which the GPU is "
-    "faster, in a speedup test that is parametrized over sizes; fail when it is outside the limits"
-)
-_SCALING = (
-    'scaling(devices, *, mode="strong", efficiency=None, rtol=None, atol=None, check=True, max_time=None): '
-    "time the test on each of these numbers of devices; fail when the parallel efficiency on the most is "
-    "below efficiency"
-)
-MARKERS = (_SPEEDUP, _THRESHOLD, _SCALING)
+MARKERS = {
+    "speedup": "time the test on CPU and GPU; fail when the speedup is below min or above max",
+    "offload_threshold": "find the size from which the GPU is faster, in a speedup test that is parametrized "
+    "over sizes; fail when it is outside the limits",
+    "scaling": "time the test on each of these numbers of devices; fail when the parallel efficiency on the "
+    "most is below efficiency",
+}
 
 RECORD_ATTRIBUTE = "gpuperf"
 """Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""
@@ -373,6 +365,17 @@ def device_values(config: pytest.Config) -> dict[str, str]:
     return devices
 
 
+def add_markers(config: pytest.Config) -> None:
+    """Register our markers; --markers shows how each is called, which other runs do not import."""
+    calls = {name: name for name in MARKERS}
+    if config.getoption("markers"):
+        from pytest_gpuperf.collection import markers
+
+        calls = {name: markers.signature(name) for name in MARKERS}
+    for name, text in MARKERS.items():
+        config.addinivalue_line("markers", f"{calls[name]}: {text} (pytest-gpuperf)")
+
+
 def shows_words(config: pytest.Config) -> bool:
     """Return whether pytest shows a word for each outcome (-v), rather than a letter."""
     return config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
@@ -386,7 +389,7 @@ def has_foreign_marker(config: pytest.Config, name: str = "speedup") -> bool:
     names = (
         line.partition(":")[0].partition("(")[0].strip()
         for line in config.getini("markers")
-        if line not in MARKERS and "gpuperf" not in line
+        if "gpuperf" not in line
     )
     return name in names
 

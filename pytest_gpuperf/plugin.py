@@ -78,8 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and check the user's options before the first test runs."""
     from pytest_gpuperf import options
 
-    for line in options.MARKERS:
-        config.addinivalue_line("markers", line)
+    options.add_markers(config)
     options.check_keys(config)
     config.stash[_IS_OFF] = options.is_off(config)
     config.stash[_COLLECTED] = []

@@ -2,9 +2,20 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pytest_gpuperf.model.quantities import Alpha, AtLeastOne, Count, NonNegative, Positive, Ratio
+from msgspec import Meta
+
+from pytest_gpuperf.model.quantities import (
+    Alpha,
+    AtLeastOne,
+    Count,
+    Finite,
+    MemoryLimit,
+    NonNegative,
+    Ratio,
+    TimeLimit,
+)
 
 Kind = Literal["cpu", "gpu"]
 KINDS: tuple[Kind, ...] = ("cpu", "gpu")
@@ -28,7 +39,7 @@ class Demand:
     """Calls per transfer; only with `transfer` `once`."""
     latency: bool = False
     """Whether the required speedup is that of single calls, each waited for."""
-    max_memory: AtLeastOne | None = None
+    max_memory: MemoryLimit | None = None
     """The most bytes that the workload may hold on the device."""
     rtol: NonNegative | None = None
     """Elementwise relative tolerance of the result check."""
@@ -36,14 +47,28 @@ class Demand:
     """Elementwise absolute tolerance of the result check."""
     check: bool = True
     """Whether both devices must give the same result."""
-    max_time: Positive | None = None
+    max_time: TimeLimit | None = None
     """Seconds that the measurement may take; null for the run's own limit."""
-    accelerator: str | None = None
+    accelerator: (
+        Annotated[str, Meta(extra={"valid": "the name of an accelerator, e.g. 'networkx:parallel'"})] | None
+    ) = None
     """Name of the accelerator that is compared with its own library, as in `networkx:parallel`; null for the
     devices of the run.
     """
     alpha: Alpha = field(default=0.025, compare=False)
     """Chance of a wrong verdict, per side; an option of the run, and so no part of what a marker asks."""
+
+    def __post_init__(self) -> None:
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min must be at most max; min={self.min!r} is above max={self.max!r}")
+        if not self.check and not (self.rtol is None and self.atol is None):
+            raise ValueError(
+                "rtol and atol set how results are compared, but check=False turns the comparison off"
+            )
+        if self.transfer == "once" and self.calls is None:
+            raise ValueError("transfer='once' needs calls=N, the number of calls that share one transfer")
+        if self.transfer != "once" and self.calls is not None:
+            raise ValueError(f"calls={self.calls!r} has no effect without transfer='once'")
 
     @property
     def bare(self) -> bool:
@@ -62,15 +87,18 @@ class SizeGroup:
 
     name: str
     """Name of the group, the same for all its members."""
-    parameter: str
+    parameter: Annotated[
+        str,
+        Meta(extra={"valid": "the name of the parameter that is the size, as in offload_threshold('n')"}),
+    ]
     """Name of the parameter that is the size."""
     size: float
     """Size of this test."""
     sizes: tuple[float, ...]
     """Sizes of all members that were collected, smallest first."""
-    at_most: float | None = None
+    at_most: Finite | None = None
     """Largest offload threshold that passes."""
-    at_least: float | None = None
+    at_least: Finite | None = None
     """Smallest offload threshold that passes."""
 
 

@@ -1,20 +1,29 @@
-"""The numbers of a report, their units, their ranges: proved when a document is read."""
+"""The numbers of a report, their units, their ranges: proved when a document is read.
+
+`valid` says in words what a marker accepts.
+"""
 
 from typing import Annotated
 
 from msgspec import Meta
 
 Alpha = Annotated[float, Meta(gt=0, lt=0.5)]
-AtLeastOne = Annotated[int, Meta(ge=1)]
+AtLeastOne = Annotated[int, Meta(ge=1, extra={"valid": "an integer of at least 1"})]
 Bandwidth = Annotated[float, Meta(gt=0, extra={"unit": "B/s"})]
 Bytes = Annotated[int, Meta(ge=0, extra={"unit": "B"})]
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Correlation = Annotated[float, Meta(ge=-1, le=1)]
 Count = Annotated[int, Meta(ge=0)]
-NonNegative = Annotated[float, Meta(ge=0)]
+Finite = Annotated[float, Meta(extra={"valid": "a finite number"})]
+MemoryLimit = Annotated[
+    AtLeastOne,
+    Meta(extra={"valid": "a number of bytes above 0, or one with a unit, e.g. '512MB' or '1.5GiB'"}),
+]
+NonNegative = Annotated[float, Meta(ge=0, extra={"valid": "a finite number of at least 0"})]
 Positive = Annotated[float, Meta(gt=0)]
 Seconds = Annotated[float, Meta(ge=0, extra={"unit": "s"})]
-Ratio = Annotated[float, Meta(gt=0, extra={"unit": "x"})]
+Ratio = Annotated[float, Meta(gt=0, extra={"unit": "x", "valid": "a finite number above 0"})]
 RatioOrZero = Annotated[float, Meta(ge=0, extra={"unit": "x"})]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(min_length=1)]
+TimeLimit = Annotated[Positive, Meta(extra={"valid": "a finite number of seconds above 0"})]

@@ -11,8 +11,8 @@ from typing import get_args
 import pytest
 from cases import for_each
 
-from pytest_gpuperf import options
 from pytest_gpuperf.cli import main
+from pytest_gpuperf.collection import markers
 from pytest_gpuperf.model.comparison import GateFailureCode, GateNoteCode, Metric, Outcome, Remedy
 from pytest_gpuperf.model.offload import DiagnosisCode
 from pytest_gpuperf.model.record import STATUSES, NoteCode, ReasonCode
@@ -159,13 +159,16 @@ def test_the_page_of_the_check_has_every_metric():
 
 
 def test_the_page_of_the_marker_has_every_argument():
-    for marker in options.MARKERS:
-        _, parameters = re.match(r"(\w+)\((.*?)\):", marker).groups()
-        names = [parameter.strip(" *").partition("=")[0] for parameter in parameters.split(",")]
-        page = PAGES["reference/marker"]
-        assert [] == [
-            name for name in filter(None, names) if not re.search(rf"\| .*`{name}(=\w+)?`.* \|", page)
-        ]
+    page = PAGES["reference/marker"]
+    assert [] == [
+        name
+        for arguments in markers.ARGUMENTS.values()
+        for name in arguments
+        if not re.search(rf"\| .*`{name}(=\w+)?`.* \|", page)
+    ]
+    on_one_line = " ".join(page.split())
+    calls = [f"@pytest.mark.{markers.signature(name)}" for name in markers.ARGUMENTS]
+    assert [] == [call for call in calls if call not in on_one_line]
 
 
 def test_a_page_has_at_most_250_lines_that_are_not_generated():

@@ -297,13 +297,13 @@ def timing(draws, kernel, fastest) -> Timing:
 
 def drawn_demand(draws) -> Demand:
     transfer = draws.choice(["never", "never", "once", "always"])
-    calls = {"never": [None, draws.randint(1, 100)], "once": [draws.randint(1, 100)], "always": [None]}
+    calls = {"never": None, "once": draws.randint(1, 100), "always": None}
     limit = exp(draws.uniform(log(0.01), log(100)))
     return Demand(
         **draws.choice([{}, {"min": limit}, {"max": limit}, {"min": limit, "max": 2 * limit}]),
         transfer=transfer,
-        calls=draws.choice(calls[transfer]),
-        latency=draws.random() < 0.3,
+        calls=calls[transfer],
+        latency=draws.random() < 0.4,
     )
 
 

@@ -211,8 +211,7 @@ def test_copies_as_long_as_the_call_do_not_bound_it(expected, up):
     [
         (["transfer_bound"], Demand(transfer="once", calls=4)),
         ([], Demand(transfer="once", calls=5)),
-        (["transfer_bound"], Demand(transfer="always", calls=5)),
-        (["transfer_bound"], Demand(transfer="once")),
+        (["transfer_bound"], Demand(transfer="always")),
     ],
 )
 def test_copies_made_once_are_shared_by_the_calls(expected, demand):
