@@ -19,11 +19,10 @@ from common import Target, conclude, table
 from truth import Trace, pairs, read_arguments, replay
 
 from pytest_gpuperf.devices.simulated import Clock
-from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.comparison import GateOptions, Outcome, Tolerance
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.timing import presets
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -113,7 +112,7 @@ def tally(task: Task) -> Tally:
 def compare(task: Task, chance: Random) -> tuple[Record, Record]:
     """Measure a baseline and a later run; return both, the later with its comparisons."""
     before = measure(task, 1.0, (), chance)
-    base = Baseline("baseline.json", Run(environment=HERE, started="", records=(before,)))
+    base = Report(name="baseline.json", run=Run(environment=HERE, started="", records=(before,)))
     gate = Gate(ASKED, [base], lambda: HERE, gated=True)
     return before, gate.with_comparisons(measure(task, task.factor, gate.limits(NODEID), chance))
 

@@ -25,10 +25,9 @@ from common import Target, conclude, table
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
-from pytest_gpuperf.model.record import Record, Run, Status
+from pytest_gpuperf.model.record import Record, Report, Run, Status
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -281,7 +280,7 @@ def misses(cell: Cell, sampling: RoundSampler) -> bool:
 def finds_a_loss(cell: Cell, noise: float, chance: Random) -> bool:
     """Return whether a gate fails a run against the baseline of another, of the same speed or changed."""
     before = record(measure(cell, noise, chance, Demand(), gate.PLAN)[0])
-    base = Baseline("baseline.json", Run(environment=gate.HERE, started="", records=(before,)))
+    base = Report(name="baseline.json", run=Run(environment=gate.HERE, started="", records=(before,)))
     held = Gate(gate.ASKED, [base], lambda: gate.HERE, gated=True)
     later = replace(cell, factor=cell.factor * cell.change)
     now = measure(later, noise, chance, Demand(), gate.PLAN, held.limits(gate.NODEID))[0]

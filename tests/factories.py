@@ -15,7 +15,6 @@ import numpy as np
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.scaling import curves, with_speedup
-from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.model.comparison import (
     Commit,
     Comparison,
@@ -29,7 +28,7 @@ from pytest_gpuperf.model.comparison import (
 from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions
 from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Estimate, Measurement, Round, Speedup
 from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Point, Price, Threshold
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
 from pytest_gpuperf.report.history.folder import History
 from pytest_gpuperf.report.json.history import Entry, Group, Interval
@@ -285,9 +284,9 @@ def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Ru
     return replace(known, **changes)
 
 
-def base_of(*records: Record, name: str = "base.json", **changes: Any) -> Baseline:
+def base_of(*records: Record, name: str = "base.json", **changes: Any) -> Report:
     """Return the baseline that holds these records."""
-    return Baseline(name, run_of(*records, **{"started": f"{name} began", **changes}))
+    return Report(name=name, run=run_of(*records, **{"started": f"{name} began", **changes}))
 
 
 def result(

@@ -6,9 +6,8 @@ import factories
 from factories import CPU, GPU, measured, recorded, run_of
 
 from pytest_gpuperf.model.demand import Demand, Pairing, SizeGroup
-from pytest_gpuperf.model.record import Clocks, Record, ThreadPool
+from pytest_gpuperf.model.record import Clocks, Record, Report, ThreadPool
 from pytest_gpuperf.report.merge.run import merge
-from pytest_gpuperf.report.reader import Report
 
 TEST = "tests/test_fft.py::test_fft[64]"
 

@@ -9,16 +9,15 @@ from typing import Any
 from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import FAILED, INCOMPARABLE, CommandResult, lines_result
-from pytest_gpuperf.gate import baseline, fingerprint, metrics, regression, text
-from pytest_gpuperf.gate.baseline import Baseline, Comparer
+from pytest_gpuperf.gate import fingerprint, metrics, regression, text
+from pytest_gpuperf.gate.baseline import Comparer, closest
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Metric, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.model.record import Record, Report, Run
 from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.reader import Report
 
 _EPILOG = """\
 example: gpuperf baseline update baseline.json report.json
@@ -96,15 +95,15 @@ def _update(chosen: argparse.Namespace) -> CommandResult:
     return lines_result([*lines, *(f"{name} is incomplete: its run ended early" for name in early)])
 
 
-def _older(reports: Iterable[Report], existing: Baseline) -> tuple[Report, ...]:
+def _older(reports: Iterable[Report], existing: Report) -> tuple[Report, ...]:
     """Return the reports of runs that began before the baseline's, unless that has measured nothing."""
     if not any(map(_is_measured, existing.run.records)):
         return ()
-    start = reader.started_at(Report(name=existing.name, run=existing.run))
+    start = reader.started_at(existing)
     return tuple(report for report in reports if reader.started_at(report) < start)
 
 
-def _check_order(base: Path, last: Report, existing: Baseline, *, prune: bool) -> None:
+def _check_order(base: Path, last: Report, existing: Report, *, prune: bool) -> None:
     """Raise GpuPerfError where older measurements would replace newer ones, or would never be used."""
     if base.is_dir():
         cause = f"{last.name} was measured before {existing.name}, and no run would choose the older of them"
@@ -125,14 +124,14 @@ def _planned(older: Sequence[Run], newer: Sequence[Run], before: Run | None, *, 
     return _Update(before=known, fresh=fresh, kept=kept)
 
 
-def _existing(base: Path, run: Run) -> Baseline | None:
+def _existing(base: Path, run: Run) -> Report | None:
     """Return the existing baseline; of a folder the newest that was made in the same conditions."""
     if not base.exists():
         return None
-    candidates = [Baseline(report.name, report.run) for report in reader.load_reports(base)]
+    candidates = reader.load_reports(base)
     if not base.is_dir():
         return candidates[0]
-    nearest = baseline.closest(candidates, run.environment)
+    nearest = closest(candidates, run.environment)
     if nearest is None or fingerprint.run_differences(nearest.run.environment, run.environment):
         return None
     return nearest
@@ -206,7 +205,7 @@ def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
     if not paths.is_folder(base):
         files.replace(base, content)
         return base
-    path = base / reader.file_name(Report(name="the report", run=last))
+    path = base / reader.file_name(last)
     try:
         files.create(path, content)
     except FileExistsError as error:
@@ -240,7 +239,7 @@ def _replaced(update: _Update) -> Iterator[str]:
         yield f"and {units.count(rest, 'more test')}"
 
 
-def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> list[str]:
+def _regressions(runs: Sequence[Run], existing: Report, update: _Update) -> list[str]:
     """Return what would replace better values of the baseline, by the tolerances of the runs' own gates.
 
     Speedups and efficiencies are always compared: whatever a gate is about, they must not get lost unseen.

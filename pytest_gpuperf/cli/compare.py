@@ -11,13 +11,13 @@ from pytest_gpuperf.cli import output
 from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import CommandResult
 from pytest_gpuperf.gate import policy, tolerance
-from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.model.comparison import METRICS, Absence, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
-from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.markdown import comment
@@ -127,12 +127,12 @@ def _gate_options(chosen: argparse.Namespace) -> GateOptions:
     )
 
 
-def _candidates(options: GateOptions, path: Path) -> list[Baseline]:
+def _candidates(options: GateOptions, path: Path) -> tuple[Report, ...]:
     """Return the baselines with something to compare, newest first; if none has, all of them."""
-    candidates = [Baseline(paths.from_here(report.name), report.run) for report in reader.load_reports(path)]
-    if not candidates:
+    reports = reader.load_reports(path)
+    if not reports:
         raise GpuPerfError(f"{path} has no report to compare with")
-    return [baseline for baseline in candidates if baseline.tests(options.compared)] or candidates
+    return tuple(report for report in reports if comparable_tests(report.run, options.compared)) or reports
 
 
 def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> Run:
@@ -154,7 +154,7 @@ def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> Run:
     return replace(run, records=compared, gate=gate.finish(compared, coverage, options))
 
 
-def _missing_files(run: Run, base: Baseline) -> Iterator[str]:
+def _missing_files(run: Run, base: Report) -> Iterator[str]:
     """Yield which files of the baseline the run has no test of: it may have been a part of the suite."""
     present = {file_of(record.nodeid) for record in run.records}
     counts = Counter(file_of(record.nodeid) for record in base.run.records)

@@ -10,12 +10,11 @@ from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replace
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.merge.run import MergedRun, merge
-from pytest_gpuperf.report.reader import Report
 from pytest_gpuperf.report.text import section
 
 _INCONCLUSIVE = "whether inconclusive tests fail; warn and pass let them pass (default: warn)"

@@ -16,47 +16,13 @@ from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Threshold
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.record import Environment, Record, Report, Run
 
 # Metrics of one device: the other may have changed between the runs.
 _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu_time": ("cpu",), "gpu_time": ("gpu",), "memory": ("gpu",)}
 
 
 _GetLegs = Callable[[], Legs | None]
-
-
-class Baseline:
-    """A run that a later one is compared with; `name` is its file's."""
-
-    def __init__(self, name: str, run: Run) -> None:
-        self.name = name
-        self.run = run
-        self._comparable: dict[tuple[Tolerance, ...], list[str]] = {}
-
-    @cached_property
-    def records(self) -> dict[str, Record]:
-        """The records by node id."""
-        return {record.nodeid: record for record in self.run.records}
-
-    def record_of(self, now: Record) -> Record | None:
-        """Return the record of the same test; each result of one that ran several times is compared."""
-        return self.records.get(now.nodeid) or self.records.get(without_number(now.nodeid))
-
-    @cached_property
-    def thresholds(self) -> dict[str, Threshold]:
-        """The thresholds by name."""
-        return {threshold.name: threshold for threshold in self.run.thresholds}
-
-    def tests(self, tolerances: Iterable[Tolerance]) -> list[str]:
-        """Return the node ids of the tests that have something to compare with."""
-        compared = tuple(tolerances)
-        if compared not in self._comparable:
-            self._comparable[compared] = [
-                record.nodeid
-                for record in self.run.records
-                if any(_has_part(record, tolerance.metric) for tolerance in compared)
-            ]
-        return self._comparable[compared]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +32,7 @@ class Comparer:
     `environment` is the run's; `gated` says that it was measured for a gate, and not only until its verdict.
     """
 
-    baseline: Baseline
+    baseline: Report
     environment: Environment
     gated: bool
 
@@ -236,17 +202,26 @@ class Comparer:
         return _comparison(tolerance, "not_comparable", reason, differences=tuple(differences), **values)
 
 
-def closest(baselines: Sequence[Baseline], environment: Environment) -> Baseline | None:
+def closest(baselines: Sequence[Report], environment: Environment) -> Report | None:
     """Return the first baseline that was made in the same conditions, or else the first of all."""
     same = (baseline for baseline in baselines if has_same_conditions(baseline, environment))
     return next(same, next(iter(baselines), None))
 
 
-def has_same_conditions(baseline: Baseline, environment: Environment) -> bool:
+def has_same_conditions(baseline: Report, environment: Environment) -> bool:
     """Return whether a baseline was made in such an environment, with a GPU where there is one."""
     before = baseline.run.environment
     lacks_gpu = environment.gpu is not None and before.gpu is None
     return not lacks_gpu and not fingerprint.run_differences(before, environment)
+
+
+def comparable_tests(run: Run, tolerances: Sequence[Tolerance]) -> list[str]:
+    """Return the node ids of the tests that have something to compare with."""
+    return [
+        record.nodeid
+        for record in run.records
+        if any(_has_part(record, tolerance.metric) for tolerance in tolerances)
+    ]
 
 
 def _threshold_conditions(threshold: Threshold) -> Conditions:

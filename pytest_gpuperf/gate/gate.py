@@ -13,7 +13,7 @@ from typing import Any
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.gate import baseline, metrics, policy, regression, text
-from pytest_gpuperf.gate.baseline import Baseline, Comparer
+from pytest_gpuperf.gate.baseline import Comparer, comparable_tests
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     Absence,
@@ -29,7 +29,7 @@ from pytest_gpuperf.model.comparison import (
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Threshold
-from pytest_gpuperf.model.record import Environment, Record
+from pytest_gpuperf.model.record import Environment, Record, Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +58,13 @@ class Gate:
     """
 
     options: GateOptions
-    candidates: Sequence[Baseline]
+    candidates: Sequence[Report]
     environment: Callable[[], Environment]
     gated: bool
     all_legs: bool = True
 
     @cached_property
-    def base(self) -> Baseline | None:
+    def base(self) -> Report | None:
         """The baseline; of several it is chosen at first use, which should be when the devices are open."""
         if len(self.candidates) < 2:
             return next(iter(self.candidates), None)
@@ -181,7 +181,7 @@ class _Case:
     """A run as the rules below look at it."""
 
     options: GateOptions
-    baseline: Baseline | None
+    baseline: Report | None
     records: Sequence[Record]
     coverage: RunCoverage
 
@@ -206,9 +206,9 @@ class _Case:
         return self.options.allow_no_gpu and not self.coverage.has_gpu
 
     @cached_property
-    def baseline_tests(self) -> tuple[str, ...]:
+    def baseline_tests(self) -> list[str]:
         """The tests of the baseline that have something to compare."""
-        return tuple(self.baseline.tests(self.options.compared)) if self.baseline else ()
+        return comparable_tests(self.baseline.run, self.options.compared) if self.baseline else []
 
     @cached_property
     def absent(self) -> tuple[AbsentTests, ...]:
@@ -310,7 +310,7 @@ def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
     if baseline is None or not case.measured or case.all_new or case.may_lack_gpu:
         return
     for tolerance in case.options.compared:
-        with_metric = {*baseline.tests([tolerance])}
+        with_metric = {*comparable_tests(baseline.run, [tolerance])}
         expected = [record for record in case.selected if record.nodeid in with_metric]
         if expected and not any(metrics.has(record, _needed(tolerance)) for record in expected):
             yield text.failure(
@@ -339,13 +339,13 @@ def _tests_missing(case: _Case) -> Iterator[GateFailure]:
             prefix=case.coverage.flag_prefix,
             baseline=shlex.quote(case.baseline.name),
         )
-    if case.options.strict and not case.may_lack_gpu and (skipped := _skipped(case, case.baseline)):
+    if case.options.strict and not case.may_lack_gpu and (skipped := _skipped(case)):
         yield text.failure("tests_skipped", **skipped, prefix=case.coverage.flag_prefix)
 
 
-def _skipped(case: _Case, baseline: Baseline) -> dict[str, Any] | None:
+def _skipped(case: _Case) -> dict[str, Any] | None:
     """Return what is to be said of tests that the baseline measured and this run skipped."""
-    compared = {*baseline.tests(case.options.compared)} - {record.nodeid for record in case.measured}
+    compared = {*case.baseline_tests} - {record.nodeid for record in case.measured}
     skipped = [record for record in case.selected if record.status == "skipped" and record.nodeid in compared]
     if not skipped:
         return None
@@ -353,11 +353,11 @@ def _skipped(case: _Case, baseline: Baseline) -> dict[str, Any] | None:
     return {"count": len(skipped), "were": were, "first": _outcome(skipped[0])}
 
 
-def _notes(case: _Case, baseline: Baseline, *, enforced: bool) -> Iterator[GateNote]:
+def _notes(case: _Case, baseline: Report, *, enforced: bool) -> Iterator[GateNote]:
     """Yield what could not be compared, and what got better."""
     if not baseline.run.complete:
         yield text.note("baseline_incomplete", baseline=baseline.name)
-    if skipped := _skipped(case, baseline):
+    if skipped := _skipped(case):
         yield text.note("tests_skipped", **skipped)
     yield from _threshold_not_compared(case, baseline)
     comparisons = [comparison for record in case.records for comparison in record.comparisons]
@@ -379,7 +379,7 @@ def _notes(case: _Case, baseline: Baseline, *, enforced: bool) -> Iterator[GateN
         yield text.note("nothing_decided", count=units.count(inconclusive, "comparison"))
 
 
-def _threshold_not_compared(case: _Case, baseline: Baseline) -> Iterator[GateNote]:
+def _threshold_not_compared(case: _Case, baseline: Report) -> Iterator[GateNote]:
     if not any(tolerance.metric == "threshold" for tolerance in case.options.compared):
         return
     compared: dict[str, bool] = {}

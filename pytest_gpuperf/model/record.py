@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypedDict
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Legs
@@ -15,6 +16,7 @@ from pytest_gpuperf.model.measurement import (
     Speedup,
     Transfer,
 )
+from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
 from pytest_gpuperf.model.plain_text import keep_plain
 from pytest_gpuperf.model.quantities import Count, NonNegative, Positive, Seconds
@@ -365,3 +367,25 @@ class Run:
     def is_empty(self) -> bool:
         """Whether the run ended early, before it measured anything."""
         return not self.complete and not any(record.cpu or record.gpu for record in self.records)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A run, and the name of the file that it was read from."""
+
+    name: str
+    run: Run
+
+    @cached_property
+    def records(self) -> dict[str, Record]:
+        """The records by node id."""
+        return {record.nodeid: record for record in self.run.records}
+
+    def record_of(self, now: Record) -> Record | None:
+        """Return the record of the same test; each result of one that ran several times is compared."""
+        return self.records.get(now.nodeid) or self.records.get(without_number(now.nodeid))
+
+    @cached_property
+    def thresholds(self) -> dict[str, Threshold]:
+        """The thresholds by name."""
+        return {threshold.name: threshold for threshold in self.run.thresholds}

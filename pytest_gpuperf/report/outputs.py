@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -99,14 +99,13 @@ def _write_page(path: Path, run: Run, folder: Path | None) -> Path:
 def _create_baseline(path: Path, run: Run) -> Path:
     """Write a run's report as the missing baseline; one that another process has written meanwhile stays."""
     gate = GateOptions(tolerances=run.gate.tolerances if run.gate else ())
-    if not Baseline(path.name, run).tests(gate.compared):
+    if not comparable_tests(run, gate.compared):
         raise GpuPerfError("this run measured nothing that a later one could be compared with")
     if not run.complete:
         cause = "later runs would be compared with it as if it were complete"
         raise GpuPerfError(f"this run ended early, and {cause}")
     text = document.text(run)
     if paths.is_folder(path):
-        name = reader.file_name(reader.Report(name="this run", run=run))
-        path = path / name
+        path = path / reader.file_name(run)
     files.create(path, text)
     return path

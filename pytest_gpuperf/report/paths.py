@@ -107,9 +107,3 @@ def _is_empty(path: Path) -> bool:
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(_ENOUGH)
-
-
-def from_here(name: str) -> str:
-    """Return a path as it can be pasted into a command: from the current folder, where it is in there."""
-    path = Path(name).absolute()
-    return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else name

@@ -1,7 +1,6 @@
 """From a path to the reports there; whatever is wrong with a file becomes an error that names it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,21 +8,13 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.other_names import OTHER_NAMES
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.report import files, journal
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
 LIMIT = 2_000_000_000
 """Bytes; a report of 100,000 tests has about a quarter of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """A run, and the name of the file that it was read from."""
-
-    name: str
-    run: Run
 
 
 def load_report(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
@@ -55,8 +46,13 @@ def load_report(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
 
 
 def named_report(path: Path) -> Report:
-    """Return the report in a file with the path as its name; raises GpuPerfError as `load_report` does."""
-    return Report(name=str(path), run=load_report(path))
+    """Return the report in a file; raises GpuPerfError as `load_report` does.
+
+    Its name is its path as it can be pasted into a command: from the current folder, where it is in there.
+    """
+    absolute, here = path.absolute(), Path.cwd()
+    name = absolute.relative_to(here).as_posix() if absolute.is_relative_to(here) else str(path)
+    return Report(name=name, run=load_report(path))
 
 
 def _run(content: bytes) -> Run:
@@ -116,9 +112,9 @@ def started_at(report: Report) -> datetime:
     return started
 
 
-def file_name(report: Report) -> str:
+def file_name(run: Run) -> str:
     """Return the name of a run's report in a folder of them; raise GpuPerfError as `started_at` does."""
-    start = started_at(report).astimezone(UTC)
+    start = started_at(Report(name="this run", run=run)).astimezone(UTC)
     return f"{start:%Y-%m-%dT%H%M%S}.{start.microsecond // 1000:03}Z.json"
 
 

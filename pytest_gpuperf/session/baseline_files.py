@@ -2,13 +2,14 @@
 
 import pytest
 
-from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Report
 from pytest_gpuperf.report import paths, reader
 
 
-def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
+def baselines(gate: GateOptions) -> tuple[Report, ...]:
     """Return the reports that a run may be compared with, newest first; raise UsageError if there is none."""
     path = gate.baseline
     if path is None:
@@ -21,8 +22,7 @@ def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
         raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
     except OSError as error:  # a name that is too long, for example
         raise pytest.UsageError(f"--gpuperf-baseline: {path} cannot be read: {error.strerror}") from error
-    candidates = (Baseline(paths.from_here(report.name), report.run) for report in reports)
-    usable = tuple(baseline for baseline in candidates if baseline.tests(gate.compared))
+    usable = tuple(report for report in reports if comparable_tests(report.run, gate.compared))
     if gate.create and (path.is_dir() or not reports):
         problem = paths.why_no_new_file(path)
     elif not reports:

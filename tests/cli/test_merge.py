@@ -9,8 +9,8 @@ from factories import ROUNDS
 from two_runs import ELSEWHERE, HERE, OTHER, TEST, TWICE, report, side, size_group_of, whole
 
 from pytest_gpuperf.cli import main
+from pytest_gpuperf.model.record import Report
 from pytest_gpuperf.report.json import document, schema
-from pytest_gpuperf.report.reader import Report
 
 
 def written(*reports) -> list[str]:

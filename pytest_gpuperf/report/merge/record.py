@@ -11,8 +11,7 @@ from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint, metrics
 from pytest_gpuperf.model.demand import Kind, RunOptions
 from pytest_gpuperf.model.measurement import Measurement, Memory, Round
-from pytest_gpuperf.model.record import Note, Record, Status, Verdict
-from pytest_gpuperf.report.reader import Report
+from pytest_gpuperf.model.record import Note, Record, Report, Status, Verdict
 
 _RESULTS_NOT_COMPARED = Note(
     code="results_not_compared",

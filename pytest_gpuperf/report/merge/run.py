@@ -9,9 +9,8 @@ from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.gate import fingerprint, policy
 from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
+from pytest_gpuperf.model.record import Environment, Merged, Record, Report, Run, Status
 from pytest_gpuperf.report.merge.record import ReportedRecord, merge_results, unpaired
-from pytest_gpuperf.report.reader import Report
 
 _Value = TypeVar("_Value")
 

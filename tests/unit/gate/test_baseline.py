@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.gate import metrics
-from pytest_gpuperf.gate.baseline import Baseline, Comparer, closest
+from pytest_gpuperf.gate.baseline import Comparer, closest, comparable_tests
 from pytest_gpuperf.model.comparison import METRICS
 from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SizeGroup
 from pytest_gpuperf.model.measurement import (
@@ -35,7 +35,7 @@ from pytest_gpuperf.model.measurement import (
     Memory,
     ResultCheck,
 )
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.scaling import Scaling
 
 TEST = "tests/test_fft.py::test_fft[64]"
@@ -58,7 +58,7 @@ def skipped(**changes) -> Record:
 OF_SPEEDUP = [metric for metric in METRICS if metric != "efficiency"]
 
 
-def compare(now: Record, here: Environment, base: Baseline, tolerances, *, gated):
+def compare(now: Record, here: Environment, base: Report, tolerances, *, gated):
     return Comparer(baseline=base, environment=here, gated=gated).compare(now, tolerances)
 
 
@@ -586,15 +586,17 @@ def test_a_baselines_tests_are_those_that_have_what_is_asked_for():
         record(nodeid="sized", offload=None, size_group=size_group),
         skipped(nodeid="sized and skipped", size_group=size_group),
     )
-    assert ["whole", "plain", "sized"] == base.tests([within()])
-    assert ["whole"] == base.tests([within(metric="with_copies")])
-    assert ["whole", "plain", "cpu", "sized"] == base.tests([within(metric="cpu_time")])
-    assert ["sized"] == base.tests([within(metric="threshold")])
-    assert ["whole", "sized"] == base.tests([within(metric="threshold"), within(metric="latency")])
+    assert ["whole", "plain", "sized"] == comparable_tests(base.run, [within()])
+    assert ["whole"] == comparable_tests(base.run, [within(metric="with_copies")])
+    assert ["whole", "plain", "cpu", "sized"] == comparable_tests(base.run, [within(metric="cpu_time")])
+    assert ["sized"] == comparable_tests(base.run, [within(metric="threshold")])
+    assert ["whole", "sized"] == comparable_tests(
+        base.run, [within(metric="threshold"), within(metric="latency")]
+    )
 
 
-def made_on(name, gpu=GPU, **changes) -> Baseline:
-    return Baseline(name, Run(environment=replace(HERE, gpu=gpu, **changes), started=""))
+def made_on(name, gpu=GPU, **changes) -> Report:
+    return Report(name=name, run=Run(environment=replace(HERE, gpu=gpu, **changes), started=""))
 
 
 ANOTHER = replace(GPU, name="another GPU")

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.model.record import Record, Report, Run
 from pytest_gpuperf.report import reader
 from pytest_gpuperf.report.json import codec, document, schema
 
@@ -247,7 +247,13 @@ def test_a_record_with_a_number_that_is_none_is_never_written(wild):
 
 def test_a_file_gives_its_one_report(tmp_path):
     path = written(tmp_path / "report.json", TEXT)
-    assert (reader.Report(name=str(path), run=RUN),) == reader.load_reports(path)
+    assert (Report(name=str(path), run=RUN),) == reader.load_reports(path)
+
+
+def test_a_report_in_the_current_folder_is_named_as_it_would_be_typed_there(tmp_path, monkeypatch):
+    path = written(tmp_path / "report.json", TEXT)
+    monkeypatch.chdir(tmp_path)
+    assert "report.json" == reader.named_report(path).name
 
 
 def test_an_empty_folder_has_no_reports(tmp_path):

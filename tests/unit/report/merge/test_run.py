@@ -34,13 +34,13 @@ from pytest_gpuperf.model.record import (
     Merged,
     Note,
     Record,
+    Report,
     Run,
     ThreadPool,
     Verdict,
 )
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.merge.run import merge
-from pytest_gpuperf.report.reader import Report
 from pytest_gpuperf.timing.trial import Trial
 
 FIRST, SECOND, THIRD = (Note(code="traced", text=text) for text in ("a", "b", "c"))
