@@ -81,11 +81,11 @@ def _files(folder: Path) -> Iterator[Path]:
     """Yield the files in a folder that should be reports, by name."""
     inside = folder.resolve()
     try:
-        files = sorted(folder.iterdir())
+        files = sorted(file for file in folder.iterdir() if not file.is_dir())
     except OSError as error:
         raise _refusal(f"{folder} cannot be read: {error.strerror}") from error
     for file in files:
-        if file.suffix != ".json" or file.name.startswith(".") or file.is_dir():
+        if file.suffix != ".json" or file.name.startswith("."):
             continue
         if not file.is_symlink() or _leads_into(file, inside):
             yield file

@@ -291,6 +291,18 @@ def test_other_files_in_a_folder_are_left_out(tmp_path):
     assert [str(report), str(folder / "within.json")] == [each.name for each in reader.load_reports(folder)]
 
 
+def test_a_folder_that_may_be_listed_and_no_more_is_refused(tmp_path, monkeypatch):
+    def is_dir(path):
+        if path != tmp_path:
+            raise PermissionError(13, "Permission denied", str(path))
+        return True
+
+    written(tmp_path / "report.json", TEXT)
+    monkeypatch.setattr(Path, "is_dir", is_dir)
+    with pytest.raises(GpuPerfError, match=r"cannot be read: Permission denied$"):
+        reader.load_reports(tmp_path)
+
+
 def test_a_file_in_a_folder_that_is_no_report_is_named(tmp_path):
     written(tmp_path / "good.json", TEXT)
     written(tmp_path / "wrong.json", "{}")
