@@ -20,8 +20,10 @@ from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.gate import policy
+from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.errors import (
     BrokenGpuWarning,
@@ -33,10 +35,10 @@ from pytest_gpuperf.model.errors import (
     Unavailable,
 )
 from pytest_gpuperf.model.plain_text import first_line, message
-from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
-from pytest_gpuperf.report import junit
+from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Report, Verdict
+from pytest_gpuperf.report import junit, paths, reader
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.session import baseline_files, hints, isolation, live_line, timed_call
+from pytest_gpuperf.session import hints, isolation, live_line, timed_call
 from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
@@ -99,7 +101,10 @@ class GpuPerfSession:
         report = options.json_path(config)
         self.outputs = options.outputs(config)
         options.check_paths_differ(gate, report, self.outputs)
-        candidates = baseline_files.baselines(gate)
+        try:
+            candidates = _baselines(gate)
+        except GpuPerfError as error:
+            raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
         run_options = options.run_options(config)
         self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
         self.gate = Gate(gate, candidates, self._environment, gated=gate.measures_longer)
@@ -411,6 +416,29 @@ class GpuPerfSession:
         if hint is not None:
             error.add_note(hint)
         return Verdict(status="error", reason=f"{what}, raised {where}")
+
+
+def _baselines(gate: GateOptions) -> tuple[Report, ...]:
+    """Return the reports that a run may be compared with, newest first; raise GpuPerfError without any."""
+    path = gate.baseline
+    if path is None:
+        return ()
+    if (problem := paths.why_broken(path)) is not None:
+        raise GpuPerfError(problem)
+    reports = reader.load_reports(path) if path.exists() else ()
+    usable = tuple(report for report in reports if comparable_tests(report.run, gate.compared))
+    if gate.create and (path.is_dir() or not reports):
+        problem = paths.why_no_new_file(path)
+    elif not reports:
+        missing = f"folder {path} contains no report" if path.is_dir() else f"{path} does not exist"
+        problem = f"{missing}; --gpuperf-baseline-missing=create creates one"
+    elif not usable:
+        metrics = ", ".join(tolerance.metric for tolerance in gate.compared)
+        remedy = "create it on a machine that has the GPU"
+        problem = f"{path} has no test with a {metrics} to compare with; {remedy}"
+    if problem is not None:
+        raise GpuPerfError(problem)
+    return usable
 
 
 def _worker_number(config: pytest.Config) -> int | None:
