@@ -104,9 +104,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize `device` where it is not a slot, and `devices`; last: the suite's own values are known."""
     if "devices" in metafunc.fixturenames:
-        from pytest_gpuperf.collection import scaling
+        from pytest_gpuperf.collection import sweeps
 
-        scaling.parametrize(metafunc)
+        sweeps.parametrize(metafunc)
     if "device" in metafunc.fixturenames:
         from pytest_gpuperf.collection import fixtures
 

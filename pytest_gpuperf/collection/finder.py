@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import fixtures, scaling, size_groups, unmarked, variants
+from pytest_gpuperf.collection import fixtures, sweeps, unmarked, variants
 from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
@@ -52,10 +52,10 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
         item for item in marked if isinstance(item, pytest.Function)
     ]  # no doctest of a marked module
     found = _Reader(config, parser).read(items, functions)
-    has_foreign_scaling = options.has_foreign_marker(config, scaling.MARKER)
-    found += scaling.read(functions, has_foreign_marker=has_foreign_scaling)
+    has_foreign_scaling = options.has_foreign_marker(config, sweeps.SCALING)
+    found += sweeps.read_scaling(functions, has_foreign_marker=has_foreign_scaling)
     variants.pair_items(found)
-    found += size_groups.build_size_groups(functions)
+    found += sweeps.read_size_groups(functions)
     found = list(dict.fromkeys(found))  # a wrong size group is a problem of an item that was found before
     if not options.times_all(config):
         return Found(items=found, unmarked=None, lacks_gpu=False)

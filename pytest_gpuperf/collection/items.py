@@ -205,7 +205,7 @@ def parameters(item: pytest.Item) -> Mapping[str, Any]:
     return values
 
 
-def size_group_key(item: pytest.Function, excluded: Collection[str]) -> Hashable:
+def swept_key(item: pytest.Function, excluded: Collection[str]) -> Hashable:
     """Return what items have in common that differ in these parameters only."""
     return _function_key(item), _values(parameters(item), excluded)
 

@@ -102,7 +102,7 @@ def test_parameters_with_the_same_text_make_curves_of_their_own(suite, report):
     source = SUITE.replace("def test_step(devices)", "def test_step(devices, f)")
     suite(marker=f"{marker}\n{STRONG}", source=source).assert_outcomes(passed=6)
     names = [curve["name"].partition("::")[2] for curve in report()["scalings"]]
-    assert names == ["test_step[one]", "test_step[two]"]
+    assert names == ["test_step[f=<lambda>]", "test_step[f=<lambda>] #2"]
 
 
 def test_too_few_devices_skip_with_the_reason(suite, report):

@@ -1,0 +1,200 @@
+"""Sweeps: items of one function that differ in one size, or in the number of devices, and in nothing else."""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import replace
+
+import pytest
+
+from pytest_gpuperf.analysis.scaling import with_required_speedup
+from pytest_gpuperf.collection import fixtures
+from pytest_gpuperf.collection.items import (
+    SPEC,
+    UNKNOWN,
+    ItemSpec,
+    parameters,
+    refuse,
+    swept_key,
+    test_id,
+    why_not_timeable,
+)
+from pytest_gpuperf.collection.markers import named, scaling, size, threshold
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
+from pytest_gpuperf.model.demand import SizeGroup
+from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.plain_text import quote, stable_text
+
+SCALING = "scaling"
+_THRESHOLD = "offload_threshold"
+_DEVICES = "devices"
+_Members = dict[pytest.Function, SizeGroup]
+"""The items of one size group, each with its own size: the name and all sizes come when all are known."""
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Parametrize our `devices` over the numbers of devices of a valid scaling marker."""
+    marks = named(SCALING, metafunc.definition.iter_markers())
+    if not marks or not fixtures.takes(metafunc.definition, _DEVICES):
+        return  # `read_scaling` says what is wrong
+    try:
+        counts = scaling(*marks)[0].counts
+    except ValueError:
+        return
+    metafunc.parametrize(_DEVICES, counts, indirect=True, ids=map(_id, counts), scope="function")
+
+
+def read_scaling(items: Iterable[pytest.Function], *, has_foreign_marker: bool) -> list[pytest.Item]:
+    """Give items with a scaling marker their specs, or the problem that they have, and return them.
+
+    Where the suite has a marker of this name of its own, those that cannot be ours are ignored.
+    """
+    found: list[pytest.Item] = []
+    groups: dict[Hashable, list[pytest.Function]] = {}
+    for item in items:
+        marks = named(SCALING, item.iter_markers())
+        if not marks:
+            continue
+        try:
+            item.stash[SPEC] = _scaling_spec(item, marks)
+        except ValueError as error:
+            if has_foreign_marker:
+                continue
+            refuse(item, f"@pytest.mark.{SCALING}: {error}")
+        else:
+            groups.setdefault(swept_key(item, {_DEVICES}), []).append(item)
+        found.append(item)
+    names: Counter[str] = Counter()
+    for members in groups.values():
+        name = _new_name(members[0], {_DEVICES}, names)
+        for item in members:
+            spec = item.stash[SPEC]
+            if spec.scaling is not None:
+                item.stash[SPEC] = spec._replace(scaling=replace(spec.scaling, name=name))
+    return found
+
+
+def read_size_groups(items: Iterable[pytest.Function]) -> list[pytest.Item]:
+    """Give items with an offload_threshold marker their size groups; return those for which there is none.
+
+    The items must be all of their functions, so that sizes which will not run are known too.
+    """
+    groups: dict[Hashable, _Members] = {}
+    refused: list[pytest.Item] = []
+    for item in items:
+        marks = named(_THRESHOLD, item.iter_markers())
+        if not marks or UNKNOWN in item.stash or (SPEC in item.stash and item.stash[SPEC].problem):
+            continue
+        try:
+            member = _member(item, threshold(*marks))
+        except ValueError as error:
+            refused.append(_refused(item, error))
+            continue
+        # Without its device and its size an item is alike to the others of its size group, on every GPU.
+        excluded = {*item.stash[SPEC].device_parameters, member.parameter}
+        groups.setdefault(swept_key(item, excluded), {})[item] = member
+    names: Counter[str] = Counter()
+    for members in (members for group in groups.values() for members in _split_by_gpu(group)):
+        # Of two variants only the GPU's size counts, and a test that was collected twice counts once.
+        specs = {item.stash[SPEC].nodeid: (item.stash[SPEC], one) for item, one in members.items()}
+        sizes = tuple(sorted(one.size for spec, one in specs.values() if spec.kind != "cpu"))
+        first, size_group = next(iter(members.items()))
+        try:
+            _validate(size_group, sizes)
+        except ValueError as error:
+            refused += [_refused(item, error) for item in members]
+            continue
+        excluded = {size_group.parameter}
+        if len({item.stash[SPEC].device for item in members}) > 1:  # else each GPU has a group of its own
+            excluded |= first.stash[SPEC].device_parameters
+        name = _new_name(first, excluded, names)
+        for item, member in members.items():
+            item.stash[SPEC] = item.stash[SPEC]._replace(size_group=replace(member, name=name, sizes=sizes))
+    return refused
+
+
+def _new_name(item: pytest.Item, excluded: Collection[str], names: Counter[str]) -> str:
+    """Return the function's node id with the parameters that are not swept, which no other group has."""
+    others = [
+        f"{name}={stable_text(value)}" for name, value in parameters(item).items() if name not in excluded
+    ]
+    function = function_of(test_id(item))
+    name = f"{function}[{','.join(others)}]" if others else function
+    names[name] += 1
+    return name if names[name] == 1 else f"{name} #{names[name]}"  # two values have the same text
+
+
+def _refused(item: pytest.Item, error: ValueError) -> pytest.Item:
+    refuse(item, f"@pytest.mark.{_THRESHOLD}: {error}")
+    return item
+
+
+def _id(count: int) -> str:
+    return f"{count}device{'' if count == 1 else 's'}"
+
+
+def _scaling_spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:
+    """Return the spec of an item; raise ValueError with what is wrong with its marker."""
+    demanded, demand = scaling(*marks)
+    if item.get_closest_marker("speedup") is not None:
+        raise ValueError("the test has a speedup marker, too; write one test for each")
+    if not fixtures.takes(item, _DEVICES):
+        raise ValueError("the test must take the fixture `devices` of pytest-gpuperf, not one of its own")
+    if (reason := why_not_timeable(item)) is not None:
+        raise ValueError(reason.replace("speedup test", "scaling test"))
+    if _DEVICES not in parameters(item):
+        raise ValueError("the marker was added after collection; add it where the test is defined")
+    its_own = replace(demanded, count=parameters(item)[_DEVICES])
+    return ItemSpec(
+        nodeid=test_id(item),
+        demand=with_required_speedup(demand, its_own),
+        slots=frozenset((_DEVICES,)),
+        scaling=its_own,
+    )
+
+
+def _member(item: pytest.Function, demand: SizeGroup) -> SizeGroup:
+    """Return a size group of this item only; raise ValueError when a threshold makes no sense for the item.
+
+    A whole number as size is an int, so that reports show 4096 and not 4096.0.
+    """
+    if SPEC not in item.stash:
+        raise ValueError("needs a speedup test; add @pytest.mark.speedup too")
+    values = parameters(item)
+    if demand.parameter not in values:
+        names = ", ".join(values) or "none"
+        raise ValueError(f"the test has no parameter {demand.parameter!r}; its parameters: {names}")
+    value = size(values[demand.parameter])
+    if value is None:
+        raise ValueError(
+            f"{demand.parameter}={quote(values[demand.parameter])} is not a size; a size is a finite number"
+        )
+    value = int(value) if value.is_integer() else value
+    return replace(demand, size=value)
+
+
+def _split_by_gpu(group: _Members) -> list[_Members]:
+    """Return one group for each GPU that a suite's parameters name; with several, CPU items have none."""
+    by_gpu: dict[DeviceSpec, _Members] = {}
+    for item, member in group.items():
+        device = item.stash[SPEC].device
+        if device is not None and device.kind == "gpu":
+            by_gpu.setdefault(device, {})[item] = member
+    return list(by_gpu.values()) if len(by_gpu) > 1 else [group]
+
+
+def _validate(size_group: SizeGroup, sizes: tuple[float, ...]) -> None:
+    """Raise ValueError for sizes that have no threshold, or none that could pass or fail."""
+    if len(set(sizes)) < len(sizes):
+        shown = ", ".join(f"{value:g}" for value in sizes)
+        raise ValueError(f"{size_group.parameter!r} has the same size twice: {shown}")
+    if len(sizes) < 2:
+        raise ValueError(f"{size_group.parameter!r} needs at least two sizes")
+    smallest = sizes[0]
+    if size_group.at_most is not None and size_group.at_most < smallest:
+        raise ValueError(
+            f"at_most={size_group.at_most:g} is below the smallest size, {smallest:g}: no run can pass"
+        )
+    if size_group.at_least is not None and size_group.at_least <= smallest:
+        raise ValueError(
+            f"at_least={size_group.at_least:g} is not above the smallest size, {smallest:g}: no run can fail"
+        )
