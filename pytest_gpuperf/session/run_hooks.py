@@ -23,6 +23,7 @@ from pytest_gpuperf.session.outcome_words import OUTCOME_ATTRIBUTE
 from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 
 _PACKAGE = Path(__file__).parents[1]
+_TEARDOWN_ERROR = pytest.StashKey[BaseException]()
 _NO_DEVICE = (
     "a speedup test must use a device: request the `device` or `xp` fixture, parametrize over devices or "
     "array libraries (see gpuperf_device_params), call gpuperf.both(), or link two tests with pair=..."
@@ -68,7 +69,13 @@ class RunHooks:
         earlier = records.get(its_spec.nodeid)
         self.session.runs[its_spec.nodeid] = 0
         # Both are private, and how pytest-rerunfailures runs a test again.
-        item.session._setupstate.teardown_exact(cpu)  # noqa: SLF001 - what the CPU variant does not need
+        try:
+            item.session._setupstate.teardown_exact(cpu)  # noqa: SLF001 - what the CPU variant does not need
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            raise
+        except BaseException as error:  # noqa: BLE001 - a fixture of an earlier test; it fails this one's setup
+            item.stash[_TEARDOWN_ERROR] = error
+            return
         runtestprotocol(cpu, nextitem=item, log=False)
         self.session.cpu_variants.end(its_spec, records.pop(its_spec.nodeid))
         if earlier is not None:
@@ -82,6 +89,9 @@ class RunHooks:
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
         self.session.runs[spec.nodeid] += 1
+        if (error := item.stash.get(_TEARDOWN_ERROR, None)) is not None:
+            del item.stash[_TEARDOWN_ERROR]
+            raise error
         if spec.problem is not None:
             pytest.fail(spec.problem, pytrace=False)
         if spec.source == "all" or unittest_cases.is_skipped(item):

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from fnmatch import fnmatch
 from functools import partial
 
 import pytest
@@ -585,6 +586,68 @@ def test_a_deselected_gpu_variant_is_named(suite):
     (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "variant" in note["code"]]
     assert "was skipped: deselected" in note["text"]
     assert found.records["test_ones[cupy]"]["reason_code"] == "deselected"
+
+
+FAR = """
+@pytest.fixture(scope="module")
+def data():
+    yield 3
+    {teardown}
+
+@pytest.mark.speedup
+def test_first(data, xp):
+    xp.ones(data)
+
+@pytest.mark.speedup(pair="ones", device="cupy", min=3)
+def test_fast(data):
+    conftest.cupy.ones(data)
+
+def test_last(data):
+    assert data == 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("teardown", "ending"), [("pass", {"passed": 5}), ("1 / 0", {"passed": 4, "errors": 2})]
+)
+def test_a_cpu_variant_in_another_module_runs_without_the_fixtures_of_this_one(
+    suite, pytester, teardown, ending
+):
+    pytester.makepyfile(
+        test_other="""
+        import pytest, conftest
+
+        @pytest.fixture(scope="module", autouse=True)
+        def alone(request):
+            request.session.alone = True
+
+        @pytest.mark.speedup(pair="ones", device="numpy")
+        def test_slow(request):
+            assert request.session.alone
+            conftest.numpy.ones(3)
+        """
+    )
+    found = suite(FAR.format(teardown=teardown), "test_it.py", "test_other.py")
+    found.ended(**ending)
+    if teardown == "pass":
+        assert 10 == found.speedup("test_fast")
+    else:
+        assert "division by zero" in found.records["test_fast"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("pytest.skip('not today')", "its CPU variant was skipped: not today"),
+        ("assert 0", "nothing to compare with: its CPU variant *test_ones[[]numpy] ended as error: Assert*"),
+        ("pytest.xfail('a bad day')", "its CPU variant was skipped: a bad day"),
+    ],
+)
+def test_a_gpu_variant_alone_says_what_became_of_its_cpu_variant(suite, how, reason):
+    found = suite(BROKEN.format("numpy", how), "-k", "cupy")
+    (record,) = [record for name, record in found.records.items() if "cupy" in name]
+    assert fnmatch(record["reason"], f"{reason}*")
+    assert 0 == found.result.parseoutcomes().get("passed", 0)
 
 
 @pytest.mark.parametrize("option", ["--lf", "--sw"])
