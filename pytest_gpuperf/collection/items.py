@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import replace
-from sys import intern
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -261,7 +260,7 @@ def _device_of_id(item: pytest.Function, parser: DeviceParser, parsed: ParsedDev
     ids = item.callspec.id.split("-") if len(values) > 1 else [item.callspec.id]
     if len(ids) != len(values):  # it is not known which part of the id is whose
         return parsed
-    of_devices = {name: intern(part) for name, part in zip(values, ids, strict=True) if name in parser.names}
+    of_devices = {name: part for name, part in zip(values, ids, strict=True) if name in parser.names}
     of_ids = parser.parse(of_devices)
     return of_ids if of_ids.spec else parsed
 

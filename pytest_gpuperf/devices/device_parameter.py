@@ -105,25 +105,10 @@ class DeviceParser:
         self._recognizers = tuple(recognizers)
         self._mapped: dict[str, _PartialSpec] = {}
         self._mapped = {value: self._part_named(device) for value, device in (devices or {}).items()}
-        # Values need not be hashable, so that the cache goes by identity. It pays: a suite has thousands of
-        # items with the same few values, and collection is timed (benchmarks/collection.py).
-        self._cache: dict[tuple[tuple[str, int], ...], ParsedDevice] = {}
-        self._keep_alive: list[Any] = []  # so that no other value gets the identity of a cached one
 
     def parse(self, parameters: Mapping[str, Any]) -> ParsedDevice:
         """Return the device that these parameters name."""
         values = {name: parameters[name] for name in self.names if name in parameters}
-        key = tuple((name, id(value)) for name, value in values.items())
-        if key not in self._cache:
-            self._keep_alive += values.values()
-            self._cache[key] = self._parse(values)
-        return self._cache[key]
-
-    def parse_text(self, text: str) -> ParsedDevice:
-        """Return the device that a text names, as a parameter with that value would."""
-        return self.parse({self.names[0]: text})
-
-    def _parse(self, values: Mapping[str, Any]) -> ParsedDevice:
         partial = {name: self._parse_value(value) for name, value in values.items() if value is not None}
         parts = {name: part for name, part in partial.items() if part is not None}
         if not partial:
@@ -154,6 +139,10 @@ class DeviceParser:
             spec=DeviceSpec(kind=kind, library=library, selector=selector, rest=rest, is_default=is_default),
             parameters=names | unset,
         )
+
+    def parse_text(self, text: str) -> ParsedDevice:
+        """Return the device that a text names, as a parameter with that value would."""
+        return self.parse({self.names[0]: text})
 
     def _part_named(self, device: str) -> _PartialSpec:
         part = self._parse_value(device)

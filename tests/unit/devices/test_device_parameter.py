@@ -274,15 +274,6 @@ def test_a_device_that_a_value_cannot_be_mapped_to_is_named():
         DeviceParser(NAMES, (), {"mlx": "tpu1x"})
 
 
-def test_a_value_is_looked_at_once_and_never_taken_for_another():
-    asked = []
-    sides = DeviceParser(NAMES, [SimpleNamespace(name="mine", recognizes=asked.append)])
-    for _ in range(3):
-        sides.parse({"xp": numpy})
-    assert asked == [numpy]
-    assert all(sides.parse({"xp": object()}).problem for _ in range(1000))
-
-
 class Engine2(Enum):
     NUMPY = 1
     CUPY = 2
