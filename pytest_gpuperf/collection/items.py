@@ -15,8 +15,8 @@ from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.scaling import Scaling
 
 _REMEDY = (
-    "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), map "
-    "yours to a device (gpuperf_device_values = VALUE=torch), or remove the parameter from "
+    "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, modules, devices of torch and "
+    "jax), map yours to a device (gpuperf_device_values = VALUE=torch), or remove the parameter from "
     "gpuperf_device_params"
 )
 
@@ -260,8 +260,7 @@ def _device_of_id(item: pytest.Function, parser: DeviceParser, parsed: ParsedDev
     ids = item.callspec.id.split("-") if len(values) > 1 else [item.callspec.id]
     if len(ids) != len(values):  # it is not known which part of the id is whose
         return parsed
-    of_devices = {name: part for name, part in zip(values, ids, strict=True) if name in parser.names}
-    of_ids = parser.parse(of_devices)
+    of_ids = parser.parse(dict(zip(values, ids, strict=True)))
     return of_ids if of_ids.spec else parsed
 
 

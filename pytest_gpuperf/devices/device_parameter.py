@@ -1,12 +1,9 @@
 """From the values of a suite's own parameters to the device, and its library, that a test uses."""
 
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from textwrap import shorten
-from types import ModuleType
 from typing import Any, Protocol
 
 from pytest_gpuperf.model.demand import Kind, UnknownValue
@@ -24,14 +21,14 @@ _NAMES = {
 _LIBRARIES = {name: library for library, names in _NAMES.items() for name in names}
 _ON_EITHER = ("torch", "jax", "keras")  # by default, whatever the machine has
 _ONLY_KIND: dict[str, Kind] = {"numpy": "cpu", "cupy": "gpu", "mlx": "gpu", "sycl": "gpu"}
+TORCH_TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
+"""The types of `torch.device` that are GPUs or in the place of one."""
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("cpu", "host"), "cpu"),
-    **dict.fromkeys(("gpu", "cuda", "rocm", "hip", "mps", "xpu", "tpu"), "gpu"),
+    **dict.fromkeys(("gpu", "rocm", "hip", "tpu", *TORCH_TYPES), "gpu"),
 }
-_SEPARATOR = re.compile(r"[-:_/]")
-_NAME = re.compile(r"[\w.-]+")  # of a library or device, as an object calls itself
-_LONGEST = 60  # letters of a value that a message shows
-_LIBRARY_OF_DEVICE = {"mps": "torch", "xpu": "torch", "tpu": "jax"}  # names that only one library uses
+_LIBRARY_OF_DEVICE = {**dict.fromkeys(TORCH_TYPES[1:], "torch"), "tpu": "jax"}  # only one library uses these
+_LONGEST = 60  # letters of an object's text
 
 
 class Recognizer(Protocol):
@@ -91,8 +88,8 @@ class _PartialSpec:
 class DeviceParser:
     """Parses parameter values; `names` are the device parameters, `recognizers` other plugins' backends.
 
-    `devices` maps a suite's own values to devices: `{"TorchBackend": "torch"}`. Raises ValueError for an
-    unknown device.
+    `devices` maps a suite's own values to devices, by their text as messages show it or by their class:
+    `{"TorchBackend": "torch"}`. Raises ValueError for an unknown device.
     """
 
     def __init__(
@@ -115,21 +112,23 @@ class DeviceParser:
             return ParsedDevice()
         if not parts:
             name = next(iter(partial))
-            unknown = UnknownValue(parameter=name, value=_repr(values[name]))
+            unknown = UnknownValue(parameter=name, value=_shown(values[name]))
             problem = f"{name}={unknown.value} is not a known device or array library"
             return ParsedDevice(parameters=frozenset(partial), problem=problem, unknown=unknown)
         names = frozenset(parts)
         libraries = {part.library for part in parts.values() if part.library}
         kinds = {part.kind for part in parts.values() if part.kind}
-        assignments = ", ".join(f"{name}={_repr(values[name])}" for name in parts)
         if len(libraries) > 1 or len(kinds) > 1:
-            return ParsedDevice(parameters=names, problem=f"{assignments} name different devices")
+            return ParsedDevice(
+                parameters=names, problem=f"{_assignments(parts, values)} name different devices"
+            )
         library = libraries.pop() if libraries else _loaded_library()
         only_kind = _ONLY_KIND.get(library)
         is_default = not kinds and library in _ON_EITHER
         kind = kinds.pop() if kinds else only_kind or _default_kind(library)
         if only_kind is not None and kind != only_kind:
-            return ParsedDevice(parameters=names, problem=f"{assignments}: {library} has no {kind.upper()}")
+            problem = f"{_assignments(parts, values)}: {library} has no {kind.upper()}"
+            return ParsedDevice(parameters=names, problem=problem)
         selector = "".join(dict.fromkeys(part.selector for part in parts.values() if part.selector))
         if library == "torch" and selector.isdecimal():
             selector = f"cuda:{selector}"
@@ -152,20 +151,13 @@ class DeviceParser:
 
     def _parse_value(self, value: Any) -> _PartialSpec | None:
         if self._mapped:
-            for name in _own_names(value):
-                if name in self._mapped:
-                    return self._mapped[name]
-        part = self._recognized(value)
-        if part is None and not isinstance(value, str):
-            names = filter(_NAME.fullmatch, _own_names(value))  # no sentences, such as "jax: 3 calls"
-            part = next(filter(None, map(self._recognized, names)), None)
-        return part
-
-    def _recognized(self, value: Any) -> _PartialSpec | None:
+            for key in (_text(value), type(value).__name__):
+                if key in self._mapped:
+                    return self._mapped[key]
         for recognizer in self._recognizers:
             if (kind := recognizer.recognizes(value)) is not None:
                 return _PartialSpec(library=recognizer.name, kind=kind)
-        part = _parse(value.value if isinstance(value, Enum) else value)
+        part = _parse(value)
         if part is None or part.kind is not None:
             return part
         own = (each.recognizes(each.name) for each in self._recognizers if each.name == part.library)
@@ -176,43 +168,32 @@ def _parse(value: Any) -> _PartialSpec | None:
     """Return what a value of a well-known type names, without importing its library."""
     if isinstance(value, str):
         return _parse_text(value)
-    if isinstance(value, ModuleType):
-        library = _library_of(value.__name__)
-        return _PartialSpec(library=library) if library else None
     package = type(value).__module__.partition(".")[0]
     if package == "torch" and type(value).__name__ == "device":
-        if value.type in ("cpu", "meta"):  # a meta device has no data
-            return _PartialSpec(library="torch", kind="cpu") if value.type == "cpu" else None
-        index = "" if value.index is None else f":{value.index}"
-        return _PartialSpec(library="torch", kind="gpu", selector=f"{value.type}{index}")
+        return _parse_text(f"torch:{value}") if value.type in _KINDS else None
     if package in ("jaxlib", "jax") and hasattr(value, "platform"):
         kind: Kind = "cpu" if value.platform == "cpu" else "gpu"
         return _PartialSpec(library="jax", kind=kind, selector=str(value.id) if kind == "gpu" else "")
-    if package == "cupy" and type(value).__name__ == "Device":
-        return _PartialSpec(library="cupy", selector=str(value.id))
-    if getattr(value, "kind", None) in ("cpu", "gpu") and isinstance(getattr(value, "backend", None), str):
-        return _PartialSpec(library=value.backend, kind=value.kind)
-    return None
+    name = getattr(value, "__name__", None)  # of a module, or of an object that stands for one
+    return _parse_text(name) if isinstance(name, str) else None
 
 
 def _parse_text(text: str) -> _PartialSpec | None:
-    """Return what a text names: `cuda:1`, `torch:gpu`, `jax.numpy`, `numpy:readonly`, `torch-cpu`."""
-    first, *words_after = _split(text.strip().lower())
+    """Return what a text names: `cuda:1`, `torch:gpu`, `jax.numpy`, `numpy:readonly`."""
+    first, *others = text.strip().lower().split(":")
     library, kind = _library_of(first), _KINDS.get(first)
     if not library and kind is None:
         return None
     words = [first] if kind else []
     rest: list[str] = []
-    for word in words_after:
+    for word in others:
         if word in _KINDS and kind in (None, _KINDS[word]):
             kind = _KINDS[word]
             words.append(word)
         elif word.isdecimal():
             words.append(word)
-        elif ":" in text:
-            rest.append(word)
         else:
-            return None
+            rest.append(word)
     library = library or next((_LIBRARY_OF_DEVICE[word] for word in words if word in _LIBRARY_OF_DEVICE), "")
     if library == "cupy" and words:
         kind = kind or "gpu"
@@ -220,33 +201,12 @@ def _parse_text(text: str) -> _PartialSpec | None:
     return _PartialSpec(library=library, kind=kind, selector=selector, rest=":".join(rest))
 
 
-def _own_names(value: Any) -> Iterator[str]:
-    """Yield what a value calls itself: its text, its `__name__`, and its type's name."""
-    if isinstance(value, Enum):
-        yield value.name
-    for describe in (str, lambda value: value.__name__):
-        try:
-            name = describe(value)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # noqa: BLE001, S112 - a suite's object may raise anything here, a skip too
-            continue
-        if isinstance(name, str):
-            yield name
-    yield type(value).__name__
-
-
-def _split(text: str) -> list[str]:
-    """Return a text's words; a module's name, with its dots, is one word."""
-    return [text] if "." in text and not _SEPARATOR.search(text, text.rindex(".")) else _SEPARATOR.split(text)
-
-
 def _selector(library: str, words: list[str]) -> str:
     """Return the backend's selector for the device that the words name; empty for a plain `gpu`."""
     number = next((word for word in words if word.isdecimal()), "")
     if library != "torch":
         return number
-    device_type = next((word for word in words if word in ("cuda", "mps", "xpu")), "cuda" if number else "")
+    device_type = next((word for word in words if word in TORCH_TYPES), "cuda" if number else "")
     return f"{device_type}:{number}" if number else device_type
 
 
@@ -279,8 +239,16 @@ def _default_kind(library: str) -> Kind:
     return "cpu" if default == "cpu" else "gpu"
 
 
-def _repr(value: Any) -> str:
-    """Return a short text for a value that is the same in every run."""
+def _assignments(names: Iterable[str], values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_shown(values[name])}" for name in names)
+
+
+def _text(value: Any) -> str:
+    """Return a value's text, which is the same in every run: that of an object is short and has one line."""
     if isinstance(value, str):
-        return quote(value)
+        return str.__str__(value)  # of a member of an Enum, too
     return one_line(shorten(stable_text(value), _LONGEST, placeholder="..."))
+
+
+def _shown(value: Any) -> str:
+    return quote(_text(value)) if isinstance(value, str) else _text(value)

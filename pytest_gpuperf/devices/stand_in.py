@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
 from os import environ
@@ -52,8 +51,8 @@ class StandIn:
 
     `--gpuperf-gpu=standin:array_api_strict` does the same, and chooses it, without a conftest. `module` is
     the namespace's, where that is not `name`. Parameters of a suite that are that module, its wrapper from
-    array-api-compat, its name, or an Enum's member with that value then select this GPU, even if another
-    backend has that name. `auto` never selects it, and reports mark it as emulated.
+    array-api-compat, or its name then select this GPU, even if another backend has that name. `auto` never
+    selects it, and reports mark it as emulated.
 
     JAX, Keras, dpnp and MLX may work on after a call has returned, and are waited for. Any other library's
     work must be done when the call returns: one that is known to work later is refused.
@@ -71,8 +70,6 @@ class StandIn:
 
     def recognizes(self, value: Any) -> Kind | None:
         """Return "gpu" for a parameter value of the suite that selects this GPU."""
-        if isinstance(value, Enum):
-            value = value.value
         if isinstance(value, str):
             return "gpu" if value in (self.name, self.module) else None
         if not isinstance(value, ModuleType):

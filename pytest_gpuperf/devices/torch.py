@@ -14,6 +14,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from pytest_gpuperf.devices import errors
+from pytest_gpuperf.devices.device_parameter import TORCH_TYPES
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     LONGEST_SPIN,
@@ -50,7 +51,6 @@ _PRODUCT = re.compile(  # of operators: aten::addmm, aten::cudnn_convolution, an
     r"aten::_?(\w*m[mv]|v?dot|matmul|einsum|(\w+_)?conv(olution)?\d?d?(_\w+)?|\w*(rnn|lstm|gru|attention)\w*)$"
     r"|triton_tem"
 )
-_TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
 _FACTORIES = frozenset(
@@ -312,8 +312,8 @@ class TorchBackend(LibraryBackend):
 
     def check(self, selector: str) -> None:
         """Accept nothing or a type of accelerator, with or without a number."""
-        if selector and not re.fullmatch(rf"({'|'.join(_TYPES)})(:\d+)?", selector, re.ASCII):
-            valid = f"{', '.join(_TYPES)}, with or without a number"
+        if selector and not re.fullmatch(rf"({'|'.join(TORCH_TYPES)})(:\d+)?", selector, re.ASCII):
+            valid = f"{', '.join(TORCH_TYPES)}, with or without a number"
             found = f"{selector!r}; torch:cpu emulates one"
             raise GpuPerfError(f"the device of torch is one of {valid}, e.g. torch:cuda:0, not {found}")
 

@@ -150,7 +150,7 @@ def test_ones(backend, n):
 @pytest.mark.parametrize("nx", [object(), object()], ids=["numpy", "cupy"])
 @pytest.mark.speedup(min=3)
 def test_of_id(nx, request):
-    conftest.LIBRARIES[request.node.callspec.id].ones(3)
+    conftest.LIBRARIES.get(request.node.callspec.id, conftest.cupy).ones(3)
 """
 
 
@@ -194,7 +194,10 @@ def test_where_a_gpu_is_required_a_limit_on_an_unknown_device_is_an_error(suite,
 
 
 def test_the_ini_file_maps_a_suites_own_values_to_devices(suite):
-    found = suite(OTHERS, ini="gpuperf_device_values = TorchBackend=cupy:1 dask=cupy:2 sparse=cupy:3")
+    mapped = "TorchBackend=cupy:1 dask=cupy:2 sparse=cupy:3 fast=cupy"
+    found = suite(
+        OTHERS.replace('"numpy", "cupy"]', '"numpy", "fast"]'), ini=f"gpuperf_device_values = {mapped}"
+    )
     assert found.written["unknown_values"] == []
     assert len(found.records) == 12
 
@@ -755,7 +758,7 @@ def test_ones(backend):
     conftest.numpy.ones(3)
 
 @pytest.mark.speedup(min=2)
-@pytest.mark.parametrize("backend", ["jax-cpu"])
+@pytest.mark.parametrize("backend", ["jax:cpu"])
 def test_on_cpu(backend):
     conftest.numpy.ones(3)
 
@@ -921,7 +924,7 @@ def test_lonely_{library}(xp):
 def test_to_time_all_tests_stops_at_none_of_them(suite):
     found = suite(
         """
-@pytest.mark.parametrize("backend", ["torch-cpu", "jax-cpu", "cupy"])
+@pytest.mark.parametrize("backend", ["torch:cpu", "jax:cpu", "cupy"])
 def test_ones(backend):
     pass
 
