@@ -226,11 +226,6 @@ def _covers(argument: str, file: Path, name: str) -> bool:
     )
 
 
-def command_line_selection(config: pytest.Config) -> list[str]:
-    """Return the paths, resolved, and node ids that the user passed on the command line, if any."""
-    return _places(config) if config.args_source is pytest.Config.ArgsSource.ARGS else []
-
-
 def _places(config: pytest.Config) -> list[str]:
     """Return the paths, resolved, and node ids that pytest collects."""
     parts = (argument.partition("::") for argument in config.args)

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import fixtures, sweeps, unmarked, variants
+from pytest_gpuperf.collection import fixtures, markers, sweeps, unmarked, variants
 from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
     UnknownDevice,
     item_spec,
-    marker_of,
     refuse,
     test_id,
     unmarked_spec,
 )
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of
 
@@ -47,11 +47,12 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
     `items` must be all that were collected, so that variants and sizes which will not run are known, too.
     A wrong marker is a problem of its own test; UsageError is raised for options that cannot be satisfied.
     """
-    parser = _device_parser(config)
+    run_options = options.run_options(config)
+    parser = _device_parser(config, run_options.gpu)
     functions = [
         item for item in marked if isinstance(item, pytest.Function)
     ]  # no doctest of a marked module
-    found = _Reader(config, parser).read(items, functions)
+    found = _Reader(config, parser, run_options).read(items, functions)
     has_foreign_scaling = options.has_foreign_marker(config, sweeps.SCALING)
     found += sweeps.read_scaling(functions, has_foreign_marker=has_foreign_scaling)
     variants.pair_items(found)
@@ -62,7 +63,7 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
     candidates = unmarked.select(items, parser)
     variants.pair_items(candidates)
     selected = unmarked.drop_unpaired(candidates, found)
-    lacks_gpu = len(selected) < len(candidates) and not options.run_options(config).require_gpu
+    lacks_gpu = len(selected) < len(candidates) and not run_options.require_gpu
     every = Found(items=[*found, *selected], unmarked=len(selected), lacks_gpu=lacks_gpu)
     if every.is_empty:
         raise options.usage_error(
@@ -76,12 +77,12 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
 class _Reader:
     """Gives marked items, and their unmarked variants, their specs."""
 
-    def __init__(self, config: pytest.Config, parser: DeviceParser) -> None:
+    def __init__(self, config: pytest.Config, parser: DeviceParser, run_options: RunOptions) -> None:
         self._parser = parser
-        self._default_device = _default_device(config, parser)
+        self._default_device = _default_device(config, parser, run_options.default_device)
         # The suite has a marker called speedup of its own: then one that cannot be ours is ignored.
         self._has_foreign_marker = options.has_foreign_marker(config)
-        self._require_gpu = options.run_options(config).require_gpu
+        self._require_gpu = run_options.require_gpu
 
     def read(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Function]) -> list[pytest.Item]:
         """Give marked items their specs, or the problem that they have; return them and their variants.
@@ -95,7 +96,7 @@ class _Reader:
             if item.get_closest_marker("speedup") is None:
                 continue
             try:
-                demand, options = marker_of(item)
+                demand, options = markers.read(item)
                 spec = item_spec(item, self._parser, demand, options)
             except UnknownDevice as error:
                 if not self._has_foreign_marker:
@@ -122,7 +123,7 @@ class _Reader:
         for item, error in errors.items():
             if not is_known:
                 refuse(item, str(error))
-            elif self._require_gpu and marker_of(item)[0].limits:
+            elif self._require_gpu and markers.read(item)[0].limits:
                 refuse(item, f"{error}; without --gpuperf-require-gpu these tests are left alone")
             else:
                 item.stash[UNKNOWN] = error.value
@@ -161,32 +162,30 @@ def registered_backends(config: pytest.Config) -> list[Any]:
     return [backend for plugin in config.hook.pytest_gpuperf_devices() for backend in plugin]
 
 
-def _device_parser(config: pytest.Config) -> DeviceParser:
+def _device_parser(config: pytest.Config, chosen: str) -> DeviceParser:
     try:
         return DeviceParser(
-            options.device_params(config), _recognizers(config), options.device_values(config)
+            options.device_params(config), _recognizers(config, chosen), options.device_values(config)
         )
     except ValueError as error:
         raise options.usage_error(config, f"gpuperf_device_values: {error}") from error
 
 
-def _recognizers(config: pytest.Config) -> list[Any]:
+def _recognizers(config: pytest.Config, chosen: str) -> list[Any]:
     """Return the backends that know values of a suite: the stand-in of --gpuperf-gpu first, then others."""
     found = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
-    choice = options.run_options(config).gpu
-    if ":" not in choice:
+    if ":" not in chosen:
         return found  # without the devices' modules, which import NumPy
     from pytest_gpuperf.devices.stand_in import chosen_stand_in
 
     try:
-        return [*filter(None, [chosen_stand_in(choice)]), *found]
+        return [*filter(None, [chosen_stand_in(chosen)]), *found]
     except GpuPerfError as error:
         raise options.usage_error(config, f"--gpuperf-gpu: {error}") from error
 
 
-def _default_device(config: pytest.Config, parser: DeviceParser) -> DeviceSpec | None:
+def _default_device(config: pytest.Config, parser: DeviceParser, name: str | None) -> DeviceSpec | None:
     """Return the device that --gpuperf-default-device names."""
-    name = options.run_options(config).default_device
     if name is None:
         return None
     device = parser.parse_text(name).spec

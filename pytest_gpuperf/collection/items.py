@@ -1,6 +1,5 @@
 """From a collected item with a speedup marker to its ItemSpec, or to what is wrong with it."""
 
-import inspect
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
@@ -8,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.markers import PairOptions, demand, named, pair_options
+from pytest_gpuperf.collection.markers import PairOptions, why_not_timeable
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import KINDS, Demand, Kind, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.nodeid import function_of
@@ -97,20 +96,6 @@ def refuse(item: pytest.Item, problem: str) -> None:
     item.stash[SPEC] = spec._replace(problem=problem)
 
 
-def marker_of(item: pytest.Item) -> tuple[Demand, PairOptions]:
-    """Return what a marked item's marker says; raise ValueError with what is wrong with marker or item."""
-    marks = _closest_marks(item)
-    if len(marks) > 1:
-        raise ValueError(f"has {len(marks)} speedup markers of its own; keep one")
-    try:
-        required = demand(marks[0])
-    except ValueError as error:
-        raise ValueError(f"@pytest.mark.speedup: {error}") from error
-    if (reason := why_not_timeable(item)) is not None:
-        raise ValueError(reason)
-    return required, pair_options(marks[0])
-
-
 def accelerator_of(item: pytest.Item) -> DeviceSpec | None:
     """Return what a marker names in place of the run's devices, also where nothing is measured."""
     mark = item.get_closest_marker("speedup")
@@ -119,21 +104,6 @@ def accelerator_of(item: pytest.Item) -> DeviceSpec | None:
 
 def _accelerator(name: str | None) -> DeviceSpec | None:
     return DeviceSpec(kind="gpu", library=f"accelerator:{name}") if name else None
-
-
-def why_not_timeable(item: pytest.Item) -> str | None:
-    """Return why an item cannot be timed, whatever its marker; None if it can."""
-    function = getattr(item, "obj", None)
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        return "a speedup test cannot be async; time a plain function that runs the loop"
-    if inspect.isgeneratorfunction(function):
-        return "a speedup test cannot be a generator; return the workload instead of yielding it"
-    if getattr(function, "is_hypothesis_test", False):
-        return (
-            "a speedup test cannot use hypothesis's @given, which generates new inputs on every call; use a "
-            "fixed input"
-        )
-    return None
 
 
 def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, options: PairOptions) -> ItemSpec:
@@ -319,12 +289,3 @@ def _hashable(value: Any) -> Hashable:
 
 
 _COMPARED_BY_VALUE = frozenset((str, int, float, bool, bytes, type(None), type))
-
-
-def _closest_marks(item: pytest.Item) -> list[pytest.Mark]:
-    """Return the markers that count: the parameter set's, else the function's, else the nearest class's."""
-    of_parameters = list(item.callspec.marks) if hasattr(item, "callspec") else []
-    for level in (of_parameters, *(node.own_markers for node in item.iter_parents())):
-        if marks := named("speedup", level):
-            return marks
-    return []

@@ -1,8 +1,9 @@
-"""From the arguments of markers to Demand, PairOptions, SizeGroup and Scaling.
+"""From markers and their arguments to Demand, PairOptions, SizeGroup and Scaling.
 
 The arguments of a marker are fields of classes: their types say what is valid, in `Meta` in words.
 """
 
+import inspect
 import math
 import re
 from collections.abc import Iterable
@@ -104,17 +105,42 @@ def named(name: str, marks: Iterable[pytest.Mark]) -> list[pytest.Mark]:
     return found
 
 
+def read(item: pytest.Item) -> tuple[Demand, PairOptions]:
+    """Return what a marked item's marker says; raise ValueError with what is wrong with marker or item."""
+    marks = _closest_marks(item)
+    if len(marks) > 1:
+        raise ValueError(f"has {len(marks)} speedup markers of its own; keep one")
+    try:
+        required = demand(marks[0])
+    except ValueError as error:
+        raise ValueError(f"@pytest.mark.speedup: {error}") from error
+    if (reason := why_not_timeable(item)) is not None:
+        raise ValueError(reason)
+    given = marks[0].kwargs
+    return required, PairOptions(pair=given.get("pair"), device=given.get("device"))
+
+
+def why_not_timeable(item: pytest.Item) -> str | None:
+    """Return why an item cannot be timed, whatever its marker; None if it can."""
+    function = getattr(item, "obj", None)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return "a speedup test cannot be async; time a plain function that runs the loop"
+    if inspect.isgeneratorfunction(function):
+        return "a speedup test cannot be a generator; return the workload instead of yielding it"
+    if getattr(function, "is_hypothesis_test", False):
+        return (
+            "a speedup test cannot use hypothesis's @given, which generates new inputs on every call; use a "
+            "fixed input"
+        )
+    return None
+
+
 def demand(mark: pytest.Mark) -> Demand:
     """Return what a speedup marker requires; raise ValueError, naming the argument and the valid ones."""
     given = _given(mark)
     if given.get("accelerator") is not None:
         _require_accelerator(given["accelerator"])
     return Demand(**{name: value for name, value in given.items() if name not in _arguments(PairOptions)})
-
-
-def pair_options(mark: pytest.Mark) -> PairOptions:
-    """Return how a speedup marker, which `demand` accepts, pairs its test with another."""
-    return PairOptions(pair=mark.kwargs.get("pair"), device=mark.kwargs.get("device"))
 
 
 def threshold(mark: pytest.Mark, *more: pytest.Mark) -> SizeGroup:
@@ -243,3 +269,12 @@ def _bytes(value: Any) -> Any:
         value = float(number) * (1024 if binary else 1000) ** " kmgt".index((prefix or " ").lower())
     plain = _plain(value)
     return int(plain) if _is_number(plain) and plain <= _MOST else _NO_VALUE
+
+
+def _closest_marks(item: pytest.Item) -> list[pytest.Mark]:
+    """Return the markers that count: the parameter set's, else the function's, else the nearest class's."""
+    of_parameters = list(item.callspec.marks) if hasattr(item, "callspec") else []
+    for level in (of_parameters, *(node.own_markers for node in item.iter_parents())):
+        if marks := named("speedup", level):
+            return marks
+    return []

@@ -16,9 +16,8 @@ from pytest_gpuperf.collection.items import (
     refuse,
     swept_key,
     test_id,
-    why_not_timeable,
 )
-from pytest_gpuperf.collection.markers import named, scaling, size, threshold
+from pytest_gpuperf.collection.markers import named, scaling, size, threshold, why_not_timeable
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import SizeGroup
 from pytest_gpuperf.model.nodeid import function_of

@@ -80,11 +80,10 @@ def _context(device: Any) -> AbstractContextManager[Any]:
 
 def _cannot_be_ours(item: pytest.Function) -> bool:
     """Return whether a marker of a suite that has its own of this name is ignored by other runs, too."""
-    from pytest_gpuperf.collection import fixtures
-    from pytest_gpuperf.collection.items import marker_of
+    from pytest_gpuperf.collection import fixtures, markers
 
     try:
-        demand, _ = marker_of(item)
+        demand, _ = markers.read(item)
     except ValueError:
         return True
     return demand.bare and not fixtures.uses_ours(item)
