@@ -49,9 +49,8 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
     """
     run_options = options.run_options(config)
     parser = _device_parser(config, run_options.gpu)
-    functions = [
-        item for item in marked if isinstance(item, pytest.Function)
-    ]  # no doctest of a marked module
+    # A doctest of a marked module is none.
+    functions = [item for item in marked if isinstance(item, pytest.Function)]
     found = _Reader(config, parser, run_options).read(items, functions)
     has_foreign_scaling = options.has_foreign_marker(config, sweeps.SCALING)
     found += sweeps.read_scaling(functions, has_foreign_marker=has_foreign_scaling)
@@ -110,7 +109,8 @@ class _Reader:
                     continue
                 item.stash[SPEC] = spec if spec.has_device else spec._replace(device=self._default_device)
                 found.append(item)
-        known = {function_of(item.stash[SPEC].nodeid) for item in found}
+        specs = [item.stash[SPEC] for item in found]
+        known = {function_of(spec.nodeid) for spec in specs if spec.problem is None}
         for function, errors in unknown.items():
             found += self._refuse_or_leave_alone(errors, is_known=function in known)
         return found + self._unmarked_variants(items, found)

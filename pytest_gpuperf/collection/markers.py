@@ -75,11 +75,12 @@ def _arguments(cls: type, *names: str) -> dict[str, Argument]:
     }
 
 
+_OF_PAIRS = _arguments(PairOptions)
 _OF_EACH_TEST = ("rtol", "atol", "check", "max_time")
 ARGUMENTS = {
     "speedup": {
         **{name: argument for name, argument in _arguments(Demand).items() if name != "alpha"},
-        **_arguments(PairOptions),
+        **_OF_PAIRS,
     },
     "offload_threshold": _arguments(SizeGroup, "parameter", "at_most", "at_least"),
     "scaling": {**_arguments(_ScalingArguments), **_arguments(Demand, *_OF_EACH_TEST)},
@@ -140,7 +141,7 @@ def demand(mark: pytest.Mark) -> Demand:
     given = _given(mark)
     if given.get("accelerator") is not None:
         _require_accelerator(given["accelerator"])
-    return Demand(**{name: value for name, value in given.items() if name not in _arguments(PairOptions)})
+    return Demand(**{name: value for name, value in given.items() if name not in _OF_PAIRS})
 
 
 def threshold(mark: pytest.Mark, *more: pytest.Mark) -> SizeGroup:
