@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices import errors, remedies
+from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     LONGEST_SPIN,
@@ -240,7 +240,7 @@ def _no_device(cupy: Any, error: Any) -> Unavailable:
     runtime = cupy.cuda.runtime
     if error.status == _NO_DEVICE:
         problem = f"no CUDA device is visible: {shown_setting('CUDA_VISIBLE_DEVICES')}"
-        return Unavailable(f"{problem}; {remedies.HIDDEN}")
+        return Unavailable(f"{problem}; {errors.HIDDEN_GPU}")
     if error.status == _INSUFFICIENT_DRIVER and runtime.driverGetVersion() == 0:
         return Unavailable(
             "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"

@@ -6,7 +6,7 @@ from os import environ
 from time import perf_counter
 from typing import Any
 
-from pytest_gpuperf.devices import errors, remedies
+from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Kind
@@ -63,7 +63,7 @@ def unusable(problem: str, error: Exception, remedy: str, toolkit: str | None = 
     `toolkit` is the remedy where the library misses what it compiles with.
     """
     cause = error.__cause__ or error  # CuPy hides it in a page of its own
-    found = remedies.remedy(f"{text_of(str, cause)} {text_of(str, error)}", toolkit) or remedy
+    found = errors.remedy(f"{text_of(str, cause)} {text_of(str, error)}", toolkit) or remedy
     return Unavailable(f"{problem}: {message(cause) or type(cause).__name__}; {found}", broken=True)
 
 

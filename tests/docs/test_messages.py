@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from pytest_gpuperf.devices.remedies import remedy
+from pytest_gpuperf.devices.errors import remedy
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "troubleshooting.md").read_text(encoding="utf-8")
