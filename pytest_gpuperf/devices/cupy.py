@@ -12,16 +12,18 @@ import numpy as np
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
+    BFLOAT16_EPS,
     LONGEST_SPIN,
+    TF32_EPS,
     LibraryBackend,
     LibraryDevice,
     import_library,
     is_emulated,
+    may_use_tf32,
     shown_setting,
     unusable,
 )
 from pytest_gpuperf.devices.nvml import MonitoredDevice
-from pytest_gpuperf.devices.precision import BFLOAT16_EPS, TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo

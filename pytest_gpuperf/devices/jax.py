@@ -14,15 +14,17 @@ import numpy as np
 from pytest_gpuperf.devices import jax_programs
 from pytest_gpuperf.devices.jax_group import JaxGroup
 from pytest_gpuperf.devices.library import (
+    BFLOAT16_EPS,
+    TF32_EPS,
     LibraryBackend,
     LibraryDevice,
+    Namespace,
     import_library,
+    may_use_tf32,
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice, cuda_bus_id
-from pytest_gpuperf.devices.precision import BFLOAT16_EPS, TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation, Watched
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable

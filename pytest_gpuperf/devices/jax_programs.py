@@ -11,7 +11,7 @@ from functools import cache
 from inspect import signature
 from typing import Any
 
-from pytest_gpuperf.devices.observed_warnings import observed_warnings
+from pytest_gpuperf.devices.library import observed_warnings
 from pytest_gpuperf.devices.protocol import Watched
 
 _OPTION, _LEAST = "jax_captured_constants_warn_bytes", 4096  # bytes: smaller tables are nobody's work

@@ -10,10 +10,16 @@ import numpy as np
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, unusable
-from pytest_gpuperf.devices.namespaces import Namespace
+from pytest_gpuperf.devices.library import (
+    TF32_EPS,
+    LibraryBackend,
+    LibraryDevice,
+    Namespace,
+    import_library,
+    may_use_tf32,
+    unusable,
+)
 from pytest_gpuperf.devices.nvml import MonitoredDevice, cuda_bus_id
-from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Kind

@@ -1,9 +1,14 @@
-"""What GPU libraries share: how one is imported, selectors, NumPy for the CPU, the clock, and faults."""
+"""What GPU libraries share: imports, selectors, the clock, faults, namespaces, warnings and rounding."""
 
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from os import environ
 from time import perf_counter
+from types import ModuleType
 from typing import Any
 
 from pytest_gpuperf.devices import errors
@@ -15,6 +20,8 @@ from pytest_gpuperf.model.plain_text import message, text_of
 
 LONGEST_SPIN = 1.0
 """Seconds for which a kernel may keep a GPU busy: one that also drives a screen may kill it after two."""
+BFLOAT16_EPS, TF32_EPS = 2.0**-7, 2.0**-10  # the relative spacing to which these modes round float32
+_AMPERE = 8.0  # the first compute capability with TF32
 
 
 class LibraryDevice:
@@ -47,6 +54,28 @@ class LibraryBackend:
         return HostDevice(self._cpu_name)
 
 
+class Namespace(ModuleType):
+    """A module whose attributes go through `change`, which maps each name and value to the value to use.
+
+    Torch and JAX put a new array on their own default device. That setting belongs to the suite, so it stays:
+    each function gets the device of its result instead. Attributes set on a namespace stay on it.
+    """
+
+    def __init__(self, module: ModuleType, change: Callable[[str, Any], Any]) -> None:
+        super().__init__(module.__name__, module.__doc__)
+        self.__dict__.update(_module=module, _change=change)
+
+    def __getattr__(self, name: str) -> Any:
+        if "_module" not in self.__dict__:  # copy.copy looks attributes up before __init__ has run
+            raise AttributeError(name)
+        value = self._change(name, getattr(self._module, name))
+        setattr(self, name, value)  # the next access does not come here
+        return value
+
+    def __dir__(self) -> list[str]:
+        return dir(self._module)
+
+
 def import_library(module: str, name: str, remedy: str, if_broken: str = "reinstall it") -> Any:
     """Import a library that users know by `name`; raise Unavailable, with a remedy, if missing or broken."""
     if find_spec(module.partition(".")[0]) is None:
@@ -76,3 +105,27 @@ def shown_setting(name: str) -> str:
     """Return what a variable that chooses among devices is set to: `CUDA_VISIBLE_DEVICES is not set`."""
     value = environ.get(name)
     return f"{name} is {'not set' if value is None else f'{value!r}, which may hide devices'}"
+
+
+def may_use_tf32(compute_capability: float) -> bool:
+    """Return whether a device has TF32, and NVIDIA's own variable does not forbid it."""
+    return compute_capability >= _AMPERE and environ.get("NVIDIA_TF32_OVERRIDE") != "0"
+
+
+@contextmanager
+def observed_warnings(pattern: re.Pattern[str]) -> Iterator[list[re.Match[str]]]:
+    """Collect warnings that begin as the pattern, in a list that is filled at the end; give all others."""
+    found: list[re.Match[str]] = []
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.filterwarnings("always", message=pattern.pattern)
+            yield found
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")  # they have passed the user's filters
+            for each in caught:
+                if (match := pattern.match(str(each.message))) is not None:
+                    found.append(match)
+                else:
+                    warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

@@ -11,9 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, unusable
+from pytest_gpuperf.devices.library import (
+    TF32_EPS,
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    may_use_tf32,
+    unusable,
+)
 from pytest_gpuperf.devices.nvml import MonitoredDevice
-from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable

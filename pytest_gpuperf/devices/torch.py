@@ -18,18 +18,19 @@ from pytest_gpuperf.devices.device_parameter import TORCH_TYPES
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     LONGEST_SPIN,
+    TF32_EPS,
     LibraryBackend,
     LibraryDevice,
+    Namespace,
     import_library,
     is_emulated,
+    may_use_tf32,
+    observed_warnings,
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
-from pytest_gpuperf.devices.observed_warnings import observed_warnings
 from pytest_gpuperf.devices.other_libraries import host_copy
-from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation, Watched
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
