@@ -1,8 +1,9 @@
-"""What accelerators share: two devices of one library, and what one tells of the calls that it ran."""
+"""What accelerators share: two devices of one library, the calls that one ran, and columns to compare."""
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from math import isnan
 from time import process_time
 from typing import Any
 
@@ -16,6 +17,8 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.units import first_few
+
+_MISSING_TYPES = ("NAType", "NaTType")  # of pandas.NA, whose comparisons have no truth value, and pandas.NaT
 
 
 class Accelerator:
@@ -192,3 +195,26 @@ def log_of(name: str, level: int, read: Callable[[logging.LogRecord], None]) -> 
     finally:
         _, logger.handlers, logger.propagate, logger.disabled = before
         logger.setLevel(before[0])
+
+
+def column(values: Any) -> Any:
+    """Return a series of polars or pandas as an array; of text with what is missing, of others as a list.
+
+    What is missing has no text: one side may have None where another has NaN or pandas.NA.
+    """
+    array = values.to_numpy()
+    if array.dtype != object:
+        return array
+    listed = values.to_list()
+    missing = [_is_missing(value) for value in listed]
+    if not all(
+        is_missing or isinstance(value, str) for value, is_missing in zip(listed, missing, strict=True)
+    ):
+        return listed
+    text = ["" if is_missing else value for value, is_missing in zip(listed, missing, strict=True)]
+    return {"missing": np.array(missing), "text": np.array(text)}
+
+
+def _is_missing(value: Any) -> bool:
+    is_nan = isinstance(value, float) and isnan(value)
+    return value is None or is_nan or type(value).__name__ in _MISSING_TYPES

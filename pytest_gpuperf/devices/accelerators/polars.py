@@ -8,8 +8,7 @@ from importlib import import_module
 from os import environ
 from typing import Any
 
-from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls
-from pytest_gpuperf.devices.accelerators.columns import column
+from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls, column
 from pytest_gpuperf.devices.library import import_library, unusable
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 

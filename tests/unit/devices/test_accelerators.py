@@ -14,8 +14,7 @@ from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import chosen_accelerator
-from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend, Calls, log_of
-from pytest_gpuperf.devices.accelerators.columns import column
+from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend, Calls, column, log_of
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.timing.leaves import snapshot
