@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.jax_group import AXIS, JaxGroup
+from pytest_gpuperf.devices.jax import AXIS, JaxGroup
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.stand_in import is_jax_on_cpu
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices
