@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import fixtures, markers, sweeps, unmarked, variants
+from pytest_gpuperf.collection import fixtures, markers, sweeps, variants
 from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
@@ -21,6 +21,8 @@ from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of
+
+_USED_ONCE = ("benchmark", "subtests")  # fixtures that cannot be used again in a further call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +61,9 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
     found = list(dict.fromkeys(found))  # a wrong size group is a problem of an item that was found before
     if not options.times_all(config):
         return Found(items=found, unmarked=None, lacks_gpu=False)
-    candidates = unmarked.select(items, parser)
+    candidates = _select_unmarked(items, parser)
     variants.pair_items(candidates)
-    selected = unmarked.drop_unpaired(candidates, found)
+    selected = _drop_unpaired(candidates, found)
     lacks_gpu = len(selected) < len(candidates) and not run_options.require_gpu
     every = Found(items=[*found, *selected], unmarked=len(selected), lacks_gpu=lacks_gpu)
     if every.is_empty:
@@ -155,6 +157,44 @@ class _Reader:
             item.stash[SPEC] = spec._replace(demand=demand)
             found.append(item)
         return found
+
+
+def _select_unmarked(items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytest.Item]:
+    """Give specs to all items without one that have a variant on the other device, or may where a GPU is."""
+    candidates = []
+    for item in items:
+        if SPEC in item.stash or any(name in getattr(item, "fixturenames", ()) for name in _USED_ONCE):
+            continue
+        spec = unmarked_spec(item, parser)
+        if spec is not None and spec.device is not None and spec.device_parameters:
+            item.stash[SPEC] = spec._replace(source="all")
+            candidates.append(item)
+    selected = []
+    for key, group in variants.group_by_pair(candidates).items():
+        devices = [spec.device for _, spec in group if spec.device is not None]
+        here = {device.kind for device in devices}
+        elsewhere = {"gpu" if device.may_be_on_gpu else device.kind for device in devices}
+        has_both = key.kind == "function" and {"cpu", "gpu"} in (here, elsewhere)
+        for item, _ in group:
+            if has_both:
+                selected.append(item)
+            else:
+                del item.stash[SPEC]
+    return selected
+
+
+def _drop_unpaired(candidates: Iterable[pytest.Item], marked: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Take back the specs of candidates without a variant here; return the others."""
+    candidates = list(candidates)
+    partners = {item.stash[SPEC].partner for item in (*marked, *candidates)}
+    selected = []
+    for item in candidates:
+        spec = item.stash[SPEC]
+        if spec.partner is None and spec.nodeid not in partners:
+            del item.stash[SPEC]
+        else:
+            selected.append(item)
+    return selected
 
 
 def registered_backends(config: pytest.Config) -> list[Any]:
