@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest_gpuperf
 from pytest_gpuperf.cli import baseline, compare, devices, history, html, merge, reports
-from pytest_gpuperf.cli.output import WRONG, CommandResult
+from pytest_gpuperf.cli.command import WRONG, CommandResult
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.timing.gc_pause import gc_paused

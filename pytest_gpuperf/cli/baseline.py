@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.analysis import scaling, threshold
-from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import FAILED, INCOMPARABLE, CommandResult, lines_result
+from pytest_gpuperf.cli.command import FAILED, INCOMPARABLE, CommandResult, add_command, lines_result
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.baseline import Comparer, closest
 from pytest_gpuperf.model import units

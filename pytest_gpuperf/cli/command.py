@@ -1,10 +1,27 @@
-"""From a command's name, help and function to its parser."""
+"""What the commands share: the parser of each, its result and exit code, and the files it may replace."""
 
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
-from pytest_gpuperf.cli.output import CommandResult
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.report import paths
+from pytest_gpuperf.report.text import table
+
+FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
+"""Exit codes: 1 a merged test failed or a metric regressed, 2 an error, 3 nothing to compare."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """The text goes to standard output."""
+
+    text: str
+    code: int = FINE
 
 
 def add_command(
@@ -17,3 +34,21 @@ def add_command(
     )
     command.set_defaults(run=run)
     return command
+
+
+def width() -> int:
+    """Return the columns of the terminal, or the fewest that a table needs."""
+    return max(table.NARROWEST, get_terminal_size().columns)
+
+
+def lines_result(lines: Iterable[str], code: int = FINE) -> CommandResult:
+    """Return lines for people, escaped: a report may be anyone's, and must not control a terminal."""
+    return CommandResult(text="\n".join(map(printable, lines)), code=code)
+
+
+def check_replaceable(output: Path, begins: bytes, what: str, inputs: Iterable[Path]) -> None:
+    """Raise GpuPerfError for an output in the place of an input, or of a file of another kind."""
+    if output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
+        raise GpuPerfError(f"{output} is an input of this command; choose another file to write")
+    if (objection := paths.why_not_writable(output, begins, what)) is not None:
+        raise GpuPerfError(objection)

@@ -7,9 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.cli import output
-from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import CommandResult
+from pytest_gpuperf.cli.command import (
+    FAILED,
+    FINE,
+    INCOMPARABLE,
+    CommandResult,
+    add_command,
+    check_replaceable,
+    lines_result,
+    width,
+)
 from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
@@ -76,9 +83,9 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     options = RunOptions(inconclusive=chosen.inconclusive)
     inputs = (chosen.base, chosen.new)
     if chosen.markdown is not None:
-        output.check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
+        check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
     if chosen.html is not None:
-        output.check_replaceable(chosen.html, paths.PAGE, "page of ours", inputs)
+        check_replaceable(chosen.html, paths.PAGE, "page of ours", inputs)
     candidates = _candidates(gate_options, chosen.base)
     new = reader.load_report(chosen.new)
     if not (chosen.fail_on or any(record.scaling for record in new.records)):
@@ -99,7 +106,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     if not run.complete:
         failures.append(f"FAILED: {chosen.new} is incomplete: its run ended early")
     missing = _missing_files(run, gate.base) if gate.base else ()
-    return output.lines_result([*_changes(run), *missing, *failures], _exit_code(run, failures, gate_options))
+    return lines_result([*_changes(run), *missing, *failures], _exit_code(run, failures, gate_options))
 
 
 def compared_with(run: Run, base: Path) -> Run:
@@ -179,17 +186,17 @@ def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
     """Return 3 where nothing could be compared, even with failures: none of them is a regression."""
     outcomes = {comparison.outcome for record in run.records for comparison in record.comparisons}
     if not outcomes and not failures and options.allow_no_gpu and run.environment.gpu is None:
-        return output.FINE
+        return FINE
     if not outcomes - {"not_comparable", "new"}:
-        return output.INCOMPARABLE
-    return output.FAILED if failures else output.FINE
+        return INCOMPARABLE
+    return FAILED if failures else FINE
 
 
 def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
     changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
     changed.sort(key=severity)
-    yield from changes.lines(changed[:_MOST_TESTS], output.width())
+    yield from changes.lines(changed[:_MOST_TESTS], width())
     if rest := changed[_MOST_TESTS:]:
         yield f"and {count(len(rest), 'more test')}: {outcome_counts(rest)}"
     if changed:

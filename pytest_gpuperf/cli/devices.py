@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import CommandResult, lines_result
+from pytest_gpuperf.cli.command import CommandResult, add_command, lines_result
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 

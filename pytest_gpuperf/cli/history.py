@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import CommandResult, width
+from pytest_gpuperf.cli.command import CommandResult, add_command, width
 
 _EPILOG = """\
 example: gpuperf history speedups/ --only test_fft

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.cli import compare
-from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import CommandResult, check_replaceable, lines_result
+from pytest_gpuperf.cli.command import CommandResult, add_command, check_replaceable, lines_result
 from pytest_gpuperf.report import files, paths, reader
 
 _EPILOG = """\

@@ -5,8 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, lines_result, width
+from pytest_gpuperf.cli.command import (
+    FAILED,
+    FINE,
+    CommandResult,
+    add_command,
+    check_replaceable,
+    lines_result,
+    width,
+)
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError

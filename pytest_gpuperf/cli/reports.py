@@ -6,8 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import CommandResult, check_replaceable, lines_result, width
+from pytest_gpuperf.cli.command import CommandResult, add_command, check_replaceable, lines_result, width
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
