@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import pytest_gpuperf
-from pytest_gpuperf.cli import baseline, compare, devices, history, html, merge, reports
+from pytest_gpuperf.cli import baseline, compare, devices, history, merge, reports
 from pytest_gpuperf.cli.command import WRONG, CommandResult
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
@@ -70,6 +70,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpuperf", description=description, epilog=_EPILOG)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (devices, reports, html, compare, baseline, merge, history):
+    for group in (devices, reports, compare, baseline, merge, history):
         group.add(commands)
     return parser

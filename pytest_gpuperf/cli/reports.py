@@ -1,4 +1,4 @@
-"""`gpuperf show`, `validate`, `export` and `recover`: one report, or the journal of a run that was killed."""
+"""The commands on one report: `gpuperf show`, `validate`, `export`, `recover`, `html` and `badge`."""
 
 import sys
 from argparse import Namespace
@@ -6,6 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from pytest_gpuperf.cli import compare
 from pytest_gpuperf.cli.command import CommandResult, add_command, check_replaceable, lines_result, width
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -52,6 +53,27 @@ def add(commands: Any) -> None:
         "journal", type=Path, metavar="JOURNAL", help="REPORT.ID.journal, next to the unwritten report"
     )
     command.add_argument("report", type=Path, metavar="REPORT", help="the report to write; it must not exist")
+    purpose = "write a report as one HTML page, which needs no network and no scripts"
+    epilog = "example: gpuperf html report.json --baseline baseline.json --history speedups/ -o report.html"
+    command = add_command(commands, "html", purpose, html, epilog)
+    command.add_argument("report", type=Path, metavar="REPORT")
+    command.add_argument(
+        "--baseline", type=Path, metavar="BASE", help="compare with an earlier report, or a folder of them"
+    )
+    command.add_argument(
+        "--history", type=Path, metavar="DIR", help="show the speedups of earlier runs from this folder"
+    )
+    command.add_argument("-o", "--output", type=Path, metavar="PATH", required=True, help="the file to write")
+    purpose = "make a badge for a README: the verdicts of a report, or the speedup of one test"
+    epilog = "example: gpuperf badge report.json --only test_matmul -o speedup.svg"
+    command = add_command(commands, "badge", purpose, badge, epilog)
+    command.add_argument("report", type=Path, metavar="REPORT")
+    command.add_argument(
+        "--only", metavar="TEXT", help="the test with this name, or with this in its node id"
+    )
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"
+    )
 
 
 def show(report: Path) -> CommandResult:
@@ -117,6 +139,34 @@ def recover(journal: Path, report: Path) -> CommandResult:
     run = journals.run_in(journal)
     files.replace(report, document.text(run))
     return lines_result([f"{report}: {_records(run)} recovered; {journal} can be removed"])
+
+
+def html(chosen: Namespace) -> CommandResult:
+    """Write a report as an HTML page."""
+    from pytest_gpuperf.report.history import folder
+    from pytest_gpuperf.report.html import page
+
+    inputs = [path for path in (chosen.report, chosen.baseline) if path is not None]
+    check_replaceable(chosen.output, paths.PAGE, "page of pytest-gpuperf", inputs)
+    run = reader.load_report(chosen.report)
+    if chosen.baseline is not None:
+        run = compare.compared_with(run, chosen.baseline)
+    earlier = folder.read(chosen.history) if chosen.history else None
+    files.replace(chosen.output, page.text(run, earlier))
+    return lines_result([str(chosen.output)])
+
+
+def badge(chosen: Namespace) -> CommandResult:
+    """Write a report's badge, to a file or to standard output."""
+    from pytest_gpuperf.report.html.badge import svg
+
+    if chosen.output is not None:
+        check_replaceable(chosen.output, paths.SVG, "picture of pytest-gpuperf", [chosen.report])
+    text = svg(reader.load_report(chosen.report), chosen.only)
+    if chosen.output is None:
+        return CommandResult(text=text.removesuffix("\n"))
+    files.replace(chosen.output, text)
+    return lines_result([str(chosen.output)])
 
 
 def _is_report(path: Path) -> bool:
