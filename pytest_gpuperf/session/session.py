@@ -38,7 +38,7 @@ from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Report, Verdict
 from pytest_gpuperf.report import junit, paths, reader
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.session import hints, isolation, live_line, timed_call
+from pytest_gpuperf.session import hints, live_line, timed_call
 from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
@@ -200,7 +200,7 @@ class GpuPerfSession:
             self.without_measurement(item, spec, ended)
             return
         # pytest-timeout's limit is for the test itself, which is over.
-        with self.timers.stopped(item), isolation.isolated(item):
+        with self.timers.stopped(item), timed_call.isolated(item):
             try:
                 self.measure(item, spec)
             except (KeyboardInterrupt, pytest.exit.Exception):
@@ -239,7 +239,7 @@ class GpuPerfSession:
             trial.release()
             self.machine.release()
             pytest.fail(verdict.reason or fault.kind, pytrace=False)
-        if isolation.is_traced():
+        if timed_call.is_traced():
             trial.note("traced", _TRACED)
         record = self._with_pairing(trial.record(verdict), spec)
         record = diagnosis.annotate(

@@ -1,16 +1,30 @@
-"""From an item and a device to the call that is measured: the test function with its fixtures."""
+"""From an item and a device to the call that is measured; its extra calls leave no trace."""
 
-from collections.abc import Callable
+import logging
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pytest
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.report import junit
 from pytest_gpuperf.session import hints
 from pytest_gpuperf.timing.untimed_calls import Bind
+
+_CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that read the output
+_TOOL_IDS = (0, 1, 2)  # of sys.monitoring: debugger, coverage, profiler
 
 
 def bind_of(item: Any, spec: ItemSpec) -> Bind:
@@ -55,6 +69,46 @@ def run_once(bind: Bind, device: Device) -> Any:
             result = result()
         device.synchronize()
     return result
+
+
+@contextmanager
+def isolated(item: pytest.Function) -> Iterator[None]:
+    """Undo the side effects of the extra timing calls: random state, warnings, output, user properties."""
+    state = random.getstate()
+    numpy_state = np.random.get_state()
+    properties = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
+    try:
+        with warnings.catch_warnings(record=True), _silenced(item):
+            yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)
+        ours = [pair for pair in item.user_properties if pair[0].startswith(junit.PREFIX)]
+        item.user_properties[:] = properties + ours
+
+
+def is_traced() -> bool:
+    """Return whether a tool follows the program line by line."""
+    if sys.gettrace() is not None:
+        return True
+    monitoring: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
+    return monitoring is not None and any(monitoring.get_tool(tool) for tool in _TOOL_IDS)
+
+
+@contextmanager
+def _silenced(item: pytest.Function) -> Iterator[None]:
+    """Drop what is printed and logged, except for a test whose fixtures read it."""
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    caplog_handler = getattr(item.funcargs.get("caplog"), "handler", None)
+    with ExitStack() as stack:
+        if not any(name in item.fixturenames for name in _CAPTURES):
+            null = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+            stack.enter_context(redirect_stdout(null))
+            stack.enter_context(redirect_stderr(null))
+        root.handlers[:] = [caplog_handler or logging.NullHandler()]
+        stack.callback(root.handlers.__setitem__, slice(None), handlers)
+        yield
 
 
 def _with_its_callable(body: Callable[[], Any], problem: str) -> Any:
