@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from pytest_gpuperf.model.comparison import GateOptions, Tolerance
     from pytest_gpuperf.model.demand import Outputs, RunOptions
 
-MARKERS = {
-    "speedup": "time the test on CPU and GPU; fail when the speedup is below min or above max",
-    "offload_threshold": "find the size from which the GPU is faster, in a speedup test that is parametrized "
-    "over sizes; fail when it is outside the limits",
-    "scaling": "time the test on each of these numbers of devices; fail when the parallel efficiency on the "
-    "most is below efficiency",
-}
-
 RECORD_ATTRIBUTE = "gpuperf"
 """Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""
 
@@ -363,17 +355,6 @@ def device_values(config: pytest.Config) -> dict[str, str]:
             )
         devices[value] = device
     return devices
-
-
-def add_markers(config: pytest.Config) -> None:
-    """Register our markers; --markers shows how each is called, which other runs do not import."""
-    calls = {name: name for name in MARKERS}
-    if config.getoption("markers"):
-        from pytest_gpuperf.collection import markers
-
-        calls = {name: markers.signature(name) for name in MARKERS}
-    for name, text in MARKERS.items():
-        config.addinivalue_line("markers", f"{calls[name]}: {text} (pytest-gpuperf)")
 
 
 def shows_words(config: pytest.Config) -> bool:

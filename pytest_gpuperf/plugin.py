@@ -53,7 +53,13 @@ _RUN_HOOKS = "gpuperf-hooks"
 _OUTCOME_WORDS = "gpuperf-outcomes"
 _IS_OFF = pytest.StashKey[bool]()
 _COLLECTED = pytest.StashKey[list[pytest.Item]]()  # all items, also those that a node id or --lf leaves out
-_MARKERS = ("speedup", "scaling", "offload_threshold")
+_MARKERS = {
+    "speedup": "time the test on CPU and GPU; fail when the speedup is below min or above max",
+    "offload_threshold": "find the size from which the GPU is faster, in a speedup test that is parametrized "
+    "over sizes; fail when it is outside the limits",
+    "scaling": "time the test on each of these numbers of devices; fail when the parallel efficiency on the "
+    "most is below efficiency",
+}
 _TOO_LATE = (
     "the speedup marker was added after the markers had been read, so the test was not measured; add it "
     "where the test is defined or in pytest_collection_modifyitems"
@@ -78,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and check the user's options before the first test runs."""
     from pytest_gpuperf import options
 
-    options.add_markers(config)
+    _add_markers(config)
     options.check_keys(config)
     config.stash[_IS_OFF] = options.is_off(config)
     config.stash[_COLLECTED] = []
@@ -256,6 +262,17 @@ def _hooks(config: pytest.Config) -> RunHooks:
         config.pluginmanager.register(hooks.session.timers)
         _register_outcome_words(config)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
+
+
+def _add_markers(config: pytest.Config) -> None:
+    """Register our markers; --markers shows how each is called, which other runs do not import."""
+    calls = {name: name for name in _MARKERS}
+    if config.getoption("markers"):
+        from pytest_gpuperf.collection import markers
+
+        calls = {name: markers.signature(name) for name in _MARKERS}
+    for name, text in _MARKERS.items():
+        config.addinivalue_line("markers", f"{calls[name]}: {text} (pytest-gpuperf)")
 
 
 def _register_outcome_words(config: pytest.Config) -> None:
