@@ -44,9 +44,7 @@ _MEMORY_ALLOCATION = 2
 _READ = 100_000  # letters of a message, which may hold an array
 
 _REINSTALL = "reinstall it with the CUDA libraries it needs"
-_OLD_DRIVER = "update the NVIDIA driver, or install the library's build for an older CUDA"
 HIDDEN_GPU = "check `nvidia-smi -L`: a container must be given its GPUs, and one in MIG mode needs instances"
-_FREE_MEMORY = "free memory of the GPU: nvidia-smi lists the processes that hold it"
 # The texts of cudaGetErrorString (HIP has the same ones), of CuPy's and of torch's own checks.
 _REMEDIES: tuple[tuple[str, str | None], ...] = (  # None: the library's own, for what it compiles with
     (r"multiple CuPy packages", "uninstall every CuPy, and install one again"),
@@ -63,10 +61,10 @@ _REMEDIES: tuple[tuple[str, str | None], ...] = (  # None: the library's own, fo
     ),
     (
         r"driver version is insufficient|system is too old|installed CUDA driver|unsupported toolchain",
-        _OLD_DRIVER,
+        "update the NVIDIA driver, or install the library's build for an older CUDA",
     ),
     (r"no NVIDIA driver", "install the driver, or use a machine that has one"),
-    (r"out of memory", _FREE_MEMORY),
+    (r"out of memory", "free memory of the GPU: nvidia-smi lists the processes that hold it"),
     (
         r"unsupported display driver|forward compatibility",
         "restart the machine: its driver was updated in part",
