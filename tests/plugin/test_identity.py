@@ -140,8 +140,8 @@ def test_each_item_has_a_record_of_its_own_whatever_else_the_command_line_collec
 
 @pytest.mark.usefixtures("forked_workers")
 def test_workers_tell_tests_apart_that_have_one_node_id(run_places, monkeypatch):
-    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    monkeypatch.setattr("xdist.workermanage._sys_path", sys.path)  # as it was before the suite was on it
+    workermanage = pytest.importorskip("xdist.workermanage", reason="the extra `test` has pytest-xdist")
+    monkeypatch.setattr(workermanage, "_sys_path", sys.path)  # as it was before the suite was on it
     found = run_places("beside", ["package.near.test_fft", "package.far.test_fft"], "-n2")
     statuses = {record.nodeid: record.status for record in found.records}
     assert 14 == len(statuses)
