@@ -420,8 +420,8 @@ _BASELINE_MISSING = _Option(
 _FAIL_ON = _Option(
     "fail-on",
     "fail tests that got worse than the baseline by more than a tolerance, e.g. speedup:10%; metrics: "
-    "speedup, gpu, cpu, latency, always, threshold, memory, efficiency; improvement also fails tests that "
-    "got better; may be repeated",
+    "speedup, gpu_time, cpu_time, latency, with_copies, threshold, memory, efficiency; improvement also "
+    "fails tests that got better; may be repeated",
     parse=_tolerance,
     metavar="METRIC:PERCENT",
     ini="args",

@@ -15,6 +15,7 @@ RunHooks          with the session (`_hooks`): a      runtest_protocol (outermos
                   speedup test is about to run, or    pyfunc_call (first), runtest_call (innermost wrapper:
                   an option has to be checked         within pytest's capturing of output),
                                                       runtest_makereport (wrapper)
+CpuRun            with RunHooks                       runtest_protocol (first)
 OffHooks          at start, with --gpuperf-off,       pyfunc_call (first), report_collectionfinish
                   and where CodSpeed measures
 FinishHooks       with RunHooks                       runtest_logreport, testnodedown, runtestloop (wrapper),
@@ -60,9 +61,10 @@ _MARKERS = {
     "scaling": "time the test on each of these numbers of devices; fail when the parallel efficiency on the "
     "most is below efficiency",
 }
+_READ = pytest.StashKey[list[pytest.Mark]]()  # the markers of ours that were read
 _TOO_LATE = (
-    "the speedup marker was added after the markers had been read, so the test was not measured; add it "
-    "where the test is defined or in pytest_collection_modifyitems"
+    "the {} marker was added after the markers had been read, so nothing was done about it; add it where the "
+    "test is defined or in pytest_collection_modifyitems"
 )
 
 
@@ -150,6 +152,8 @@ def pytest_collection_modifyitems(
     from pytest_gpuperf.collection.hooks import CollectionHooks
 
     found = finder.find(config, collected, marked)
+    for item in marked:
+        item.stash[_READ] = _marks(item)
     if found.is_empty:
         return
     if config.pluginmanager.has_plugin("run-parallel"):
@@ -167,19 +171,20 @@ def pytest_collection_modifyitems(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test with limits whose marker came too late to be read: it must not count as passed."""
+    """Fail a test with a marker that came too late to be read and requires something: it must not pass."""
     yield
-    # Every test of every suite comes here: to look up the name is faster than to walk through the markers.
-    if "speedup" not in item.keywords or (mark := item.get_closest_marker("speedup")) is None:
+    # Every test of every suite comes here: to look up names is faster than to walk through the markers.
+    if not any(name in item.keywords for name in _MARKERS) or not isinstance(item, pytest.Function):
+        return
+    read = item.stash.get(_READ, [])
+    late = [mark for mark in _marks(item) if mark not in read and (mark.args or mark.kwargs)]
+    if not late or item.config.stash[_IS_OFF]:
         return
     from pytest_gpuperf import options
-    from pytest_gpuperf.collection.items import SPEC, UNKNOWN
 
-    is_known = SPEC in item.stash or UNKNOWN in item.stash or not isinstance(item, pytest.Function)
-    is_bare = not (mark.args or mark.kwargs)
-    if is_known or is_bare or item.config.stash[_IS_OFF] or options.has_foreign_marker(item.config):
-        return
-    pytest.fail(_TOO_LATE, pytrace=False)
+    for mark in late:
+        if not options.has_foreign_marker(item.config, mark.name):
+            pytest.fail(_TOO_LATE.format(mark.name), pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -259,6 +264,7 @@ def _hooks(config: pytest.Config) -> RunHooks:
         config.pluginmanager.register(hooks, _RUN_HOOKS)
         config.pluginmanager.register(hooks.finish_hooks)
         config.pluginmanager.register(hooks.finish_hooks.expected_tests)
+        config.pluginmanager.register(hooks.cpu_run)
         config.pluginmanager.register(hooks.session.timers)
         _register_outcome_words(config)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
@@ -283,6 +289,10 @@ def _register_outcome_words(config: pytest.Config) -> None:
         from pytest_gpuperf.session.outcome_words import OutcomeWords
 
         config.pluginmanager.register(OutcomeWords(), _OUTCOME_WORDS)
+
+
+def _marks(item: pytest.Item) -> list[pytest.Mark]:
+    return [mark for mark in item.iter_markers() if mark.name in _MARKERS]
 
 
 def _marked(items: list[pytest.Item]) -> list[pytest.Item]:

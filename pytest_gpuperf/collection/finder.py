@@ -11,6 +11,7 @@ from pytest_gpuperf.collection import fixtures, markers, sweeps, variants
 from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
+    ItemSpec,
     UnknownDevice,
     item_spec,
     refuse,
@@ -97,13 +98,15 @@ class _Reader:
             if item.get_closest_marker("speedup") is None:
                 continue
             try:
-                demand, options = markers.read(item)
-                spec = item_spec(item, self._parser, demand, options)
+                demand, pair_options = markers.read(item)
+                spec = item_spec(item, self._parser, demand, pair_options)
             except UnknownDevice as error:
                 if not self._has_foreign_marker:
                     unknown.setdefault(function_of(test_id(item)), {})[item] = error
             except ValueError as error:
                 if not self._has_foreign_marker:
+                    if (spec_without := unmarked_spec(item, self._parser)) is not None:
+                        item.stash[SPEC] = spec_without  # a variant of it still has a partner
                     refuse(item, str(error))
                     found.append(item)
             else:
@@ -115,7 +118,7 @@ class _Reader:
         known = {function_of(spec.nodeid) for spec in specs if spec.problem is None}
         for function, errors in unknown.items():
             found += self._refuse_or_leave_alone(errors, is_known=function in known)
-        return found + self._unmarked_variants(items, found)
+        return found + self._unmarked_variants(items, [spec for spec in specs if spec.problem is None])
 
     def _refuse_or_leave_alone(
         self, errors: dict[pytest.Function, UnknownDevice], *, is_known: bool
@@ -134,15 +137,14 @@ class _Reader:
         return refused
 
     def _unmarked_variants(
-        self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]
+        self, items: Iterable[pytest.Item], marked: Sequence[ItemSpec]
     ) -> list[pytest.Item]:
         """Give specs to the unmarked variants of marked items, and return them.
 
         `pytest.param(cupy, marks=pytest.mark.speedup)` marks the GPU item only; its CPU variant is `numpy`.
         """
-        specs = [item.stash[SPEC] for item in marked]
-        marked_by_pair = {spec.pair: spec for spec in specs if spec.pair is not None}
-        pairs_on_gpu = {spec.pair for spec in specs if spec.kind == "gpu"}
+        marked_by_pair = {spec.pair: spec for spec in marked if spec.pair is not None}
+        pairs_on_gpu = {spec.pair for spec in marked if spec.kind == "gpu"}
         functions = {function_of(spec.nodeid) for spec in marked_by_pair.values()}
         found: list[pytest.Item] = []
         for item in items if functions else ():

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
+from decimal import Decimal
 from numbers import Integral, Real
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -249,7 +250,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
 
 
 def _require_accelerator(name: str) -> None:

@@ -27,7 +27,7 @@ def group_by_pair(items: Iterable[pytest.Item]) -> dict[PairKey, _Group]:
     groups: dict[PairKey, _Group] = {}
     for item in items:
         spec = item.stash[SPEC]
-        if spec.pair is not None and spec.problem is None:
+        if spec.pair is not None:
             groups.setdefault(spec.pair, []).append((item, spec))
     return groups
 

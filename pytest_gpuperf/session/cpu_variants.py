@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
@@ -80,6 +81,10 @@ class CpuVariants:
             self._expect(gpu)
         return self._items.get(gpu.partner)
 
+    def begin(self, spec: ItemSpec) -> None:
+        """Forget how a CPU variant has ended that ran for its GPU variant: it runs by itself."""
+        self._ended.pop(spec.nodeid, None)
+
     def end(self, cpu: ItemSpec, record: Record) -> None:
         """Set how a CPU variant has ended that ran for its GPU variant only: the run has no record of it."""
         self._ended[cpu.nodeid] = record
@@ -88,3 +93,29 @@ class CpuVariants:
         """Return how a GPU variant's CPU variant has ended; None if it has not run here."""
         partner = gpu.partner or ""
         return self._ended.get(partner) or self._records.get(partner)
+
+
+class CpuRun:
+    """Runs a CPU variant for its GPU variant: within what plugins put around a test, without its reports."""
+
+    def __init__(self) -> None:
+        self.item: pytest.Item | None = None
+        self._reports: list[pytest.TestReport] = []
+
+    def run(self, cpu: pytest.Item, gpu: pytest.Item) -> list[pytest.TestReport]:
+        """Run an item, and return the reports of its phases."""
+        self.item = cpu
+        self._reports = []
+        try:
+            cpu.ihook.pytest_runtest_protocol(item=cpu, nextitem=gpu)
+        finally:
+            self.item = None
+        return self._reports
+
+    @pytest.hookimpl(tryfirst=True)  # before pytest's own, and plugins that run a test again or in a process
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Run the phases of the item in place of pytest, which would report them."""
+        if item is not self.item:
+            return None
+        self._reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        return True

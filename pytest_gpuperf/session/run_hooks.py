@@ -1,6 +1,6 @@
 """pytest's hooks around each test of a run that measures."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from functools import partial
 from os import fspath
@@ -8,7 +8,6 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
@@ -17,13 +16,17 @@ from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE, shows_words
 from pytest_gpuperf.report.text import progress
+from pytest_gpuperf.session.cpu_variants import CpuRun
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
 from pytest_gpuperf.session.outcome_words import OUTCOME_ATTRIBUTE
 from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 
 _PACKAGE = Path(__file__).parents[1]
-_TEARDOWN_ERROR = pytest.StashKey[BaseException]()
+_ERROR_BEFORE = pytest.StashKey[BaseException]()
+"""What was raised before the setup, which raises it."""
+_CPU_SECTIONS = pytest.StashKey[Iterable[tuple[str, str]]]()
+"""What the report of a GPU variant says of a CPU variant that ran for it and failed."""
 _NO_DEVICE = (
     "a speedup test must use a device: request the `device` or `xp` fixture, parametrize over devices or "
     "array libraries (see gpuperf_device_params), call gpuperf.both(), or link two tests with pair=..."
@@ -41,6 +44,7 @@ class RunHooks:
     def __init__(self, config: pytest.Config) -> None:
         self.session = GpuPerfSession(config)
         self.finish_hooks = FinishHooks(config, self.session)
+        self.cpu_run = CpuRun()
         self._shows_words = shows_words(config)
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
@@ -53,33 +57,43 @@ class RunHooks:
             if spec.kind == "gpu" and not self.finish_hooks.runs_no_test:
                 self._run_missing_cpu_variant(item, spec)
             self.session.runs[spec.nodeid] = 0
-            self.session.records.results.begin(spec.nodeid)
+            if item is not self.cpu_run.item:
+                self.session.cpu_variants.begin(spec)
+                self.session.records.results.begin(spec.nodeid)
         return (yield)
 
     def _run_missing_cpu_variant(self, item: pytest.Item, spec: ItemSpec) -> None:
         """Run a GPU variant's CPU variant, where that has left no samples in this process.
 
-        It was deselected, comes later, or ran in another process. It runs as any test does, without reports.
+        It was deselected, comes later, or ran in another process. The run has no record of it.
         """
         cpu = self.session.cpu_variants.missing_for(spec)
-        if cpu is None or self.session.machine.lost or not self.session.machine.has_gpu(spec.device):
+        if cpu is None:
             return
-        records = self.session.records.by_nodeid
-        its_spec = cpu.stash[SPEC]
-        earlier = records.get(its_spec.nodeid)
-        self.session.runs[its_spec.nodeid] = 0
-        # Both are private, and how pytest-rerunfailures runs a test again.
         try:
-            item.session._setupstate.teardown_exact(cpu)  # noqa: SLF001 - what the CPU variant does not need
+            if self.session.machine.lost or not self.session.machine.has_gpu(spec.device):
+                return
+            item.session._setupstate.teardown_exact(cpu)  # noqa: SLF001 - fixtures that it does not need
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise
-        except BaseException as error:  # noqa: BLE001 - a fixture of an earlier test; it fails this one's setup
-            item.stash[_TEARDOWN_ERROR] = error
+        except BaseException as error:  # noqa: BLE001 - this is no phase of a test: it is raised in the setup
+            item.stash[_ERROR_BEFORE] = error
             return
-        runtestprotocol(cpu, nextitem=item, log=False)
-        self.session.cpu_variants.end(its_spec, records.pop(its_spec.nodeid))
-        if earlier is not None:
-            records[its_spec.nodeid] = earlier
+        records, nodeid = self.session.records.by_nodeid, cpu.stash[SPEC].nodeid
+        earlier = records.get(nodeid)
+        try:
+            reports = self.cpu_run.run(cpu, item)
+        finally:
+            ended = records.pop(nodeid, None)
+            if earlier is not None:
+                records[nodeid] = earlier
+        if ended is not None:
+            self.session.cpu_variants.end(cpu.stash[SPEC], ended)
+        item.stash[_CPU_SECTIONS] = [
+            (f"CPU variant {cpu.nodeid}, {report.when}", report.longreprtext)
+            for report in reports
+            if report.failed
+        ]
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Stop a test that cannot be measured before its fixtures are set up."""
@@ -89,8 +103,8 @@ class RunHooks:
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
         self.session.runs[spec.nodeid] += 1
-        if (error := item.stash.get(_TEARDOWN_ERROR, None)) is not None:
-            del item.stash[_TEARDOWN_ERROR]
+        if (error := item.stash.get(_ERROR_BEFORE, None)) is not None:
+            del item.stash[_ERROR_BEFORE]
             raise error
         if spec.problem is not None:
             pytest.fail(spec.problem, pytrace=False)
@@ -186,6 +200,11 @@ class RunHooks:
         _point_at_test(item, report)
         if spec is None:
             return report
+        if spec.problem is not None and hasattr(report, "wasxfail"):  # an expected failure is no wrong marker
+            del report.wasxfail
+            report.outcome, report.longrepr = "failed", spec.problem
+        if report.failed and _CPU_SECTIONS in item.stash:
+            report.sections += item.stash[_CPU_SECTIONS]
         records = self.session.records.by_nodeid
         if call.when == "call" and spec.nodeid not in records:
             status: Status = "skipped" if report.skipped else "error"

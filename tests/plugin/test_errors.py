@@ -435,11 +435,22 @@ def test_mistaken(mistake):
 
 def test_plain():
     pass
+
+@pytest.mark.speedup
+def test_stricter(mark, xp):
+    xp.ones(3)
+
+@pytest.mark.speedup
+@pytest.mark.parametrize("n", [3, 4])
+def test_threshold(request, n, device):
+    request.applymarker(pytest.mark.offload_threshold("n", at_most=3))
+    return lambda: device.launch()
 """
     )
-    found.ended(passed=2, failed=6)
-    said = [line for line in found.result.outlines if line.startswith("the speedup marker was added after")]
-    assert 5 == len(said)
+    found.ended(passed=2, failed=10)
+    said = [line for line in found.result.outlines if line.startswith("the ")]
+    assert 7 == sum(line.startswith("the speedup marker was added after") for line in said)
+    assert 2 == sum(line.startswith("the offload_threshold marker was added after") for line in said)
     found.says("E*ValueError: first")
 
 

@@ -257,19 +257,24 @@ def test_a_wrong_marker_is_an_error_of_no_other_test_and_each_function_is_listed
 
         def test_plain():
             pass
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.speedup(most=3)
+        def test_wrong_and_expected_to_fail(device):
+            pass
         """,
         "--gpuperf-json=r.json",
     )
-    result.assert_outcomes(errors=3, passed=2)
+    result.assert_outcomes(errors=4, passed=2)
     listed = [line for line in result.outlines if line.startswith("gpuperf: error: ")]
-    assert 2 == len(listed)
+    assert 3 == len(listed)
     assert "::test_wrong[1] (and 1 more of its parametrizations): @pytest.mark.speedup: " in listed[0]
     assert result.outlines.index(listed[1]) < next(
         index for index, line in enumerate(result.outlines) if line.startswith("test_it.py ")
     )
     records = json.loads((pytester.path / "r.json").read_text())["records"]
     reasons = [record["reason"] for record in records if record["status"] == "error"]
-    assert 3 == len(reasons)
+    assert 4 == len(reasons)
     assert reasons[0].startswith("@pytest.mark.speedup: has no argument 'least'")
 
 

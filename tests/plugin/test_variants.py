@@ -651,6 +651,60 @@ def test_a_gpu_variant_alone_says_what_became_of_its_cpu_variant(suite, how, rea
     (record,) = [record for name, record in found.records.items() if "cupy" in name]
     assert fnmatch(record["reason"], f"{reason}*")
     assert 0 == found.result.parseoutcomes().get("passed", 0)
+    if "assert" in how:
+        found.says("- CPU variant test_it.py::test_ones[[]numpy], call -", "E*assert 0")
+
+
+def test_a_cpu_variant_runs_for_its_gpu_variant_within_what_plugins_put_around_tests(suite):
+    source = """
+import warnings
+
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize(
+    "xp", ["cupy", pytest.param("numpy", marks=pytest.mark.filterwarnings("error:slow"))]
+)
+def test_ones(xp):
+    warnings.warn("slow") if xp == "numpy" else None
+    conftest.LIBRARIES[xp].ones(3)
+"""
+    found = suite(source, "-k", "cupy")
+    found.ended(failed=1, deselected=1)
+    assert "ended as error: UserWarning: slow" in found.records["test_ones[cupy]"]["reason"]
+
+
+def test_a_run_that_is_interrupted_in_such_a_cpu_variant_has_no_record_of_it(suite):
+    source = """
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("xp", ["cupy", "numpy"])
+def test_ones(xp):
+    if xp == "numpy":
+        raise KeyboardInterrupt
+    conftest.LIBRARIES[xp].ones(3)
+"""
+    found = suite(source, "-k", "cupy", interrupts=True)
+    assert pytest.ExitCode.INTERRUPTED == found.result.ret
+    assert {"skipped"} == {*found.statuses.values()}
+
+
+def test_a_gpu_variant_says_that_its_cpu_variants_marker_is_wrong(suite):
+    found = suite(
+        """
+@pytest.mark.parametrize(
+    "xp",
+    [
+        pytest.param("numpy", marks=pytest.mark.speedup(mim=3)),
+        pytest.param("cupy", marks=pytest.mark.speedup(min=3)),
+    ],
+)
+def test_ones(xp):
+    conftest.LIBRARIES[xp].ones(3)
+"""
+    )
+    found.ended(errors=1, failed=1)
+    reason = found.records["test_ones[cupy]"]["reason"]
+    assert (
+        "its CPU variant test_it.py::test_ones[numpy] ended as error: @pytest.mark.speedup: has no " in reason
+    )
 
 
 @pytest.mark.parametrize("option", ["--lf", "--sw"])

@@ -1,5 +1,6 @@
 """Options: what a marker may ask, and how misuse is refused."""
 
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_a_marker_becomes_its_demand(expected, args, kwargs):
     assert expected == asked(*args, **kwargs)
 
 
-@for_each("value", [np.float64(3), np.float32(3), np.int64(3), Fraction(3)])
+@for_each("value", [np.float64(3), np.float32(3), np.int64(3), Fraction(3), Decimal(3)])
 def test_numbers_of_other_libraries_become_pythons_own(value):
     found = asked(value, rtol=value)
     assert {type(found.min), type(found.rtol)} <= {int, float}
