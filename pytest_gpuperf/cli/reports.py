@@ -16,8 +16,8 @@ from pytest_gpuperf.report import exports, files, paths, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document, schema
 from pytest_gpuperf.report.markdown import comment
+from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.summary.counts import shown_records
-from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.verdicts import rank
 from pytest_gpuperf.report.text import section
 

@@ -11,11 +11,11 @@ from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.summary.cells import common_cells
 from pytest_gpuperf.report.summary.comparisons import gate_lines, short_change
 from pytest_gpuperf.report.summary.counts import left_alone_text, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.environment import gpu_text
-from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import Saying, explained_by_variant, sayings_of
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
 from pytest_gpuperf.report.summary.verdicts import FAILURES, GRAVEST_FIRST, VerdictCode, verdict, verdict_code

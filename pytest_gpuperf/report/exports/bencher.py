@@ -2,8 +2,8 @@
 
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.names import distinct
 
 _LONGEST_NAME = 1024  # bytes: Bencher's limit of a BenchmarkName
 

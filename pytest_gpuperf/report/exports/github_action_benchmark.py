@@ -6,8 +6,8 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.names import distinct
 from pytest_gpuperf.report.summary.cells import format_time
 
 

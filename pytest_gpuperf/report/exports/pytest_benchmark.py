@@ -12,8 +12,8 @@ from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.nodeid import name_of, parameters_of
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
-from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.names import distinct
 
 _LONGEST_GROUP = 200  # bytes: `compare --histogram` makes a file name of it
 _VERSION = "5.1.0"  # the release of pytest-benchmark whose files have this shape

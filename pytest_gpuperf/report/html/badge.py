@@ -8,8 +8,8 @@ from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.html import engine
 from pytest_gpuperf.report.html.figure import text_width
+from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.summary.counts import CountedCode, codes_of, rows_of, run_counts, shown_records
-from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.verdicts import FAILURES, verdict, verdict_code
 
 _PADDING = 6

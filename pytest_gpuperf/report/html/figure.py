@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from pytest_gpuperf.report.columns import columns
+from pytest_gpuperf.report.names import columns
 
 Style = Literal[
     "cpu",

@@ -19,9 +19,9 @@ from pytest_gpuperf.report.html.figure import (
     rule,
     text_width,
 )
+from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary.comparisons import baseline_of
-from pytest_gpuperf.report.summary.names import shorten
 from pytest_gpuperf.report.summary.verdicts import verdict, verdict_code
 
 WIDTH = 220

@@ -10,8 +10,8 @@ from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, line
 from pytest_gpuperf.report.html.plot import Plot
+from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary.names import shorten
 
 MOST = 40
 """Tests that are shown, those with a device that moved first."""

@@ -26,6 +26,7 @@ from pytest_gpuperf.report.html import (
     threshold,
 )
 from pytest_gpuperf.report.html.table import ComparisonRow, Details, Row
+from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary.cells import common_cells
@@ -38,7 +39,6 @@ from pytest_gpuperf.report.summary.comparisons import (
 )
 from pytest_gpuperf.report.summary.counts import codes_of, left_alone_text, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
-from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_variant, reasons_of
 from pytest_gpuperf.report.summary.scalings import cells, heading, measured_scalings
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence

@@ -11,8 +11,8 @@ from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, band, bar, line, rule, text_width
 from pytest_gpuperf.report.html.plot import Plot
+from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary.names import shorten
 
 _LEFT, _TOP, _RIGHT = 54.0, 22.0, 12.0
 _HEIGHT, _LINE = 140.0, 13.0

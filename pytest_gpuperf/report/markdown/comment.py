@@ -3,16 +3,17 @@
 The whole fits a comment, which may have 65,536 characters, and a step summary, which may have 1 MiB.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from itertools import chain, islice
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, count, islice
 
 from pytest_gpuperf.gate import text as gate_text
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
-from pytest_gpuperf.model.units import count, first_few
-from pytest_gpuperf.report.escape import markdown_code, markdown_row
 from pytest_gpuperf.report.markdown import forest
+from pytest_gpuperf.report.names import short_names, shorten
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.summary.cells import common_cells
 from pytest_gpuperf.report.summary.comparisons import (
@@ -25,7 +26,6 @@ from pytest_gpuperf.report.summary.comparisons import (
 )
 from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
-from pytest_gpuperf.report.summary.names import short_names, shorten
 from pytest_gpuperf.report.summary.reasons import explained_by_variant, reasons_of, shared_reasons
 from pytest_gpuperf.report.summary.scalings import cells, heading, measured_scalings
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
@@ -40,6 +40,7 @@ _MOST_OPEN = 3  # commands that are not folded
 _LONGEST_COMMAND = 300
 _LONGEST_NAME, _LONGEST_FACT = 100, 120
 _LONGEST_DIAGNOSIS = 250
+_LONGEST_CELL = 60  # of our own cells: a number in a hostile report may have hundreds of digits
 
 
 def text(run: Run) -> str:
@@ -70,11 +71,11 @@ def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
     """Yield what the numbers are of, and what they are not."""
     yield _measured(run)
     if emulated := sum(record.is_emulated for record in records):
-        tests = count(emulated, "test was", "tests were")
+        tests = units.count(emulated, "test was", "tests were")
         yield f"**{tests} measured on an emulated device: this is not a GPU's speedup.**"
     if not any(record.speedup or (record.scaling and record.scaling.efficiency) for record in records):
         yield "**No speedup was measured.**"
-    if left_alone := left_alone_text(run, lambda value: markdown_code(value, _LONGEST_NAME)):
+    if left_alone := left_alone_text(run, lambda value: code_span(value, _LONGEST_NAME)):
         yield f"{left_alone[0].upper()}{left_alone[1:]}."
     if not run.complete:
         yield "**The run ended early: this is not all of it.**"
@@ -93,7 +94,7 @@ def _measured(run: Run) -> str:
 
 
 def _fact(value: object) -> str:
-    return markdown_code("not known" if value is None else str(value), _LONGEST_FACT)
+    return code_span("not known" if value is None else str(value), _LONGEST_FACT)
 
 
 def _table(records: Sequence[Record]) -> Iterator[str]:
@@ -108,18 +109,18 @@ def _table(records: Sequence[Record]) -> Iterator[str]:
     axis = forest.axis(shown)
     plot = [f"`{forest.heading(axis)}`"] if any(record.speedup for record in shown) else []
     headings = ["CPU", "GPU", "speedup", *plot, *optional, "verdict"]
-    yield markdown_row("test", headings)
-    yield markdown_row(":---", [":---" if each in (*plot, "verdict") else "---:" for each in headings])
+    yield table_row("test", headings)
+    yield table_row(":---", [":---" if each in (*plot, "verdict") else "---:" for each in headings])
     for record in shown:
         row = forest.row(record, axis)
         cells = _cells(record) | dict.fromkeys(plot, f"`{row}`" if row else "-")
-        yield markdown_row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
+        yield table_row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
     if plot:
         yield f"\n{forest.legend(shown)}"
 
 
 def _name(name: str) -> str:
-    return markdown_code(shorten(printable(name), _LONGEST_NAME), _LONGEST_NAME)
+    return code_span(shorten(printable(name), _LONGEST_NAME), _LONGEST_NAME)
 
 
 def _cells(record: Record) -> dict[str, str]:
@@ -137,7 +138,7 @@ def _cells(record: Record) -> dict[str, str]:
 
 
 def _left_out(records: Sequence[Record]) -> str:
-    tests = count(len(records), "more test is", "more tests are")
+    tests = units.count(len(records), "more test is", "more tests are")
     return f"{tests} not in the table, only in the report: {', '.join(map(str, counts(records)))}."
 
 
@@ -149,7 +150,7 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
     reasons = shared_reasons(records, names, _first_reason)
     reasons |= shared_reasons(records, names, lambda record: _noted_reasons(record, explained))
     for reason, tests in islice(reasons.items(), _MOST_REASONS):
-        yield f"- {first_few([_name(tests[0]), *tests[1:]], most=1)}: {markdown_code(reason)}"
+        yield f"- {units.first_few([_name(tests[0]), *tests[1:]], most=1)}: {code_span(reason)}"
     yield from _more(len(reasons) - _MOST_REASONS, "more reason is", "more reasons are")
 
 
@@ -175,7 +176,7 @@ def _thresholds(run: Run) -> Iterator[str]:
     measured.sort(key=lambda each: ("failed", "inconclusive", "passed", "recorded").index(each.status))
     for threshold in measured[:_MOST_OTHERS]:
         sentence = threshold_sentence(threshold)
-        yield f"- threshold of {_name(threshold.name)}: {markdown_code(sentence)}"
+        yield f"- threshold of {_name(threshold.name)}: {code_span(sentence)}"
     yield from _more(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
 
 
@@ -186,15 +187,15 @@ def _scalings(run: Run) -> Iterator[str]:
     if not (shown := measured[:_MOST_CURVES]):
         return
     headings = list(cells(shown[0].points[0]))
-    rows = [markdown_row("scaling", headings), markdown_row(":---", ["---:"] * len(headings))]
+    rows = [table_row("scaling", headings), table_row(":---", ["---:"] * len(headings))]
     for curve in shown:
         name = _name(heading(curve))
         for point in curve.points[-_MOST_COUNTS:]:
-            rows.append(markdown_row(name, cells(point).values()))
+            rows.append(table_row(name, cells(point).values()))
             name = ""
     yield "\n".join(rows)
     said = [
-        f"- {_name(curve.name)}: {markdown_code(diagnosis.sentence, _LONGEST_DIAGNOSIS)}"
+        f"- {_name(curve.name)}: {code_span(diagnosis.sentence, _LONGEST_DIAGNOSIS)}"
         for curve in shown
         for diagnosis in curve.diagnosis[:1]
     ]
@@ -247,12 +248,12 @@ def _commands(run: Run, records: Sequence[Record]) -> str:
 
 
 def _bullets(texts: Sequence[str]) -> Iterator[str]:
-    yield from (f"- {markdown_code(text)}" for text in texts[:_MOST_OTHERS])
+    yield from (f"- {code_span(text)}" for text in texts[:_MOST_OTHERS])
     yield from _more(len(texts) - _MOST_OTHERS, "more", "more")
 
 
 def _more(left_out: int, one: str, several: str) -> list[str]:
-    return [f"- {count(left_out, one, several)} in the report"] if left_out > 0 else []
+    return [f"- {units.count(left_out, one, several)} in the report"] if left_out > 0 else []
 
 
 def _environment(environment: Environment) -> str:
@@ -265,4 +266,25 @@ def _environment(environment: Environment) -> str:
 
 
 def _cell(value: str) -> str:
-    return markdown_code(value, _LONGEST_FACT).replace("|", r"\|")
+    return code_span(value, _LONGEST_FACT).replace("|", r"\|")
+
+
+def code_span(text: str, longest: int = 400) -> str:
+    """Return a code span, in which GitHub follows no mark-up, link, mention or emoji; a long text is cut.
+
+    It is closed by as many backticks as it was opened with (https://spec.commonmark.org/0.31.2/#code-spans),
+    a number that the text has nowhere in a row.
+    """
+    shown = printable(text) or " "
+    if len(shown) > longest:
+        shown = f"{shown[: longest - 1]}…"
+    runs = {len(run) for run in re.findall("`+", shown)}
+    fence = "`" * next(size for size in count(1) if size not in runs)
+    padding = " " if shown[0] in " `" or shown[-1] in " `" else ""
+    return f"{fence}{padding}{shown}{padding}{fence}"
+
+
+def table_row(first: str, others: Iterable[str]) -> str:
+    """Return a table's row: a code span first, then cells of our own words."""
+    cells = [first.replace("|", r"\|"), *(other[:_LONGEST_CELL].replace("|", r"\|") for other in others)]
+    return f"| {' | '.join(cells)} |"

@@ -7,8 +7,8 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, Metric
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.summary.comparisons import change_text, outcome_text
-from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import shared_reasons
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Row

@@ -12,7 +12,7 @@ from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.report.columns import beginning, columns, end
+from pytest_gpuperf.report.names import beginning, columns, end
 from pytest_gpuperf.report.summary.verdicts import cause
 
 _GAP = "  "

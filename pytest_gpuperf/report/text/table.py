@@ -6,8 +6,7 @@ from textwrap import wrap
 from typing import Literal
 
 from pytest_gpuperf.model.nodeid import function_of
-from pytest_gpuperf.report.columns import beginning, columns
-from pytest_gpuperf.report.summary.names import without_middle
+from pytest_gpuperf.report.names import beginning, columns, without_middle
 
 Colour = Literal["green", "red", "yellow"]
 """A keyword of the writer of pytest's terminal."""

@@ -19,7 +19,7 @@ from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report import exports, outputs, paths
-from pytest_gpuperf.report.escape import distinct
+from pytest_gpuperf.report.names import distinct
 
 
 def test_the_formats_are_those_of_the_documentation():

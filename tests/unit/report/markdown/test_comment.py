@@ -34,8 +34,7 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Point
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
-from pytest_gpuperf.report.escape import markdown_code
-from pytest_gpuperf.report.markdown.comment import text
+from pytest_gpuperf.report.markdown.comment import code_span, text
 from pytest_gpuperf.report.repeat import Repeater
 
 A_COMMENT = 65_536  # characters that GitHub takes
@@ -472,7 +471,7 @@ def assert_literal(run: Run, anything: str) -> None:
 
 @given(HOSTILE)
 def test_a_code_span_holds_its_text_and_nothing_else(anything):
-    shown = rendered(f"before {markdown_code(anything)} after")
+    shown = rendered(f"before {code_span(anything)} after")
     assert [printable(anything).strip(" ")] == [span.strip(" ") for span in shown.spans]
 
 

@@ -1,9 +1,9 @@
-"""Columns: letters of East Asia take two, marks over a letter none."""
+"""Names in columns of a terminal: letters of East Asia take two, marks over a letter none."""
 
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.report.columns import beginning, columns, end
+from pytest_gpuperf.report.names import beginning, columns, end
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Row
 
