@@ -28,8 +28,9 @@ from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.markdown import comment
-from pytest_gpuperf.report.summary.comparisons import gate_lines, outcome_counts, severity
+from pytest_gpuperf.report.summary import gate_lines, outcome_counts
 from pytest_gpuperf.report.text import changes
+from pytest_gpuperf.report.verdicts import severity
 
 _MOST_TESTS = 50
 _EPILOG = """\

@@ -17,9 +17,8 @@ from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document, schema
 from pytest_gpuperf.report.markdown import comment
 from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.summary.counts import shown_records
-from pytest_gpuperf.report.summary.verdicts import rank
 from pytest_gpuperf.report.text import section
+from pytest_gpuperf.report.verdicts import rank, shown_records
 
 _QUIET = 3.0  # seconds between two lines about the progress of a check
 _MARKDOWN, _SVG = "markdown", "svg"

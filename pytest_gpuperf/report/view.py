@@ -12,13 +12,28 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.summary.cells import common_cells
-from pytest_gpuperf.report.summary.comparisons import gate_lines, short_change
-from pytest_gpuperf.report.summary.counts import left_alone_text, rows_of, run_counts, shown_records
-from pytest_gpuperf.report.summary.environment import gpu_text
-from pytest_gpuperf.report.summary.reasons import Saying, explained_by_variant, sayings_of
-from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
-from pytest_gpuperf.report.summary.verdicts import FAILURES, GRAVEST_FIRST, VerdictCode, verdict, verdict_code
+from pytest_gpuperf.report.summary import (
+    Saying,
+    common_cells,
+    explained_by_variant,
+    gate_lines,
+    gpu_text,
+    left_alone_text,
+    measured_thresholds,
+    sayings_of,
+    short_change,
+    threshold_sentence,
+)
+from pytest_gpuperf.report.verdicts import (
+    FAILURES,
+    GRAVEST_FIRST,
+    VerdictCode,
+    rows_of,
+    run_counts,
+    shown_records,
+    verdict,
+    verdict_code,
+)
 
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 

@@ -8,7 +8,7 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.names import distinct
-from pytest_gpuperf.report.summary.cells import format_time
+from pytest_gpuperf.report.summary import format_time
 
 
 def text(run: Run) -> str:

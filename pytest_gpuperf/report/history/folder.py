@@ -13,7 +13,7 @@ from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec, schema
 from pytest_gpuperf.report.json.history import Entry, Group, Interval, Tested
-from pytest_gpuperf.report.summary.counts import shown_records
+from pytest_gpuperf.report.verdicts import shown_records
 
 _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200

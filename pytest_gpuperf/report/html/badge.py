@@ -9,8 +9,16 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.html import engine
 from pytest_gpuperf.report.html.figure import text_width
 from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.summary.counts import CountedCode, codes_of, rows_of, run_counts, shown_records
-from pytest_gpuperf.report.summary.verdicts import FAILURES, verdict, verdict_code
+from pytest_gpuperf.report.verdicts import (
+    FAILURES,
+    CountedCode,
+    codes_of,
+    rows_of,
+    run_counts,
+    shown_records,
+    verdict,
+    verdict_code,
+)
 
 _PADDING = 6
 _GOOD, _BAD, _DOUBT, _PLAIN = "#00664b", "#a83c00", "#755700", "#5a6270"

@@ -21,8 +21,8 @@ from pytest_gpuperf.report.html.figure import (
 )
 from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary.comparisons import baseline_of
-from pytest_gpuperf.report.summary.verdicts import verdict, verdict_code
+from pytest_gpuperf.report.summary import baseline_of
+from pytest_gpuperf.report.verdicts import verdict, verdict_code
 
 WIDTH = 220
 _ROW = 24  # pixels from one row to the next

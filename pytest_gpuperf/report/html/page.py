@@ -29,20 +29,24 @@ from pytest_gpuperf.report.html.table import ComparisonRow, Details, Row
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary.cells import common_cells
-from pytest_gpuperf.report.summary.comparisons import (
+from pytest_gpuperf.report.summary import (
     baseline_text,
     change_text,
+    common_cells,
+    environment_facts,
+    explained_by_variant,
     gate_lines,
-    outcome_text,
+    gpu_text,
+    left_alone_text,
+    measured_scalings,
+    measured_thresholds,
+    reasons_of,
+    scaling_cells,
+    scaling_heading,
     short_change,
+    threshold_sentence,
 )
-from pytest_gpuperf.report.summary.counts import codes_of, left_alone_text, rows_of, run_counts, shown_records
-from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
-from pytest_gpuperf.report.summary.reasons import explained_by_variant, reasons_of
-from pytest_gpuperf.report.summary.scalings import cells, heading, measured_scalings
-from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
-from pytest_gpuperf.report.summary.verdicts import cause, in_words, rank
+from pytest_gpuperf.report.verdicts import cause, codes_of, in_words, rank, rows_of, run_counts, shown_records
 
 if TYPE_CHECKING:
     from pytest_gpuperf.report.history.folder import History
@@ -88,9 +92,9 @@ def text(run: Run, history: "History | None" = None) -> str:
         ],
         scalings=[
             (
-                heading(each),
+                scaling_heading(each),
                 statuses.get(each.points[-1].nodeid),
-                list(map(cells, each.points)),
+                list(map(scaling_cells, each.points)),
                 each.diagnosis,
                 scaling.figure(each),
             )
@@ -177,5 +181,5 @@ def _comparison_row(comparison: Comparison) -> ComparisonRow:
         baseline=baseline_text(comparison),
         found=gate_text.format_value(comparison.metric, found.value) if found else "-",
         change=change_text(comparison),
-        outcome=outcome_text(comparison.outcome),
+        outcome=in_words(comparison.outcome),
     )

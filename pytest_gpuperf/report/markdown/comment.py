@@ -15,21 +15,35 @@ from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.markdown import forest
 from pytest_gpuperf.report.names import short_names, shorten
 from pytest_gpuperf.report.repeat import Repeater
-from pytest_gpuperf.report.summary.cells import common_cells
-from pytest_gpuperf.report.summary.comparisons import (
-    NOTED,
+from pytest_gpuperf.report.summary import (
     baseline_text,
     change_text,
-    outcome_text,
+    common_cells,
+    environment_facts,
+    explained_by_variant,
+    gpu_text,
+    left_alone_text,
+    measured_scalings,
+    measured_thresholds,
+    reasons_of,
+    scaling_cells,
+    scaling_heading,
+    shared_reasons,
+    threshold_sentence,
     tolerances_text,
+)
+from pytest_gpuperf.report.verdicts import (
+    NOTED,
+    cause,
+    counts,
+    in_words,
+    is_expected_failure,
+    rank,
+    rows_of,
+    run_counts,
+    shown_records,
     worst,
 )
-from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, run_counts, shown_records
-from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
-from pytest_gpuperf.report.summary.reasons import explained_by_variant, reasons_of, shared_reasons
-from pytest_gpuperf.report.summary.scalings import cells, heading, measured_scalings
-from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
-from pytest_gpuperf.report.summary.verdicts import cause, is_expected_failure, rank
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
@@ -127,7 +141,7 @@ def _cells(record: Record) -> dict[str, str]:
     comparison = worst(record)
     verdict: str = record.status
     if comparison and comparison.outcome != "not_regressed":
-        verdict += f", {outcome_text(comparison.outcome)}"
+        verdict += f", {in_words(comparison.outcome)}"
     why = f": {found}" if (found := cause(record)) else ""
     return {
         **common_cells(record),
@@ -186,12 +200,12 @@ def _scalings(run: Run) -> Iterator[str]:
     measured = sorted(measured_scalings(run), key=lambda curve: ranks.get(curve.points[-1].nodeid, 0))
     if not (shown := measured[:_MOST_CURVES]):
         return
-    headings = list(cells(shown[0].points[0]))
+    headings = list(scaling_cells(shown[0].points[0]))
     rows = [table_row("scaling", headings), table_row(":---", ["---:"] * len(headings))]
     for curve in shown:
-        name = _name(heading(curve))
+        name = _name(scaling_heading(curve))
         for point in curve.points[-_MOST_COUNTS:]:
-            rows.append(table_row(name, cells(point).values()))
+            rows.append(table_row(name, scaling_cells(point).values()))
             name = ""
     yield "\n".join(rows)
     said = [

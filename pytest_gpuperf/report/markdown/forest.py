@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary.comparisons import baseline_of
+from pytest_gpuperf.report.summary import baseline_of
 
 _WIDTH = 28
 # What becomes of a character that a line crosses; characters that every monospaced font has (WGL4).

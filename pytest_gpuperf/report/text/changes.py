@@ -8,10 +8,10 @@ from pytest_gpuperf.model.comparison import Comparison, Metric
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.summary.comparisons import change_text, outcome_text
-from pytest_gpuperf.report.summary.reasons import shared_reasons
+from pytest_gpuperf.report.summary import change_text, shared_reasons
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Row
+from pytest_gpuperf.report.verdicts import in_words
 
 _HEADINGS = ("metric", "baseline", "now", "change", "outcome")
 _MOVABLE = (("baseline", "now"), ("metric",))
@@ -38,7 +38,7 @@ def _row(name: str, comparison: Comparison) -> Row:
         "baseline": _value(comparison.metric, comparison.baseline),
         "now": _value(comparison.metric, comparison.found),
         "change": change_text(comparison),
-        "outcome": outcome_text(comparison.outcome),
+        "outcome": in_words(comparison.outcome),
     }
     return Row(name=name, cells=cells)
 

@@ -13,7 +13,7 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.report.names import beginning, columns, end
-from pytest_gpuperf.report.summary.verdicts import cause
+from pytest_gpuperf.report.verdicts import cause
 
 _GAP = "  "
 _SHORTEST_NAME = 8  # a name that is cut shorter says nothing

@@ -6,12 +6,10 @@ from itertools import chain
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import view
-from pytest_gpuperf.report.summary.counts import run_counts, shown_records
-from pytest_gpuperf.report.summary.scalings import heading, measured_scalings
-from pytest_gpuperf.report.summary.scalings import lines as scaling_lines
-from pytest_gpuperf.report.summary.verdicts import FAILURES, VerdictCode
+from pytest_gpuperf.report.summary import measured_scalings, scaling_heading, scaling_lines
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Colour, Line, Row
+from pytest_gpuperf.report.verdicts import FAILURES, VerdictCode, run_counts, shown_records
 from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, View
 
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
@@ -107,6 +105,6 @@ def _scalings(run: Run, width: int) -> list[str]:
     """Return how each group of tests scales with the number of devices."""
     shown = []
     for curve in measured_scalings(run):
-        shown += table.wrapped(f"scaling of {heading(curve)}", width)
+        shown += table.wrapped(f"scaling of {scaling_heading(curve)}", width)
         shown += [line for text in scaling_lines(curve) for line in table.wrapped(f"  {text}", width, "    ")]
     return shown

@@ -1,8 +1,8 @@
-"""Cells: what every table says of a test."""
+"""The summary: what every table says of a test."""
 
 from cases import for_each
 
-from pytest_gpuperf.report.summary.cells import format_time
+from pytest_gpuperf.report.summary import format_time
 
 
 @for_each(

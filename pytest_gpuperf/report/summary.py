@@ -1,0 +1,315 @@
+"""From a run to what every form of a report says of it: cells, changes, reasons, curves, the environment."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gpuperf.analysis.scaling import efficiency_text, karp_flatt_text
+from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.gate import text as gate_text
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult, Metric
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.offload import Offload, Threshold
+from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
+from pytest_gpuperf.report.verdicts import FAILURES, in_words, verdict_code, worst
+
+_METRICS: dict[Metric, str] = {
+    "speedup": "",
+    "gpu_time": "GPU ",
+    "cpu_time": "CPU ",
+    "with_copies": "with copies ",
+}
+
+
+def common_cells(record: Record) -> dict[str, str]:
+    """Return the cells of a record that every table has, by their headings."""
+    return {
+        "CPU": format_time(record.cpu.median if record.cpu else None),
+        "GPU": format_time(record.gpu.median) if record.gpu else _longest_gpu_call(record),
+        "speedup": ratio(record.speedup) if record.speedup else "-",
+        "limit": _limit(record),
+    }
+
+
+def _longest_gpu_call(record: Record) -> str:
+    """Return how long a call may take on a GPU that was not measured: for the demand, or for the price."""
+    limits = record.offload.gpu_limits if record.offload else None
+    most = (limits.demand or limits.price) if limits and record.demand.max is None else None
+    return f"needs {units.seconds(most)}" if most is not None else "-"
+
+
+def _is_gpu_limit_unknown(record: Record) -> bool:
+    """Return whether the CPU's times do not show how long a call may take on a GPU that was not measured."""
+    offload = record.offload
+    if record.gpu or offload is None or offload.gpu_limits is not None or record.demand.max is not None:
+        return False
+    return record.demand.min is not None or offload.price is not None
+
+
+def format_time(seconds: float | None) -> str:
+    """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
+    return "-" if seconds is None else units.seconds(seconds)
+
+
+def _limit(record: Record) -> str:
+    """Return the limits as short as a cell: `>=3x always`, `>=0.8 eff.`; a dash where there are none."""
+    demand = record.demand
+    if record.scaling is not None:
+        return f">={record.scaling.required:g} eff." if record.scaling.is_judged else "-"
+    least, most = demand.min, demand.max
+    if least is not None and most is not None:
+        limits = f"{least:g}..{most:g}x"
+    elif least is not None:
+        limits = f">={least:g}x"
+    elif most is not None:
+        limits = f"<={most:g}x"
+    else:
+        return "-"
+    regime = {"never": "", "always": " always", "once": f" once/{demand.calls}"}[demand.transfer]
+    return f"{limits}{regime}{' latency' if demand.latency else ''}"
+
+
+def baseline_of(record: Record) -> Estimate | None:
+    """Return the speedup that a record's is compared with."""
+    compared = (each.baseline for each in record.comparisons if each.metric == "speedup")
+    return next(filter(None, compared), None)
+
+
+def baseline_text(comparison: Comparison | None) -> str:
+    """Return the baseline's value with its unit, and its metric if that is no speedup: `GPU 1.23 ms`."""
+    if comparison is None or comparison.baseline is None:
+        return "-"
+    return f"{_label(comparison)}{gate_text.format_value(comparison.metric, comparison.baseline.value)}"
+
+
+def change_text(comparison: Comparison | None) -> str:
+    """Return the change from the baseline in percent, with its interval: `-12.3 % [-15.0, -9.1]`."""
+    return (
+        "-" if comparison is None or comparison.ratio is None else gate_text.format_change(comparison.ratio)
+    )
+
+
+def short_change(record: Record) -> str:
+    """Return the change of the worst comparison for a narrow column: `-20 %`, or its outcome."""
+    comparison = worst(record)
+    if comparison is None:
+        return "-"
+    if comparison.ratio is None:
+        return "differs" if comparison.outcome == "not_comparable" else in_words(comparison.outcome)
+    doubt = "?" if comparison.outcome == "inconclusive" else ""
+    if comparison.ratio.value >= gate_text.MOST_IN_PERCENT:
+        return f"{_label(comparison)}x{units.digits(comparison.ratio.value)}{doubt}"
+    percent = f"{100 * (comparison.ratio.value - 1):+.0f}"
+    return f"{_label(comparison)}{percent if percent != '-0' else '0'} %{doubt}"
+
+
+def _label(comparison: Comparison) -> str:
+    return _METRICS.get(comparison.metric, f"{comparison.metric} ")
+
+
+def outcome_counts(records: Iterable[Record]) -> str:
+    """Return how many comparisons have each outcome, the worst first: `1 regressed, 2 new`."""
+    counts = Counter(comparison.outcome for record in records for comparison in record.comparisons)
+    shown = (outcome for outcome in WORST_FIRST if outcome in counts)
+    return ", ".join(f"{counts[outcome]} {in_words(outcome)}" for outcome in shown)
+
+
+def gate_lines(run: Run) -> Iterator[str]:
+    """Yield what a run was compared with, the outcomes, and the notes on them."""
+    gate = run.gate
+    if gate is None:
+        return
+    if gate.baseline is not None:
+        tolerances = tolerances_text(gate)
+        limits = f" (tolerance: {tolerances})" if tolerances else ""
+        outcomes = outcome_counts(run.records) or "nothing was compared"
+        minute = units.minute(gate.started) if gate.started else "an unknown time"
+        yield f"baseline {gate.baseline} of {minute}{limits}: {outcomes}"
+    yield from (note.text for note in gate.notes)
+
+
+def tolerances_text(gate: GateResult) -> str:
+    """Return what may get worse, and by how much: `speedup 10 %, memory 5 %`."""
+    return ", ".join(f"{tolerance.metric} {units.percent(tolerance.share)}" for tolerance in gate.tolerances)
+
+
+def left_alone_text(run: Run, shown: Callable[[str], str] = str) -> str | None:
+    """Return how many marked tests ran as if they had no marker, because no backend knows their device.
+
+    `shown` returns a value as it is to be written. None where there are no such tests.
+    """
+    if not run.unknown_values:
+        return None
+    tests = units.count(sum(value.tests for value in run.unknown_values), "test")
+    values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
+    few = units.first_few(map(shown, values), most=6)
+    return f"left alone: {tests} on devices that are not known ({few}); gpuperf_device_values can map them"
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What is said of a test: `code` is the kind of a note or diagnosis, None for what is the test's own."""
+
+    text: str
+    code: str | None = None
+    only_explains: bool = False
+    """Whether it only explains, and asks for nothing."""
+
+
+def shared_reasons(
+    records: Sequence[Record], names: Mapping[str, str], reasons: Callable[[Record], Iterable[str]]
+) -> dict[str, list[str]]:
+    """Return the short names of the tests by reason; `reasons` returns those of one record."""
+    tests: dict[str, dict[str, None]] = {}
+    for record in records:
+        for reason in reasons(record):
+            tests.setdefault(reason, {})[names[record.nodeid]] = None
+    return {reason: list(shared) for reason, shared in tests.items()}
+
+
+def explained_by_variant(records: Iterable[Record]) -> frozenset[str]:
+    """Return the CPU variants whose GPU variants explain themselves why they have no speedup."""
+    pairings = (record.pairing for record in records if record.speedup is None and record.reason)
+    return frozenset(pairing.partner for pairing in pairings if pairing and pairing.partner)
+
+
+def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]:
+    """Yield the texts of all that is said of a record."""
+    return (saying.text for saying in sayings_of(record, explained))
+
+
+def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Saying]:
+    """Yield a record's reason and its doubts, and what holds it back where it failed or is not worth it.
+
+    CPU variants in `explained` leave out why a GPU variant has no speedup.
+    """
+    reasons = [record.reason, *(comparison.reason for comparison in record.comparisons)]
+    yield from map(Saying, filter(None, reasons))
+    is_explained, has_failed = _is_offload_explained(record), verdict_code(record) in FAILURES
+    diagnoses = [
+        Saying(each.sentence, each.code, only_explains=not has_failed)
+        for each in record.diagnosis
+        if is_explained
+    ]
+    if has_failed:  # what helps comes first: a narrow terminal may show no more
+        yield from diagnoses
+    if record.restart_reason is not None:  # the plugin has dealt with it
+        text = f"restarted the measurement: {record.restart_reason}"
+        yield Saying(text, "restarted", only_explains=True)
+    for note in record.notes:
+        if not (note.code == "gpu_variant_without_speedup" and record.nodeid in explained):
+            yield Saying(note.text, note.code)
+    if record.offload is not None and is_explained and not _is_worth_it(record.offload):
+        yield Saying(record.offload.reason, "not_worth_it", only_explains=record.gpu is not None)
+    if not has_failed:
+        yield from diagnoses
+
+
+def _is_offload_explained(record: Record) -> bool:
+    """Return whether it is said what holds a record back: it failed, or is not worth it."""
+    offload = record.offload
+    if offload is None or (_is_worth_it(offload) and record.status != "failed"):
+        return False
+    bounds = [link.speedup_at_most for link in offload.links]
+    no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
+    # Without a GPU the table shows how long a call may take on one, if that is known.
+    return record.gpu is not None or _is_gpu_limit_unknown(record) or bool(no_link_is_fast_enough)
+
+
+def _is_worth_it(offload: Offload) -> bool:
+    """Return whether moving the work to the GPU surely saves time, and costs no more."""
+    return offload.worth is True and not (offload.price is not None and offload.price.saves is False)
+
+
+def measured_thresholds(run: Run) -> list[Threshold]:
+    """Return the thresholds that were measured."""
+    return [threshold for threshold in run.thresholds if threshold.status != "skipped"]
+
+
+def threshold_sentence(threshold: Threshold, gpu: str = "the GPU") -> str:
+    """Return a threshold's status, its sizes and its reason; `gpu` is what its sizes are of."""
+    reason = f"; {threshold.reason}" if threshold.reason else ""
+    return f"{threshold.status}: {_bracket(threshold, gpu)}{reason}"
+
+
+def _bracket(threshold: Threshold, gpu: str) -> str:
+    """Return from which size on the GPU wins, and up to which it does not."""
+    name, lost, won = threshold.parameter, threshold.largest_not_won, threshold.smallest_won
+    if threshold.outcome is None or (lost is None and won is None):
+        return "not known"
+    if won is None:
+        if threshold.curve and threshold.curve[-1].won is None:
+            return f"no {name} from which {gpu} surely wins (inconclusive at the largest, {lost:.16g})"
+        return f"{gpu} does not win at the largest {name}, {lost:.16g}"
+    below = f"not at {lost:.16g}" if lost is not None else "the smallest"
+    return f"{gpu} wins from {name} = {won:.16g} on, {below}"
+
+
+def measured_scalings(run: Run) -> list[ScalingCurve]:
+    """Return the curves of which a point was measured."""
+    return [curve for curve in run.scalings if any(point.time is not None for point in curve.points)]
+
+
+def scaling_heading(curve: ScalingCurve) -> str:
+    """Return which curve it is and what is required: `test_step (strong), required efficiency 0.8`."""
+    required = "" if curve.required is None else f", required efficiency {curve.required:g}"
+    return f"{curve.name} ({curve.mode}){required}"
+
+
+def scaling_lines(curve: ScalingCurve) -> Iterator[str]:
+    """Yield what was measured on each number of devices, and what holds the efficiency back."""
+    yield from (
+        f"{units.count(point.count, 'device')}: {', '.join(_scaling_facts(point).values())}"
+        for point in curve.points
+        if point.time is not None
+    )
+    yield from (diagnosis.sentence for diagnosis in curve.diagnosis)
+
+
+def scaling_cells(point: ScalingPoint) -> dict[str, str]:
+    """Return the row of a number of devices in a table, by headings; a dash for what was not measured."""
+    return {
+        "devices": f"{point.count}",
+        "time": "-" if point.time is None else units.seconds(point.time),
+        "speedup": "-" if point.speedup is None else f"{units.digits(point.speedup.value)}x",
+        "efficiency": "-" if point.efficiency is None else efficiency_text(point.efficiency),
+        "Karp-Flatt": "-" if point.karp_flatt is None else karp_flatt_text(point.karp_flatt),
+    }
+
+
+def _scaling_facts(point: ScalingPoint) -> dict[str, str]:
+    """Return what is known of a number of devices, by name."""
+    found = {"time": units.seconds(point.time)} if point.time is not None else {}
+    if point.speedup is not None:
+        found["speedup"] = f"{units.digits(point.speedup.value)}x"
+    if point.efficiency is not None:
+        found["efficiency"] = f"efficiency {efficiency_text(point.efficiency)}"
+    if point.karp_flatt is not None:
+        found["karp_flatt"] = f"Karp-Flatt {karp_flatt_text(point.karp_flatt)}"
+    return found
+
+
+def gpu_text(environment: Environment, shown: Callable[[object], str] = str) -> str:
+    """Return the GPU, and its backend where the name has it not: `H200 through cupy`.
+
+    `shown` returns a name as it is written.
+    """
+    gpu = environment.gpu
+    if gpu is None:
+        return "none"
+    return shown(gpu.name) if gpu.backend in gpu.name else f"{shown(gpu.name)} through {shown(gpu.backend)}"
+
+
+def environment_facts(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yield what is known of the environment, name by name."""
+    gpu = environment.gpu
+    names = ("name", "backend", "library", "driver", "runtime")
+    device = {**{name: getattr(gpu, name, None) for name in names}, "missing": environment.gpu_reason}
+    pools = {pool.library: f"{pool.threads} threads" for pool in environment.thread_pools}
+    yield "python", environment.python
+    for group, values in (("host", environment.host), ("CPU", environment.cpu), ("GPU", device)):
+        yield from ((f"{group} {name}", str(value)) for name, value in values.items() if value is not None)
+    for pairs in (environment.packages, pools, environment.variables or {}):
+        yield from ((name, str(value)) for name, value in pairs.items())

@@ -1,0 +1,166 @@
+"""From records to how their tests ended: in a code, in words, in an order, and how many there are of each."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, Outcome
+from pytest_gpuperf.model.record import ReasonCode, Record, Run, Status
+
+NOTED: tuple[Outcome, ...] = ("regressed", "improved", "inconclusive", "not_comparable")
+"""The outcomes that every form of the report mentions."""
+ExpectedFailure = Literal["failed_expected", "error_expected", "regressed_expected"]
+"""A failure that the test's `xfail` expects."""
+VerdictCode = Status | Literal["regressed"] | ExpectedFailure
+FAILURES: tuple[VerdictCode, ...] = ("failed", "error", "regressed")
+_EXPECTED: tuple[VerdictCode, ...] = ("failed_expected", "error_expected", "regressed_expected")
+_OTHERS: tuple[VerdictCode, ...] = ("inconclusive", "skipped", "passed", "recorded")
+GRAVEST_FIRST = {code: place for place, code in enumerate((*FAILURES, *_EXPECTED, *_OTHERS))}
+"""The places of all verdicts in an order of the gravest first."""
+_CAUSES: dict[ReasonCode, str] = {
+    "devices_disagree": "results differ",
+    "memory_above_limit": "too much memory",
+    "memory_not_known": "memory not known",
+    "out_of_memory": "out of memory",
+    "gpu_lost": "GPU lost",
+}
+"""Why a test failed whose speedup, which may be shown beside it, is not the cause."""
+RunFailure = Literal["check_failed", "threshold_failed"]
+"""What fails a run beside its tests."""
+CountedCode = VerdictCode | Outcome | RunFailure
+_ORDER: tuple[CountedCode, ...] = (
+    *("failed", "error", "regressed", "failed_expected", "error_expected", "regressed_expected", "improved"),
+    *("inconclusive", "not_comparable", "new", "passed", "recorded", "skipped"),
+)
+
+
+def verdict(record: Record) -> str:
+    """Return how a test ended, in words: `failed (expected): results differ`."""
+    code, why = verdict_code(record), cause(record)
+    is_regressed = code in ("regressed", "regressed_expected")
+    return in_words(code) + (f": {why}" if why and not is_regressed else "")
+
+
+def cause(record: Record) -> str | None:
+    """Return in few words why a test failed, where that is not its speedup; None otherwise."""
+    return _CAUSES.get(record.reason_code) if record.reason_code else None
+
+
+def verdict_code(record: Record) -> VerdictCode:
+    """Return how a test ended: its status, or that it regressed, and whether such a failure was expected."""
+    code: Status | Literal["regressed"] = "regressed" if _is_regressed(record) else record.status
+    return cast("ExpectedFailure", f"{code}_expected") if is_expected_failure(record) else code
+
+
+def in_words(code: str) -> str:
+    """Return a code of a verdict or of an outcome as it is written: `not comparable`, `failed (expected)`."""
+    words = code.removesuffix("_expected").replace("_", " ")
+    return f"{words} (expected)" if code.endswith("_expected") else words
+
+
+def is_expected_failure(record: Record) -> bool:
+    """Return whether a test failed as its `xfail` expects."""
+    has_failed = record.status in ("failed", "error") or _is_regressed(record)
+    return record.expected_failure and has_failed
+
+
+def _is_regressed(record: Record) -> bool:
+    return any(comparison.outcome == "regressed" for comparison in record.comparisons)
+
+
+def worst(record: Record) -> Comparison | None:
+    """Return the comparison that a reader must see first: a regression before doubt before the rest."""
+    return min(record.comparisons, key=lambda each: WORST_FIRST.index(each.outcome), default=None)
+
+
+def rank(record: Record) -> int:
+    """Return a record's place: what went wrong, what is inconclusive, what got better, the rest.
+
+    A failure that was expected is of the rest.
+    """
+    if is_expected_failure(record):
+        return 3
+    comparison = worst(record)
+    outcome = comparison.outcome if comparison else None
+    if record.status in ("failed", "error") or outcome == "regressed":
+        return 0
+    if record.status == "inconclusive" or outcome in ("inconclusive", "not_comparable"):
+        return 1
+    if outcome == "improved":
+        return 2
+    return 4 if record.status == "skipped" else 3
+
+
+def severity(record: Record) -> int:
+    """Return a record's place in an order of the worst first."""
+    comparison = worst(record)
+    return WORST_FIRST.index(comparison.outcome) if comparison else len(WORST_FIRST)
+
+
+def shown_records(run: Run) -> list[Record]:
+    """Return the records of tests that were to run, or that were measured for a variant."""
+    return [record for record in run.records if not (record.is_deselected and record.cpu is None)]
+
+
+def rows_of(records: Sequence[Record]) -> list[Record]:
+    """Return the records without those of CPU variants of which a GPU variant's row says all."""
+    partners = {
+        record.pairing.partner
+        for record in records
+        if record.pairing and record.pairing.partner and record.speedup
+    }
+    return [record for record in records if record.nodeid not in partners or not _is_plain(record)]
+
+
+def _is_plain(record: Record) -> bool:
+    """Return whether a CPU variant ended as it does where nothing is to be said of it."""
+    outcomes = {comparison.outcome for comparison in record.comparisons}
+    return record.status == "recorded" and outcomes <= {"new", "not_regressed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many tests have a verdict, or a comparison with an outcome, or what failed beside them."""
+
+    code: CountedCode
+    number: int
+
+    def __str__(self) -> str:
+        """Return it in words: `2 failed`, `2 errors (expected)`."""
+        if self.code == "check_failed":
+            return "the regression check failed"
+        if self.code == "threshold_failed":
+            return units.count(self.number, "threshold failed", "thresholds failed")
+        words = in_words(self.code)
+        return units.count(self.number, words, words.replace("error", "errors"))
+
+
+def counts(records: Sequence[Record]) -> list[Count]:
+    """Return how many tests there are of each kind, without variants that have no row."""
+    counted = Counter(code for record in rows_of(records) for code in codes_of(record))
+    return [Count(code, counted[code]) for code in _ORDER if counted[code]]
+
+
+def run_counts(run: Run) -> list[Count]:
+    """Return the failures of a run that are no test's own, and the number of tests of each kind."""
+    failed = sum(threshold.status == "failed" for threshold in run.thresholds)
+    beside = [
+        Count("check_failed", int(bool(run.gate and run.gate.failures))),
+        Count("threshold_failed", failed),
+    ]
+    return [*(count for count in beside if count.number), *counts(shown_records(run))]
+
+
+def codes_of(record: Record) -> list[CountedCode]:
+    """Return the kinds that a test is of, the gravest first: one, or what its gate reports of it, too.
+
+    The latter replaces a verdict that needs no attention.
+    """
+    codes: set[str] = {comparison.outcome for comparison in record.comparisons}
+    if record.status not in ("passed", "recorded") or codes.isdisjoint(NOTED):
+        codes.add(record.status)
+    if is_expected_failure(record):
+        codes = {f"{code}_expected" if code in FAILURES else code for code in codes}
+    return [code for code in _ORDER if code in codes]
