@@ -26,8 +26,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
 from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count, first_few
-from pytest_gpuperf.report import files, paths, reader
-from pytest_gpuperf.report.markdown import comment
+from pytest_gpuperf.report import files, markdown, paths, reader
 from pytest_gpuperf.report.summary import gate_lines, outcome_counts
 from pytest_gpuperf.report.text import changes
 from pytest_gpuperf.report.verdicts import severity
@@ -98,7 +97,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated, all_legs=all_legs)
     run = _with_comparisons(new, gate, options)
     if chosen.markdown is not None:
-        files.replace(chosen.markdown, comment.text(run))
+        files.replace(chosen.markdown, markdown.text(run))
     if chosen.html is not None:
         from pytest_gpuperf.report.html import page
 

@@ -12,10 +12,9 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import exports, files, paths, reader
+from pytest_gpuperf.report import exports, files, markdown, paths, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document, schema
-from pytest_gpuperf.report.markdown import comment
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.text import section
 from pytest_gpuperf.report.verdicts import rank, shown_records
@@ -106,7 +105,7 @@ def export(chosen: Namespace) -> CommandResult:
         check_replaceable(chosen.output, begins, f"file of {chosen.format}", [chosen.report])
     run = reader.load_report(chosen.report)
     if chosen.format == _MARKDOWN:
-        text = comment.text(run)
+        text = markdown.text(run)
     else:
         text = _forest_plot(run) if chosen.format == _SVG else exports.text(chosen.format, run)
     if not text:

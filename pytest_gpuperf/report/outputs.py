@@ -9,9 +9,8 @@ from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import exports, files, paths, reader
+from pytest_gpuperf.report import exports, files, markdown, paths, reader
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.markdown import comment
 
 
 def publish(run: Run, outputs: Outputs, baseline: Path | None) -> tuple[list[str], list[str]]:
@@ -39,7 +38,7 @@ def _steps(
     """
     for path in outputs.markdown:
         if not (run.is_empty and path.exists()):
-            yield "summary", partial(_replace, path, comment.text, run)
+            yield "summary", partial(_replace, path, markdown.text, run)
     if outputs.summary is not None:
         yield "job's summary", partial(_append_summary, outputs.summary, run)
     for name, path in outputs.exports:
@@ -78,7 +77,7 @@ def _export(path: Path, format: str, run: Run) -> Path | str:
 
 def _append_summary(path: Path, run: Run) -> Path:
     with path.open("a", encoding="utf-8") as file:
-        file.write(f"\n{comment.text(run)}")
+        file.write(f"\n{markdown.text(run)}")
     return path
 
 

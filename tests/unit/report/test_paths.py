@@ -10,15 +10,14 @@ from factories import EMULATED, record, run_of, skipped, speedup
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.report import exports, paths
+from pytest_gpuperf.report import exports, markdown, paths
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.markdown import comment
 
 HARD = st.sampled_from(tuple(",;\"'[]{}:`\\ \n\r\t\x1b\ud800\u2028"))
 HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
 WRITTEN = {
     "report": document.text,
-    "markdown": comment.text,
+    "markdown": markdown.text,
     **{name: lambda run, name=name: exports.text(name, run) for name in paths.EXPORTS},
 }
 BEGINS = {"report": paths.REPORT, "markdown": paths.MARKDOWN, **paths.EXPORTS}

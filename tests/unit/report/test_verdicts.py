@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 from cases import for_each
 from factories import comparison, gate_result, record, run_of, skipped, threshold, variants
 
+from pytest_gpuperf.report import markdown
 from pytest_gpuperf.report.html import badge, page
-from pytest_gpuperf.report.markdown import comment
 from pytest_gpuperf.report.text import progress, section
 from pytest_gpuperf.report.verdicts import verdict
 
@@ -61,7 +61,7 @@ def test_all_forms_of_a_report_name_the_cause_alike():
     failed = record("a.py::test_a", **DIFFER)
     run = run_of(failed)
     assert '<span class="v failed">failed</span> <small>results differ</small>' in page.text(run)
-    assert "| failed: results differ |" in comment.text(run)
+    assert "| failed: results differ |" in markdown.text(run)
     assert any(str(line).endswith("  failed: results differ") for line in section.lines(run, 120))
     assert ">10.0x failed: results differ<" in badge.svg(run, "test_a")
     assert progress.outcome(failed) == "10.0x [9.00, 11.0], required 3x, results differ, 12 rounds"
@@ -82,7 +82,7 @@ def test_what_failed_beside_the_tests_is_counted_first():
 
 def all_forms_say(counted, run):
     assert f"<title>Speedups: {counted}</title>" in page.text(run)
-    assert f"### Speedups: {counted}" == comment.text(run).splitlines()[0]
+    assert f"### Speedups: {counted}" == markdown.text(run).splitlines()[0]
     assert f"GPU speedup: {counted}" == ElementTree.fromstring(badge.svg(run)).get("aria-label")
     assert counted == str(section.short_lines(run, 80)[0])
 
@@ -109,4 +109,4 @@ def test_a_row_of_the_page_has_what_its_test_is_counted_as():
 def test_a_variant_that_is_not_counted_has_no_row():
     run = run_of(*variants("a.py::test_a"))
     assert 1 == page.text(run).count("<tbody>")
-    assert 1 == comment.text(run).count("| `test_a[")
+    assert 1 == markdown.text(run).count("| `test_a[")

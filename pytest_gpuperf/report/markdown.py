@@ -1,6 +1,7 @@
 """Run -> Markdown for a pull request or a step summary: a headline, a table, reasons, the environment.
 
 The whole fits a comment, which may have 65,536 characters, and a step summary, which may have 1 MiB.
+The table's plot is a forest plot in characters: each speedup in a row of one width, on one logarithmic axis.
 """
 
 import re
@@ -12,10 +13,11 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
-from pytest_gpuperf.report.markdown import forest
 from pytest_gpuperf.report.names import short_names, shorten
 from pytest_gpuperf.report.repeat import Repeater
+from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import (
+    baseline_of,
     baseline_text,
     change_text,
     common_cells,
@@ -55,6 +57,11 @@ _LONGEST_COMMAND = 300
 _LONGEST_NAME, _LONGEST_FACT = 100, 120
 _LONGEST_DIAGNOSIS = 250
 _LONGEST_CELL = 60  # of our own cells: a number in a hostile report may have hundreds of digits
+_PLOT_WIDTH = 28
+# What becomes of a character that a line crosses; characters that every monospaced font has (WGL4).
+_AT_ONE = {"·": "│", "─": "┼"}
+_AT_LIMIT = {"·": "║", "│": "║", "─": "╫", "┼": "╫", "├": "╟", "┤": "╢"}
+_AT_BASELINE = {"·": "○", "─": "○"}
 
 
 def text(run: Run) -> str:
@@ -120,17 +127,17 @@ def _table(records: Sequence[Record]) -> Iterator[str]:
     compared = any(record.comparisons for record in records)
     optional = [*(["limit"] if limits else []), *(["baseline", "change"] if compared else [])]
     shown = records[:_MOST_ROWS]
-    axis = forest.axis(shown)
-    plot = [f"`{forest.heading(axis)}`"] if any(record.speedup for record in shown) else []
+    axis = plot_axis(shown)
+    plot = [f"`{plot_heading(axis)}`"] if any(record.speedup for record in shown) else []
     headings = ["CPU", "GPU", "speedup", *plot, *optional, "verdict"]
     yield table_row("test", headings)
     yield table_row(":---", [":---" if each in (*plot, "verdict") else "---:" for each in headings])
     for record in shown:
-        row = forest.row(record, axis)
+        row = plot_row(record, axis)
         cells = _cells(record) | dict.fromkeys(plot, f"`{row}`" if row else "-")
         yield table_row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
     if plot:
-        yield f"\n{forest.legend(shown)}"
+        yield f"\n{plot_legend(shown)}"
 
 
 def _name(name: str) -> str:
@@ -302,3 +309,61 @@ def table_row(first: str, others: Iterable[str]) -> str:
     """Return a table's row: a code span first, then cells of our own words."""
     cells = [first.replace("|", r"\|"), *(other[:_LONGEST_CELL].replace("|", r"\|") for other in others)]
     return f"| {' | '.join(cells)} |"
+
+
+def plot_axis(records: Iterable[Record]) -> LogScale:
+    """Return the axis that shows the speedups of records, with what is required and their baselines."""
+    return LogScale.around((value for record in records for value in _plotted(record)), _PLOT_WIDTH - 1)
+
+
+def plot_legend(records: Iterable[Record]) -> str:
+    """Return what the marks of the records' rows stand for, in Markdown."""
+    records = [record for record in records if record.speedup]
+    limits = ", `║` required" if any(record.demand.limits for record in records) else ""
+    baseline = ", `○` baseline" if any(map(baseline_of, records)) else ""
+    return f"`├─●─┤` speedup with its interval (`◄` and `►`: no end), `│` 1x{limits}{baseline}"
+
+
+def plot_heading(axis: LogScale) -> str:
+    """Return the row above the plot, with the values at its ends: `0.85x ·········· 12x`."""
+    low, high = map(_axis_end, (axis.low, axis.high))
+    return f"{low} {'·' * (_PLOT_WIDTH - len(low) - len(high) - 2)} {high}"
+
+
+def plot_row(record: Record, axis: LogScale) -> str | None:
+    """Return the row of a record: its speedup, what is required, and its baseline; None without a speedup."""
+    speedup = record.speedup
+    if speedup is None:
+        return None
+    cells = ["·"] * _PLOT_WIDTH
+    first, last = _column(axis, speedup.low or 0.0), _column(axis, speedup.estimate.upper)
+    cells[first : last + 1] = "─" * (last + 1 - first)
+    cells[first] = "├" if speedup.low else "◄"
+    cells[last] = "┤" if speedup.high is not None else "►"
+    _mark(cells, _column(axis, 1.0), _AT_ONE)
+    for limit in record.demand.limits:
+        _mark(cells, _column(axis, limit), _AT_LIMIT)
+    if baseline := baseline_of(record):
+        _mark(cells, _column(axis, baseline.value), _AT_BASELINE)
+    cells[_column(axis, speedup.value)] = "●"
+    return "".join(cells)
+
+
+def _axis_end(value: float) -> str:
+    return f"{value:.0f}x" if 10 <= value < 1e6 else f"{value:.2g}x"
+
+
+def _plotted(record: Record) -> Iterable[float | None]:
+    if record.speedup:
+        yield from (record.speedup.value, record.speedup.low, record.speedup.high)
+        yield from record.demand.limits
+        if baseline := baseline_of(record):
+            yield baseline.value
+
+
+def _column(axis: LogScale, value: float) -> int:
+    return round(axis.position(value))
+
+
+def _mark(cells: list[str], column: int, crossed: dict[str, str]) -> None:
+    cells[column] = crossed.get(cells[column], cells[column])

@@ -4,7 +4,7 @@ from cases import for_each
 from factories import comparison, estimate, record, skipped, speedup
 
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.report.markdown import forest
+from pytest_gpuperf.report.markdown import plot_axis, plot_heading, plot_legend, plot_row
 from pytest_gpuperf.report.scale import LogScale
 
 AXIS = LogScale(0.125, 2.0**24 / 8, 27)  # a power of 2 for nearly each column
@@ -18,7 +18,7 @@ def at(power: float) -> float:
 def plotted(low, value, high, **demand) -> str:
     ends = (None if end is None else at(end) for end in (low, high))
     one = record(speedup=speedup(at(value), *ends), demand=Demand(**{k: at(v) for k, v in demand.items()}))
-    return forest.row(one, AXIS)
+    return plot_row(one, AXIS)
 
 
 @for_each(
@@ -48,7 +48,7 @@ def test_a_row_shows_the_baseline_where_it_differs():
     def compared(power, metric="speedup"):
         one = comparison(metric=metric, baseline=estimate(at(power)))
         fast = record(speedup=speedup(at(9), at(6), at(12)), demand=Demand(), comparisons=(one,))
-        return forest.row(fast, AXIS)
+        return plot_row(fast, AXIS)
 
     assert "···│··├──●──┤··○············" == compared(15)
     assert "···│··├──●─○┤···············" == compared(11)
@@ -57,21 +57,21 @@ def test_a_row_shows_the_baseline_where_it_differs():
 
 
 def test_a_test_without_a_speedup_has_no_row():
-    assert forest.row(skipped("a"), AXIS) is None
+    assert plot_row(skipped("a"), AXIS) is None
 
 
 def test_the_legend_names_the_marks_that_are_there():
     bare = record(demand=Demand())
-    assert forest.legend([bare, skipped("a")]).endswith("`│` 1x")
-    assert forest.legend([record()]).endswith(", `║` required")
+    assert plot_legend([bare, skipped("a")]).endswith("`│` 1x")
+    assert plot_legend([record()]).endswith(", `║` required")
 
 
 def test_all_rows_are_on_one_axis_with_one_and_the_limits_on_it():
     slow = record(speedup=speedup(0.5, 0.4, 0.6), demand=Demand(min=40))
     fast = record(speedup=speedup(20.0, 10.0, None))
-    axis = forest.axis([slow, fast, skipped("a")])
+    axis = plot_axis([slow, fast, skipped("a")])
     assert axis.low < 0.4 < 40 < axis.high
-    rows = [forest.row(each, axis) for each in (slow, fast)]
+    rows = [plot_row(each, axis) for each in (slow, fast)]
     assert ["·├●┤··│···················║·", "······│·····║·····├───●────►"] == rows
 
 
@@ -84,12 +84,12 @@ def test_all_rows_are_on_one_axis_with_one_and_the_limits_on_it():
     ],
 )
 def test_the_heading_names_the_ends_of_the_axis(expected, low, high):
-    assert expected.replace("·", "") == forest.heading(LogScale(low, high, 27)).replace("·", "")
-    assert len(forest.heading(LogScale(low, high, 27))) == 28
+    assert expected.replace("·", "") == plot_heading(LogScale(low, high, 27)).replace("·", "")
+    assert len(plot_heading(LogScale(low, high, 27))) == 28
 
 
 def test_no_number_breaks_the_axis():
     for value in (1e-300, 1e300):
         one = record(speedup=speedup(value, value, value))
-        axis = forest.axis([one, record()])
-        assert len(forest.row(one, axis)) == len(forest.heading(axis)) == 28
+        axis = plot_axis([one, record()])
+        assert len(plot_row(one, axis)) == len(plot_heading(axis)) == 28

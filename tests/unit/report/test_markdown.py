@@ -34,7 +34,7 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Point
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
-from pytest_gpuperf.report.markdown.comment import code_span, text
+from pytest_gpuperf.report.markdown import code_span, text
 from pytest_gpuperf.report.repeat import Repeater
 
 A_COMMENT = 65_536  # characters that GitHub takes
