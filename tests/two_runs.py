@@ -7,7 +7,7 @@ from factories import CPU, GPU, measured, recorded, run_of
 
 from pytest_gpuperf.model.demand import Demand, Pairing, SizeGroup
 from pytest_gpuperf.model.record import Clocks, Record, Report, ThreadPool
-from pytest_gpuperf.report.merge.run import merge
+from pytest_gpuperf.report.merge import merge
 
 TEST = "tests/test_fft.py::test_fft[64]"
 

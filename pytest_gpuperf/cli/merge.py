@@ -21,7 +21,7 @@ from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.merge.run import MergedRun, merge
+from pytest_gpuperf.report.merge import MergedRun, merge
 from pytest_gpuperf.report.text import section
 
 _INCONCLUSIVE = "whether inconclusive tests fail; warn and pass let them pass (default: warn)"

@@ -40,7 +40,7 @@ from pytest_gpuperf.model.record import (
     Verdict,
 )
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.merge.run import merge
+from pytest_gpuperf.report.merge import merge
 from pytest_gpuperf.timing.trial import Trial
 
 FIRST, SECOND, THIRD = (Note(code="traced", text=text) for text in ("a", "b", "c"))
