@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from pytest_gpuperf.model import comparison, demand, measurement, offload, quantities, record, scaling
-from pytest_gpuperf.report.json import history, schema
+from pytest_gpuperf.report import history
+from pytest_gpuperf.report.json import schema
 
 FOLDER = Path(schema.__file__).with_name("schemas")
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

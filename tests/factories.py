@@ -30,9 +30,8 @@ from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Estimate, Measu
 from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
-from pytest_gpuperf.report.history.folder import History
-from pytest_gpuperf.report.json.history import Entry, Group, Interval
-from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
+from pytest_gpuperf.report.history import Entry, Group, History, Interval
+from pytest_gpuperf.report.history import Tested as OneTest  # pytest collects what is called Test...
 from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")

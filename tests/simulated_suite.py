@@ -14,7 +14,7 @@ from random import Random
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report.history.folder import History, entry
+from pytest_gpuperf.report.history import History, entry
 from pytest_gpuperf.report.reader import load_report
 
 SEED = 7

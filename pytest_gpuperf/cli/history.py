@@ -37,13 +37,13 @@ def _number(text: str) -> int:
 
 
 def _history(chosen: argparse.Namespace) -> CommandResult:
-    from pytest_gpuperf.report.history import folder, series
+    from pytest_gpuperf.report.history import dump, read
     from pytest_gpuperf.report.json import codec
     from pytest_gpuperf.report.text import history
 
-    runs = folder.read(chosen.folder)
+    runs = read(chosen.folder)
     if chosen.json:
-        return CommandResult(text=codec.indented(series.document(runs, only=chosen.only)))
+        return CommandResult(text=codec.indented(dump(runs, only=chosen.only)))
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     lines = history.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode, width=width())
     return CommandResult(text="\n".join(lines))

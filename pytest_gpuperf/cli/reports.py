@@ -141,7 +141,7 @@ def recover(journal: Path, report: Path) -> CommandResult:
 
 def html(chosen: Namespace) -> CommandResult:
     """Write a report as an HTML page."""
-    from pytest_gpuperf.report.history import folder
+    from pytest_gpuperf.report.history import read
     from pytest_gpuperf.report.html import page
 
     inputs = [path for path in (chosen.report, chosen.baseline) if path is not None]
@@ -149,7 +149,7 @@ def html(chosen: Namespace) -> CommandResult:
     run = reader.load_report(chosen.report)
     if chosen.baseline is not None:
         run = compare.compared_with(run, chosen.baseline)
-    earlier = folder.read(chosen.history) if chosen.history else None
+    earlier = read(chosen.history) if chosen.history else None
     files.replace(chosen.output, page.text(run, earlier))
     return lines_result([str(chosen.output)])
 

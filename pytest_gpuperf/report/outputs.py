@@ -82,13 +82,13 @@ def _append_summary(path: Path, run: Run) -> Path:
 
 
 def _add_to_history(folder: Path, run: Run) -> Path:
-    from pytest_gpuperf.report.history.folder import entry, write
+    from pytest_gpuperf.report.history import entry, write
 
     return write(folder, entry(run))
 
 
 def _write_page(path: Path, run: Run, folder: Path | None) -> Path:
-    from pytest_gpuperf.report.history.folder import read
+    from pytest_gpuperf.report.history import read
     from pytest_gpuperf.report.html import page
 
     files.replace(path, page.text(run, read(folder) if folder else None))

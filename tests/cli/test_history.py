@@ -8,7 +8,7 @@ from command import record, usage
 from factories import run_of
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.report.history.folder import entry, write
+from pytest_gpuperf.report.history import entry, write
 
 
 def remembered(*speedups, folder="speedups") -> str:

@@ -9,8 +9,7 @@ from statistics import median_high
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.report.history.folder import History
-from pytest_gpuperf.report.history.series import Series, series
+from pytest_gpuperf.report.history import History, Series, series
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Place, Word, band, dot, line, rule
 from pytest_gpuperf.report.scale import LogScale

@@ -49,7 +49,7 @@ from pytest_gpuperf.report.summary import (
 from pytest_gpuperf.report.verdicts import cause, codes_of, in_words, rank, rows_of, run_counts, shown_records
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.report.history.folder import History
+    from pytest_gpuperf.report.history import History
     from pytest_gpuperf.report.html.history import Histories
 
 _MOST_DETAILED = 100

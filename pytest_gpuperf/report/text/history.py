@@ -10,9 +10,7 @@ from pytest_gpuperf.analysis.changepoint import FEWEST
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.history.folder import History
-from pytest_gpuperf.report.history.series import Point, Series, series
-from pytest_gpuperf.report.json.history import Entry
+from pytest_gpuperf.report.history import Entry, History, Point, Series, series
 from pytest_gpuperf.report.names import columns
 from pytest_gpuperf.report.text.table import folded, wrapped
 

@@ -6,8 +6,7 @@ import pytest
 from factories import STEP, entry, history_of, result
 from figures import is_whole, numbers, paths, places, texts
 
-from pytest_gpuperf.report.history.folder import History
-from pytest_gpuperf.report.history.series import Point, series
+from pytest_gpuperf.report.history import History, Point, series
 from pytest_gpuperf.report.html import history
 from pytest_gpuperf.report.html.history import figure, figures
 

@@ -29,7 +29,7 @@ from pytest_gpuperf.model.demand import Demand, UnknownValue
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits
 from pytest_gpuperf.model.record import Merged, Note
 from pytest_gpuperf.report import paths
-from pytest_gpuperf.report.history.folder import History
+from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.html import engine, page
 from pytest_gpuperf.report.html.page import text
 

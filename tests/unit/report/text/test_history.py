@@ -6,10 +6,8 @@ from cases import for_each
 from factories import STEP, entry, history_of, result
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.report.history.folder import History
-from pytest_gpuperf.report.history.series import document
-from pytest_gpuperf.report.json.history import Group, Interval
-from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
+from pytest_gpuperf.report.history import Group, History, Interval, dump
+from pytest_gpuperf.report.history import Tested as OneTest  # pytest collects what is called Test...
 from pytest_gpuperf.report.text.history import lines
 
 
@@ -79,7 +77,7 @@ def test_only_the_tests_that_were_asked_for_are_told():
     told = "\n".join(lines(both, only="fft"))
     assert "test_fft" in told
     assert "test_sort" not in told
-    assert ["test_fft"] == [each["nodeid"] for each in document(both, only="fft")["series"]]
+    assert ["test_fft"] == [each["nodeid"] for each in dump(both, only="fft")["series"]]
 
 
 def test_a_name_that_no_test_has_is_told():

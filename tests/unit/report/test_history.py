@@ -21,12 +21,10 @@ from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import STATUSES
-from pytest_gpuperf.report import files
-from pytest_gpuperf.report.history import folder as history
-from pytest_gpuperf.report.history.folder import History, entry, read, write
+from pytest_gpuperf.report import files, history
+from pytest_gpuperf.report.history import Entry, Group, History, Interval, entry, read, write
+from pytest_gpuperf.report.history import Tested as OneTest  # pytest collects what is called Test...
 from pytest_gpuperf.report.json import codec, schema
-from pytest_gpuperf.report.json.history import Entry, Group, Interval
-from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
 
 CPU = replace(factories.CPU, library="numpy 2.4.1")
 GPU = replace(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from factories import STEP, entry, history_of, result
 
-from pytest_gpuperf.report.history.series import document, series
+from pytest_gpuperf.report.history import dump, series
 
 
 def test_a_change_is_at_the_run_that_has_it_where_others_have_no_speedup():
@@ -27,7 +27,7 @@ def test_series_of_different_fingerprints_are_never_mixed():
 
 
 def test_the_object_of_json_has_series_and_changes():
-    found = document(replace(history_of(STEP), rejected={"a": "b"}))
+    found = dump(replace(history_of(STEP), rejected={"a": "b"}))
     assert found == json.loads(json.dumps(found, allow_nan=False))
     assert (12, 10, [{"name": "a", "reason": "b"}]) == (found["runs"], found["fewest"], found["rejected"])
     (one,) = found["series"]
