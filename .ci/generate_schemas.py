@@ -17,9 +17,9 @@ import msgspec
 
 from pytest_gpuperf.model import comparison, demand, measurement, offload, quantities, record, scaling
 from pytest_gpuperf.report import history
-from pytest_gpuperf.report.json import schema
+from pytest_gpuperf.report.json import document
 
-FOLDER = Path(schema.__file__).with_name("schemas")
+FOLDER = Path(document.__file__).with_name("schemas")
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 # What types cannot say of a record; report/json/document.py checks it when a report is read or written.
 REASON = {
@@ -44,7 +44,7 @@ def main() -> int:
 def schemas() -> dict[Path, str]:
     """Return the text of each published schema, by the path of its file."""
     return {
-        FOLDER / f"{name}-{schema.VERSION}.json": json.dumps(published(kind, name), indent=2) + "\n"
+        FOLDER / f"{name}-{document.VERSION}.json": json.dumps(published(kind, name), indent=2) + "\n"
         for name, kind in (("report", record.Run), ("history", history.Entry))
     }
 
@@ -57,7 +57,7 @@ def published(kind: type, name: str) -> dict[str, Any]:
         parts["Record"] |= REASON
     return {
         "$schema": DRAFT,
-        "$id": f"urn:pytest-gpuperf:{name}:{schema.VERSION}",
+        "$id": f"urn:pytest-gpuperf:{name}:{document.VERSION}",
         "title": f"pytest-gpuperf {name}",
         **parts.pop(kind.__name__),
         "$defs": dict(sorted(parts.items())),

@@ -13,7 +13,7 @@ from factories import HERE, recorded, run_of, speedup_within
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.json import codec, document, schema
+from pytest_gpuperf.report.json import codec, document
 
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no GPU was found")
 
@@ -38,7 +38,7 @@ def written(name, *records, **changes) -> str:
 
 def read(name) -> dict:
     content = json.loads(Path(name).read_text(encoding="utf-8"))
-    schema.validate(content)
+    document.validate(content)
     return content
 
 

@@ -14,7 +14,7 @@ from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import exports, files, markdown, paths, reader
 from pytest_gpuperf.report import journal as journals
-from pytest_gpuperf.report.json import document, schema
+from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.text import section
 from pytest_gpuperf.report.verdicts import rank, shown_records
@@ -94,7 +94,7 @@ def validate(report: Path) -> CommandResult:
             last = perf_counter()
             sys.stderr.write(f"{checked:,} of {records:,} records checked in {last - started:.0f} s\n")
 
-    run = reader.load_report(report, lambda content: schema.validate(content, progress))
+    run = reader.load_report(report, lambda content: document.validate(content, progress))
     return lines_result([f"{report}: valid, {_records(run)}"])
 
 

@@ -18,7 +18,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Run, Status
 from pytest_gpuperf.report import files
-from pytest_gpuperf.report.json import codec, schema
+from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.report.verdicts import shown_records
 
 _Bounded = Annotated[float, Meta(ge=0, le=1e300)]
@@ -267,7 +267,7 @@ def _load(text: bytes) -> Entry:
             content = codec.parse(text.decode("utf-8"))
         except ValueError as error:
             raise GpuPerfError(f"it is not JSON: {error}") from error
-        schema.check_version(content, "history_version", "entry of a history")
+        document.check_version(content, "history_version", "entry of a history")
         found = codec.load(content, Entry)
     counts = Counter(test.nodeid for group in found.measured for test in group.tests)
     if twice := [name for name, count in counts.items() if count > 1]:

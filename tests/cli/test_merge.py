@@ -10,7 +10,7 @@ from two_runs import ELSEWHERE, HERE, OTHER, TEST, TWICE, report, side, size_gro
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.record import Report
-from pytest_gpuperf.report.json import document, schema
+from pytest_gpuperf.report.json import document
 
 
 def written(*reports) -> list[str]:
@@ -41,7 +41,7 @@ def merged(*options) -> int:
 
 def statuses() -> list[str]:
     content = json.loads(Path("merged.json").read_text(encoding="utf-8"))
-    schema.validate(content)
+    document.validate(content)
     return [record["status"] for record in content["records"]]
 
 

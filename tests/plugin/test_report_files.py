@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.report.html import engine
-from pytest_gpuperf.report.json import schema
+from pytest_gpuperf.report.json import document
 
 SUITE = """
     import numpy as np
@@ -95,7 +95,7 @@ def test_every_marked_test_has_its_record(whole):
 
 
 def test_the_report_satisfies_its_published_schema(whole):
-    published = schema.published("report")
+    published = document.published_schema("report")
     Draft202012Validator.check_schema(published)
     assert list(Draft202012Validator(published).iter_errors(whole.report)) == []
 

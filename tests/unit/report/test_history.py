@@ -24,7 +24,7 @@ from pytest_gpuperf.model.record import STATUSES
 from pytest_gpuperf.report import files, history
 from pytest_gpuperf.report.history import Entry, Group, History, Interval, entry, read, write
 from pytest_gpuperf.report.history import Tested as OneTest  # pytest collects what is called Test...
-from pytest_gpuperf.report.json import codec, schema
+from pytest_gpuperf.report.json import codec, document
 
 CPU = replace(factories.CPU, library="numpy 2.4.1")
 GPU = replace(
@@ -518,7 +518,7 @@ def test_any_run_that_was_written_and_read_is_the_same_run(tmp_path, tests, firs
 
 
 def published() -> dict:
-    return schema.published("history")
+    return document.published_schema("history")
 
 
 def objects(part):

@@ -1,4 +1,4 @@
-"""Schema: a run becomes a document that keeps the published schema, and comes back as it was."""
+"""Documents: a run becomes a document that keeps the published schema, and comes back as it was."""
 
 import json
 import re
@@ -49,7 +49,7 @@ from pytest_gpuperf.model.offload import (
     Threshold,
 )
 from pytest_gpuperf.model.record import STATUSES, Clocks, Environment, Merged, Note, Record, Run, ThreadPool
-from pytest_gpuperf.report.json import codec, document, schema
+from pytest_gpuperf.report.json import codec, document
 
 CPU = replace(factories.CPU, name="a processor")
 GPU = DeviceInfo(kind="gpu", backend="sycl", name="a device", library="dpnp 1, driver 2", emulated=True)
@@ -242,7 +242,7 @@ def every_status() -> Run:
 
 
 def published() -> dict:
-    return schema.published("report")
+    return document.published_schema("report")
 
 
 def document_of(run: Run) -> dict:
@@ -306,7 +306,7 @@ def test_every_object_in_the_schema_refuses_what_it_does_not_name():
 
 
 def test_a_run_with_records_of_every_status_is_valid():
-    schema.validate(document_of(every_status()))
+    document.validate(document_of(every_status()))
 
 
 def test_an_empty_run_is_valid():
@@ -496,7 +496,7 @@ def test_a_run_with_every_value_in_it_comes_back_as_it_was():
 @for_each("content", [None, [], {}, {"records": None}])
 def test_what_has_no_list_of_records_breaks_the_published_schema(content):
     with pytest.raises(GpuPerfError, match=re.escape("it breaks its schema at $")):
-        schema.validate(content)
+        document.validate(content)
 
 
 def test_infinity_breaks_the_published_schema_too():
@@ -504,4 +504,4 @@ def test_infinity_breaks_the_published_schema_too():
     index, record = next((index, each) for index, each in enumerate(content["records"]) if each["cpu"])
     record["cpu"]["warmup"] = inf
     with pytest.raises(GpuPerfError, match=re.escape(f"$.records[{index}].cpu.warmup")):
-        schema.validate(content)
+        document.validate(content)
