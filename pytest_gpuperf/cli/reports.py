@@ -117,11 +117,11 @@ def export(chosen: Namespace) -> CommandResult:
 
 
 def _forest_plot(run: Run) -> str:
-    from pytest_gpuperf.report.html import forest, svg
+    from pytest_gpuperf.report.html import figure, forest
 
     records = sorted(shown_records(run), key=rank)
     names = short_names(records)
-    return svg.document(forest.plot(records, [names[record.nodeid] for record in records]))
+    return figure.svg_document(forest.plot(records, [names[record.nodeid] for record in records]))
 
 
 def recover(journal: Path, report: Path) -> CommandResult:

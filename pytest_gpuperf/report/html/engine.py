@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.html import svg, table
+from pytest_gpuperf.report.html import figure, table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -48,7 +48,7 @@ def _environment() -> "Environment":
         finalize=_shown,
     )
     # These escape what others wrote: a template marks what they return as safe.
-    environment.filters |= {"draw": svg.draw, "body": table.body, "facts": table.facts}
+    environment.filters |= {"draw": figure.draw, "body": table.body, "facts": table.facts}
     return environment
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_gpuperf.report.html.details import Leaf, Listing
-from pytest_gpuperf.report.html.figure import Figure
-from pytest_gpuperf.report.html.svg import draw, escaped
+from pytest_gpuperf.report.html.figure import Figure, draw, escaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

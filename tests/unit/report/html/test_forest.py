@@ -8,7 +8,7 @@ from cases import for_each
 from factories import comparison, estimate, record, skipped, speedup
 
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.report.html import forest, svg
+from pytest_gpuperf.report.html import figure, forest
 
 
 def marks(shown, style, *, filled=False):
@@ -73,10 +73,10 @@ def test_what_was_not_measured_has_no_plot():
 def test_the_plot_in_a_file_of_its_own_is_whole_xml_and_says_what_it_shows():
     records = [record("a.py::test_<a>"), skipped("a.py::test_b"), record("a.py::test_c" + "x" * 99)]
     names = [each.nodeid.partition("::")[2] for each in records]
-    plot = ElementTree.fromstring(svg.document(forest.plot(records, names)))
+    plot = ElementTree.fromstring(figure.svg_document(forest.plot(records, names)))
     texts = [element.text for element in plot.iter("{http://www.w3.org/2000/svg}text")]
     assert "test_<a>" in texts
     assert "test_b" not in texts
     assert "10.0x [9.00, 11.0] passed" in texts
     assert "test_<a>: speedup 10.0x [9.00, 11.0], required at least 3x, passed" in plot.get("aria-label")
-    ElementTree.fromstring(svg.document(forest.plot([], [])))
+    ElementTree.fromstring(figure.svg_document(forest.plot([], [])))

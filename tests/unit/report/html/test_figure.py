@@ -4,7 +4,7 @@ import sys
 from html import escape
 
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.html.svg import escaped
+from pytest_gpuperf.report.html.figure import escaped
 
 
 def test_each_letter_that_html_or_a_terminal_could_take_for_its_own_is_escaped():
