@@ -15,6 +15,7 @@ from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
 from pytest_gpuperf.report.verdicts import FAILURES, in_words, verdict_code, worst
 
+PROPERTY_PREFIX = "gpuperf."
 _METRICS: dict[Metric, str] = {
     "speedup": "",
     "gpu_time": "GPU ",
@@ -313,3 +314,20 @@ def environment_facts(environment: Environment) -> Iterator[tuple[str, str]]:
         yield from ((f"{group} {name}", str(value)) for name, value in values.items() if value is not None)
     for pairs in (environment.packages, pools, environment.variables or {}):
         yield from ((name, str(value)) for name, value in pairs.items())
+
+
+def properties(record: Record) -> Iterator[tuple[str, str | float]]:
+    """Yield a test's properties in the files of JUnit and pytest-json-report, as names and values.
+
+    They are its status, its speedup or efficiency with the interval, and the outcomes of its comparisons.
+    """
+    yield f"{PROPERTY_PREFIX}status", record.status
+    efficiency = record.scaling.efficiency if record.scaling else None
+    for name, found in (("speedup", record.speedup), ("efficiency", efficiency)):
+        if found is not None:
+            ends = {name: found.value, "low": found.low, "high": found.high}
+            yield from (
+                (f"{PROPERTY_PREFIX}{name}", value) for name, value in ends.items() if value is not None
+            )
+    for comparison in record.comparisons:
+        yield f"{PROPERTY_PREFIX}baseline.{comparison.metric}", comparison.outcome

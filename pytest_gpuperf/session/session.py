@@ -36,7 +36,7 @@ from pytest_gpuperf.model.errors import (
 )
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Report, Verdict
-from pytest_gpuperf.report import junit, paths, reader
+from pytest_gpuperf.report import paths, reader, summary
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import hints, live_line, timed_call
 from pytest_gpuperf.session.cpu_variants import CpuVariants
@@ -312,8 +312,8 @@ class GpuPerfSession:
             self.thresholds.remove(record.size_group.name, record.nodeid)
         if item is None:
             return record
-        others = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
-        item.user_properties[:] = [*others, *junit.pairs(record)]
+        others = [pair for pair in item.user_properties if not pair[0].startswith(summary.PROPERTY_PREFIX)]
+        item.user_properties[:] = [*others, *summary.properties(record)]
         return record
 
     def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> None:

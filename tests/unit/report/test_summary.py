@@ -1,8 +1,10 @@
-"""The summary: what every table says of a test."""
+"""The summary: what every table says of a test, and its properties in the files of other tools."""
 
+import pytest
 from cases import for_each
+from factories import record, scaled, skipped
 
-from pytest_gpuperf.report.summary import format_time
+from pytest_gpuperf.report.summary import format_time, properties
 
 
 @for_each(
@@ -27,3 +29,16 @@ from pytest_gpuperf.report.summary import format_time
 )
 def test_a_time_has_three_digits_and_its_unit(expected, seconds):
     assert expected == format_time(seconds)
+
+
+def test_a_test_has_its_speedup_or_its_efficiency():
+    assert {"gpuperf.status": "skipped"} == dict(properties(skipped("a")))
+    assert {
+        "gpuperf.status": "passed",
+        "gpuperf.speedup": 10.0,
+        "gpuperf.low": 9.0,
+        "gpuperf.high": 11.0,
+    } == (dict(properties(record("a"))))
+    found = dict(properties(scaled(4, 0.5)))
+    assert {"gpuperf.status", "gpuperf.efficiency", "gpuperf.low", "gpuperf.high"} == set(found)
+    assert (0.5, 0.45) == pytest.approx((found["gpuperf.efficiency"], found["gpuperf.low"]))
