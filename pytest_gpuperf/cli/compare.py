@@ -28,7 +28,7 @@ from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report import files, markdown, paths, reader
 from pytest_gpuperf.report.summary import gate_lines, outcome_counts
-from pytest_gpuperf.report.text import changes
+from pytest_gpuperf.report.text import section
 from pytest_gpuperf.report.verdicts import severity
 
 _MOST_TESTS = 50
@@ -196,7 +196,7 @@ def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
     changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
     changed.sort(key=severity)
-    yield from changes.lines(changed[:_MOST_TESTS], width())
+    yield from section.changes(changed[:_MOST_TESTS], width())
     if rest := changed[_MOST_TESTS:]:
         yield f"and {count(len(rest), 'more test')}: {outcome_counts(rest)}"
     if changed:

@@ -1,15 +1,25 @@
-"""From the view of a run to the lines of the terminal's section."""
+"""From a run to the lines that a terminal shows of it: the section, and the table of what changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.model.comparison import Comparison, Metric
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import view
-from pytest_gpuperf.report.summary import measured_scalings, scaling_heading, scaling_lines
+from pytest_gpuperf.report.names import short_names
+from pytest_gpuperf.report.summary import (
+    change_text,
+    measured_scalings,
+    scaling_heading,
+    scaling_lines,
+    shared_reasons,
+)
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Colour, Line, Row
-from pytest_gpuperf.report.verdicts import FAILURES, VerdictCode, run_counts, shown_records
+from pytest_gpuperf.report.verdicts import FAILURES, VerdictCode, in_words, run_counts, shown_records
 from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, View
 
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
@@ -22,6 +32,8 @@ _COLOURS: dict[VerdictCode, Colour | None] = {
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_NOTED, _LONGEST_NOTE = 10, 3  # notes, and lines of each
 _CUT = " ..."
+_CHANGE_HEADINGS = ("metric", "baseline", "now", "change", "outcome")
+_MOVABLE_CHANGES = (("baseline", "now"), ("metric",))
 
 
 def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) -> list[Line]:
@@ -108,3 +120,43 @@ def _scalings(run: Run, width: int) -> list[str]:
         shown += table.wrapped(f"scaling of {scaling_heading(curve)}", width)
         shown += [line for text in scaling_lines(curve) for line in table.wrapped(f"  {text}", width, "    ")]
     return shown
+
+
+def changes(records: Sequence[Record], width: int) -> Iterator[str]:
+    """Yield a table of what changed or cannot be compared, and why the latter."""
+    names = short_names(records)
+    rows = [
+        _change_row(names[record.nodeid], each)
+        for record in records
+        for each in record.comparisons
+        if each.reason
+    ]
+    if rows:
+        yield from map(str, table.lines(rows, _CHANGE_HEADINGS, width, _MOVABLE_CHANGES))
+    reasons = shared_reasons(records, names, _unexplained)
+    if reasons:
+        yield ""
+    for reason, tests in reasons.items():
+        yield from table.wrapped(f"{units.first_few(tests, most=1)}: {reason}", width)
+
+
+def _change_row(name: str, comparison: Comparison) -> Row:
+    cells = {
+        "metric": gate_text.METRIC_NAMES[comparison.metric],
+        "baseline": _metric_value(comparison.metric, comparison.baseline),
+        "now": _metric_value(comparison.metric, comparison.found),
+        "change": change_text(comparison),
+        "outcome": in_words(comparison.outcome),
+    }
+    return Row(name=name, cells=cells)
+
+
+def _metric_value(metric: Metric, estimate: Estimate | None) -> str:
+    return "-" if estimate is None else gate_text.format_metric(metric, estimate)
+
+
+def _unexplained(record: Record) -> Iterator[str]:
+    """Yield why comparisons ended as they did whose numbers alone do not say it."""
+    for comparison in record.comparisons:
+        if comparison.reason and (comparison.ratio is None or comparison.outcome == "inconclusive"):
+            yield comparison.reason
