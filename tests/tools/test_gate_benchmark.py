@@ -2,26 +2,15 @@
 
 import sys
 from contextlib import nullcontext
-from importlib import import_module
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-SHARED = ("common", "truth", "gate")
-
 
 @pytest.fixture
-def gate(monkeypatch):
-    """Import the script as it is run: from its own folder."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in SHARED:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield import_module("gate")
-    for name in SHARED:
-        sys.modules.pop(name, None)
+def gate(script):
+    return script("gate")
 
 
 def trace(gate, name, seed, spread=0.02, blocks=700):
@@ -51,15 +40,6 @@ def test_at_the_limit_itself_the_later_run_goes_on_and_inconclusive(gate):
     assert found.baseline_rounds < gate.PLAN.sampling.max_rounds
 
 
-@pytest.mark.parametrize("factor", [1.0, 0.8])
-def test_both_runs_have_the_speedups_that_they_should(gate, factor):
-    before, now = gate.compare(task(gate, "bare", factor), Random(3))  # noqa: S311 - a simulation
-    assert before.speedup.value == pytest.approx(gate.SPEEDUP, rel=0.02)
-    assert now.speedup.value == pytest.approx(gate.SPEEDUP * factor, rel=0.02)
-    assert before.comparisons == ()
-    assert [each.metric for each in now.comparisons] == ["speedup"]
-
-
 def test_the_tables_and_the_targets_are_those_of_the_outcomes(gate, monkeypatch, tmp_path, capsys):
     for name, seed in (("one", 1), ("other", 2)):
         lines = [str(seconds) for seconds in trace(gate, name, seed).times]
@@ -72,9 +52,3 @@ def test_the_tables_and_the_targets_are_those_of_the_outcomes(gate, monkeypatch,
     assert "one / other" in shown
     assert "other / one" in shown
     assert shown.count("yes\n") == 6
-
-
-def test_one_trace_is_no_pair(gate, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "argv", ["gate.py", f"--noise={tmp_path}"])
-    with pytest.raises(SystemExit, match="two traces or more are needed"):
-        gate.main()

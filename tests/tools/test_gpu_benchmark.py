@@ -3,34 +3,25 @@
 import json
 import os
 import sys
-from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-SHARED = ("common", "gpu_libraries", "gpu_parts", "gpu")
 ENDED = {"part": "answers", "gpu": "cupy:99", "what": "ended", "seconds": 3.0}
 
 
 @pytest.fixture
-def measured(monkeypatch, tmp_path):
+def measured(script, monkeypatch, tmp_path):
     """Run the script, short, with these options; return its exit code, and the lines of its file."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in SHARED:
-        monkeypatch.delitem(sys.modules, name, raising=False)
 
     def call(*options):
         arguments = ["gpu.py", "--short", "--output", str(tmp_path), *options]
         monkeypatch.setattr(sys, "argv", arguments)
-        code = import_module("gpu").main()
+        code = script("gpu").main()
         file = tmp_path / "gpu.jsonl"
         return code, file.read_text().splitlines() if file.exists() else []
 
-    yield call
-    for name in SHARED:
-        sys.modules.pop(name, None)
+    return call
 
 
 def test_a_part_that_fails_says_why(measured, capsys):

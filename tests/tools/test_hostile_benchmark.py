@@ -1,24 +1,11 @@
 """The benchmark of hostile use: a share of its cases, and that it finds what it looks for."""
 
-import sys
-from importlib import import_module
-from pathlib import Path
-
 import pytest
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-SHARED = ("common", "hostile")
 
 
 @pytest.fixture
-def hostile(monkeypatch):
-    """Import the script as it is run: from its own folder."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in SHARED:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield import_module("hostile")
-    for name in SHARED:
-        sys.modules.pop(name, None)
+def hostile(script):
+    return script("hostile")
 
 
 def number_of(hostile, way, mode):

@@ -1,27 +1,15 @@
 """The benchmark of mutants: which faults it makes, how it finds them again, and when one is killed."""
 
-import sys
-from importlib import import_module
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from cases import for_each
 from coverage import CoverageData
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-SHARED = ("common", "mutants")
-
 
 @pytest.fixture
-def mutants(monkeypatch):
-    """Import the script as it is run: from its own folder."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in SHARED:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield import_module("mutants")
-    for name in SHARED:
-        sys.modules.pop(name, None)
+def mutants(script):
+    return script("mutants")
 
 
 def changes(mutants, source, module="gate/gate.py"):
@@ -112,12 +100,6 @@ def test_the_source_of_a_mutant_is_the_module_with_this_change_alone(mutants):
         assert [(change.mutant.original, change.mutant.mutated)] == differences
 
 
-def test_only_what_is_in_a_function_is_covered_where_it_stands(mutants):
-    at = {change.mutant.original: change.covered_at for change in changes(mutants, SOURCE)}
-    assert at["LIMIT = 3"] == ("gate/gate.py", 0)
-    assert at["return self.why(found)"] == ("gate/gate.py", 8)
-
-
 def test_a_mutant_is_found_again_where_its_function_is_now(mutants):
     (wanted,) = (
         c.mutant
@@ -129,37 +111,27 @@ def test_a_mutant_is_found_again_where_its_function_is_now(mutants):
         others = changes(mutants, "def other(self, found):\n    return self.why(found)", "gate/a.py")
         found = mutants.find_again([wanted], [*others, *changes(mutants, source, module)])[wanted]
         assert (module, "return None") == (found.mutant.module, found.mutant.mutated)
-
-
-def test_code_that_is_gone_is_not_found(mutants):
-    (wanted, *_) = (change.mutant for change in changes(mutants, SOURCE))
     assert mutants.find_again([wanted], changes(mutants, "LIMIT = 4")) == {wanted: None}
 
 
 @pytest.fixture
 def copy(mutants, monkeypatch, tmp_path):
-    """Return what judges a mutant with tests that end as they should; what each run saw is in its `seen`."""
+    """Judge a mutant with tests that end as they should."""
     path = tmp_path / mutants.PACKAGE / "gate.py"
     path.parent.mkdir()
     path.write_text("clean", encoding="utf-8")
 
-    class Copy:
-        def __init__(self):
-            self.seen = []
+    def judge(*tests, with_mutant, without):
+        def run(folder, *arguments, limit=None):
+            named = [argument for argument in arguments if not argument.startswith("-")]
+            outcomes = (with_mutant if path.read_text(encoding="utf-8") == "bent" else without)(named)
+            status = None if outcomes is None else int("failed" in outcomes.values())
+            return mutants.Ran(status=status, outcomes=outcomes or {}, seconds={})
 
-        def judge(self, *tests, with_mutant, without=lambda tests: {}):
-            def run(folder, *arguments, limit=None):
-                source = path.read_text(encoding="utf-8")
-                named = [argument for argument in arguments if not argument.startswith("-")]
-                self.seen.append((source, named))
-                outcomes = (with_mutant if source == "bent" else without)(named)
-                status = None if outcomes is None else int("failed" in outcomes.values())
-                return mutants.Ran(status=status, outcomes=outcomes or {}, seconds={})
+        monkeypatch.setattr(mutants, "pytest", run)
+        return mutants.judge(tmp_path, "gate.py", "bent", tests, dict.fromkeys(tests, 1.0))
 
-            monkeypatch.setattr(mutants, "pytest", run)
-            return mutants.judge(tmp_path, "gate.py", "bent", tests, dict.fromkeys(tests, 1.0))
-
-    yield Copy()
+    yield judge
     assert path.read_text(encoding="utf-8") == "clean"
 
 
@@ -167,25 +139,22 @@ def first_fails(tests):
     return {tests[0]: "failed"}
 
 
-def test_a_test_kills_that_fails_with_the_mutant_and_passes_without_it(copy):
-    assert copy.judge("a", "b", with_mutant=first_fails) == ("killed", "a")
-    assert copy.seen == [("bent", ["a", "b"]), ("clean", ["a"])]
-
-
-def test_a_test_that_fails_without_the_mutant_kills_nothing(copy):
-    assert copy.judge(
-        "a", "b", with_mutant=first_fails, without=lambda tests: {"a": "failed"} if "a" in tests else {}
-    ) == ("killed", "b")
-    assert copy.judge("a", with_mutant=first_fails, without=first_fails) == ("survived", None)
-
-
-def test_a_mutant_survives_tests_that_pass_and_those_that_are_not_there(copy):
-    assert copy.judge("a", with_mutant=lambda tests: {"a": "passed"}) == ("survived", None)
-    assert copy.judge(with_mutant=first_fails) == ("not covered", None)
-
-
-def test_tests_without_an_end_are_a_time_out(copy):
-    assert copy.judge("a", with_mutant=lambda tests: None) == ("timeout", None)
+@for_each(
+    ("expected", "tests", "with_mutant", "without"),
+    [
+        (("killed", "a"), "ab", first_fails, lambda tests: {}),
+        # A test that fails without the mutant, too, kills nothing.
+        (("killed", "b"), "ab", first_fails, lambda tests: {"a": "failed"} if "a" in tests else {}),
+        (("survived", None), "a", first_fails, first_fails),
+        (("survived", None), "a", lambda tests: {"a": "passed"}, lambda tests: {}),
+        (("not covered", None), "", first_fails, lambda tests: {}),
+        (("timeout", None), "a", lambda tests: None, lambda tests: {}),
+    ],
+)
+def test_a_test_kills_that_fails_with_the_mutant_and_passes_without_it(
+    copy, expected, tests, with_mutant, without
+):
+    assert expected == copy(*tests, with_mutant=with_mutant, without=without)
 
 
 def test_the_tests_of_a_line_are_unit_tests_first_and_then_those_that_cover_few_lines(
