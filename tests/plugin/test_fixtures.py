@@ -1,5 +1,7 @@
 """The fixtures cpu, gpu, device and xp, and the skips where there is no GPU."""
 
+import pytest
+
 GPU_TEST = """
     def test_scan(gpu):
         assert gpu.xp.cumsum(gpu.asarray([1, 2, 3]))[-1] == 6
@@ -14,14 +16,6 @@ SPEEDUP_TEST = """
     def test_fft(xp):
         xp.fft.fft(xp.ones(4096))
 """
-UNUSABLE = """
-    from pytest_gpuperf.devices.simulated import SimulatedBackend
-
-    def pytest_gpuperf_devices():
-        return [SimulatedBackend(name="broken", unavailable="it is asleep; wake it up")]
-"""
-
-
 COUNTED = """
     from pytest_gpuperf.devices.simulated import SimulatedBackend
 
@@ -33,6 +27,7 @@ COUNTED = """
     def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"probed {{BACKEND.opened}} times")
 """
+UNUSABLE = COUNTED.format(name="broken", unavailable="'it is asleep; wake it up'")
 
 
 def test_cpu_and_gpu_are_devices(run):
@@ -75,31 +70,30 @@ BROKEN = """
 """
 
 
-def test_a_broken_gpu_is_an_error_of_a_run_that_names_it(run, pytester):
+@pytest.mark.parametrize(
+    ("outcomes", "source"),
+    [({"passed": 1, "errors": 1}, GPU_TEST), ({"failed": 1}, SPEEDUP_TEST.replace("(min=3)", ""))],
+    ids=["fixture", "measured"],
+)
+def test_a_broken_gpu_is_an_error_of_a_run_that_names_it(run, pytester, outcomes, source):
     pytester.makeconftest(BROKEN)
-    result = run(GPU_TEST, gpu="other")
-    result.assert_outcomes(passed=1, errors=1)
+    result = run(source, gpu="other")
+    result.assert_outcomes(**outcomes)
     result.stdout.fnmatch_lines(["the GPU of --gpuperf-gpu=other is broken: it was found but *; repair it"])
 
 
-def test_a_broken_gpu_is_an_error_of_a_measured_test_too(run, pytester):
+@pytest.mark.parametrize(
+    ("outcomes", "source"),
+    [
+        ({"passed": 1, "skipped": 2}, f"{GPU_TEST}\n    def test_again(gpu): pass\n"),
+        ({"skipped": 1}, SPEEDUP_TEST),
+    ],
+    ids=["fixture", "measured"],
+)
+def test_a_broken_gpu_that_auto_finds_is_a_warning_once_and_a_skip(run, pytester, outcomes, source):
     pytester.makeconftest(BROKEN)
-    result = run(SPEEDUP_TEST.replace("(min=3)", ""), gpu="other")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["the GPU of --gpuperf-gpu=other is broken: it was found but *; repair it"])
-
-
-def test_a_measured_test_warns_of_a_broken_gpu_and_is_timed_on_the_cpu(run, pytester):
-    pytester.makeconftest(BROKEN)
-    result = run(SPEEDUP_TEST, "-Walways", gpu="auto")
-    result.assert_outcomes(skipped=1, warnings=1)
-    result.stdout.fnmatch_lines(["*BrokenGpuWarning: *it was found but cannot be used; repair it*"])
-
-
-def test_a_broken_gpu_that_auto_finds_is_a_warning_once_and_a_skip(run, pytester):
-    pytester.makeconftest(BROKEN)
-    result = run(f"{GPU_TEST}\n    def test_again(gpu): pass\n", "-rs", "-Walways", gpu="auto")
-    result.assert_outcomes(passed=1, skipped=2, warnings=1)
+    result = run(source, "-Walways", gpu="auto")
+    result.assert_outcomes(**outcomes, warnings=1)
     result.stdout.fnmatch_lines(["*BrokenGpuWarning: *it was found but cannot be used; repair it*"])
 
 
@@ -142,7 +136,7 @@ def test_a_required_gpu_makes_speedup_tests_errors(run):
 
 
 def test_the_gpu_is_probed_once_for_all_tests(run, pytester):
-    pytester.makeconftest(COUNTED.format(name="broken", unavailable="'it is asleep'"))
+    pytester.makeconftest(UNUSABLE)
     source = GPU_TEST + "\n    def test_again(gpu): pass\n" + SPEEDUP_TEST
     result = run(source, gpu="broken")
     result.assert_outcomes(passed=1, skipped=3)
@@ -156,14 +150,11 @@ def test_tests_that_ask_for_no_gpu_never_probe(run, pytester):
     result.stdout.fnmatch_lines(["probed 0 times"])
 
 
-def test_device_parametrizes_an_unmarked_test(run):
-    result = run("def test_it(device): assert device.kind in ('cpu', 'gpu')", "-v")
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*test_it[[]cpu] PASSED*", "*test_it[[]gpu] PASSED*"])
-
-
-def test_xp_parametrizes_an_unmarked_test(run):
-    result = run("def test_it(xp): assert xp.ones(3).sum() == 3", "-v")
+@pytest.mark.parametrize(
+    ("name", "holds"), [("device", "device.kind in ('cpu', 'gpu')"), ("xp", "xp.ones(3)[0] == 1")]
+)
+def test_device_and_xp_parametrize_an_unmarked_test(run, name, holds):
+    result = run(f"def test_it({name}): assert {holds}", "-v")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*test_it[[]cpu] PASSED*", "*test_it[[]gpu] PASSED*"])
 

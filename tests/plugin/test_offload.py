@@ -81,20 +81,16 @@ def test_the_record_has_every_regime_whatever_the_gate(suite, report):
     assert offload["break_even_calls"]["transfer"]["value"] == 2
 
 
-def test_copies_of_a_whole_body_are_its_own_and_gate_nothing_else(suite, report):
-    source = "@pytest.mark.speedup(min=1, transfer='always')\ndef test_it(xp):\n    return xp.ones(3)\n"
-    result = suite(source)
+def test_a_whole_body_has_no_regime_but_its_own_and_copies_of_it_gate_nothing_else(suite, report):
+    source = "@pytest.mark.speedup(min=1)\ndef test_it(xp):\n    return xp.ones(3)\n"
+    suite(source).assert_outcomes(passed=1)
+    record = report()["records"][0]
+    assert ("body", None) == (record["offload"]["regime"], record["transfer"]["h2d"])
+    assert "return a callable" in record["transfer"]["reason"]
+    result = suite(source.replace("min=1", "min=1, transfer='always'"))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*transfer='always' has no effect here*return a callable*"])
     assert report()["records"][0]["status"] == "error"
-
-
-def test_a_whole_body_has_no_regime_but_its_own(suite, report):
-    suite("@pytest.mark.speedup(min=1)\ndef test_it(xp):\n    return xp.ones(3)\n").assert_outcomes(passed=1)
-    record = report()["records"][0]
-    assert record["offload"]["regime"] == "body"
-    assert record["transfer"]["h2d"] is None
-    assert "return a callable" in record["transfer"]["reason"]
 
 
 def test_a_workload_without_copies_says_that_the_regimes_are_equal(suite, report):
@@ -131,11 +127,6 @@ def test_both_gates_say_why_they_failed(suite, report):
     assert "[9.90, 10.1]; the workload holds 16.0 kB on the device, max_memory is 1 B" in reason
 
 
-def test_the_memory_that_a_workload_holds_is_its_inputs_and_what_a_call_adds(suite, report):
-    suite(of("min=3"))
-    assert report()["records"][0]["memory"] == {"peak": 16_000, "inputs": 8_000, "reason": None}
-
-
 def test_a_result_that_holds_no_values_yet_is_an_error_that_names_its_type(suite):
     source = "@pytest.mark.speedup(min=1)\ndef test_it(xp):\n    return (i for i in range(3))\n"
     result = suite(source)
@@ -150,25 +141,25 @@ def test_a_price_that_is_none_is_a_usage_error(suite, price):
     result.stderr.fnmatch_lines(["*--gpuperf-cost-ratio*"])
 
 
-def test_the_price_says_what_is_saved(suite, report):
+def test_the_price_says_what_is_saved_on_the_command_line_and_in_the_ini_file(suite, report, pytester):
     suite(of("min=3"), "--gpuperf-cost-ratio=5")
-    price = report()["records"][0]["offload"]["price"]
-    assert price["saving_percent"]["value"] == pytest.approx(50)
-    assert price["saves"] is True
-    assert "5 times the price" in report()["records"][0]["offload"]["reason"]
-
-
-def test_costs_are_shown_only_where_they_were_asked_for(suite, report):
-    result = suite(of("min=3", size=4))
     offload = report()["records"][0]["offload"]
-    assert (offload["price"], offload["gpu_limits"]["price"]) == (None, None)
-    assert not re.search("times the price|save money", offload["reason"] + str(result.stdout))
-
-
-def test_the_ini_file_has_the_price_too(suite, report, pytester):
+    assert offload["price"]["saving_percent"]["value"] == pytest.approx(50)
+    assert offload["price"]["saves"] is True
+    assert "5 times the price" in offload["reason"]
     pytester.makeini("[pytest]\ngpuperf_cost_ratio = 20")
     suite(of("min=3"))
     assert report()["records"][0]["offload"]["price"]["saves"] is False
+
+
+def test_what_pays_and_passes_is_shown_in_the_table_alone_with_no_costs_that_nobody_asked_for(suite, report):
+    shown = str(suite(of("min=3")).stdout)
+    record = report()["records"][0]
+    assert "test_it: " not in shown
+    assert not re.search("times the price|save money", record["offload"]["reason"] + shown)
+    assert (None, None) == (record["offload"]["price"], record["offload"]["gpu_limits"]["price"])
+    # Its inputs, and what a call adds.
+    assert {"peak": 16_000, "inputs": 8_000, "reason": None} == record["memory"]
 
 
 def test_without_a_gpu_the_record_says_what_one_must_reach(suite, report):
@@ -179,11 +170,7 @@ def test_without_a_gpu_the_record_says_what_one_must_reach(suite, report):
     assert record["offload"]["gpu_limits"]["price"] == pytest.approx(record["cpu"]["median"] / 2.5)
     assert [link["name"] for link in record["offload"]["links"]][-1] == "NVLink-C2C"
     assert [32, 32] == [record["transfer"][way]["bytes"] for way in ("h2d", "d2h")]
-    result.stdout.fnmatch_lines(
-        [
-            "test_it * needs * skipped",
-        ]
-    )
+    result.stdout.fnmatch_lines(["test_it * needs * skipped"])
     assert record["offload"]["reason"].startswith("no GPU was measured: a call may take at most ")
 
 
@@ -210,11 +197,6 @@ def test_what_holds_a_speedup_back_is_shown_where_it_does_not_pay(suite, report)
     whole.fnmatch_lines(["  not worth it: *"])
 
 
-def test_what_pays_and_passes_is_shown_in_the_table_alone(suite):
-    shown = suite(of("min=3")).stdout.str()
-    assert "test_it: " not in shown
-
-
 SIZE_GROUP = """
 @pytest.mark.offload_threshold("n"{limits})
 @pytest.mark.parametrize("n", {sizes})
@@ -223,6 +205,7 @@ def test_add(device, n):
     a = device.xp.ones(n)
     return lambda: a + a
 """
+DOUBT_FAILS = "--gpuperf-inconclusive=fail"
 # The GPU takes 1 ms, the CPU 1 us for each number: the GPU wins from a thousand numbers on.
 BY_SIZE = {"cpu": "kernel=0, per_element=1e-6", "gpu": "kernel=1e-3"}
 
@@ -286,27 +269,22 @@ def test_a_size_that_was_not_even_named_is_missing_too(suite, report, pytester):
     assert report()["thresholds"][0]["outcome"] is None
 
 
-def test_doubt_of_a_size_group_fails_where_doubt_is_to_fail(suite):
-    options = ("-k", "not 900", "--gpuperf-inconclusive=fail")
-    suite(size_group(", at_most=900"), *options, **BY_SIZE).assert_outcomes(passed=2, failed=1, deselected=1)
+@pytest.mark.parametrize(
+    ("outcomes", "limits", "options"),
+    [
+        ({"passed": 2, "failed": 1, "deselected": 1}, ", at_most=900", ("-k", "not 900", DOUBT_FAILS)),
+        ({"passed": 3, "deselected": 1}, "", ("-k", "not 900", DOUBT_FAILS)),
+        ({"passed": 4}, ", at_most=900", ("--gpuperf-report-only",)),
+    ],
+    ids=["doubt is to fail", "nothing is asked", "report only"],
+)
+def test_a_threshold_fails_only_what_is_asked_of_it(suite, outcomes, limits, options):
+    suite(size_group(limits), *options, **BY_SIZE).assert_outcomes(**outcomes)
 
 
-def test_a_size_group_of_which_nothing_is_asked_never_fails(suite):
-    options = ("-k", "not 900", "--gpuperf-inconclusive=fail")
-    suite(size_group(), *options, **BY_SIZE).assert_outcomes(passed=3, deselected=1)
-
-
-def test_report_only_fails_no_threshold(suite):
-    suite(size_group(", at_most=900"), "--gpuperf-report-only", **BY_SIZE).assert_outcomes(passed=4)
-
-
-def test_without_a_gpu_a_threshold_is_skipped_with_its_tests(suite, report):
-    suite(size_group(", at_most=900"), on=None).assert_outcomes(skipped=4)
-    assert report()["thresholds"][0]["status"] == "skipped"
-
-
-def test_a_threshold_is_skipped_with_its_tests_where_a_mark_skips_them(suite, report):
-    suite("@pytest.mark.skip" + size_group(", at_most=900")).assert_outcomes(skipped=4)
+@pytest.mark.parametrize(("mark", "gpu"), [("", None), ("@pytest.mark.skip", "simulated")])
+def test_a_threshold_is_skipped_with_its_tests(suite, report, mark, gpu):
+    suite(mark + size_group(", at_most=900"), on=gpu).assert_outcomes(skipped=4)
     assert "skipped" == report()["thresholds"][0]["status"]
 
 
@@ -320,20 +298,23 @@ def test_other_parameters_make_other_size_groups(suite, report):
     assert ["test_it.py::test_add[kind=int]", "test_it.py::test_add[kind=x]"] == names
 
 
-def test_variants_have_one_threshold(suite, report):
-    source = """
+VARIANTS = """
 @pytest.fixture
 def values(device):
     return device.xp.ones(4)
 
-@pytest.mark.offload_threshold("n", at_most=1100)
+@pytest.mark.offload_threshold("n", at_most=900)
 @pytest.mark.parametrize("n", [900, 1100])
-@pytest.mark.speedup(min=1e-9)
+@pytest.mark.speedup
 def test_add(values, xp, n):
     a = xp.ones(n)
     return lambda: a + a
 """
-    suite(source, **BY_SIZE).assert_outcomes(passed=4)
+
+
+def test_variants_have_one_threshold(suite, report):
+    limits = VARIANTS.replace("at_most=900", "at_most=1100").replace("speedup", "speedup(min=1e-9)")
+    suite(limits, **BY_SIZE).assert_outcomes(passed=4)
     (found,) = report()["thresholds"]
     assert ("passed", 900, 1100) == (found["status"], found["largest_not_won"], found["smallest_won"])
 
@@ -451,20 +432,6 @@ def test_two_thresholds_on_one_test_are_an_error_and_none_is_dropped(suite):
     result = suite('@pytest.mark.offload_threshold("n", at_most=1)\n' + size_group())
     assert {"errors"} == {*result.parseoutcomes()} - {"passed"}
     result.stdout.fnmatch_lines(["*2 offload_threshold markers found; *keep one*"])
-
-
-VARIANTS = """
-@pytest.fixture
-def values(device):
-    return device.xp.ones(4)
-
-@pytest.mark.offload_threshold("n", at_most=900)
-@pytest.mark.parametrize("n", [900, 1100])
-@pytest.mark.speedup
-def test_add(values, xp, n):
-    a = xp.ones(n)
-    return lambda: a + a
-"""
 
 
 def test_a_threshold_that_failed_fails_again_when_it_is_rerun(suite):

@@ -127,16 +127,24 @@ def test_a_reset_that_raises_is_named_with_its_device(ended, kind):
     result.stdout.fnmatch_lines(["E *raised by the workload's reset"])
 
 
-def test_a_reset_that_raises_at_first_is_named_too(ended):
-    _, record = ended(TEST.replace("reset=restore", "reset=lambda: 1 / 0"))
-    assert record["reason"] == (
-        "ZeroDivisionError: division by zero, raised on the CPU (simulated CPU) by the workload's reset"
-    )
+CHANGES = "the workload's result changes after each reset, so repeated calls"
 
 
-def test_a_reset_that_leaves_the_state_is_an_error(ended):
-    _, record = ended(TEST.replace("reset=restore", "reset=lambda: device.launch(1e-3)"))
-    assert record["reason"].startswith("the workload's result changes after each reset, so repeated calls")
+@pytest.mark.parametrize(
+    ("said", "reset"),
+    [
+        (
+            "ZeroDivisionError: division by zero, raised on the CPU (simulated CPU) by the workload's reset",
+            "lambda: 1 / 0",
+        ),
+        (CHANGES, "lambda: device.launch(1e-3)"),
+        (CHANGES, "restore if device.kind == 'cpu' else lambda: device.launch(1e-3)"),
+    ],
+    ids=["raises at first", "leaves the state", "leaves it on the GPU alone"],
+)
+def test_a_reset_that_fails_or_leaves_the_state_is_an_error(ended, said, reset):
+    _, record = ended(TEST.replace("reset=restore", f"reset={reset}"))
+    assert record["reason"].startswith(said)
 
 
 def test_a_reset_that_leaves_an_array_changed_which_no_result_shows_is_an_error(ended):
@@ -208,30 +216,17 @@ def test_where_calls_after_a_reset_take_other_times_both_devices_make_as_many(en
     _, record = ended(GROWING.format(seconds=seconds).replace("min=1.5", demand))
     assert record["cpu"]["block_calls"] == record["gpu"]["block_calls"]
     assert record["speedup"]["value"] == pytest.approx(2, rel=0.1)
+    # So do the single calls that are timed besides.
+    assert record["cpu"]["latency"] / record["gpu"]["latency"] == pytest.approx(2, rel=0.1)
     assert "time_changed" not in {note["code"] for note in record["notes"]}
 
 
-def test_single_calls_that_are_timed_besides_are_as_many_on_both_devices_too(ended):
-    _, record = ended(GROWING.format(seconds="1e-5 * len(calls) * (2 if device.kind == 'cpu' else 1)"))
-    assert record["cpu"]["latency"] / record["gpu"]["latency"] == pytest.approx(2, rel=0.1)
-
-
 def test_a_gpu_variant_makes_as_many_calls_as_its_cpu_variant(suite):
-    seconds = "1e-5 * len(calls) * (2 if xp is conftest.numpy else 1)"
-    found = suite(
-        f"""{HEAD}
-@pytest.mark.speedup(min=1.5)
-def test_it(xp, gpuperf):
-    device = conftest.BACKEND.gpu("") if xp is conftest.cupy else conftest.BACKEND.cpu()
-    calls = []
-
-    def call():
-        calls.append(1)
-        device.launch({seconds})
-        return len(calls)
-    return gpuperf.workload(call, reset=calls.clear)
-"""
+    there = (
+        "device = conftest.BACKEND.gpu('') if xp is conftest.cupy else conftest.BACKEND.cpu()\n    calls = []"
     )
+    source = GROWING.replace("test_it(device", "test_it(xp").replace("calls = []", there)
+    found = suite(HEAD + source.format(seconds="1e-5 * len(calls) * (2 if xp is conftest.numpy else 1)"))
     assert pytest.approx(2, rel=0.1) == found.records["test_it[cupy]"]["speedup"]["value"]
 
 
@@ -260,8 +255,6 @@ def test_it(device, gpuperf):
         layer.momentum[...] = np.arange(4.0)
     return gpuperf.workload(layer.step, reset=restore)
 """
-
-
 MADE_THERE = MODULE.replace("device.asarray(np.arange(4.0))", "(device.asarray(np.arange(4.0)) + 0)")
 
 
@@ -288,12 +281,6 @@ def test_a_state_that_is_reached_through_objects_is_restored_or_an_error(ended):
     ended(source)[0].assert_outcomes(passed=1)
     _, record = ended(source.replace("        layer.weights[...] = np.arange(4.0)\n", ""))
     assert "does not restore what calls change (float64 array of shape (4,))" in record["reason"]
-
-
-def test_a_reset_that_forgets_on_the_gpu_alone_is_named(ended):
-    forgets = "reset=restore if device.kind == 'cpu' else lambda: device.launch(1e-3)"
-    _, record = ended(TEST.replace("reset=restore", forgets))
-    assert record["reason"].startswith("the workload's result changes after each reset, so repeated calls")
 
 
 def test_a_result_that_is_kept_within_a_block_is_noted(ended):
