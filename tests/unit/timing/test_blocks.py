@@ -180,20 +180,21 @@ def test_warm_up_of_an_unsteady_workload_is_bounded_in_time():
     assert 0.1 <= timer.warmup <= 0.1 + 20e-3
 
 
-def test_warm_up_of_a_quick_workload_has_at_least_three_calls():
-    assert warmed_up(simulated(kernel=0.12)).warmup_calls == 3
-
-
-def test_warm_up_of_a_slow_workload_has_one_more_call():
-    timer = warmed_up(simulated(kernel=30.0))
-    assert timer.warmup_calls == 2
-    assert not timer.steady
-    assert timer.warmup == pytest.approx(30)
-
-
-def test_warm_up_takes_at_most_a_quarter_of_the_time_there_is():
-    assert warmed_up(simulated(kernel=0.3), options=RunOptions(max_time=1)).warmup_calls == 2
-    assert warmed_up(simulated(kernel=0.3), options=RunOptions(max_time=10)).warmup_calls == 3
+@for_each(
+    ("calls", "kernel", "max_time"),
+    [
+        (3, 0.12, 10),  # at least three in all
+        (3, 0.3, 10),
+        (2, 0.3, 1),  # in at most a quarter of the time there is
+        (2, 30.0, 10),
+    ],
+)
+def test_warm_up_has_three_calls_of_a_slow_workload_or_one_more_where_there_is_no_time(
+    calls, kernel, max_time
+):
+    timer = warmed_up(simulated(kernel=kernel), options=RunOptions(max_time=max_time))
+    assert (calls, False) == (timer.warmup_calls, timer.steady)
+    assert timer.warmup == pytest.approx((calls - 1) * kernel)
 
 
 def test_the_time_and_the_calls_of_warm_up_are_counted():
@@ -380,13 +381,13 @@ def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
 
 
 @for_each("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
-def test_the_garbage_collector_is_on_again_after_an_exception(step):
-    def call():
-        raise RuntimeError("in the workload")
-
-    with pytest.raises(RuntimeError, match="in the workload"):
-        step(timer_on(simulated(), call))
+def test_a_workload_that_raised_has_no_sample_and_the_garbage_collector_is_on_again(step):
+    timer = timer_on(simulated(), call=lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        step(timer)
     assert gc.isenabled()
+    assert timer.is_running == (step == BlockTimer.take_sample)
+    assert timer.samples == array("d")
 
 
 def test_a_garbage_collector_that_was_off_stays_off():
@@ -396,15 +397,6 @@ def test_a_garbage_collector_that_was_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
-
-
-def test_a_workload_that_raised_is_left_running():
-    device = simulated()
-    timer = timer_on(device, call=lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        timer.take_sample()
-    assert timer.is_running
-    assert timer.samples == array("d")
 
 
 def test_the_result_of_each_call_is_dropped_as_it_comes():
@@ -483,9 +475,13 @@ def told(monkeypatch, *delays, others=lambda: None):
     monkeypatch.setattr(blocks, "other_work", others)
 
 
+def busy_timer():
+    return timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+
+
 def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
     told(monkeypatch, {"1": 1.0}, {"1": 1.5}, {"1": 7.0}, {"1": 7.25})
-    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer = busy_timer()
     timer.take_sample()
     timer.take_sample()
     assert (0.75, 1) == (timer.waited, timer.waiting_threads)
@@ -495,7 +491,7 @@ def test_threads_waited_for_others_no_longer_than_these_worked_and_else_for_each
     others = iter([100.0, 100.25, 100.5])
     seen = [{"1": 1.0}, {"1": 2.0}, {"1": 2.0}, {"1": 2.0}, {"1": 3.0}, {"1": 3.125}]
     told(monkeypatch, *seen, others=lambda: next(others))
-    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer = busy_timer()
     timer.take_sample()
     assert (1.0, 0.25) == (timer.waited, timer.measurement.waited)
     timer.take_sample()  # nobody waited: nobody asks
@@ -506,7 +502,7 @@ def test_threads_waited_for_others_no_longer_than_these_worked_and_else_for_each
 def test_the_work_of_others_is_counted_anew_after_a_restart(monkeypatch):
     others = iter([1.0, 9.0, 9.0, 9.5])
     told(monkeypatch, {"1": 0.0}, {"1": 1.0}, {"1": 1.0}, {"1": 2.0}, others=lambda: next(others))
-    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer = busy_timer()
     timer.take_sample()
     timer.restart()
     timer.take_sample()
@@ -516,7 +512,7 @@ def test_the_work_of_others_is_counted_anew_after_a_restart(monkeypatch):
 def test_samples_that_are_discarded_take_what_others_worked_with_them(monkeypatch):
     others = iter([1.0, 1.25, 9.0])
     told(monkeypatch, {"1": 0.0}, {"1": 1.0}, {"1": 1.0}, {"1": 2.0}, others=lambda: next(others))
-    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer = busy_timer()
     timer.take_sample()
     timer.take_sample()
     assert timer.lost == 2.0
@@ -535,15 +531,14 @@ def test_many_threads_that_each_wait_a_little_wait_long_together(monkeypatch):
 def test_threads_that_only_waited_for_each_other_are_no_disturbance(monkeypatch):
     others = count()
     told(monkeypatch, {"1": 0.0}, {"1": 9.0}, others=lambda: -next(others))  # such is its resolution
-    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer = busy_timer()
     timer.take_sample()
-    assert timer.lost == 0.0
-    assert timer.interference is None
+    assert (0.0, None) == (timer.lost, timer.interference)
 
 
 def test_the_waits_of_all_threads_are_summed_and_those_that_waited_are_counted(monkeypatch):
     told(monkeypatch, {"1": 1.0, "2": 0.0, "3": 2.0}, {"1": 1.5, "2": 0.0, "3": 2.25, "4": 0.25})
-    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer = busy_timer()
     timer.take_sample()
     assert (1.0, 3) == (timer.waited, timer.waiting_threads)
     assert (1.0, 3) == (timer.measurement.waited, timer.measurement.waiting_threads)
@@ -608,11 +603,11 @@ def test_times_of_an_emulated_gpu_are_watched_where_its_threads_are_seen_to_wait
     assert timer.interference.own_share == pytest.approx(0.4)
 
 
-def test_a_system_that_does_not_tell_the_wait_has_none(monkeypatch):
+def test_a_system_that_does_not_tell_the_wait_has_none_nor_has_simulated_time(monkeypatch):
     told(monkeypatch, None, None)
-    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
-    timer.take_sample()
-    assert timer.waited is None
+    for timer in (busy_timer(), timer_on(simulated())):
+        timer.take_sample()
+        assert timer.waited is None
 
 
 @for_each(
@@ -636,15 +631,10 @@ def test_no_thread_is_asked_around_the_blocks_of_a_real_gpu(monkeypatch):
     assert len(asked) == 2, "before and after the block of the emulated one"
 
 
-def test_simulated_time_has_no_wait_in_it():
-    timer = timer_on(simulated())
-    timer.take_sample()
-    assert timer.waited is None
-
-
-def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked():
+def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked_in_the_timed_blocks():
     timer = timer_on(simulated("cpu", kernel=2e-3, threads=3.5), block_calls=4)
     timer.take_sample()
+    timer.device.launch(5.0)
     timer.take_sample()
     assert timer.measurement.processors == pytest.approx(3.5)
 
@@ -656,36 +646,22 @@ def test_a_cpu_that_waits_keeps_no_processor_busy():
     assert timer.measurement.processors == 0
 
 
-def test_processors_are_those_of_the_timed_blocks_alone():
-    timer = timer_on(simulated("cpu", threads=2.0))
-    timer.take_sample()
-    timer.device.launch(5.0)
-    timer.take_sample()
-    assert timer.measurement.processors == pytest.approx(2)
-
-
-def test_without_samples_nobody_tells_the_processors():
+def test_without_samples_nobody_tells_the_processors_and_a_gpu_never():
     assert timer_on(simulated("cpu")).measurement.processors is None
-
-
-def test_a_gpu_does_not_tell_the_processors():
     timer = timer_on(simulated("gpu"))
     timer.take_sample()
     assert timer.measurement.processors is None
 
 
-def test_where_a_block_is_one_call_its_samples_are_latencies():
-    timer = warmed_up(simulated(kernel=2e-3))
-    assert timer.per_call(RunOptions()) is timer
+@for_each("kernel", [2e-3, 1e-5])
+def test_where_a_block_is_one_call_its_samples_are_latencies_and_of_many_calls_none(kernel):
+    timer = warmed_up(simulated(kernel=kernel))
+    is_one = timer.block_calls == 1
+    assert is_one == (kernel > 1e-3) == (timer.per_call(RunOptions()) is timer)
     timer.take_sample()
-    assert [pytest.approx(2e-3)] == list(timer.measurement.waited_for)
-    assert (array("d"), pytest.approx(2e-3)) == (timer.measurement.latencies, timer.measurement.latency)
-
-
-def test_where_a_block_is_many_calls_its_samples_are_no_latencies():
-    timer = warmed_up(simulated(kernel=1e-5))
-    timer.take_sample()
-    assert (array("d"), None) == (timer.measurement.waited_for, timer.measurement.latency)
+    assert [pytest.approx(kernel)] * is_one == list(timer.measurement.waited_for)
+    assert array("d") == timer.measurement.latencies
+    assert timer.measurement.latency == (pytest.approx(kernel) if is_one else None)
 
 
 def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():

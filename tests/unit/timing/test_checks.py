@@ -448,12 +448,6 @@ def test_before_anything_was_compared_nothing_differs():
     assert checks.disagreement is None
 
 
-def test_answers_that_agree_are_not_wrong():
-    checks = compared((1.0, 1.0))
-    assert (True, False, ()) == (checks.outcome.agreed, checks.differ, checks.notes)
-    assert checks.disagreement is None
-
-
 @for_each("when", ["before", "after"])
 def test_answers_that_differ_are_wrong_and_the_remedies_are_named(when):
     text = compared((1, 2), when=when).disagreement
@@ -537,15 +531,14 @@ def test_answers_of_zeros_or_nan_alone_are_noted_and_agree(said, value):
     assert checks.outcome.agreed is True
     text = f"only zeros or only NaN on both devices: result[0] ({said}); check that the work is done"
     assert checks.notes == ((Note(code="degenerate_results", text=text),) if said else ())
+    assert compared(([0.0, 0.0], [1.0, 1.0])).notes == (), "on one device"
 
 
-def test_zeros_on_one_device_are_no_note():
-    assert compared(([0.0, 0.0], [1.0, 1.0])).notes == ()
-
-
-def test_a_check_that_was_turned_off_is_not_worth_a_note():
-    checks = compared((1, 2), demand=UNCHECKED)
-    assert (None, False, ()) == (checks.outcome.agreed, checks.differ, checks.notes)
+@for_each(("agreed", "pair", "demand"), [(True, (1.0, 1.0), GATE), (None, (1, 2), UNCHECKED)])
+def test_answers_that_agree_or_need_not_are_not_wrong(agreed, pair, demand):
+    checks = compared(pair, demand=demand)
+    assert (agreed, False, ()) == (checks.outcome.agreed, checks.differ, checks.notes)
+    assert checks.disagreement is None
 
 
 def test_a_workload_that_returns_nothing_is_noted():

@@ -1,6 +1,6 @@
 """Single calls outside the timed blocks: the first, the inspected one, and the one on an occupied GPU."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from math import inf
 from types import SimpleNamespace
@@ -244,33 +244,22 @@ def test_a_last_call_that_is_the_fastest_is_remembered_as_such():
     assert timer.fastest_sample == pytest.approx(3e-3)
 
 
-def test_a_last_call_that_does_no_work_where_the_first_did_is_refused():
+@for_each("seconds", [0.0, 2e-6])  # the latter is as long as a launch, whose work may not have been seen
+def test_a_last_call_that_does_no_work_where_the_first_did_is_refused(seconds):
     device = simulated()
     kept = []
 
     def call():
+        device.clock.advance(seconds)
         if not kept:
             kept.append(device.xp.ones(3))
         return kept[0]
 
     timer = BlockTimer(workload=prepared(device, lambda seen: call))
-    with pytest.raises(GpuPerfError, match="submitted no work to simulated GPU, although the first one did"):
+    said = "submitted no work to simulated GPU, although the first one did"
+    with nullcontext() if seconds else pytest.raises(GpuPerfError, match=said):
         untimed_calls.inspected_call(timer)
-
-
-def test_a_last_call_that_takes_as_long_as_a_launch_may_have_done_work_that_was_not_seen():
-    device = simulated()
-    kept = []
-
-    def call():
-        device.clock.advance(2e-6)
-        if not kept:
-            kept.append(device.xp.ones(3))
-        return kept[0]
-
-    timer = BlockTimer(workload=prepared(device, lambda seen: call))
-    untimed_calls.inspected_call(timer)
-    assert timer.inspection.host_time == pytest.approx(2e-6)
+        assert timer.inspection.host_time == pytest.approx(2e-6)
 
 
 def test_work_on_a_side_stream_ends_outside_of_the_events():
@@ -353,26 +342,19 @@ def test_a_call_is_told_by_its_waiting_and_not_by_its_kernels(kernel):
     assert looked_behind(simulated(kernel=kernel)).synchronizes is False
 
 
-def test_behind_other_work_the_devices_time_has_no_launch_in_it():
-    device = simulated(launch=1e-3, kernel=2e-3)
+@for_each(
+    ("alone", "behind", "launch", "kernel"),
+    [(3e-3 + 4 * 2e-3, 5 * 2e-3, 1e-3, 2e-3), (5 * 2e-3 + 1e-3, 5 * 1e-3, 2e-3, 1e-3)],  # the busy time alone
+)
+def test_behind_other_work_the_devices_time_has_no_launch_in_it(alone, behind, launch, kernel):
+    device = simulated(launch=launch, kernel=kernel)
 
     def call():
         for _ in range(5):
             device.launch()
 
-    assert inspected(device, call).device_time == pytest.approx(3e-3 + 4 * 2e-3)
-    assert looked_behind(device, call).device_time == pytest.approx(5 * 2e-3)
-
-
-def test_where_launches_take_longer_than_kernels_only_the_busy_time_counts():
-    device = simulated(launch=2e-3, kernel=1e-3)
-
-    def call():
-        for _ in range(5):
-            device.launch()
-
-    assert inspected(device, call).device_time == pytest.approx(5 * 2e-3 + 1e-3)
-    assert looked_behind(device, call).device_time == pytest.approx(5 * 1e-3)
+    assert inspected(device, call).device_time == pytest.approx(alone)
+    assert looked_behind(device, call).device_time == pytest.approx(behind)
 
 
 def test_of_a_call_that_waits_the_devices_time_is_that_of_the_last_call():
@@ -479,13 +461,19 @@ def test_the_dtypes_are_those_of_inputs_and_results_each_once_in_order():
     assert ("complex128", "float32", "int16") == prepared(simulated(), body).dtypes
 
 
-@for_each("result", [np.float16(1), {"x": [np.float16(1)]}, np.ones(3, np.float16)])
-def test_numpys_scalars_and_arrays_on_the_host_count_in_the_dtypes(result):
-    assert ("float16",) == prepared(simulated(), lambda seen: lambda: result).dtypes
-
-
-def test_numbers_of_python_have_no_dtype():
-    assert () == prepared(simulated(), lambda seen: lambda: (3.0, 4, True)).dtypes
+@for_each(
+    ("expected", "result"),
+    [
+        (("float16",), np.float16(1)),
+        (("float16",), {"x": [np.float16(1)]}),
+        (("float16",), np.ones(3, np.float16)),
+        ((), (3.0, 4, True)),
+    ],
+)
+def test_numpys_scalars_and_arrays_on_the_host_count_in_the_dtypes_and_numbers_of_python_do_not(
+    expected, result
+):
+    assert expected == prepared(simulated(), lambda seen: lambda: result).dtypes
 
 
 def test_a_whole_body_has_the_dtypes_of_its_result():
@@ -535,29 +523,44 @@ def test_a_cpus_uploads_are_bytes_alone():
         assert workload.uploads[0].host is None
 
 
-def test_arrays_made_on_the_device_and_read_there_did_not_go_up():
+@for_each(
+    ("uploads", "created", "make", "read"),
+    [
+        # What is made on the device and read there did not go up; what is not read does not count.
+        (
+            [80],
+            160,
+            lambda seen: (seen.asarray(np.ones(10)), seen.xp.ones(20), seen.xp.ones(1000))[:2],
+            lambda up, made: (up + 1, made + 1),
+        ),
+        # What is made in the call is neither.
+        ([], 0, lambda seen: (seen,), lambda seen: seen.asarray(np.ones(10)) + seen.xp.ones(10)),
+        # An upload that is not read hides nothing that was made.
+        ([80], 80, lambda seen: (seen.asarray(np.ones(10)) + 1,), lambda made: made + 1),
+        # A copy of an array of the device does not go up.
+        ([], 80, lambda seen: (seen.asarray(seen.xp.ones(10)),), lambda copy: copy + 1),
+        # Views are not counted twice, of an upload and of what was made.
+        (
+            [80],
+            0,
+            lambda seen: (whole := seen.asarray(np.ones(10)), whole[:4], whole.reshape(2, 5).T),
+            lambda whole, part, turned: (whole + 1, part + 1, turned + 1),
+        ),
+        (
+            [],
+            80,
+            lambda seen: (whole := seen.xp.ones(10), whole[:4]),
+            lambda whole, part: (whole + 1, part + 1),
+        ),
+    ],
+)
+def test_uploads_are_what_the_body_puts_up_and_created_is_what_it_makes_there(uploads, created, make, read):
     def body(seen):
-        a, b = seen.asarray(np.ones(10)), seen.xp.ones(20)
-        unread = seen.xp.ones(1000)
-        assert unread.nbytes == 8000
-        return lambda: (a + 1, b + 1)
+        held = make(seen)
+        return lambda: read(*held)
 
     workload = prepared(simulated(), body)
-    assert ([80], 160) == (bytes_of(workload), workload.created_bytes)
-
-
-def test_what_is_made_in_the_call_is_neither_an_upload_nor_read():
-    workload = prepared(simulated(), lambda seen: lambda: seen.asarray(np.ones(10)) + seen.xp.ones(10))
-    assert ([], 0) == (bytes_of(workload), workload.created_bytes)
-
-
-def test_an_upload_that_the_workload_does_not_read_hides_nothing_that_was_made():
-    def body(seen):
-        b = seen.asarray(np.ones(10)) + 1
-        return lambda: b + 1
-
-    workload = prepared(simulated(), body)
-    assert ([80], 80) == (bytes_of(workload), workload.created_bytes)
+    assert (uploads, created) == (bytes_of(workload), workload.created_bytes)
 
 
 def test_arrays_that_fixtures_brought_and_the_callable_reads_are_uploads():
@@ -581,35 +584,24 @@ def test_an_upload_does_not_keep_a_fixtures_array_alive():
     assert ([80], 0) == (bytes_of(workload), device.live_bytes)
 
 
-def test_an_array_that_two_fixtures_brought_goes_up_once():
+@for_each(
+    ("bring", "body"),
+    [
+        # By two fixtures, and in a list of a third one.
+        (lambda a: {"x": a, "y": a, "z": [a]}, lambda seen, x, y, z: lambda: x + y + z[0]),
+        # Read through a view.
+        (lambda a: {"x": a}, lambda seen, x: (part := x[:4], lambda: part + 1)[1]),
+        # The body puts it up itself.
+        (
+            lambda a: {"kept": {}},
+            lambda seen, kept: (kept.update(a=seen.asarray(np.ones(10))), lambda: kept["a"] + 1)[1],
+        ),
+    ],
+)
+def test_an_array_that_fixtures_brought_goes_up_once(bring, body):
     device = simulated()
-    weights = device.asarray(np.ones(10))
-    layer = SimpleNamespace(weights=weights)
-
-    def body(seen, first, second, layers):
-        return lambda: first + second + layers[0]
-
-    workload = prepared(device, body, first=weights, second=layer.weights, layers=[weights])
+    workload = prepared(device, body, **bring(device.asarray(np.ones(10))))
     assert ([80], 0) == (bytes_of(workload), workload.created_bytes)
-
-
-def test_a_copy_of_an_array_of_the_device_does_not_go_up():
-    def body(seen):
-        a = seen.asarray(seen.xp.ones(10))
-        return lambda: a + 1
-
-    assert [] == bytes_of(prepared(simulated(), body))
-
-
-def test_an_array_that_the_body_put_up_itself_is_no_second_upload():
-    device = simulated()
-    kept = {}
-
-    def body(seen, kept):
-        kept["a"] = seen.asarray(np.ones(10))
-        return lambda: kept["a"] + 1
-
-    assert [80] == bytes_of(prepared(device, body, kept=kept))
 
 
 def test_a_view_that_a_fixture_brought_beside_its_array_does_not_go_up_again():
@@ -623,36 +615,6 @@ def test_a_view_that_a_fixture_brought_beside_its_array_does_not_go_up_again():
     workload = prepared(device, body, whole=whole, part=whole[:4])
     assert ([80], 160) == (bytes_of(workload), workload.created_bytes)
     assert 80 + 160 == sum(entry.bytes for entry in workload.inputs)
-
-
-def test_a_fixtures_array_that_is_read_through_a_view_is_an_upload():
-    device = simulated()
-
-    def body(seen, whole):
-        part = whole[:4]
-        return lambda: part + 1
-
-    workload = prepared(device, body, whole=device.asarray(np.ones(10)))
-    assert ([80], 0) == (bytes_of(workload), workload.created_bytes)
-
-
-def test_a_view_of_an_upload_is_not_counted_twice():
-    def body(seen):
-        whole = seen.asarray(np.ones(10))
-        part, turned = whole[:4], whole.reshape(2, 5).T
-        return lambda: (whole + 1, part + 1, turned + 1)
-
-    workload = prepared(simulated(), body)
-    assert ([80], 0) == (bytes_of(workload), workload.created_bytes)
-
-
-def test_a_view_of_what_was_made_is_not_counted_twice():
-    def body(seen):
-        whole = seen.xp.ones(10)
-        part = whole[:4]
-        return lambda: (whole + 1, part + 1)
-
-    assert prepared(simulated(), body).created_bytes == 80
 
 
 def test_a_workload_that_is_a_coroutine_is_refused_and_closed():
