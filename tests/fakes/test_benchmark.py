@@ -43,25 +43,14 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def run_benchmark(tmp_path_factory):
-    """Run the benchmark in a folder; return what it printed, its exit code, and its findings."""
+def first(tmp_path_factory):
+    """Run the benchmark in a folder; return how it ended, and its findings."""
     folder = tmp_path_factory.mktemp("findings")
     gpus = [*FAKES, *(["jax:cpu"] if find_spec("jax") else [])]
-
-    def call():
-        command = [sys.executable, BENCHMARK, "--short", "--gpus", *gpus, "--output", folder]
-        done = subprocess.run(
-            command, env={**os.environ, **KNOWN}, capture_output=True, text=True, check=False
-        )
-        lines = (folder / "gpu.jsonl").read_text().splitlines()
-        return done, [json.loads(line) for line in lines if line]
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def first(run_benchmark):
-    return run_benchmark()
+    command = [sys.executable, BENCHMARK, "--short", "--gpus", *gpus, "--output", folder]
+    done = subprocess.run(command, env={**os.environ, **KNOWN}, capture_output=True, text=True, check=False)
+    lines = (folder / "gpu.jsonl").read_text().splitlines()
+    return done, [json.loads(line) for line in lines if line]
 
 
 @pytest.fixture(scope="module")
@@ -139,27 +128,3 @@ def test_on_a_device_that_computes_rounding_is_looked_at(first, findings):
         assert 0 <= line["error"] <= line["tolerance"]
     assert found["error / tolerance, bfloat16, 4 products"]["tolerance"] == 2**-3.5
     assert found["rounding other than described: no setting"]["figure"] == 0
-
-
-@pytest.fixture
-def parts(monkeypatch):
-    """The module with the parts of the benchmark."""
-    monkeypatch.syspath_prepend(BENCHMARK.parent)
-    return pytest.importorskip("gpu_parts")
-
-
-def test_all_parts_together_are_expected_to_take_less_than_ten_minutes(parts):
-    assert sum(part.expected * len(part.choices(["cupy", "torch", "jax"])) for part in parts.PARTS) <= 560
-    assert all(part.expected < part.seconds for part in parts.PARTS)
-
-
-def test_the_part_of_the_clocks_runs(parts, tmp_path):
-    subject = parts.Subject(choice="cupy", folder=tmp_path, short=True)
-    found = {finding.what: finding for finding in parts.clocks(subject)}
-    idled = [f"a @ a: block after 0.01 s of {how} / back to back" for how in ("sleep", "BLAS")]
-    assert {*idled, "reasons for lower clocks, after work and after idling"} <= found.keys()
-    assert all(found[name].figure > 0 for name in idled)
-
-
-def test_what_was_found_is_not_measured_again(first, run_benchmark):
-    assert first[1] == run_benchmark()[1]

@@ -34,13 +34,10 @@ def test_interference_is_the_time_that_was_not_the_workloads(expected, samples, 
     assert expected == detect(samples, block_calls=1, waited=waited, fastest=fastest)
 
 
-def test_more_time_waited_than_was_measured_leaves_nothing():
-    assert detect([1.0], block_calls=1, waited=2.0, fastest=1.0).own_share == 0.0
-
-
 def test_the_time_waited_is_that_of_all_calls_of_a_block():
     assert detect([1.0], block_calls=10, waited=1.0, fastest=1.0) is None
     assert detect([1.0], block_calls=2, waited=1.0, fastest=1.0).own_share == 0.5
+    assert detect([1.0], block_calls=1, waited=2.0, fastest=1.0).own_share == 0.0, "more than was measured"
 
 
 def contention(own_share, waited, threads):
@@ -90,6 +87,7 @@ def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
     assert worst_in_report(unstable, None) == worst_in_report(unstable, CONTENTION) == UNSTABLE
     assert worst_in_report(quiet, CONTENTION) == CONTENTION
     assert worst_in_report(quiet, None) is None
+    assert worst_in_report(measurement(CPU), CONTENTION) is None, "without samples"
 
 
 @for_each(
@@ -149,7 +147,3 @@ def test_a_fifth_of_the_rounds_may_be_dropped_and_no_more(expected, dropped, beg
 )
 def test_a_slow_gpu_is_said_with_its_numbers_and_the_remedy(expected, throttle):
     assert throttle_reason(3, 10, throttle).startswith(expected)
-
-
-def test_without_samples_a_report_shows_no_interference():
-    assert worst_in_report(measurement(CPU), CONTENTION) is None

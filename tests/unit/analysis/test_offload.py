@@ -116,10 +116,6 @@ def test_copies_count_as_the_demand_says(expected, demand):
     assert (demand.transfer, False) == (found.regime, found.by_latency)
 
 
-def test_the_demand_for_single_calls_is_told():
-    assert assess(seen(demand=Demand(latency=True)), PLAN).by_latency is True
-
-
 @for_each(("expected", "own"), [(True, 1.0), (True, 0.4), (None, 0.3), (None, 0.0)])
 def test_worth_does_not_rest_on_time_that_the_cpu_lost_to_others(expected, own):
     assert expected is assess(seen(found=WON, own_share=own), PLAN).worth
@@ -202,10 +198,9 @@ def test_single_calls_have_a_speedup_of_their_own():
     offload = assess(seen(10, 1, on_cpu=cpu, on_gpu=gpu), PLAN)
     assert (pytest.approx(3), 2) == (offload.latency.value, offload.latency.rounds)
     assert assess(seen(10, 1, on_cpu=cpu, on_gpu=replace(gpu, latencies=array("d"))), PLAN).latency is None
-
-
-def test_where_a_block_is_one_call_its_samples_are_those_of_single_calls():
-    assert assess(seen(10, 1), PLAN).latency.value == pytest.approx(10)
+    of_blocks = assess(seen(10, 1), PLAN)  # of one call, whose samples are those of single calls
+    assert (pytest.approx(10), False) == (of_blocks.latency.value, of_blocks.by_latency)
+    assert assess(seen(demand=Demand(latency=True)), PLAN).by_latency is True
 
 
 def test_where_nothing_is_copied_all_regimes_are_equal_and_free():
@@ -214,9 +209,6 @@ def test_where_nothing_is_copied_all_regimes_are_equal_and_free():
         assert [10] * regimes == [*values(offload).values()]
         assert Estimate(value=0, low=0, high=0) == offload.break_even_calls.transfer
         assert (None, ()) == (offload.break_even_calls.reason, offload.links)
-
-
-def test_where_nothing_is_copied_the_sentence_is_silent_about_copies():
     assert "cop" not in assess(seen(10, 1), PLAN).reason
 
 

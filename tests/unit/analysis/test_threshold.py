@@ -290,15 +290,11 @@ def test_a_doubt_names_the_sizes_that_the_limit_hangs_on_and_what_would_decide()
     assert "quieter machine" in found.reason
 
 
-def test_a_doubt_below_the_limit_is_not_named():
-    reason = threshold({1: LOST, 2: DOUBT, 4: DOUBT, 8: WON}, at_most=4).reason
+@for_each("limit", [{}, {"at_least": 2}])
+def test_a_doubt_below_the_limit_or_of_a_limit_that_is_decided_is_not_named(limit):
+    reason = threshold({1: LOST, 2: DOUBT, 4: DOUBT, 8: WON}, **limit, at_most=4).reason
     assert "n=2 (" not in reason
     assert "n=4 (" in reason
-
-
-def test_a_doubt_of_the_limit_that_is_decided_is_not_named():
-    reason = threshold({1: LOST, 2: DOUBT, 4: DOUBT, 8: WON}, at_least=2, at_most=4).reason
-    assert "n=2 (" not in reason
 
 
 @for_each(
@@ -349,11 +345,8 @@ def test_a_size_group_that_is_not_whole_is_inconclusive_and_says_which_sizes_why
 def test_sizes_that_look_decided_do_not_decide_for_those_that_are_missing():
     (found,) = find([record(64, LOST, asked={"at_most": 256}), record(256)])
     assert ("inconclusive", (None, None)) == (found.status, bracket(found))
-
-
-def test_missing_sizes_with_the_same_reason_are_named_together():
     (found,) = find([record(256)])
-    assert "no speedup at n=64, n=1024 (not run);" in found.reason
+    assert "no speedup at n=64, n=1024 (not run);" in found.reason, "those with the same reason together"
 
 
 @for_each(
@@ -380,16 +373,16 @@ def test_what_a_test_itself_demanded_does_not_matter_to_its_size_group(status):
     assert ["recorded"] == [each.status for each in find(records)]
 
 
-def test_a_size_group_that_was_skipped_is_skipped_with_the_reason_once():
-    skipped = [record(size, None, status="skipped", reason="no GPU") for size in (64, 256)]
-    (found,) = find(skipped)
-    assert ("skipped", "no GPU", None) == (found.status, found.reason, found.outcome)
-
-
-def test_a_size_group_that_was_skipped_for_two_reasons_says_both():
-    reasons = {64: "no GPU", 256: "slow", 1024: "no GPU"}
+@for_each(
+    ("said", "reasons"),
+    [
+        ("no GPU", {64: "no GPU", 256: "no GPU"}),
+        ("no GPU; slow", {64: "no GPU", 256: "slow", 1024: "no GPU"}),
+    ],
+)
+def test_a_size_group_that_was_skipped_is_skipped_with_each_reason_once(said, reasons):
     (found,) = find(record(size, None, status="skipped", reason=why) for size, why in reasons.items())
-    assert ("skipped", "no GPU; slow") == (found.status, found.reason)
+    assert ("skipped", said, None) == (found.status, found.reason, found.outcome)
 
 
 def test_size_groups_come_in_order_of_first_appearance_each_with_its_own_limits():
@@ -482,14 +475,11 @@ def of_whole_bodies(found, **asked):
     ]
 
 
-def test_a_whole_body_is_in_doubt_by_its_speedup():
-    (seen,) = find(of_whole_bodies({1: LOST, 2: DOUBT, 4: WON}, at_most=2))
-    assert seen.status == "inconclusive"
-
-
-def test_a_whole_body_has_a_threshold_like_any_other():
+def test_a_whole_body_has_a_threshold_like_any_other_and_is_in_doubt_by_its_speedup():
     (seen,) = find(of_whole_bodies({1: LOST, 2: WON}, at_most=2))
     assert ("passed", 1, 2) == (seen.status, seen.largest_not_won, seen.smallest_won)
+    (seen,) = find(of_whole_bodies({1: LOST, 2: DOUBT, 4: WON}, at_most=2))
+    assert seen.status == "inconclusive"
 
 
 def test_a_win_that_rests_on_a_disturbed_machine_is_a_doubt():

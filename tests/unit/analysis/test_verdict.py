@@ -50,24 +50,19 @@ def test_the_whole_interval_decides(expected, low, high, demand):
     assert expected == decision(low, high, demand)
 
 
-def test_without_limits_a_speedup_is_recorded():
-    verdict = judge(speedup(), Demand(), RunOptions())
-    assert ("recorded", None) == (verdict.status, verdict.reason)
+@for_each(("expected", "demand"), [("recorded", Demand()), ("passed", Demand(min=2))])
+def test_without_limits_a_speedup_is_recorded_and_above_the_minimum_it_passes_without_a_reason(
+    expected, demand
+):
+    verdict = judge(speedup(), demand, RunOptions())
+    assert (expected, None) == (verdict.status, verdict.reason)
 
 
-def test_an_interval_above_the_minimum_passes_without_a_reason():
-    verdict = judge(speedup(), Demand(min=2), RunOptions())
-    assert ("passed", None) == (verdict.status, verdict.reason)
-
-
-def test_a_failure_says_the_number_the_interval_and_the_demand_in_one_line():
-    verdict = judge(speedup(), Demand(min=4), RunOptions())
+@for_each("confirmation", [None, "confirmed"])
+def test_a_failure_says_the_number_the_interval_and_the_demand_in_one_line(confirmation):
+    verdict = judge(speedup(confirmation=confirmation), Demand(min=4), RunOptions())
     assert (verdict.status, verdict.reason_code) == ("failed", "speedup_outside_limits")
     assert verdict.reason == "required at least 4x, speedup 2.90x [2.60, 3.20]"
-
-
-def test_a_failure_that_rounds_far_apart_confirm_is_one():
-    assert judge(speedup(confirmation="confirmed"), Demand(min=4), RunOptions()).status == "failed"
 
 
 @for_each(("expected", "confirmation"), [("inconclusive", "dependent"), ("passed", "no_time")])
@@ -128,15 +123,11 @@ def test_a_demand_is_said_in_words(expected, demand):
     assert expected == describe_demand(demand)
 
 
-@for_each("autocorrelation", [None, -0.9, 0.0, 0.3])
-def test_independent_rounds_need_no_note(autocorrelation):
-    assert autocorrelation_note(speedup(autocorrelation=autocorrelation)) is None
-
-
-def test_dependent_rounds_are_noted_with_their_number():
-    assert "dependent samples: lag-1 autocorrelation 0.42" in autocorrelation_note(
-        speedup(autocorrelation=0.42)
-    )
+def test_independent_rounds_need_no_note_and_dependent_ones_are_noted_with_their_number():
+    for autocorrelation in (None, -0.9, 0.0, 0.3):
+        assert autocorrelation_note(speedup(autocorrelation=autocorrelation)) is None
+    note = autocorrelation_note(speedup(autocorrelation=0.42))
+    assert "dependent samples: lag-1 autocorrelation 0.42" in note
 
 
 @for_each(

@@ -48,10 +48,6 @@ def quota() -> float | None:
     return environment.survey(None, None).cpu["quota"]
 
 
-def test_the_processor_has_a_name():
-    assert environment.cpu_name()
-
-
 def test_the_processor_is_called_by_its_model(monkeypatch):
     with_cpuinfo(monkeypatch, CPUINFO)
     assert environment.cpu_name() == "Some CPU @ 3 GHz: fast"
@@ -66,16 +62,13 @@ def test_a_processor_without_a_model_is_called_by_its_architecture(monkeypatch, 
 
 def test_the_survey_names_what_the_numbers_depend_on():
     found = environment.survey(GPU, None)
-    assert found.gpu == GPU
-    assert found.gpu_reason is None
+    assert (GPU, None) == (found.gpu, found.gpu_reason)
     assert found.python == platform.python_version()
     assert found.host["system"] == platform.system()
     assert found.cpu["name"] == environment.cpu_name()
-
-
-def test_the_survey_says_why_there_is_no_gpu():
-    found = environment.survey(None, "no driver")
-    assert (None, "no driver") == (found.gpu, found.gpu_reason)
+    assert environment.cpu_name()
+    without = environment.survey(None, "no driver")
+    assert (None, "no driver") == (without.gpu, without.gpu_reason)
 
 
 @for_each("name", ["pytest-gpuperf", "pytest", "numpy"])
@@ -100,16 +93,13 @@ def test_usable_processors_are_those_of_this_process(monkeypatch):
     assert environment.survey(None, None).cpu["usable"] == 3
 
 
-def test_where_the_system_does_not_tell_the_usable_processors_are_unknown(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert environment.survey(None, None).cpu["usable"] is None
-
-
-def test_a_system_that_refuses_to_tell_the_usable_processors_leaves_them_unknown(monkeypatch):
+def test_a_system_that_does_not_tell_the_usable_processors_leaves_them_unknown(monkeypatch):
     def refuse(_):
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_getaffinity", refuse, raising=False)
+    assert environment.survey(None, None).cpu["usable"] is None
+    monkeypatch.delattr(os, "sched_getaffinity")
     assert environment.survey(None, None).cpu["usable"] is None
 
 
@@ -149,13 +139,10 @@ def test_the_quota_is_the_smallest_limit_up_to_the_root(cgroup, own, files, limi
     assert quota() == limit
 
 
-def test_a_limit_that_is_no_text_is_none(cgroup, tmp_path):
+def test_without_cgroups_or_with_a_limit_that_is_no_text_there_is_no_quota(cgroup, monkeypatch, tmp_path):
     cgroup("0::/", {"cpu.max": ""})
     (tmp_path / "root" / "cpu.max").write_bytes(b"\xff 100000")
     assert quota() is None
-
-
-def test_without_cgroups_there_is_no_quota(monkeypatch, tmp_path):
     monkeypatch.setattr(environment, "_OWN_CGROUPS", tmp_path / "nothing")
     assert quota() is None
 
@@ -204,22 +191,17 @@ def test_memory_is_in_bytes(monkeypatch):
     assert environment.survey(None, None).host["memory"] == 4096000
 
 
-@pytest.mark.parametrize("error", [ValueError("unrecognized"), OSError("no")])
-def test_where_the_system_refuses_to_tell_memory_is_unknown(monkeypatch, error):
-    def refuse(_):
-        raise error
+@pytest.mark.parametrize("told", [ValueError("unrecognized"), OSError("no"), -1, None])
+def test_where_the_system_does_not_tell_memory_is_unknown(monkeypatch, told):
+    def sysconf(_):
+        if isinstance(told, Exception):
+            raise told
+        return told
 
-    monkeypatch.setattr(os, "sysconf", refuse, raising=False)
-    assert environment.survey(None, None).host["memory"] is None
-
-
-def test_where_the_system_has_no_words_for_it_memory_is_unknown(monkeypatch):
-    monkeypatch.delattr(os, "sysconf", raising=False)
-    assert environment.survey(None, None).host["memory"] is None
-
-
-def test_memory_that_the_system_calls_indeterminate_is_unknown(monkeypatch):
-    monkeypatch.setattr(os, "sysconf", lambda _: -1, raising=False)
+    if told is None:
+        monkeypatch.delattr(os, "sysconf", raising=False)
+    else:
+        monkeypatch.setattr(os, "sysconf", sysconf, raising=False)
     assert environment.survey(None, None).host["memory"] is None
 
 
@@ -246,18 +228,14 @@ def test_thread_pools_are_those_of_the_loaded_libraries(monkeypatch):
     )
 
 
-def test_a_thread_pool_that_does_not_tell_its_size_is_left_out(monkeypatch):
-    assert with_pools(monkeypatch, lambda: [pool("blas", "openblas", None)]) == ()
-
-
 def test_thread_pools_that_cannot_be_read_are_none(monkeypatch):
     def fail():
         raise RuntimeError("no such library")
 
     assert with_pools(monkeypatch, fail) == ()
-
-
-def test_without_threadpoolctl_there_are_no_thread_pools(monkeypatch):
+    assert with_pools(monkeypatch, lambda: [pool("blas", "openblas", None)]) == (), (
+        "it does not tell its size"
+    )
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
     assert environment.survey(None, None).thread_pools == ()
 

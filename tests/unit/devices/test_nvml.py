@@ -51,12 +51,6 @@ def fake(monkeypatch, *, bits=0, **changed):
     return nvml.monitor(BUS)
 
 
-def cause(monkeypatch, **changed):
-    with pytest.raises(GpuPerfError) as caught:
-        fake(monkeypatch, **changed)
-    return str(caught.value)
-
-
 def test_clocks_are_in_mhz_degrees_and_watts(monkeypatch):
     expected = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.456, throttle=())
     assert fake(monkeypatch).clocks() == expected
@@ -92,15 +86,16 @@ def test_the_temperature_has_a_newer_name_that_is_asked_first(monkeypatch):
     assert fake(monkeypatch, nvmlDeviceGetTemperatureV=refuse).clocks().celsius == 41
 
 
-def test_a_binding_that_lacks_a_function_costs_no_other(monkeypatch):
-    lacking = {"nvmlDeviceGetTemperature": None, "nvmlDeviceGetPowerUsage": None}
-    clocks = fake(monkeypatch, **lacking).clocks()
-    assert (1980, None, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
-
-
-def test_one_value_that_is_missing_costs_no_other(monkeypatch):
-    clocks = fake(monkeypatch, nvmlDeviceGetPowerUsage=refuse).clocks()
-    assert (1980, 41, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
+@for_each(
+    ("celsius", "changed"),
+    [
+        (None, {"nvmlDeviceGetTemperature": None, "nvmlDeviceGetPowerUsage": None}),  # the binding lacks them
+        (41, {"nvmlDeviceGetPowerUsage": refuse}),
+    ],
+)
+def test_one_value_that_is_missing_costs_no_other(monkeypatch, celsius, changed):
+    clocks = fake(monkeypatch, **changed).clocks()
+    assert (1980, celsius, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
 
 
 @for_each(
@@ -130,13 +125,9 @@ def test_several_reasons_are_all_named_the_bad_ones_first(monkeypatch):
     assert monitor.throttle() == ("hardware slowdown", "hardware thermal slowdown")
 
 
-@pytest.mark.parametrize("newer", [None, refuse], ids=["an older binding", "an older driver"])
-def test_the_older_name_is_asked_where_the_newer_is_not_there(monkeypatch, newer):
-    assert fake(monkeypatch, bits=0x40, **{NEWER: newer}).throttle() == ("hardware thermal slowdown",)
-
-
-def test_the_newer_name_is_enough(monkeypatch):
-    assert fake(monkeypatch, bits=0x40, **{OLDER: None}).throttle() == ("hardware thermal slowdown",)
+@pytest.mark.parametrize("lacking", [{NEWER: None}, {NEWER: refuse}, {OLDER: None}], ids=str)
+def test_the_older_name_is_asked_where_the_newer_is_not_there_and_either_is_enough(monkeypatch, lacking):
+    assert fake(monkeypatch, bits=0x40, **lacking).throttle() == ("hardware thermal slowdown",)
 
 
 def test_the_state_is_asked_for_anew(monkeypatch):
@@ -196,18 +187,11 @@ FIELDS = {
 }
 
 
-def test_each_bad_reason_has_a_counter_of_its_nanoseconds(monkeypatch):
-    monitor = fake(monkeypatch, nvmlDeviceGetFieldValues=fields(5, 7, 9), **FIELDS)
-    assert monitor.throttle_counters() == {
-        "software thermal slowdown": 5,
-        "hardware thermal slowdown": 7,
-        "hardware power brake": 9,
-    }
-
-
-def test_a_counter_that_the_gpu_lacks_is_left_out(monkeypatch):
-    monitor = fake(monkeypatch, nvmlDeviceGetFieldValues=fields(5, 7, 9, failed=(1, 2)), **FIELDS)
-    assert monitor.throttle_counters() == {"software thermal slowdown": 5}
+@for_each("lacking", [(), (1, 2)])
+def test_each_bad_reason_has_a_counter_of_its_nanoseconds_where_the_gpu_has_it(monkeypatch, lacking):
+    monitor = fake(monkeypatch, nvmlDeviceGetFieldValues=fields(5, 7, 9, failed=lacking), **FIELDS)
+    counted = {"software thermal slowdown": 5, "hardware thermal slowdown": 7, "hardware power brake": 9}
+    assert monitor.throttle_counters() == dict(list(counted.items())[: 3 - len(lacking)])
 
 
 @pytest.mark.parametrize("reader", [fields(5, 7, 9, failed=(0, 1, 2)), refuse])
@@ -234,20 +218,23 @@ def test_a_missing_binding_says_what_to_install(monkeypatch):
         nvml.monitor(BUS)
 
 
-def test_nvml_that_does_not_start_says_why_and_what_to_do(monkeypatch):
-    def no_library():
-        raise NVMLError("NVML Shared Library Not Found")
-
-    said = cause(monkeypatch, nvmlInit=no_library)
-    assert "NVML does not start: NVML Shared Library Not Found; check that nvidia-smi runs" in said
-
-
-def test_a_gpu_that_nvml_does_not_know_is_named(monkeypatch):
-    def not_found(_):
+@for_each(
+    ("said", "function"),
+    [
+        ("NVML does not start: Not Found; check that nvidia-smi runs", "nvmlInit"),
+        (
+            f"does not know the GPU on bus {BUS}: Not Found; check that nvidia-smi lists it",
+            "nvmlDeviceGetHandleByPciBusId",
+        ),
+    ],
+)
+def test_nvml_that_does_not_start_or_know_the_gpu_says_why_and_what_to_do(monkeypatch, said, function):
+    def not_found(*_):
         raise NVMLError("Not Found")
 
-    said = cause(monkeypatch, nvmlDeviceGetHandleByPciBusId=not_found)
-    assert f"does not know the GPU on bus {BUS}: Not Found; check that nvidia-smi lists it" in said
+    with pytest.raises(GpuPerfError) as caught:
+        fake(monkeypatch, **{function: not_found})
+    assert said in str(caught.value)
 
 
 def test_nvidias_own_binding_has_what_is_asked_of_it():

@@ -95,6 +95,8 @@ def test_a_launch_returns_at_once_and_synchronize_waits_for_its_end():
     assert clock() == pytest.approx(1e-6)
     gpu.synchronize()
     assert clock() == pytest.approx(0.500001)
+    SimulatedDevice("cpu", clock=clock).launch(0.5)
+    assert clock() == pytest.approx(1.000001), "a simulated CPU works while it is called"
 
 
 def test_streams_run_beside_each_other_and_synchronize_waits_for_all():
@@ -105,12 +107,6 @@ def test_streams_run_beside_each_other_and_synchronize_waits_for_all():
     gpu.launch(0.2)
     gpu.synchronize()
     assert clock() == pytest.approx(0.5)
-
-
-def test_a_simulated_cpu_works_while_it_is_called():
-    clock = Clock()
-    SimulatedDevice("cpu", clock=clock).launch(0.5)
-    assert clock() == 0.5
 
 
 def test_copies_take_their_bytes_over_the_bandwidth():
@@ -172,6 +168,8 @@ def called(name):
 
 def test_a_registered_backend_is_chosen_by_its_name():
     mine = SimulatedBackend(name="mine")
+    assert choose("mine", mine).cpu().kind == "cpu"
+    assert mine.opened == 0, "the CPU is opened without a probe"
     assert choose("mine", mine).gpu() is mine.gpu("")
 
 
@@ -184,25 +182,19 @@ def test_a_gpu_is_probed_once():
     assert backend.opened == 1
 
 
-def test_the_cpu_is_opened_without_a_probe():
-    backend = SimulatedBackend(name="mine")
-    assert choose("mine", backend).cpu().kind == "cpu"
-    assert backend.opened == 0
-
-
-def test_an_impossible_device_of_jax_is_told_which_one_emulates():
-    with pytest.raises(GpuPerfError, match=r"a number, e.g. jax:0, not 'gpu'; jax:cpu emulates a GPU"):
-        Devices("jax:gpu", backends("a processor", []))
-
-
 @for_each(
-    "choice",
-    ["cudnn", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "torch:jax", "jax:gpu", "simulated:2"],
+    ("said", "choice"),
+    [
+        *(("available: auto, none", choice) for choice in ("cudnn", "")),
+        *(("takes no", choice) for choice in ("auto:1", "none:cpu")),
+        *(("is a number", choice) for choice in ("cupy:first", "simulated:2")),
+        ("gpu or cpu", "sycl:fpga"),
+        ("one of cuda", "torch:jax"),
+        ("a number, e.g. jax:0, not 'gpu'; jax:cpu emulates a GPU", "jax:gpu"),
+    ],
 )
-def test_a_choice_that_nobody_offers_is_refused(choice):
-    with pytest.raises(
-        GpuPerfError, match=r"available: auto, none|takes no|is a number|gpu or cpu|one of cuda"
-    ):
+def test_a_choice_that_nobody_offers_is_refused(said, choice):
+    with pytest.raises(GpuPerfError, match=said):
         choose(choice)
 
 

@@ -53,18 +53,18 @@ def samples_of(timer) -> tuple[int, int]:
     return len(timer.samples), len(timer.per_call_timer.samples)
 
 
-def test_beside_a_demand_of_throughput_single_calls_are_sampled():
+@for_each(
+    ("sampled", "which", "demand"),
+    [
+        ((0, 11), "latencies", THROUGHPUT),  # blocks of 14 calls until 3 ms were spent
+        ((6, 0), "samples", LATENCY),  # blocks of 53 calls, as they count for a verdict
+    ],
+)
+def test_beside_a_demand_of_throughput_single_calls_are_sampled_and_of_latency_blocks(sampled, which, demand):
     timer = warmed_up(simulated())
-    other_mode([timer], THROUGHPUT)
-    assert samples_of(timer) == (0, 11)  # blocks of 14 calls until 3 ms were spent
-    assert [pytest.approx(21e-6)] * 11 == list(timer.measurement.latencies)
-
-
-def test_beside_a_demand_of_latency_blocks_are_sampled():
-    timer = warmed_up(simulated())
-    other_mode([timer], LATENCY)
-    assert samples_of(timer) == (6, 0)  # blocks of 53 calls, as they count for a verdict
-    assert [pytest.approx(21e-6)] * 6 == list(timer.measurement.samples)
+    other_mode([timer], demand)
+    assert sampled == samples_of(timer)
+    assert [pytest.approx(21e-6)] * sum(sampled) == list(getattr(timer.measurement, which))
 
 
 @for_each(("expected", "copied", "in_blocks_of"), [(50e-6, 28, 50e-6), (1e-3, 19, 50e-3)])
@@ -196,10 +196,6 @@ def test_copies_have_at_most_as_many_rounds_as_the_workload_had(expected, rounds
     assert expected == rounds_of(transfers(prepared(simulated(bandwidth=5e6)), rounds))
 
 
-def test_copies_have_six_rounds_though_they_take_longer_than_secondary_time():
-    assert rounds_of(transfers(prepared(simulated(bandwidth=8e4)))) == 6
-
-
 @for_each(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)])
 def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(expected, rounds_left):
     device = simulated(bandwidth=8e3)
@@ -228,19 +224,18 @@ def test_where_there_is_nothing_to_copy_there_is_nothing_to_say(body):
     assert launches == workload.device.launches
 
 
-def test_without_time_copies_are_not_timed_and_the_sentence_says_so():
+@for_each(
+    ("reason", "said", "options"),
+    [
+        (secondary.NO_TIME, "max_time was reached before the transfers were timed", {"left": lambda: -1e-9}),
+        (secondary.NO_ROUNDS, "every round was dropped", {"rounds": 0}),
+    ],
+)
+def test_without_time_or_rounds_copies_are_not_timed_and_the_sentence_says_so(reason, said, options):
     workload = prepared(simulated())
     launches = workload.device.launches
-    assert transfers(workload, left=lambda: -1e-9).reason == secondary.NO_TIME
-    assert secondary.NO_TIME.startswith("max_time was reached before the transfers were timed")
-    assert launches == workload.device.launches
-
-
-def test_without_rounds_copies_are_not_timed_and_the_sentence_says_so():
-    workload = prepared(simulated())
-    launches = workload.device.launches
-    assert transfers(workload, rounds=0).reason == secondary.NO_ROUNDS
-    assert "every round was dropped" in secondary.NO_ROUNDS
+    assert transfers(workload, **options).reason == reason
+    assert said in reason
     assert launches == workload.device.launches
 
 

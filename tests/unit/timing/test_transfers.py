@@ -134,23 +134,16 @@ def watched(device) -> list[Any]:
     return went_up
 
 
-def test_lists_on_the_host_go_up_as_the_arrays_that_they_become():
+@for_each("values", [[1.0] * 1000, np.arange(1000.0)])
+def test_what_goes_up_is_what_went_up_first_and_a_list_as_the_array_that_it_becomes(values):
     device = simulated()
-    found = copying(lambda seen: partial(np.add, seen.asarray([1.0] * 1000), 1), device=device)
-    went_up = watched(device)
-    found.timers[0].take_sample()
-    assert [np.ndarray] == [type(value) for value in went_up]
-    assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
-
-
-def test_what_goes_up_is_what_went_up_first():
-    device = simulated()
-    values = np.arange(1000.0)
     found = copying(lambda seen: partial(np.add, seen.asarray(values), 1), device=device)
     went_up = watched(device)
     found.timers[0].take_sample()
-    assert len(went_up) == 1
-    assert went_up[0] is values
+    (moved,) = went_up
+    assert type(moved) is np.ndarray
+    assert (moved is values) == (type(values) is np.ndarray)
+    assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
 
 
 def test_arrays_that_fixtures_put_up_are_copied_up_too():
@@ -164,24 +157,17 @@ def test_arrays_that_fixtures_put_up_are_copied_up_too():
     assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
 
 
-def test_a_result_on_the_host_has_nothing_to_come_down():
-    found = copying(up_only)
+@for_each(("up", "down", "body"), [(8e-3, 0.0, up_only), (0.0, 8e-3, down_only)])
+def test_a_result_on_the_host_has_nothing_to_come_down_and_arrays_made_on_the_device_nothing_to_go_up(
+    up, down, body
+):
+    found = copying(body)
+    copies = found.transfer
     assert len(found.timers) == 1
-    assert (pytest.approx(8e-3), 0.0) == (found.transfer.h2d.median, found.transfer.d2h.median)
-    assert (0, 0, array("d")) == (
-        found.transfer.d2h.bytes,
-        found.transfer.d2h.arrays,
-        found.transfer.d2h.samples,
-    )
-    assert found.transfer.d2h.bandwidth is None
-    assert (found.transfer.median, found.transfer.reason) == (pytest.approx(8e-3), None)
-
-
-def test_arrays_made_on_the_device_have_nothing_to_go_up():
-    found = copying(down_only)
-    assert len(found.timers) == 1
-    assert (0.0, pytest.approx(8e-3)) == (found.transfer.h2d.median, found.transfer.d2h.median)
-    assert (found.transfer.median, found.transfer.reason) == (pytest.approx(8e-3), None)
+    assert (pytest.approx(up), pytest.approx(down)) == (copies.h2d.median, copies.d2h.median)
+    still = copies.h2d if up == 0 else copies.d2h
+    assert (0, 0, array("d"), None) == (still.bytes, still.arrays, still.samples, still.bandwidth)
+    assert (copies.median, copies.reason) == (pytest.approx(8e-3), None)
 
 
 def test_where_nothing_moves_nothing_is_timed_and_the_reason_says_so():
@@ -226,11 +212,6 @@ def test_what_was_measured_by_now_does_not_grow_later():
     assert (1, 2) == (len(by_now.h2d.samples), len(found.transfer.h2d.samples))
 
 
-def test_the_simulated_hosts_memory_is_pageable():
-    found = copying(both_ways).transfer
-    assert ("pageable", "pageable") == (found.h2d.memory, found.d2h.memory)
-
-
 @for_each(
     ("expected", "kinds"),
     [
@@ -253,11 +234,12 @@ def test_one_array_in_pageable_memory_makes_the_whole_of_it_so(expected, kinds):
     assert expected == copying(body, device=device).transfer.h2d.memory
 
 
-def test_a_device_that_does_not_tell_leaves_the_hosts_memory_open():
+def test_the_simulated_hosts_memory_is_pageable_and_a_device_that_does_not_tell_leaves_it_open():
     device = simulated()
     device.host_memory = None
-    found = copying(both_ways, device=device).transfer
-    assert (None, "pageable") == (found.h2d.memory, found.d2h.memory)
+    for expected, of in ((("pageable", "pageable"), None), ((None, "pageable"), device)):
+        found = copying(both_ways, device=of).transfer
+        assert expected == (found.h2d.memory, found.d2h.memory)
 
 
 def loop_of(body, **timing):
