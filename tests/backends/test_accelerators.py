@@ -4,7 +4,6 @@ Without these packages the tests skip; with GPUPERF_NO_SKIP set, as in CI's seco
 """
 
 import json
-import os
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
@@ -12,6 +11,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 from cases import for_each
+from plugins import skip_module
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import chosen_accelerator
@@ -20,9 +20,7 @@ from pytest_gpuperf.timing.leaves import snapshot
 
 PACKAGES = ("networkx", "nx_parallel", "polars", "sklearn", "sklearnex")
 if missing := [name for name in PACKAGES if find_spec(name) is None]:
-    if os.environ.get("GPUPERF_NO_SKIP"):
-        raise ImportError(f"{missing} are not installed, and these tests may not skip here")
-    pytest.skip(f"{missing} are not installed; CI's second environment has them", allow_module_level=True)
+    skip_module(f"{missing} are not installed; CI's second environment has them")
 
 # Here, and not in an inner run, which would forget them: compiled modules cannot be imported twice.
 for name in (*PACKAGES, "sklearn.cluster", "sklearn.linear_model", "sklearn.decomposition"):

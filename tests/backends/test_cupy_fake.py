@@ -201,16 +201,24 @@ def cause(selector=""):
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("said", "is_broken", "found"),
     [
-        ("no NVIDIA driver is; install the driver", {"count_error": 35, "driver": 0}),
-        ("supports CUDA 11.4, CuPy needs 12.9; update the driver", {"count_error": 35, "driver": 11040}),
-        ("CUDA cannot be used: cudaError 804", {"count_error": 804}),
+        ("no NVIDIA driver is; install the driver", False, {"count_error": 35, "driver": 0}),
+        (
+            "supports CUDA 11.4, CuPy needs 12.9; update the driver",
+            True,
+            {"count_error": 35, "driver": 11040},
+        ),
+        ("no CUDA device is visible", False, {"count_error": 100}),
+        ("CUDA cannot be used: cudaError 804", True, {"count_error": 804}),
+        ("CUDA cannot be used: cudaError 999", True, {"count_error": 999}),
     ],
 )
-def test_cuda_that_cannot_be_used_is_named_with_what_to_do(monkeypatch, said, found):
+def test_cuda_that_cannot_be_used_is_named_with_what_to_do(monkeypatch, said, is_broken, found):
     fake(monkeypatch, **found)
-    assert said in cause()
+    with pytest.raises(Unavailable, match=said) as caught:
+        CupyBackend("a processor").gpu("")
+    assert caught.value.broken is is_broken
 
 
 @pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide devices")])
@@ -273,17 +281,6 @@ def test_a_device_that_was_found_and_fails_is_broken_and_its_remedy_is_by_cause(
     assert caught.value.broken
 
 
-@pytest.mark.parametrize(
-    ("status", "driver", "is_broken"),
-    [(100, 12040, False), (35, 0, False), (35, 11040, True), (804, 12040, True), (999, 12040, True)],
-)
-def test_a_driver_that_cannot_be_used_is_broken_and_none_is_not(monkeypatch, status, driver, is_broken):
-    fake(monkeypatch, count_error=status, driver=driver)
-    with pytest.raises(Unavailable) as caught:
-        CupyBackend("a processor").gpu("")
-    assert caught.value.broken is is_broken
-
-
 def test_a_device_that_works_was_synchronized_as_a_whole(monkeypatch):
     library = fake(monkeypatch)
     device = CupyBackend("a processor").gpu("")
@@ -293,24 +290,20 @@ def test_a_device_that_works_was_synchronized_as_a_whole(monkeypatch):
     assert library.cuda.waited == [0, 0]
 
 
-def test_out_of_memory_names_the_bytes(monkeypatch):
-    device = CupyDevice(fake(monkeypatch), 0)
-    assert (device.fault(OutOfMemory(4096)).kind, device.fault(OutOfMemory(4096)).requested) == (
-        "out_of_memory",
-        4096,
-    )
-
-
 @pytest.mark.parametrize("error", [CudaError, DriverError])
-@pytest.mark.parametrize(("status", "kind"), [(700, "lost"), (719, "lost"), (1, None), (46, None)])
-def test_only_sticky_errors_lose_the_device(monkeypatch, status, kind, error):
-    fault = CupyDevice(fake(monkeypatch), 0).fault(error(status))
+@pytest.mark.parametrize(
+    ("status", "kind"), [(700, "lost"), (719, "lost"), (1, None), (46, None), (2, "out_of_memory")]
+)
+def test_only_sticky_errors_lose_the_device_and_memory_runs_out_without_a_pool_too(
+    device, status, kind, error
+):
+    fault = device.fault(error(status))
     assert (fault.kind if fault else None) == kind
 
 
-@pytest.mark.parametrize("error", [CudaError, DriverError])
-def test_memory_that_no_pool_asked_for_runs_out_too(device, error):
-    assert device.fault(error(2)).kind == "out_of_memory"
+def test_out_of_memory_names_the_bytes(device):
+    fault = device.fault(OutOfMemory(4096))
+    assert ("out_of_memory", 4096) == (fault.kind, fault.requested)
 
 
 def test_a_librarys_error_is_told_by_its_text(device):
@@ -404,20 +397,14 @@ def test_rocm_has_no_spinning_kernel(monkeypatch):
     assert library.cuda.launched == []
 
 
-@pytest.mark.parametrize(("registered", "said"), [(True, "pinned"), (False, "pageable")])
-def test_host_memory_is_pinned_when_cuda_knows_it(device, cuda, registered, said):
+def test_host_memory_is_pinned_when_cuda_knows_it_and_unknown_when_it_fails(device, cuda):
     host = np.ones(3)
-    cuda.registered = {host.ctypes.data} if registered else set()
-    assert capabilities.host_memory(device, host) == said
-
-
-def test_what_is_no_numpy_array_has_no_host_memory(device):
+    assert capabilities.host_memory(device, host) == "pageable"
+    cuda.registered = {host.ctypes.data}
+    assert capabilities.host_memory(device, host) == "pinned"
     assert capabilities.host_memory(device, [1.0, 2.0]) is None
-
-
-def test_host_memory_is_unknown_when_cuda_fails(device, cuda):
     cuda.lost = True
-    assert capabilities.host_memory(device, np.ones(3)) is None
+    assert capabilities.host_memory(device, host) is None
 
 
 class FakeWatch:
@@ -510,10 +497,17 @@ def test_memory_is_followed_in_the_block_only(device, cuda):
     assert (0, False) == (seen.memory, seen.worked)
 
 
-def test_work_of_the_default_stream_is_seen_and_timed(device, cuda):
+@for_each(("outside", "side"), [(0.0, 0.0), (0.5, 0.75)])
+@for_each("before", [0.0, 1.0])
+def test_work_of_the_default_stream_is_seen_and_timed_and_that_of_others_is_outside(
+    device, cuda, outside, side, before
+):
+    cuda.main_end = begun = cuda.now + before  # what kept it busy before the call is not the call's
     with device.observe() as seen:
-        cuda.main_end = 0.25
-    assert (True, 0.25, 0.0) == (seen.worked, seen.device_time, seen.outside_time)
+        cuda.main_end, cuda.side_end = begun + 0.25, side and begun + side
+    assert seen.worked
+    assert [pytest.approx(0.25), pytest.approx(outside)] == [seen.device_time, seen.outside_time]
+    assert seen.finished == max(cuda.main_end, cuda.side_end), "when all streams were done"
 
 
 def test_work_of_a_current_stream_that_is_not_the_null_one_is_seen(device, cuda):
@@ -521,12 +515,6 @@ def test_work_of_a_current_stream_that_is_not_the_null_one_is_seen(device, cuda)
     with device.observe() as seen:
         pass
     assert seen.worked
-
-
-def test_the_observation_says_when_all_streams_were_done(device, cuda):
-    with device.observe() as seen:
-        cuda.main_end, cuda.side_end = 0.25, 0.75
-    assert seen.finished == 0.75
 
 
 def test_events_are_made_once_as_those_of_a_lost_device_could_not_be_destroyed(device, cuda, monkeypatch):
@@ -537,19 +525,6 @@ def test_events_are_made_once_as_those_of_a_lost_device_could_not_be_destroyed(d
     with device.observe():
         pass
     assert made == []
-
-
-def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
-    with device.observe() as seen:
-        cuda.main_end, cuda.side_end = 0.25, 0.75
-    assert (0.25, 0.5) == (seen.device_time, seen.outside_time)
-
-
-def test_what_kept_the_device_busy_before_the_call_is_not_the_calls(device, cuda):
-    cuda.main_end = 1.0
-    with device.observe() as seen:
-        cuda.main_end += 0.25
-    assert seen.device_time == pytest.approx(0.25)
 
 
 def test_the_host_counts_the_time_of_its_processors():

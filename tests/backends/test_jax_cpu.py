@@ -4,7 +4,6 @@ Without JAX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second enviro
 """
 
 import json
-import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import median
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plugins import skip_module
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
@@ -27,9 +27,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
 if find_spec("jax") is None:
-    if os.environ.get("GPUPERF_NO_SKIP"):
-        raise ImportError("JAX is not installed, and these tests may not skip here")
-    pytest.skip("JAX is not installed; CI's second environment has it", allow_module_level=True)
+    skip_module("JAX is not installed; CI's second environment has it")
 
 import jax
 import jax.numpy as jnp

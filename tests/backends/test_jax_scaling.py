@@ -4,12 +4,12 @@ Without JAX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second enviro
 """
 
 import json
-import os
 from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from plugins import skip_module
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import AXIS, JaxGroup
@@ -18,9 +18,7 @@ from pytest_gpuperf.devices.stand_in import is_jax_on_cpu
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices
 
 if find_spec("jax") is None:
-    if os.environ.get("GPUPERF_NO_SKIP"):
-        raise ImportError("JAX is not installed, and these tests may not skip here")
-    pytest.skip("JAX is not installed; CI's second environment has it", allow_module_level=True)
+    skip_module("JAX is not installed; CI's second environment has it")
 
 import jax
 import jax.numpy as jnp

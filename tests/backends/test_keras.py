@@ -4,7 +4,6 @@ Without Keras these tests skip; with GPUPERF_NO_SKIP set, as in CI's second envi
 """
 
 import json
-import os
 import sys
 from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
@@ -16,6 +15,7 @@ from types import MappingProxyType, ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 from cases import for_each
+from plugins import skip_module
 from walks import walked
 
 from pytest_gpuperf.devices import capabilities
@@ -32,16 +32,12 @@ from pytest_gpuperf.timing import leaves, result_check
 from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
 
 if find_spec("keras") is None:
-    if os.environ.get("GPUPERF_NO_SKIP"):
-        raise ImportError("Keras is not installed, and these tests may not skip here")
-    pytest.skip("Keras is not installed; CI's second environment has it", allow_module_level=True)
+    skip_module("Keras is not installed; CI's second environment has it")
 
 try:
     import keras
 except ImportError as missing:
-    if os.environ.get("GPUPERF_NO_SKIP"):
-        raise
-    pytest.skip(f"Keras has nothing to run on: {missing}", allow_module_level=True)
+    skip_module(f"Keras has nothing to run on: {missing}")
 
 RUNS_ON = keras.config.backend()
 if RUNS_ON == "jax":

@@ -207,24 +207,32 @@ def test_beside_another_library_jaxs_results_are_refused_checked_or_not(ended):
         assert "which numpy does not wait for; compare jax with itself: gpuperf_gpu = jax" in record["reason"]
 
 
+NATIVE = "pytest-gpuperf's own object: hand device.native to"
+
+
 @pytest.mark.parametrize(
-    "source",
-    ["return lambda: torch.nn.Linear(2, 2).to(device)", "return lambda: torch.ones(2, device=device)"],
+    ("said", "gpu", "call"),
+    [
+        (f"{NATIVE} torch, and ", None, "torch.nn.Linear(2, 2).to(device)"),
+        (f"{NATIVE} torch, and ", None, "torch.ones(2, device=device)"),
+        (f"{NATIVE} jax\n*<device cpu jax *>", "jax:cpu", "jax.device_put(1.0, device)"),  # it is chosen
+        (
+            "device.asarray makes arrays of NumPy while no other library is chosen: ",
+            None,
+            "torch.nn.functional.relu(device.asarray(np.ones((2, 2), np.float32)))",
+        ),
+        (
+            "device.native is jax's, and the test computes with torch: gpuperf_gpu = ",
+            "jax:cpu",
+            "torch.ones(2, device=device.native)",
+        ),
+    ],
 )
-def test_torch_that_refuses_the_fixture_gets_the_native_device(ended, source):
-    result, _ = ended(
-        f"import pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n    {source}", None
-    )
-    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to torch, and *"])
-
-
-def test_jax_that_refuses_the_fixture_gets_the_native_device(ended):
-    body = "return lambda: jax.device_put(1.0, device)"
-    result, _ = ended(
-        f"import jax, pytest\n\n@pytest.mark.speedup\ndef test_it(device):\n    {body}", "jax:cpu"
-    )
-    result.stdout.fnmatch_lines(["*pytest-gpuperf's own object: hand device.native to jax"])  # it is chosen
-    result.stdout.fnmatch_lines(["*<device cpu jax *>*"])
+def test_a_library_that_refuses_what_it_was_given_gets_what_to_hand_it(ended, said, gpu, call):
+    source = "import jax, numpy as np, pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n"
+    result, _ = ended(f"{source}    return lambda: {call}", gpu)
+    for line in said.splitlines():
+        result.stdout.fnmatch_lines([f"*{line}*"])
 
 
 def test_an_array_that_was_donated_gets_the_way_to_carry_it(ended):
@@ -247,22 +255,6 @@ def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(en
     assert "both torch and jax are imported: choose one, gpuperf_gpu = torch or jax" in records[0]["reason"]
     _, (record, *_) = ended(TORCH, "none")
     assert "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it" == record["reason"]
-
-
-def test_torch_that_refuses_numpys_array_gets_the_line_that_chooses_it(ended):
-    body = "x = device.asarray(np.ones((2, 2), np.float32))\n    return lambda: torch.nn.functional.relu(x)"
-    source = f"import numpy as np, pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n    {body}"
-    result, _ = ended(source, None)
-    result.stdout.fnmatch_lines(["*device.asarray makes arrays of NumPy while no other library is chosen: *"])
-
-
-def test_a_library_that_refuses_the_native_device_of_another_is_named(ended):
-    body = "return lambda: torch.ones(2, device=device.native)"
-    source = f"import pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n    {body}"
-    result, _ = ended(source, "jax:cpu")
-    result.stdout.fnmatch_lines(
-        ["*device.native is jax's, and the test computes with torch: gpuperf_gpu = *"]
-    )
 
 
 @pytest.mark.parametrize("page", ["libraries", "training"])

@@ -79,16 +79,15 @@ def test_another_name_of_its_library_means_it_too_unless_it_names_the_cpu(kind, 
     assert DeviceSpec(kind=kind, library="jax") == parser.parse({"xp": value}).spec
 
 
-def test_auto_does_not_choose_it():
-    with pytest.raises(Unavailable):
-        Devices("auto", [STRICT]).gpu()
-    assert not STRICT.automatic
-
-
 def test_it_is_found_by_its_name_and_says_that_it_is_emulated():
     gpu = Devices("array_api_strict", backends("a processor", [STRICT])).gpu()
     assert gpu.info.emulated
     assert gpu.info.library == f"array_api_strict {array_api_strict.__version__}"
+    assert not STRICT.automatic
+    with pytest.raises(Unavailable):
+        Devices("auto", [STRICT]).gpu()
+    with pytest.raises(GpuPerfError, match="takes no selector"):
+        STRICT.check("1")
 
 
 def test_it_shares_with_the_cpu_what_any_device_would_and_not_the_processors_time():
@@ -171,11 +170,6 @@ def test_without_a_module_the_option_is_an_error_that_shows_how_to_give_one():
     for choice in ("standin", "standin:"):
         with pytest.raises(GpuPerfError, match=r"simulated, standin:MODULE, accelerator:NAME$"):
             Devices(choice, backends("a processor", []))
-
-
-def test_it_has_one_device():
-    with pytest.raises(GpuPerfError, match="takes no selector"):
-        STRICT.check("1")
 
 
 def test_arrays_on_any_of_the_librarys_devices_come_down():

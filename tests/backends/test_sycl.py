@@ -4,22 +4,20 @@ Without dpnp these tests skip; with GPUPERF_NO_SKIP set, as in CI's second envir
 """
 
 import json
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from plugins import skip_module
 
 from pytest_gpuperf.devices.sycl import SyclBackend
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
 if find_spec("dpnp") is None:
-    if os.environ.get("GPUPERF_NO_SKIP"):
-        raise ImportError("dpnp is not installed, and these tests may not skip here")
-    pytest.skip("dpnp is not installed; CI's second environment has it", allow_module_level=True)
+    skip_module("dpnp is not installed; CI's second environment has it")
 
 
 @pytest.fixture(scope="module")

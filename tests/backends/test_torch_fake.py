@@ -301,11 +301,8 @@ def test_what_cannot_sleep_cannot_be_occupied(torch, cuda, kind):
     assert capabilities.occupy(TorchDevice(torch, FakeDevice(kind, 0), "Fake"), 0.005) is False
 
 
-def test_the_report_knows_memory_and_runtime(device):
+def test_the_report_knows_memory_and_runtime_and_tells_rocm_from_cuda(torch, device):
     assert (1 << 37, "CUDA 13.0") == (device.info.memory, device.info.runtime)
-
-
-def test_rocm_is_told_from_cuda(torch, device):
     torch.version.hip = "6.4"
     assert device.info.runtime == "ROCm 6.4"
 
@@ -394,22 +391,15 @@ def test_an_allocator_of_another_library_tells_no_memory_and_its_work_is_still_t
     assert (True, 0.25) == (seen.worked, seen.device_time)
 
 
-def test_work_without_an_allocation_is_seen_by_its_stream(device, cuda):
+@for_each(("outside", "side"), [(0.0, 0.0), (0.5, 0.75)])
+def test_work_without_an_allocation_is_seen_by_its_stream_and_that_on_others_is_outside(
+    device, cuda, outside, side
+):
+    begun = cuda.now
     with device.observe() as seen:
-        cuda.main_end = 0.25
-    assert (True, 0.25, 0.0) == (seen.worked, seen.device_time, seen.outside_time)
-
-
-def test_the_observation_says_when_all_streams_were_done(device, cuda):
-    with device.observe() as seen:
-        cuda.main_end, cuda.side_end = 0.25, 0.75
-    assert seen.finished == 0.75
-
-
-def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
-    with device.observe() as seen:
-        cuda.main_end, cuda.side_end = 0.25, 0.75
-    assert (0.25, 0.5) == (seen.device_time, seen.outside_time)
+        cuda.main_end, cuda.side_end = begun + 0.25, side and begun + side
+    assert (True, 0.25, outside) == (seen.worked, seen.device_time, seen.outside_time)
+    assert seen.finished == max(cuda.main_end, cuda.side_end), "when all streams were done"
 
 
 @for_each(

@@ -78,6 +78,31 @@ def test_the_null_stream_waits_for_streams_that_block(array, kernels, non_blocki
     assert stream.done is not non_blocking
 
 
+def test_a_threads_own_default_stream_is_one_that_blocks(array, kernels):
+    kernels(add=20 * MILLISECOND, sin=1000)
+    with cuda.Stream.ptds as stream:
+        array += 1
+        assert not stream.done
+        stream.synchronize()
+        array += 1
+    cupy.sin(array)
+    cuda.Stream.null.synchronize()
+    assert stream.done
+
+
+def test_a_stream_waits_for_an_event_of_another(array, kernels):
+    kernels(add=20 * MILLISECOND, sin=1000)
+    first, second = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+    with first:
+        array += 1
+        added = first.record()
+    second.wait_event(added)
+    with second:
+        cupy.sin(array)
+    second.synchronize()
+    assert first.done
+
+
 def test_an_event_is_not_done_before_its_work(array, kernels):
     kernels(add=20 * MILLISECOND)
     array += 1
