@@ -80,18 +80,6 @@ def test_options_and_markers_are_strict_clean(run, pytester):
     )
 
 
-def test_a_suites_own_options_named_gpu_and_device_work(run, pytester):
-    pytester.makeconftest(
-        """
-        def pytest_addoption(parser):
-            parser.addoption("--gpu", action="store_true")
-            parser.addoption("--device", default="cpu")
-        """
-    )
-    source = "def test_it(request): assert request.config.getoption('device') == 'cuda'"
-    run(source, "--gpu", "--device=cuda", gpu=None).assert_outcomes(passed=1)
-
-
 @pytest.mark.parametrize("option", ["--help", "--markers", "--fixtures"])
 def test_pytests_own_listings_show_ours(run, option):
     shown = {

@@ -46,22 +46,20 @@ def test_a_backend_that_the_body_sets_is_an_error_that_says_where_to_set_it(ende
     assert "set it in a fixture that restores it, or inside the returned callable" in record["reason"]
 
 
-def test_a_backend_that_makes_the_cpu_slower_is_one_too(ended):
-    _, records = ended(SETS_A_BACKEND.replace("else 1e-3", "else 50e-3"))
-    assert "takes 50.0 ms after the test has prepared the GPU, and 10.0 ms" in records["test_it"]["reason"]
-
-
-def test_a_slow_call_is_compared_too(ended):
-    slower = SETS_A_BACKEND.replace("10e-3 if", "1 if").replace("else 1e-3", "else 0.1")
-    _, records = ended(slower)
-    assert "error" == records["test_it"]["status"]
-
-
-def test_a_short_call_is_compared_in_blocks(ended):
-    _, records = ended(SETS_A_BACKEND.replace("10e-3 if", "5e-6 if").replace("else 1e-3", "else 5e-7"))
-    assert (
-        "takes 500 ns after the test has prepared the GPU, and 5.00 us before" in records["test_it"]["reason"]
-    )
+@pytest.mark.parametrize(
+    ("said", "cpu", "gpu"),
+    [
+        ("takes 50.0 ms after the test has prepared the GPU, and 10.0 ms", "10e-3", "50e-3"),
+        ("takes 100 ms after the test has prepared the GPU, and 1.00 s before", "1", "0.1"),
+        ("takes 500 ns after the test has prepared the GPU, and 5.00 us before", "5e-6", "5e-7"),
+    ],
+    ids=["slower", "a slow call", "a short call, in blocks"],
+)
+def test_a_backend_that_changes_any_call_is_one_too(ended, said, cpu, gpu):
+    source = SETS_A_BACKEND.replace("10e-3 if", f"{cpu} if").replace("else 1e-3", f"else {gpu}")
+    record = ended(source)[1]["test_it"]
+    assert "error" == record["status"]
+    assert said in record["reason"]
 
 
 @pytest.mark.parametrize("place", ["in a fixture", "in the callable", "in the whole body"])

@@ -92,17 +92,16 @@ def test_every_marked_test_has_its_record(whole):
         "error": 1,
     }
     assert whole.report["complete"] is True
+    for record in whole.report["records"]:
+        assert (record["reason"] is None) == (record["status"] in ("passed", "recorded"))
+    assert whole.files == ["report.json"], "the journal is gone"
+    whole.result.stdout.fnmatch_lines(["simulated CPU | simulated GPU: synthetic times"])
 
 
 def test_the_report_satisfies_its_published_schema(whole):
     published = document.published_schema("report")
     Draft202012Validator.check_schema(published)
     assert list(Draft202012Validator(published).iter_errors(whole.report)) == []
-
-
-def test_a_reason_is_null_only_for_passed_and_recorded(whole):
-    for record in whole.report["records"]:
-        assert (record["reason"] is None) == (record["status"] in ("passed", "recorded"))
 
 
 def test_the_numbers_are_those_of_the_devices(whole):
@@ -185,21 +184,11 @@ def test_collecting_only_measures_and_writes_nothing(run, pytester):
     result.stdout.no_fnmatch_line("*gpuperf -*")
 
 
-def test_the_journal_is_gone_after_a_run(whole):
-    assert whole.files == ["report.json"]
-
-
 def test_a_killed_run_is_recovered_from_its_journal(run, pytester, capsys):
     source = SUITE.replace("device.launch()", "os.kill(os.getpid(), signal.SIGKILL)")
     pytester.makepyfile(test_it=source.replace("import pytest", "import os, signal, pytest"))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-pgpuperf",
-        "--gpuperf-gpu=simulated",
-        "--gpuperf-json=report.json",
-    ]
+    ours = ["-pgpuperf", "--gpuperf-gpu=simulated", "--gpuperf-json=report.json"]
+    command = [sys.executable, "-m", "pytest", *ours]
     killed = subprocess.run(command, cwd=pytester.path, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     (journal,) = pytester.path.glob("report.json.*.journal")
@@ -427,10 +416,6 @@ def test_no_empty_line_comes_into_the_first_of_the_section(run, monkeypatch):
     about = " ".join(" ".join(lines[start + 1 : lines.index("", start)]).split())
     assert about.startswith("simulated CPU | ")
     assert about.endswith("synthetic times")
-
-
-def test_one_line_names_both_devices(whole):
-    whole.result.stdout.fnmatch_lines(["simulated CPU | simulated GPU: synthetic times"])
 
 
 def test_a_marked_suite_without_terminal_reporter_runs(run, pytester):

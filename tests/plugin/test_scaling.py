@@ -60,11 +60,17 @@ def test_there_is_an_item_for_each_number_of_devices_and_the_last_is_judged(suit
     assert records["test_step[2devices]"]["demand"]["min"] is None
 
 
-def test_an_efficiency_below_the_limit_fails_the_test_on_the_most_devices(suite, report):
+def test_an_efficiency_below_the_limit_fails_the_test_on_the_most_devices_and_the_report_has_the_curve(
+    suite, report
+):
     result = suite(extra=1e-3)  # 11 ms, 6 ms and 3.5 ms: 0.92 and 0.79
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["required at least 0.8, parallel efficiency 0.79 * on 4 devices"])
     assert report()["records"][-1]["reason_code"] == "efficiency_below_limit"
+    (curve,) = report()["scalings"]
+    assert (curve["name"], curve["mode"], curve["required"]) == ("test_it.py::test_step", "strong", 0.8)
+    assert [point["count"] for point in curve["points"]] == [1, 2, 4]
+    assert [diagnosis["code"] for diagnosis in curve["diagnosis"]] == ["serial_part"]
 
 
 def test_the_terminal_shows_the_curve_and_what_holds_it_back(suite):
@@ -79,30 +85,19 @@ def test_the_terminal_shows_the_curve_and_what_holds_it_back(suite):
     )
 
 
-def test_the_report_has_the_curve_with_its_diagnosis(suite, report):
-    suite(extra=1e-3)
-    (curve,) = report()["scalings"]
-    assert (curve["name"], curve["mode"], curve["required"]) == ("test_it.py::test_step", "strong", 0.8)
-    assert [point["count"] for point in curve["points"]] == [1, 2, 4]
-    assert [diagnosis["code"] for diagnosis in curve["diagnosis"]] == ["serial_part"]
-
-
-def test_other_parameters_make_curves_of_their_own(suite, report):
-    marker = f'{STRONG}\n@pytest.mark.parametrize("size", [8, 16])'
-    source = SUITE.replace("test_step(devices)", "test_step(devices, size)")
+@pytest.mark.parametrize(
+    ("names", "name", "values"),
+    [
+        (["[size=8]", "[size=16]"], "size", "[8, 16]"),
+        (["[f=<lambda>]", "[f=<lambda>] #2"], "f", "[lambda x: x, lambda x: 2 * x], ids=['one', 'two']"),
+    ],
+    ids=["others", "others with the same text"],
+)
+def test_other_parameters_make_curves_of_their_own(suite, report, names, name, values):
+    marker = f'@pytest.mark.parametrize("{name}", {values})\n{STRONG}'
+    source = SUITE.replace("test_step(devices)", f"test_step(devices, {name})")
     suite(marker=marker, source=source).assert_outcomes(passed=6)
-    assert [curve["name"] for curve in report()["scalings"]] == [
-        "test_it.py::test_step[size=8]",
-        "test_it.py::test_step[size=16]",
-    ]
-
-
-def test_parameters_with_the_same_text_make_curves_of_their_own(suite, report):
-    marker = '@pytest.mark.parametrize("f", [lambda x: x, lambda x: 2 * x], ids=["one", "two"])'
-    source = SUITE.replace("def test_step(devices)", "def test_step(devices, f)")
-    suite(marker=f"{marker}\n{STRONG}", source=source).assert_outcomes(passed=6)
-    names = [curve["name"].partition("::")[2] for curve in report()["scalings"]]
-    assert names == ["test_step[f=<lambda>]", "test_step[f=<lambda>] #2"]
+    assert names == [curve["name"].removeprefix("test_it.py::test_step") for curve in report()["scalings"]]
 
 
 def test_too_few_devices_skip_with_the_reason(suite, report):
@@ -154,17 +149,15 @@ def test_workers_share_its_items(suite, report):
     ]
 
 
-def test_a_plain_test_gets_one_device(suite):
-    source = "def test_it(devices):\n    assert devices.count == 1\n    assert devices.all[0].kind == 'gpu'\n"
-    suite(source=source).assert_outcomes(passed=1)
-
-
-def test_a_suites_own_fixture_of_that_name_wins(suite):
-    source = (
-        "import pytest\n"
-        "@pytest.fixture\ndef devices():\n    return 3\n"
-        "def test_it(devices):\n    assert devices == 3\n"
-    )
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_it(devices):\n    assert (devices.count, devices.all[0].kind) == (1, 'gpu')\n",
+        "import pytest\n@pytest.fixture\ndef devices(): return 3\ndef test_it(devices): assert devices == 3",
+    ],
+    ids=["ours", "the suite's own"],
+)
+def test_a_plain_test_gets_one_device_or_what_a_suites_own_fixture_of_that_name_gives(suite, source):
     suite(source=source).assert_outcomes(passed=1)
 
 

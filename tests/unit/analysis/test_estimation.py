@@ -90,10 +90,6 @@ def test_few_rounds_do_not_end_sampling():
     assert estimation_of([100.0] * 6, Demand(min=3)).is_decided
 
 
-def test_before_the_first_round_there_is_no_speedup():
-    assert SequentialEstimator(Demand(), RunOptions()).speedup("interleaved") is None
-
-
 def test_the_speedup_is_the_median_ratio_with_its_interval():
     found = estimation_of([2.0] * 10, Demand(min=1)).speedup("variants")
     assert found.value == pytest.approx(2.0)
@@ -103,19 +99,23 @@ def test_the_speedup_is_the_median_ratio_with_its_interval():
     assert (found.resolution, found.rounds, found.sampling) == (0.01, 10, "variants")
 
 
-def test_after_one_round_both_ends_are_unbounded():
+def test_before_the_first_round_there_is_no_speedup_and_after_it_both_ends_are_unbounded():
+    assert SequentialEstimator(Demand(), RunOptions()).speedup("interleaved") is None
     found = estimation_of([2.0], Demand(min=1)).speedup("interleaved")
     assert (None, None) == (found.low, found.high)
 
 
-def test_the_evidence_is_the_e_value_at_the_limit():
-    found = estimation_of([3.0] * 3, Demand(min=1)).speedup("interleaved")
-    assert found.evidence == pytest.approx(0.7 * 8 + 0.3 * 3.75)
-
-
-def test_the_evidence_is_that_of_the_stronger_side():
-    found = estimation_of([1.0] * 3, Demand(min=3)).speedup("interleaved")
-    assert found.evidence == pytest.approx(0.7 * 8 + 0.3 * 3.75)
+@for_each(
+    ("expected", "ratio", "demand"),
+    [
+        (0.7 * 8 + 0.3 * 3.75, 3.0, Demand(min=1)),
+        (0.7 * 8 + 0.3 * 3.75, 1.0, Demand(min=3)),  # the other side is the stronger one
+        (None, 3.0, Demand()),
+    ],
+)
+def test_the_evidence_is_the_e_value_at_the_limit(expected, ratio, demand):
+    found = estimation_of([ratio] * 3, demand).speedup("interleaved")
+    assert found.evidence == (expected and pytest.approx(expected))
 
 
 def test_the_evidence_stands_at_the_nearest_limit():
@@ -123,10 +123,6 @@ def test_the_evidence_stands_at_the_nearest_limit():
     at_far = estimation_of([2.9, 2.9, 3.1], far).speedup("interleaved").evidence
     at_near = estimation_of([2.9, 2.9, 3.1], near).speedup("interleaved").evidence
     assert at_near < at_far
-
-
-def test_without_a_demand_there_is_no_evidence():
-    assert estimation_of([3.0] * 3, Demand()).speedup("interleaved").evidence is None
 
 
 @for_each("ratio", [1.1, 1.005])

@@ -65,13 +65,9 @@ def test_six_rounds_that_agree_are_evidence_enough_however_small_their_distance(
     assert e_value([0.001] * 6, 0.0) >= 1 / ALPHA > e_value([9.0] * 5, 0.0)
 
 
-def test_without_a_round_there_is_no_interval():
-    evidence = evidence_of([])
-    assert (-inf, inf) == (evidence.low, evidence.high)
-
-
-def test_one_round_leaves_the_interval_unbounded():
-    evidence = evidence_of([1.0])
+@for_each("values", [[], [1.0]])
+def test_without_a_second_round_there_is_no_interval(values):
+    evidence = evidence_of(values)
     assert (-inf, inf) == (evidence.low, evidence.high)
 
 
@@ -180,10 +176,6 @@ def test_the_autocorrelation_is_the_number_worked_by_hand(expected, values):
     assert expected == pytest.approx(autocorrelation(values))
 
 
-def test_few_values_have_no_autocorrelation():
-    assert autocorrelation([1, -1, 1, -1, 1, -1, 1]) is None
-
-
-def test_values_that_vary_by_rounding_have_no_autocorrelation():
-    assert autocorrelation([2.0] * 20) is None
-    assert autocorrelation([2.0, 2.0 + 1e-9] * 10) is None
+@for_each("values", [[1, -1, 1, -1, 1, -1, 1], [2.0] * 20, [2.0, 2.0 + 1e-9] * 10])
+def test_few_values_and_those_that_vary_by_rounding_have_no_autocorrelation(values):
+    assert autocorrelation(values) is None

@@ -25,8 +25,27 @@ def rounds_until_enough(ratios, demand, plan=None, *, each=1e-6, allowed=PLENTY)
     return count
 
 
-def test_a_clear_case_stops_at_six_rounds_when_the_precision_time_is_used_up():
-    assert rounds_until_enough([10.0] * 60, Demand(min=3), each=0.1) == 6
+@for_each(
+    ("rounds", "ratios", "demand", "each"),
+    [
+        (6, [10.0] * 60, Demand(min=3), 0.1),  # the precision time is used up
+        (6, [1.0] * 60, Demand(min=3), 0.02),  # a failing case stops as soon as a passing one
+        (6, [0.1] * 60, Demand(max=1), 0.02),  # a ceiling like a floor
+        # In doubt: with one of n below it, 0.3 * (2**(n + 1) - n - 2) / (n + 1) / n is 40 at fourteen rounds.
+        (14, [0.9, *[1.1] * 60], Demand(min=1), 0.1),
+        (6, [2.5, *[2.2] * 60], Demand(min=1), 0.02),
+        (14, [2.5, *[2.2] * 60], Demand(min=1, max=2.4), 0.02),  # both limits have to be decided
+        (60, [0.1, 10.0] * 30, Demand(min=2), 1e-3),  # two heaps
+        (6, [10.0] * 60, Demand(), 1e-3),  # precise
+        (500, noisy(0, spread=0.3), Demand(), 0.0),  # until its rounds are used up
+    ],
+)
+def test_a_clear_case_stops_at_six_rounds_and_a_doubt_is_waited_for(rounds, ratios, demand, each):
+    assert rounds_until_enough(ratios, demand, each=each) == rounds
+
+
+def test_no_round_is_begun_that_would_leave_no_time_for_the_last_calls():
+    assert rounds_until_enough([1.0] * 60, Demand(min=1), each=0.4, allowed=2.1) == 4
 
 
 def test_a_clear_case_goes_on_for_precision_while_it_is_cheap():
@@ -46,51 +65,16 @@ def test_a_slow_workload_that_is_precise_takes_no_more_rounds():
     assert rounds_until_enough([10.0] * 60, Demand(min=3), plan, each=0.5) == 6
 
 
-def test_a_verdict_in_doubt_is_waited_for_beyond_the_precision_time():
-    # one of n below the limit: 0.3 * (2**(n + 1) - n - 2) / (n + 1) / n reaches 40 at fourteen rounds
-    assert rounds_until_enough([0.9, *[1.1] * 60], Demand(min=1), each=0.1) == 14
-
-
-def test_a_failing_case_stops_as_soon_as_a_passing_one():
-    assert rounds_until_enough([1.0] * 60, Demand(min=3), each=0.02) == 6
-
-
-def test_a_ceiling_stops_like_a_floor():
-    assert rounds_until_enough([0.1] * 60, Demand(max=1), each=0.02) == 6
-
-
-def test_both_limits_have_to_be_decided():
-    below_one_limit = [2.5, *[2.2] * 60]
-    assert rounds_until_enough(below_one_limit, Demand(min=1), each=0.02) == 6
-    assert rounds_until_enough(below_one_limit, Demand(min=1, max=2.4), each=0.02) == 14
-
-
-def test_a_bare_demand_stops_at_precision():
-    assert rounds_until_enough([10.0] * 60, Demand()) == 6
-
-
 def test_a_bare_demand_stops_when_its_time_is_used_up():
-    # 9 x 0.3 s is the first time beyond a record_time of 2.5 s
-    assert (
-        rounds_until_enough(
-            noisy(0, spread=0.3), Demand(), RunOptions(sampling=SamplingPlan(record_time=2.5)), each=0.3
-        )
-        == 9
-    )
-
-
-def test_a_bare_demand_stops_when_its_rounds_are_used_up():
-    assert rounds_until_enough(noisy(0, spread=0.3), Demand(), each=0.0) == 500
+    options = RunOptions(sampling=SamplingPlan(record_time=2.5))
+    found = rounds_until_enough(noisy(0, spread=0.3), Demand(), options, each=0.3)
+    assert found == 9  # 9 x 0.3 s is the first time beyond 2.5 s
 
 
 @for_each("demand", [Demand(min=3), Demand()])
 @for_each(("allowed", "begun"), [(-1.0, 0), (0.5, 1), (1.5, 2), (3.5, 2)])
 def test_two_rounds_are_begun_while_there_is_time_however_long_they_last(demand, allowed, begun):
     assert rounds_until_enough([10.0] * 60, demand, each=1.0, allowed=allowed) == begun
-
-
-def test_no_round_is_begun_that_would_leave_no_time_for_the_last_calls():
-    assert rounds_until_enough([1.0] * 60, Demand(min=1), each=0.4, allowed=2.1) == 4
 
 
 def test_sixty_rounds_at_the_limit_are_inconclusive():
@@ -144,7 +128,3 @@ def test_rounds_that_are_compared_later_last_longer_than_a_spell_while_there_is_
     for _ in range(6):
         estimation.add(Round(cpu=10.0, gpu=1.0))
     assert expected == should_stop(estimation, spent=spent, left=100.0, lasted=lasted)
-
-
-def test_samples_in_two_heaps_are_sampled_until_the_rounds_are_used_up():
-    assert rounds_until_enough([0.1, 10.0] * 30, Demand(min=2)) == 60

@@ -22,6 +22,7 @@ def test_an_array_is_divided_along_an_axis_or_copied_to_each_device(group):
     assert [part.shape for part in divided] == [(2, 3)] * 4
     np.testing.assert_array_equal(host, np.concatenate([group.asnumpy(part) for part in divided], axis=1))
     np.testing.assert_array_equal([host] * 4, [group.asnumpy(part) for part in group.asarray(host)])
+    assert [part.shape for part in group.asarray(host, shard=-1)] == [(2, 3)] * 4
 
 
 def test_each_part_is_on_its_own_device(group):
@@ -37,17 +38,15 @@ def test_each_part_is_on_its_own_device(group):
         ((10,), 0, "4 devices cannot share 10 elements equally; use a size that is a multiple of 4"),
         ((8,), 1, r"an array of shape \(8,\) has no such axis"),
         ((), 0, r"an array of shape \(\) has no such axis"),
+        *(
+            ((8,), shard, "pass the number of an axis, or leave it out for copies")
+            for shard in ("x", True, 0.0)
+        ),
     ],
 )
 def test_an_axis_that_cannot_be_divided_is_an_error_with_its_remedy(group, shape, shard, message):
-    with pytest.raises(GpuPerfError, match=f"shard={shard}: {message}"):
+    with pytest.raises(GpuPerfError, match=f"shard={shard!r}: {message}"):
         group.asarray(np.zeros(shape), shard=shard)
-
-
-@pytest.mark.parametrize("shard", ["x", True, 0.0])
-def test_what_is_no_axis_is_an_error(group, shard):
-    with pytest.raises(GpuPerfError, match="pass the number of an axis, or leave it out for copies"):
-        group.asarray(np.zeros(8), shard=shard)
 
 
 def test_it_tells_which_of_its_devices_worked(group):
@@ -57,10 +56,6 @@ def test_it_tells_which_of_its_devices_worked(group):
     with group.observe() as observation:
         pass
     assert (observation.worked, group.worked) == (False, [False] * 4)
-
-
-def test_a_negative_axis_counts_from_the_last(group):
-    assert [part.shape for part in group.asarray(np.zeros((3, 8)), shard=-1)] == [(3, 2)] * 4
 
 
 def test_it_waits_for_every_device(group):
@@ -125,11 +120,7 @@ def test_a_run_takes_its_own_gpu_first_and_then_its_neighbours():
     names = [device.name for device in devices.group(3).all]
     assert names == ["simulated GPU 2", "simulated GPU 3", "simulated GPU"]
     assert devices.gpu().name == names[0]
-
-
-def test_a_group_is_opened_once():
-    devices = run_with()
-    assert devices.group(2) is devices.group(2)
+    assert devices.group(3) is devices.group(3), "it is opened once"
     assert devices.opened is devices.gpu()
 
 

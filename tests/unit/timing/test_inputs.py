@@ -120,15 +120,16 @@ def test_a_whole_body_makes_its_inputs_afresh():
     assert changed(workload) is None
 
 
-def test_remembering_an_input_does_not_keep_it_alive():
+@for_each("whole", [False, True])
+def test_remembering_an_input_does_not_keep_it_alive(whole):
     device = simulated()
 
     def body(seen):
         total = float(seen.asarray(np.ones(1000)).sum())
-        return lambda: total
+        return total if whole else lambda: total
 
     workload = prepared(device, body)
-    assert device.live_bytes == 0
+    assert ("body" if whole else "call", 0) == (workload.scope, device.live_bytes)
     assert changed(workload) is None
 
 
@@ -182,13 +183,6 @@ def test_large_arrays_in_objects_are_left_alone():
     device = HostDevice("a processor")
     model = Model(np.broadcast_to(np.ones(1), 1 << 24))
     assert inputs.state_of(lambda: model, device, ()) == ()
-
-
-def test_a_whole_body_leaves_no_input_behind():
-    device = simulated()
-    workload = prepared(device, lambda seen: float(seen.asarray(np.ones(1000)).sum()))
-    assert workload.scope == "body"
-    assert device.live_bytes == 0
 
 
 def test_what_the_workload_uploads_at_each_call_is_no_input():

@@ -123,7 +123,7 @@ def test_the_record_holds_what_is_known():
     bench = Bench()
     found = bench.compare(lambda device: partial(ones, device), Demand(min=3, max_time=5))
     assert (found.nodeid, found.demand, found.demand.alpha) == (NODEID, Demand(min=3, max_time=5), 0.025)
-    assert found.scope == "call"
+    assert (found.scope, Bench().compare(ones).scope) == ("call", "body")
     assert (found.cpu.device, found.gpu.device) == (bench.cpu.info, bench.gpu.info)
     assert found.check.agreed is True
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
@@ -131,10 +131,6 @@ def test_the_record_holds_what_is_known():
     assert 0 < found.rounds_elapsed < found.elapsed
     assert found.gpu.device_time == pytest.approx(1e-3)
     assert found.notes == ()
-
-
-def test_the_scope_of_a_whole_body_is_the_body():
-    assert Bench().compare(ones).scope == "body"
 
 
 def wrong_on_the_gpu(device):
