@@ -922,8 +922,6 @@ def test_what_skips_itself_is_missed_and_called_so(ends, pytester, file):
     [
         (None, "*base.json does not exist; --gpuperf-baseline-missing=create creates one"),
         ("", "*base.json*not JSON*"),
-        ('{"schema_version": "1.0", ', "*base.json*not JSON*"),
-        ("[]", "*base.json*this is no report*"),
         (
             '{"schema_version": "2.0"}',
             "*base.json: its schema_version 2.0 is newer than *; update pytest-gpuperf",
@@ -956,14 +954,7 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
             [*GATE, "--gpuperf-fail-on=speed:10%"],
             "'speed' is not a metric; expected one of speedup, gpu_time, cpu_time,",
         ),
-        ([*GATE, "--gpuperf-fail-on=gpu_time"], "'gpu_time': expected METRIC:PERCENT"),
-        ([*GATE, "--gpuperf-fail-on=gpu_time:-1%"], "'gpu_time:-1%': expected METRIC:PERCENT"),
         ([*GATE, "--gpuperf-fail-on=gpu_time:nan%"], "'gpu_time:nan%': expected METRIC:PERCENT"),
-        (
-            [*GATE, "--gpuperf-fail-on=with_copies:100%"],
-            "'with_copies:100%': with_copies cannot lose 100 % or more",
-        ),
-        ([*GATE, "--gpuperf-fail-on=improvement:10%"], "'improvement:10%': improvement takes no percentage"),
         (
             ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=improvement"],
             "improvement needs a tolerance",

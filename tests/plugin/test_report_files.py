@@ -208,14 +208,6 @@ def test_a_killed_run_is_recovered_from_its_journal(run, pytester, capsys):
     assert "exists; name a new file" in capsys.readouterr().err
 
 
-def test_something_that_is_no_journal_is_refused(tmp_path, capsys):
-    wrong = tmp_path / "wrong.journal"
-    wrong.write_text('{"nodeid": 3}\n')
-    assert main(["recover", str(wrong), str(tmp_path / "report.json")]) == 2
-    assert "this is no whole journal" in capsys.readouterr().err
-    assert not (tmp_path / "report.json").exists()
-
-
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that not even root may write to")
 def test_the_folders_of_every_output_are_made(run, pytester):
     outputs = (
