@@ -1,15 +1,28 @@
 """The benchmark of mutants: which faults it makes, how it finds them again, and when one is killed."""
 
+import sys
+from collections import Counter
+from importlib import import_module
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from cases import for_each
 from coverage import CoverageData
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SHARED = ("common", "mutants")
+
 
 @pytest.fixture
-def mutants(script):
-    return script("mutants")
+def mutants(monkeypatch):
+    """Import the script as it is run: from its own folder."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for name in SHARED:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield import_module("mutants")
+    for name in SHARED:
+        sys.modules.pop(name, None)
 
 
 def changes(mutants, source, module="gate/gate.py"):
@@ -100,6 +113,12 @@ def test_the_source_of_a_mutant_is_the_module_with_this_change_alone(mutants):
         assert [(change.mutant.original, change.mutant.mutated)] == differences
 
 
+def test_only_what_is_in_a_function_is_covered_where_it_stands(mutants):
+    at = {change.mutant.original: change.covered_at for change in changes(mutants, SOURCE)}
+    assert at["LIMIT = 3"] == ("gate/gate.py", 0)
+    assert at["return self.why(found)"] == ("gate/gate.py", 8)
+
+
 def test_a_mutant_is_found_again_where_its_function_is_now(mutants):
     (wanted,) = (
         c.mutant
@@ -111,50 +130,72 @@ def test_a_mutant_is_found_again_where_its_function_is_now(mutants):
         others = changes(mutants, "def other(self, found):\n    return self.why(found)", "gate/a.py")
         found = mutants.find_again([wanted], [*others, *changes(mutants, source, module)])[wanted]
         assert (module, "return None") == (found.mutant.module, found.mutant.mutated)
+
+
+def test_code_that_is_gone_is_not_found(mutants):
+    (wanted, *_) = (change.mutant for change in changes(mutants, SOURCE))
     assert mutants.find_again([wanted], changes(mutants, "LIMIT = 4")) == {wanted: None}
 
 
 @pytest.fixture
 def copy(mutants, monkeypatch, tmp_path):
-    """Judge a mutant with tests that end as they should."""
+    """Return what judges a mutant with tests that end as they should; what each run saw is in its `seen`."""
     path = tmp_path / mutants.PACKAGE / "gate.py"
     path.parent.mkdir()
     path.write_text("clean", encoding="utf-8")
 
-    def judge(*tests, with_mutant, without):
-        def run(folder, *arguments, limit=None):
-            named = [argument for argument in arguments if not argument.startswith("-")]
-            outcomes = (with_mutant if path.read_text(encoding="utf-8") == "bent" else without)(named)
-            status = None if outcomes is None else int("failed" in outcomes.values())
-            return mutants.Ran(status=status, outcomes=outcomes or {}, seconds={})
+    class Copy:
+        def __init__(self):
+            self.seen = []
 
-        monkeypatch.setattr(mutants, "pytest", run)
-        return mutants.judge(tmp_path, "gate.py", "bent", tests, dict.fromkeys(tests, 1.0))
+        def judge(self, *tests, **failing):
+            """Judge with tests that fail in these runs: a test's first run is 0, and it is clean in run 1."""
+            runs = Counter()
 
-    yield judge
+            def run(folder, _, *arguments, limit):
+                self.seen.append((path.read_text(encoding="utf-8"), *arguments))
+                outcomes = {}
+                for test in arguments:
+                    runs[test] += 1
+                    outcomes[test] = "failed" if runs[test] - 1 in failing.get(test, ()) else "passed"
+                    if outcomes[test] == "failed":
+                        break
+                return mutants.Ran(status=int("failed" in outcomes.values()), outcomes=outcomes, seconds={})
+
+            monkeypatch.setattr(mutants, "pytest", run)
+            return mutants.judge(tmp_path, "gate.py", "bent", tests, dict.fromkeys(tests, 1.0))
+
+    yield Copy()
     assert path.read_text(encoding="utf-8") == "clean"
 
 
-def first_fails(tests):
-    return {tests[0]: "failed"}
+def test_a_test_kills_that_fails_twice_with_the_mutant_and_passes_without_it(copy):
+    assert copy.judge("a", "b", "c", b=[0, 2]) == ("killed", "b")
+    assert copy.seen == [("bent", "a", "b", "c"), ("clean", "a", "b"), ("bent", "a", "b")]
 
 
-@for_each(
-    ("expected", "tests", "with_mutant", "without"),
-    [
-        (("killed", "a"), "ab", first_fails, lambda tests: {}),
-        # A test that fails without the mutant, too, kills nothing.
-        (("killed", "b"), "ab", first_fails, lambda tests: {"a": "failed"} if "a" in tests else {}),
-        (("survived", None), "a", first_fails, first_fails),
-        (("survived", None), "a", lambda tests: {"a": "passed"}, lambda tests: {}),
-        (("not covered", None), "", first_fails, lambda tests: {}),
-        (("timeout", None), "a", lambda tests: None, lambda tests: {}),
-    ],
-)
-def test_a_test_kills_that_fails_with_the_mutant_and_passes_without_it(
-    copy, expected, tests, with_mutant, without
+@for_each("failing", [[0, 1, 2], [0], [0, 1]])
+def test_a_test_that_also_fails_without_the_mutant_or_once_by_chance_kills_nothing(copy, failing):
+    assert copy.judge("a", "b", "c", b=failing) == ("survived", None)
+    assert copy.seen[-1] == ("bent", "a", "c")
+
+
+def test_a_mutant_survives_tests_that_pass_and_those_that_are_not_there(copy):
+    assert copy.judge("a") == ("survived", None)
+    assert copy.judge() == ("not covered", None)
+
+
+@for_each(("statuses", "expected"), [([None], "timeout"), ([4, 0, 4], "killed"), ([4, 4], "survived")])
+def test_a_run_without_a_test_that_failed_may_take_too_long_or_end_otherwise(
+    mutants, monkeypatch, tmp_path, statuses, expected
 ):
-    assert expected == copy(*tests, with_mutant=with_mutant, without=without)
+    (tmp_path / mutants.PACKAGE).mkdir(exist_ok=True)
+    (tmp_path / mutants.PACKAGE / "gate.py").write_text("clean", encoding="utf-8")
+    left = iter(statuses)
+    monkeypatch.setattr(
+        mutants, "pytest", lambda *_, **__: mutants.Ran(status=next(left), outcomes={}, seconds={})
+    )
+    assert (expected, None) == mutants.judge(tmp_path, "gate.py", "bent", ["a"], {"a": 1.0})
 
 
 def test_the_tests_of_a_line_are_unit_tests_first_and_then_those_that_cover_few_lines(
