@@ -125,7 +125,11 @@ def test_several_reasons_are_all_named_the_bad_ones_first(monkeypatch):
     assert monitor.throttle() == ("hardware slowdown", "hardware thermal slowdown")
 
 
-@pytest.mark.parametrize("lacking", [{NEWER: None}, {NEWER: refuse}, {OLDER: None}], ids=str)
+@pytest.mark.parametrize(
+    "lacking",
+    [{NEWER: None}, {NEWER: refuse}, {OLDER: None}],
+    ids=["an older binding", "an older driver", "a newer one"],
+)
 def test_the_older_name_is_asked_where_the_newer_is_not_there_and_either_is_enough(monkeypatch, lacking):
     assert fake(monkeypatch, bits=0x40, **lacking).throttle() == ("hardware thermal slowdown",)
 
