@@ -111,7 +111,10 @@ def read(item: pytest.Item) -> tuple[Demand, PairOptions]:
     """Return what a marked item's marker says; raise ValueError with what is wrong with marker or item."""
     marks = _closest_marks(item)
     if len(marks) > 1:
-        raise ValueError(f"has {len(marks)} speedup markers of its own; keep one")
+        calls = " and ".join(_call(mark) for mark in marks)
+        raise ValueError(
+            f"the test has {len(marks)} speedup markers, {calls}; keep one (a conftest.py may add another)"
+        )
     try:
         required = demand(marks[0])
     except ValueError as error:
@@ -120,6 +123,11 @@ def read(item: pytest.Item) -> tuple[Demand, PairOptions]:
         raise ValueError(reason)
     given = marks[0].kwargs
     return required, PairOptions(pair=given.get("pair"), device=given.get("device"))
+
+
+def _call(mark: pytest.Mark) -> str:
+    given = [*map(quote, mark.args), *(f"{name}={quote(value)}" for name, value in mark.kwargs.items())]
+    return f"{mark.name}({', '.join(given)})"
 
 
 def why_not_timeable(item: pytest.Item) -> str | None:

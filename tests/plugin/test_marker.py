@@ -232,7 +232,7 @@ def test_two_markers_a_misused_parameters_mark_and_no_plain_function_are_such_er
     """
     asynchronous = "import pytest\n@pytest.mark.speedup\nasync def test_it(device): pass"
     said = marker_errors(two, parametrized, asynchronous)
-    assert "test_it: has 2 speedup markers of its own; keep one" in said[0]
+    assert "test_it: the test has 2 speedup markers, speedup(max=5) and speedup(min=3); keep one" in said[0]
     assert re.search(r"test_it\[2-cpu\] .*: @pytest.mark.speedup: min must be .* not -1", said[1])
     assert "cannot be async" in said[2]
 

@@ -916,7 +916,7 @@ def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pyteste
     pytester.syspathinsert()
     found = suite("@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n", "-p", "later")
     found.ended(errors=2)
-    found.says("test_ones[[]numpy] (and 1 more *): has 2 speedup markers of its own; keep one")
+    found.says("test_ones[[]numpy] *: the test has 2 speedup markers, speedup() and speedup(min=1000); keep")
 
 
 def test_a_marker_that_a_conftest_adds_to_one_variant_takes_the_other_along(suite, pytester):
