@@ -138,8 +138,9 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, None, None]:
     """Read the markers, once: every plugin and conftest has added its own, and may have deselected items."""
     before = list(items)
+    nodeids = {item: item.nodeid for item in [*config.stash[_COLLECTED], *before]}
     yield
-    collected = list(dict.fromkeys([*config.stash[_COLLECTED], *before, *items]))
+    collected = list(dict.fromkeys([*nodeids, *items]))
     config.stash[_COLLECTED].clear()
     if config.stash[_IS_OFF]:
         return
@@ -150,7 +151,11 @@ def pytest_collection_modifyitems(
         return
     from pytest_gpuperf.collection import finder
     from pytest_gpuperf.collection.hooks import CollectionHooks
+    from pytest_gpuperf.collection.items import NODEID
 
+    for item, nodeid in nodeids.items():
+        if item.nodeid != nodeid:  # pytest-xdist has appended a group
+            item.stash[NODEID] = nodeid
     found = finder.find(config, collected, marked)
     for item in marked:
         item.stash[_READ] = _marks(item)

@@ -78,6 +78,8 @@ class ItemSpec(NamedTuple):
 
 SPEC = pytest.StashKey[ItemSpec]()
 """In the stash of each speedup test."""
+NODEID = pytest.StashKey[str]()
+"""In the stash of each item whose node id a plugin has changed since collection: what it was."""
 UNKNOWN = pytest.StashKey[UnknownValue]()
 """In the stash of each marked test that runs as if it had no marker: no backend knows its device."""
 
@@ -146,13 +148,14 @@ def test_id(item: pytest.Item) -> str:
     It is pytest's node id, except where the file lies outside of the root folder: there pytest leaves out
     what the command line says of the file, so that tests of several modules may have one node id.
     """
+    nodeid = item.stash.get(NODEID, item.nodeid)
     module = item.getparent(pytest.Module)
     if module is None:
-        return item.nodeid
+        return nodeid
     file = module.stash.get(_FILE, None)
     if file is None:
         file = module.stash[_FILE] = _file_or_name(module)
-    return f"{file}{item.nodeid.removeprefix(module.nodeid)}"
+    return f"{file}{nodeid.removeprefix(module.nodeid)}"
 
 
 _FILE = pytest.StashKey[str]()
