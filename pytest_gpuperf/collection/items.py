@@ -133,7 +133,7 @@ def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, optio
 
 
 def unmarked_spec(item: pytest.Item, parser: DeviceParser) -> ItemSpec | None:
-    """Return the spec that an unmarked item has under a marker without arguments; None if it has none."""
+    """Return the spec of an unmarked item under a marker without arguments, or None if it cannot be timed."""
     if not isinstance(item, pytest.Function) or why_not_timeable(item):
         return None
     try:

@@ -26,9 +26,9 @@ _CAUSES: dict[ReasonCode, str] = {
     "out_of_memory": "out of memory",
     "gpu_lost": "GPU lost",
 }
-"""Why a test failed whose speedup, which may be shown beside it, is not the cause."""
+"""Why a test failed whose speedup is shown with it and is not the cause."""
 RunFailure = Literal["check_failed", "threshold_failed"]
-"""What fails a run beside its tests."""
+"""What fails a run in addition to its tests."""
 CountedCode = VerdictCode | Outcome | RunFailure
 _ORDER: tuple[CountedCode, ...] = (
     *("failed", "error", "regressed", "failed_expected", "error_expected", "regressed_expected", "improved"),
@@ -122,7 +122,7 @@ def _is_plain(record: Record) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many tests have a verdict, or a comparison with an outcome, or what failed beside them."""
+    """How many tests have a verdict, or a comparison with an outcome, or what failed in addition."""
 
     code: CountedCode
     number: int

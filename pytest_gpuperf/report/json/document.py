@@ -136,7 +136,7 @@ def _check_schema(content: Any, place: str, part: str = "") -> None:
         raise codec.broken(place, "it is nested too deeply") from None
     if error is not None:
         raise codec.broken(f"{place}{error.json_path[1:]}", error.message)
-    if wild := codec.unbounded(content, place):  # the schema does not exclude infinity, as JSON has none
+    if wild := codec.unbounded(content, place):  # the schema allows infinity, JSON does not
         raise codec.broken(wild, "the number is beyond the range of a double")
 
 
