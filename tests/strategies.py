@@ -7,7 +7,6 @@ from typing import get_args
 import factories
 from hypothesis import strategies as st
 
-from pytest_gpuperf.model.comparison import Legs, Moved
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Copies, Estimate, Inspection, Transfer
 from pytest_gpuperf.model.offload import BreakEven, Offload, Point, Price, Regime, Threshold
@@ -54,7 +53,6 @@ def records(draw):
     )
     transfer = st.builds(Transfer, h2d=COPIES, d2h=COPIES, loop=SAMPLES)
     demands = [Demand(), Demand(latency=True), Demand(transfer="once", calls=3)]
-    legs = st.builds(Legs, cpu=maybe, gpu=maybe, moved=st.sampled_from([None, *get_args(Moved)]))
     return factories.record(
         demand=draw(st.sampled_from(demands)),
         cpu=draw(st.sampled_from([None, measurement(factories.CPU)])),
@@ -62,7 +60,6 @@ def records(draw):
         transfer=draw(st.none() | transfer),
         offload=draw(st.sampled_from([None, offload, offload])),
         scope=draw(st.sampled_from([None, "body", "call"])),
-        legs=draw(st.none() | legs),
     )
 
 

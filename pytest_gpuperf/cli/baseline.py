@@ -61,7 +61,7 @@ class _Update:
         """All records in the order of the baseline, new ones at its end: a small change is a small diff."""
         order = {**self.before, **self.fresh}
         records = (self.fresh.get(nodeid) or self.kept.get(nodeid) for nodeid in order)
-        return tuple(replace(record, comparisons=(), legs=None) for record in records if record is not None)
+        return tuple(replace(record, comparisons=()) for record in records if record is not None)
 
 
 def _update(chosen: argparse.Namespace) -> CommandResult:

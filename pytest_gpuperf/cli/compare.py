@@ -92,9 +92,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
         without = (each for each in gate_options.tolerances if each.metric != "efficiency")
         gate_options = replace(gate_options, tolerances=tuple(without))
     gated = new.gate is not None and bool(new.gate.tolerances)
-    # Only a page shows the times of tests that did not change.
-    all_legs = chosen.html is not None
-    gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated, all_legs=all_legs)
+    gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated)
     run = _with_comparisons(new, gate, options)
     if chosen.markdown is not None:
         files.replace(chosen.markdown, markdown.text(run))

@@ -1,6 +1,6 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -11,7 +11,7 @@ from pytest_gpuperf.analysis.threshold import bracket
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
-from pytest_gpuperf.model.comparison import Comparison, Legs, Metric, Outcome, Remedy, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.nodeid import without_number
@@ -20,9 +20,6 @@ from pytest_gpuperf.model.record import Environment, Record, Report, Run
 
 # Metrics of one device: the other may have changed between the runs.
 _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu_time": ("cpu",), "gpu_time": ("gpu",), "memory": ("gpu",)}
-
-
-_GetLegs = Callable[[], Legs | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,27 +33,13 @@ class Comparer:
     environment: Environment
     gated: bool
 
-    def compare(
-        self, now: Record, tolerances: Iterable[Tolerance], legs: _GetLegs = lambda: None
-    ) -> tuple[Comparison, ...]:
-        """Return how each metric of a test compares with its baseline; thresholds are not one test's.
-
-        `legs` returns how its times changed, where the reasons shall say so.
-        """
+    def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
+        """Return how each metric of a test compares with its baseline; thresholds are not one test's."""
         elsewhere: set[Metric] = {"threshold"}
         if now.pairing is not None and now.pairing.kind == "gpu" and now.pairing.partner is not None:
             elsewhere.add("cpu_time")  # the CPU variant has its own record
         compared = (tolerance for tolerance in tolerances if tolerance.metric not in elsewhere)
-        return tuple(filter(None, (self._compare_metric(now, tolerance, legs) for tolerance in compared)))
-
-    def legs(self, now: Record) -> Legs | None:
-        """Return how the time of each device changed; None where neither can be compared."""
-        changes = {kind: self._leg(now, kind) for kind in KINDS}
-        if not any(changes.values()):
-            return None
-        ratios = {kind: change.estimate if change else None for kind, change in changes.items()}
-        certain = {kind: change.estimate for kind, change in changes.items() if change and not change.doubt}
-        return Legs(**ratios, moved=regression.moved(certain.get("cpu"), certain.get("gpu")))
+        return tuple(filter(None, (self._compare_metric(now, tolerance) for tolerance in compared)))
 
     def compare_threshold(self, now: Threshold, records: list[Record], tolerance: Tolerance) -> Comparison:
         """Return how a size group's threshold compares with its baseline; `records` are the size group's."""
@@ -76,20 +59,7 @@ class Comparer:
             return self._not_comparable(tolerance, dict.fromkeys(differences))
         return self._compare_brackets(bracket(before), bracket(now), tolerance)
 
-    def _leg(self, now: Record, kind: Kind) -> MetricValue | None:
-        """Return a device's time now / in the baseline, and what puts it in doubt; None without either."""
-        before = self.baseline.record_of(now)
-        metric = metrics.TIME_OF[kind]
-        value = metrics.value_of(now, metric)
-        earlier = metrics.value_of(before, metric) if before else None
-        tolerance = Tolerance(metric=metric, share=regression.STAYED)
-        if before is None or value is None or earlier is None or self._differences(now, before, tolerance):
-            return None
-        value = self._confirmed(now, earlier, value, tolerance)
-        ratio = regression.ratio(earlier.estimate, value.estimate)
-        return replace(value, estimate=ratio, doubt=value.doubt or earlier.doubt) if ratio else None
-
-    def _compare_metric(self, now: Record, tolerance: Tolerance, legs: _GetLegs) -> Comparison | None:
+    def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
         """Return how one metric compares; None where neither run should have it."""
         metric = tolerance.metric
         value = metrics.value_of(now, metric)
@@ -109,7 +79,7 @@ class Comparer:
             values = {"baseline": earlier.estimate, "found": value.estimate}
             return self._not_comparable(tolerance, differences, **values)
         value = self._confirmed(now, earlier, value, tolerance)
-        return self._compare_values(earlier, value, tolerance, legs)
+        return self._compare_values(earlier, value, tolerance)
 
     def _confirmed(
         self, now: Record, before: MetricValue, value: MetricValue, tolerance: Tolerance
@@ -124,9 +94,7 @@ class Comparer:
         doubt = f"{verdict.UNCONFIRMED[confirmation]}; {text.REMEDIES[self._measure_longer]}"
         return replace(value, doubt=doubt, remedy=self._measure_longer)
 
-    def _compare_values(
-        self, before: MetricValue, now: MetricValue, tolerance: Tolerance, legs: _GetLegs
-    ) -> Comparison:
+    def _compare_values(self, before: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
         """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
 
         It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
@@ -147,7 +115,7 @@ class Comparer:
             numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
             reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
         elif outcome != "not_regressed":
-            reason = text.describe(earlier, later, tolerance, outcome, legs=legs())
+            reason = text.describe(earlier, later, tolerance, outcome)
         values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
         return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
 

@@ -4,7 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -53,15 +53,13 @@ class Gate:
     """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
     `environment` returns that of the run; it is called when the devices are open. `gated` says that the run
-    was measured for a gate, and not only until its own verdict. Without `all_legs` only what got worse or
-    better says which device's time changed: thousands of tests have times that nothing shows.
+    was measured for a gate, and not only until its own verdict.
     """
 
     options: GateOptions
     candidates: Sequence[Report]
     environment: Callable[[], Environment]
     gated: bool
-    all_legs: bool = True
 
     @cached_property
     def base(self) -> Report | None:
@@ -99,10 +97,7 @@ class Gate:
         """Return a record with its comparisons with the baseline."""
         if self._comparer is None:
             return record
-        legs = partial(self._comparer.legs, record)
-        comparisons = self._comparer.compare(record, self.options.compared, legs)
-        has_legs = self.all_legs or any(each.outcome in ("regressed", "improved") for each in comparisons)
-        return replace(record, comparisons=comparisons, legs=legs() if has_legs else None)
+        return replace(record, comparisons=self._comparer.compare(record, self.options.compared))
 
     def unmarked_failures(self, record: Record, options: RunOptions) -> list[str]:
         """Return why the gate fails a test without a marker: for what it lost, and for nothing else."""

@@ -1,15 +1,12 @@
 """From a baseline's estimate and a later one to whether a metric got worse."""
 
-from math import inf, log
+from math import inf
 
-from pytest_gpuperf.model.comparison import Metric, Moved, Outcome, Tolerance
+from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
 
 Range = tuple[float, float]
 """From where to where a limit may lie: it is as uncertain as the estimate that it is made of."""
-
-STAYED = 0.05
-"""Share up to which the times of two runs count as the same: half of what a check allows by default."""
 
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "threshold", "memory"})
 
@@ -58,41 +55,6 @@ def limits(before: Estimate, tolerance: Tolerance) -> tuple[Range, Range]:
     lower = (low * less, high * less if less else 0.0)  # inf * 0 is no number
     upper = (low * more, high * more)
     return (upper, lower) if tolerance.metric in LESS_IS_BETTER else (lower, upper)
-
-
-def moved(cpu: Estimate | None, gpu: Estimate | None) -> Moved | None:
-    """Return which device's time changed, from the ratios of its times; None while either leaves doubt.
-
-    A time moved if its whole interval lies beyond what counts as the same. It stayed if its interval lies
-    within that, or leaves it less than half of the change that the other's surely made (of the logarithms).
-    """
-    if cpu is None or gpu is None:
-        return None
-    same = log(1 + STAYED)
-    cpu_moved, gpu_moved = _least_change(cpu) > same, _least_change(gpu) > same
-    if cpu_moved and gpu_moved:
-        return "both"
-    cpu_stayed = _most_change(cpu) < max(same, _least_change(gpu) / 2)
-    gpu_stayed = _most_change(gpu) < max(same, _least_change(cpu) / 2)
-    if cpu_stayed and gpu_stayed:
-        return "neither"
-    if cpu_moved and gpu_stayed:
-        return "cpu"
-    return "gpu" if gpu_moved and cpu_stayed else None
-
-
-def _least_change(ratio: Estimate) -> float:
-    """Return the smallest logarithm, without its sign, of what an interval of ratios includes."""
-    if ratio.lower > 1:
-        return log(ratio.lower)
-    return -log(ratio.upper) if 0 < ratio.upper < 1 else 0.0
-
-
-def _most_change(ratio: Estimate) -> float:
-    """Return the largest logarithm, without its sign, of what an interval of ratios includes."""
-    if ratio.lower <= 0 or ratio.upper == inf:
-        return inf
-    return max(abs(log(ratio.lower)), abs(log(ratio.upper)))
 
 
 def width(estimate: Estimate) -> float:

@@ -13,7 +13,6 @@ from pytest_gpuperf.model.comparison import (
     GateNote,
     GateNoteCode,
     GateResult,
-    Legs,
     Metric,
     Outcome,
     Remedy,
@@ -93,9 +92,6 @@ _NOT_RUN_BY: dict[AbsenceCause, str] = {
     "skipped": "in a file or folder that skipped itself",
     "gone": "missing",
 }
-_RATIOS: frozenset[Metric] = frozenset(
-    {"speedup", "latency", "with_copies"}
-)  # of one device's time to another's
 _CHANGES: dict[Outcome, str] = {
     "regressed": "got worse",
     "improved": "got better",
@@ -113,12 +109,10 @@ def describe(
     outcome: Outcome,
     *,
     widened: str | None = None,
-    legs: Legs | None = None,
 ) -> str:
     """Return the numbers of an outcome: `speedup got worse: 8.00x [7.80, 8.20], baseline 10.0x ...`.
 
-    `widened` is why the new interval is wider than its samples alone make it; `legs` are the times that a
-    change of a ratio comes from.
+    `widened` is why the new interval is wider than its samples alone make it.
     """
     metric = tolerance.metric
     numbers = f"{format_metric(metric, now)}, baseline {format_metric(metric, before)}"
@@ -126,22 +120,7 @@ def describe(
     ratio = regression.ratio(before, now)
     change = f": {format_change(ratio)}, {limit}" if ratio else f"; {limit}"
     cause = f"; the interval reaches so low because {widened}" if widened else ""
-    moved = legs_text(legs) if metric in _RATIOS else None
-    origin = f"; {moved}" if moved else ""
-    return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}{origin}"
-
-
-def legs_text(legs: Legs | None) -> str | None:
-    """Return which device's time changed: `the GPU's time rose by 31 %, the CPU's stayed`; None in doubt."""
-    if legs is None or legs.moved is None or legs.cpu is None or legs.gpu is None:
-        return None
-    if legs.moved == "neither":
-        return "the times of a call stayed on both devices"
-    if legs.moved == "both":
-        return f"the CPU's time {_rise(legs.cpu)}, the GPU's {_rise(legs.gpu)}"
-    names = ("CPU", "GPU") if legs.moved == "cpu" else ("GPU", "CPU")
-    changed = legs.cpu if legs.moved == "cpu" else legs.gpu
-    return f"the {names[0]}'s time {_rise(changed)}, the {names[1]}'s stayed"
+    return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}"
 
 
 def describe_threshold(
@@ -232,12 +211,6 @@ def _consequence(tolerance: Tolerance, outcome: Outcome) -> str:
 
 def _sizes_from(size: float) -> str:
     return f"from {size:.16g} on" if size < inf else "for sure at no size"
-
-
-def _rise(ratio: Estimate) -> str:
-    """Return the change of a time: `rose by 31 %`, `fell by 20 %`."""
-    percent = 100 * (ratio.value - 1)
-    return f"{'rose' if percent > 0 else 'fell'} by {abs(percent):.0f} %"
 
 
 def _percent(ratio: float) -> str:

@@ -16,7 +16,6 @@ Outcome = Literal["regressed", "inconclusive", "not_comparable", "improved", "no
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
 WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
 """The order in which reports show outcomes."""
-Moved = Literal["cpu", "gpu", "both", "neither"]
 Remedy = Literal["more_time", "run_with_gate", "new_baseline", "cool_gpu"]
 """What would decide a comparison that is in doubt; `run_with_gate`: this run stopped at its own verdict."""
 GateFailureCode = Literal[
@@ -93,18 +92,6 @@ class Comparison:
         keep_plain(self, "reason")
         if self.differences:
             object.__setattr__(self, "differences", tuple(map(one_line, self.differences)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Legs:
-    """How the time of a call changed on each device, which a change of the speedup does not show."""
-
-    cpu: Estimate | None
-    """Time on the CPU now / in the baseline, below 1 is faster; null if missing or not comparable."""
-    gpu: Estimate | None
-    """Time on the GPU now / in the baseline, below 1 is faster; null if missing or not comparable."""
-    moved: Moved | None
-    """Device whose time changed beyond doubt; null while the time of either is in doubt or missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

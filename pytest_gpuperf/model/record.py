@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypedDict
 
-from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Legs
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult
 from pytest_gpuperf.model.demand import Demand, Kind, Pairing, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
@@ -189,8 +189,6 @@ class Record:
     """Seconds spent waiting while other processes of the machine measured; null when there was no wait."""
     comparisons: tuple[Comparison, ...] = ()
     """Comparisons with the baseline, one for each metric."""
-    legs: Legs | None = None
-    """How the time of each device changed since the baseline; null where it is compared with none."""
 
     def __post_init__(self) -> None:
         """Keep what a test or a device says from steering a terminal, and short."""

@@ -10,7 +10,6 @@ from command import NO_GPU, NONE, read, record, skipped, update, values, written
 from factories import CPU, ELSEWHERE, GPU, HERE, comparison, gate_result, measured, speedup_within, within
 
 from pytest_gpuperf.analysis.scaling import with_speedup
-from pytest_gpuperf.model.comparison import Legs
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.scaling import Scaling
@@ -478,13 +477,12 @@ def test_a_run_that_ended_early_adds_what_it_measured_and_makes_no_baseline(call
 
 def test_a_baseline_holds_no_comparison_and_no_gate(call):
     written("base.json", record())
-    legs = Legs(cpu=None, gpu=None, moved=None)
     compared = comparison("new")
-    written("old.json", record(value=5.0, comparisons=(compared,), legs=legs))
+    written("old.json", record(value=5.0, comparisons=(compared,)))
     update(call, "base.json", "old.json", "--accept-regressions")
     assert values("base.json") == {"test_a.py::test_1": 5.0}
     assert read("base.json")["gate"] is None
-    assert [(each["comparisons"], each["legs"]) for each in read("base.json")["records"]] == [([], None)]
+    assert [each["comparisons"] for each in read("base.json")["records"]] == [[]]
 
 
 def test_two_runs_that_write_one_baseline_leave_a_whole_one(folder):

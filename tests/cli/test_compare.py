@@ -45,7 +45,7 @@ def test_what_got_worse_is_a_row_the_gravest_first_and_the_exit_code(call):
     code, lines, _ = call("compare", "base.json", "new.json")
     worse = (
         "speedup got worse: 5.00x [4.90, 5.10], baseline 10.0x [9.80, 10.2]: -50.0 % [-52.0, -48.0], "
-        "10 % less is allowed; the GPU's time rose by 100 %, the CPU's stayed"
+        "10 % less is allowed"
     )
     assert code == 1
     assert lines[:3] == [
@@ -79,13 +79,6 @@ def test_metrics_of_one_test_stand_together(call):
     lines = call("compare", "base.json", "new.json", "--fail-on=speedup:10%", "--fail-on=gpu_time:10%")[1]
     rows = [line for line in lines if line.endswith("  regressed")]
     assert ["test_1   speedup", "        GPU time"] == [row[:16] for row in rows]
-
-
-def test_a_page_shows_the_times_of_tests_that_did_not_change(call):
-    written("base.json", record())
-    written("new.json", record())
-    assert call("compare", "base.json", "new.json", "--html=page.html")[0] == 0
-    assert "neither moved" in Path("page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Record
 
 _SHOWN_ELSEWHERE = {
-    Record: {"nodeid", "status", "reason", "cpu", "gpu", "notes", "diagnosis", "comparisons", "legs"},
+    Record: {"nodeid", "status", "reason", "cpu", "gpu", "notes", "diagnosis", "comparisons"},
     Offload: {"reason"},
     Speedup: {"value", "low", "high"},
 }

@@ -20,13 +20,11 @@ from pytest_gpuperf.report.html import (
     details,
     engine,
     forest,
-    legs,
     rounds,
     scaling,
     threshold,
 )
 from pytest_gpuperf.report.html.table import ComparisonRow, Details, Row
-from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import (
@@ -66,7 +64,6 @@ def text(run: Run, history: "History | None" = None) -> str:
     gate = run.gate
     not_run = gate_text.not_run(gate) if gate else None
     shared = forest.scale(records)
-    names = short_names(records)
     statuses = {record.nodeid: record.status for record in records}
     listings, in_common = details.listings(records[:_MOST_DETAILED])
     return engine.render(
@@ -86,7 +83,6 @@ def text(run: Run, history: "History | None" = None) -> str:
         confidences={record.speedup.confidence for record in records if record.speedup},
         parts=call_time.legend(records[: len(listings)]),
         has_changes=any(record.comparisons for record in records),
-        legs=legs.figure(records, [names[record.nodeid] for record in records]),
         thresholds=[
             (each, threshold_sentence(each), threshold.figure(each)) for each in measured_thresholds(run)
         ],

@@ -1,7 +1,6 @@
 """Baseline: an earlier run's records and a later one's, matched by their tests and compared in words."""
 
 from dataclasses import replace
-from functools import partial
 
 import factories
 import pytest
@@ -195,69 +194,6 @@ def test_a_time_is_judged_at_the_level_of_its_record():
     )
     assert strict.low < loose.low
     assert loose.high < strict.high
-
-
-# Which device's time changed
-
-
-def legs_of(now: Record, *before: Record, here=HERE):
-    return Comparer(baseline=base_of(*before), environment=here, gated=False).legs(now)
-
-
-def test_the_legs_are_the_times_of_a_call_now_over_those_of_the_baseline():
-    legs = legs_of(record(8.0), record())
-    assert (pytest.approx(1.0), pytest.approx(1.25)) == (legs.cpu.value, legs.gpu.value)
-    assert legs.gpu.low < 1.25 < legs.gpu.high
-    assert legs.moved == "gpu"
-
-
-@for_each(
-    ("expected", "cpu", "gpu"),
-    [("cpu", 5e-3, 1e-3), ("both", 5e-3, 2e-3), ("neither", 10e-3, 1e-3)],
-)
-def test_a_speedup_does_not_show_which_of_its_times_changed(expected, cpu, gpu):
-    now = record(speedup=speedup_within(cpu / gpu), cpu=measured(CPU, cpu), gpu=measured(GPU, gpu))
-    assert expected == legs_of(now, record()).moved
-
-
-@for_each("changes", [{"gpu": None, "speedup": None}, {"status": "error", "reason": "lost"}])
-def test_a_leg_that_is_missing_is_none_and_leaves_open_what_moved(changes):
-    legs = legs_of(record(**changes), record(8.0))
-    assert legs is None if "status" in changes else (legs.cpu is not None and legs.gpu is None)
-    assert legs is None or legs.moved is None
-
-
-def test_only_a_device_that_is_the_same_has_a_leg():
-    other = replace(GPU, name="another GPU")
-    now, elsewhere = record(8.0, gpu=measured(other, 2e-3)), replace(HERE, gpu=other)
-    legs = legs_of(now, record(), here=elsewhere)
-    assert (legs.gpu, legs.moved) == (None, None)
-    assert legs.cpu.value == pytest.approx(1.0)
-    assert legs_of(now, record(nodeid="another")) is None
-
-
-@for_each(
-    ("now", "before"),
-    [
-        ({"dropped_rounds": 9 * ROUNDS}, {}),
-        ({}, {"dropped_rounds": 9 * ROUNDS}),
-        ({"cpu": measured(CPU, *[10.7e-3] * ROUNDS), "rounds_elapsed": 0.1}, {}),
-    ],
-)
-def test_what_the_numbers_are_in_doubt_for_leaves_open_what_moved(now, before):
-    legs = legs_of(record(8.0, **now), record(**before))
-    assert legs.gpu.lower > 1.2
-    assert legs.moved is None
-
-
-def test_what_got_worse_says_which_device_moved_and_what_did_not_says_nothing():
-    base, now = base_of(record()), record(8.0)
-    comparer = Comparer(baseline=base, environment=HERE, gated=True)
-    worse, time = comparer.compare(now, [within(), within(metric="gpu_time")], partial(comparer.legs, now))
-    assert worse.reason.endswith("; the GPU's time rose by 25 %, the CPU's stayed")
-    assert "stayed" not in time.reason
-    (same,) = comparer.compare(record(), [within()], partial(comparer.legs, record()))
-    assert same.reason is None
 
 
 # What has nothing to compare with

@@ -117,25 +117,10 @@ def test_without_a_gate_the_speedup_is_compared_all_the_same():
     assert ("speedup", "regressed") == (found.metric, found.outcome)
 
 
-@for_each("asked", [GateOptions(), GateOptions(tolerances=(within(metric="memory"),))])
-def test_which_device_moved_is_found_whatever_is_compared(asked):
-    assert gating(base_of(record()), asked=asked).with_comparisons(record(value=8.0)).legs.moved == "gpu"
-
-
-def test_where_the_times_of_most_tests_are_not_shown_only_a_change_says_which_device_moved():
-    held = replace(gating(base_of(record())), all_legs=False)
-    assert held.with_comparisons(record()).legs is None
-    for value in (8.0, 13.0):
-        changed = held.with_comparisons(record(value=value))
-        assert changed.legs.moved == "gpu"
-        assert changed == gating(base_of(record())).with_comparisons(record(value=value))
-
-
 def test_without_a_baseline_nothing_is_compared():
     held = gating(asked=GateOptions(tolerances=(within(),), create=True))
     assert held.base is None
     assert held.with_comparisons(record()) == record()
-    assert held.with_comparisons(record()).legs is None
     assert held.threshold_comparisons(FROM_128, [record()]) == ()
 
 

@@ -7,9 +7,9 @@ from factories import estimate, within
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.gate.regression import LESS_IS_BETTER, compare_intervals, limits, moved, ratio
-from pytest_gpuperf.gate.text import describe, format_change, format_metric, legs_text
-from pytest_gpuperf.model.comparison import METRICS, Legs
+from pytest_gpuperf.gate.regression import LESS_IS_BETTER, compare_intervals, limits, ratio
+from pytest_gpuperf.gate.text import describe, format_change, format_metric
+from pytest_gpuperf.model.comparison import METRICS
 from pytest_gpuperf.model.measurement import Estimate
 
 MORE_IS_BETTER = sorted(set(METRICS) - LESS_IS_BETTER)
@@ -224,69 +224,6 @@ def test_an_outcome_ends_with_what_is_allowed_or_with_what_it_means(expected, me
 def test_where_there_is_no_ratio_none_is_said():
     told = describe(exactly(0), exactly(5), within(0.1, "memory"), "regressed")
     assert told == "memory got worse: 5 B, baseline 0 B; 10 % more is allowed"
-
-
-# Which device's time changed
-
-LONGER, SHORTER = estimate(1.31, 1.2, 1.4), estimate(0.8, 0.75, 0.85)
-SAME, OPEN = estimate(1.01, 0.98, 1.04), estimate(1.1, 0.99, 1.2)
-
-
-@for_each(
-    ("expected", "cpu", "gpu"),
-    [
-        ("gpu", SAME, LONGER),
-        ("gpu", SAME, SHORTER),
-        ("cpu", LONGER, SAME),
-        ("both", SHORTER, LONGER),
-        ("neither", SAME, SAME),
-        (None, SAME, OPEN),
-        (None, OPEN, LONGER),
-        (None, None, LONGER),
-        (None, SAME, None),
-        (None, SAME, estimate(1.3, 1.04, 1.5)),
-        ("gpu", SAME, estimate(1.3, 1.2, None)),
-        ("gpu", SAME, estimate(0.8, None, 0.9)),
-        (None, SAME, estimate(1.0, 0.98, None)),
-        ("gpu", estimate(1.0, 0.93, 1.08), estimate(1.5, 1.4, 1.6)),
-        ("cpu", estimate(0.6, 0.5, 0.7), estimate(1.0, 0.9, 1.1)),
-        (None, estimate(0.6, 0.5, 0.7), estimate(1.0, 0.8, 1.1)),
-        (None, estimate(1.0, 0.8, 1.1), estimate(0.6, 0.5, 0.7)),
-        ("both", estimate(3.0, 2.9, 3.1), estimate(1.1, 1.06, 1.15)),
-        (None, estimate(3.0, 2.9, None), estimate(1.1, 1.04, None)),
-    ],
-)
-def test_a_device_moved_if_its_whole_interval_says_so_and_the_others_leaves_no_doubt(expected, cpu, gpu):
-    assert expected == moved(cpu, gpu)
-
-
-@for_each(("expected", "ratio"), [("neither", 1.04), ("gpu", 1.06), ("neither", 0.96), ("gpu", 0.94)])
-def test_five_percent_more_or_less_is_no_move(expected, ratio):
-    assert expected == moved(SAME, exactly(ratio))
-
-
-@for_each(
-    ("expected", "cpu", "gpu"),
-    [
-        ("the GPU's time rose by 31 %, the CPU's stayed", SAME, LONGER),
-        ("the CPU's time fell by 20 %, the GPU's stayed", SHORTER, SAME),
-        ("the CPU's time fell by 20 %, the GPU's rose by 31 %", SHORTER, LONGER),
-        ("the times of a call stayed on both devices", SAME, SAME),
-        (None, SAME, OPEN),
-        (None, None, LONGER),
-    ],
-)
-def test_which_device_moved_is_said_where_it_is_known(expected, cpu, gpu):
-    legs = Legs(cpu=cpu, gpu=gpu, moved=moved(cpu, gpu))
-    assert expected == legs_text(legs)
-    for metric, is_ratio in {
-        "speedup": True,
-        "with_copies": True,
-        "latency": True,
-        "gpu_time": False,
-    }.items():
-        told = describe(TEN, exactly(8), within(0.1, metric), "regressed", legs=legs)
-        assert told.endswith("is allowed" if expected is None or not is_ratio else f"is allowed; {expected}")
 
 
 # What holds for all numbers

@@ -22,7 +22,6 @@ from pytest_gpuperf.model.comparison import (
     GateFailure,
     GateNote,
     GateResult,
-    Legs,
     Tolerance,
 )
 from pytest_gpuperf.model.demand import Demand, Pairing, SizeGroup, UnknownValue
@@ -192,7 +191,6 @@ def full_record() -> Record:
         reruns=2,
         turn_wait=0.25,
         comparisons=(full_comparison(),),
-        legs=full_legs(),
     )
 
 
@@ -209,11 +207,6 @@ def full_comparison() -> Comparison:
         ratio=estimate,
         differences=("CPU: EPYC, Xeon",),
     )
-
-
-def full_legs() -> Legs:
-    cpu, gpu = Estimate(value=1.0, low=0.98, high=1.02), Estimate(value=1.5, low=1.25, high=None)
-    return Legs(cpu=cpu, gpu=gpu, moved="gpu")
 
 
 def full_gate() -> GateResult:
