@@ -10,7 +10,7 @@ from pytest_gpuperf.analysis.estimation import Side
 from pytest_gpuperf.analysis.spacing import LARGEST_LEVEL
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.demand import SizeGroup
-from pytest_gpuperf.model.measurement import Estimate, Speedup
+from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.record import Record
 
@@ -90,27 +90,14 @@ def find(records: Iterable[Record]) -> tuple[Threshold, ...]:
     return tuple(_threshold(size_group, members[name]) for name, size_group in size_groups.items())
 
 
-def side_that_fails(size_group: SizeGroup, *, is_compared: bool = False) -> Side:
-    """Return the side of 1 on which the speedup of a member makes its size group fail.
-
-    In a run that is compared with another, each loss may be a regression.
-    """
+def side_that_fails(size_group: SizeGroup) -> Side:
+    """Return the side of 1 on which the speedup of a member makes its size group fail."""
     sizes, most = size_group.sizes, size_group.at_most
-    is_limit = most is not None and size_group.size >= _start(size for size in sizes if size <= most)
-    must_win = is_compared or is_limit
+    must_win = most is not None and size_group.size >= _start(size for size in sizes if size <= most)
     must_lose = size_group.at_least is not None
     if must_win and must_lose:
         return "either"
     return "below" if must_win else "above" if must_lose else "neither"
-
-
-def bracket(threshold: Threshold) -> Estimate:
-    """Return a threshold if every inconclusive size were won (`low`), and if every one were lost (`high`).
-
-    `low` is infinite where the GPU surely never wins.
-    """
-    low, high = _Curve(points=threshold.curve).low, threshold.smallest_won
-    return Estimate(value=low if high is None else high, low=low, high=high)
 
 
 def _threshold(size_group: SizeGroup, records: Mapping[float, Record]) -> Threshold:

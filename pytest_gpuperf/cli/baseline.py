@@ -258,11 +258,6 @@ def _regressions(runs: Sequence[Run], existing: Report, update: _Update) -> list
             for record in fresh
             for comparison in comparer.compare(record, tolerances)
         ]
-        for tolerance in (each for each in tolerances if each.metric == "threshold"):
-            for found in run.thresholds:
-                members = [each for each in fresh if each.size_group and each.size_group.name == found.name]
-                if members:
-                    compared.append((found.name, comparer.compare_threshold(found, members, tolerance)))
         reasons += [f"{name}: {why}" for name, each in compared if (why := _why_worse(each)) is not None]
     return reasons
 
@@ -275,7 +270,7 @@ def _why_worse(comparison: Comparison) -> str | None:
     before, now = comparison.baseline, comparison.found
     if comparison.outcome == "regressed":
         return comparison.reason
-    unsure = comparison.outcome in ("inconclusive", "not_comparable") and comparison.metric != "threshold"
+    unsure = comparison.outcome in ("inconclusive", "not_comparable")
     if not unsure or before is None or now is None:
         return None
     tolerance = Tolerance(metric=comparison.metric, share=comparison.tolerance)

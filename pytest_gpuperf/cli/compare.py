@@ -143,11 +143,6 @@ def _candidates(options: GateOptions, path: Path) -> tuple[Report, ...]:
 def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> Run:
     """Return a run with its comparisons with the baseline, and the gate's result as a whole."""
     records = {record.nodeid: gate.with_comparisons(record) for record in run.records}
-    for threshold in run.thresholds:
-        comparisons = gate.threshold_comparisons(threshold, list(records.values()))
-        last = threshold.curve[-1].nodeid if threshold.curve else None
-        if comparisons and last in records:
-            records[last] = replace(records[last], comparisons=(*records[last].comparisons, *comparisons))
     measured = {file_of(record.nodeid) for record in run.records}
     coverage = RunCoverage(
         absence=lambda record: Absence(cause="gone") if file_of(record.nodeid) in measured else None,

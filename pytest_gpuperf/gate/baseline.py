@@ -3,19 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
 from typing import Any
 
 from pytest_gpuperf.analysis import verdict
-from pytest_gpuperf.analysis.threshold import bracket
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
-from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.nodeid import without_number
-from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 
 # Metrics of one device: the other may have changed between the runs.
@@ -34,30 +29,12 @@ class Comparer:
     gated: bool
 
     def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
-        """Return how each metric of a test compares with its baseline; thresholds are not one test's."""
-        elsewhere: set[Metric] = {"threshold"}
+        """Return how each metric of a test compares with its baseline."""
+        elsewhere: set[Metric] = set()
         if now.pairing is not None and now.pairing.kind == "gpu" and now.pairing.partner is not None:
             elsewhere.add("cpu_time")  # the CPU variant has its own record
         compared = (tolerance for tolerance in tolerances if tolerance.metric not in elsewhere)
         return tuple(filter(None, (self._compare_metric(now, tolerance) for tolerance in compared)))
-
-    def compare_threshold(self, now: Threshold, records: list[Record], tolerance: Tolerance) -> Comparison:
-        """Return how a size group's threshold compares with its baseline; `records` are the size group's."""
-        thresholds = self.baseline.thresholds
-        before = thresholds.get(now.name) or thresholds.get(without_number(now.name))
-        if before is None or before.outcome is None:
-            return self._no_baseline(tolerance, "has no threshold of this group")
-        if now.outcome is None:
-            return _comparison(tolerance, "inconclusive", f"the threshold is not known: {now.reason}")
-        differences = [
-            *fingerprint.baseline_differences(_threshold_conditions(before), _threshold_conditions(now))
-        ]
-        for record in records:
-            if earlier := self.baseline.record_of(record):
-                differences += self._differences(record, earlier, tolerance)
-        if differences:
-            return self._not_comparable(tolerance, dict.fromkeys(differences))
-        return self._compare_brackets(bracket(before), bracket(now), tolerance)
 
     def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
         """Return how one metric compares; None where neither run should have it."""
@@ -119,24 +96,6 @@ class Comparer:
         values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
         return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
 
-    def _compare_brackets(self, before: Estimate, now: Estimate, tolerance: Tolerance) -> Comparison:
-        """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
-        is_decided = now.upper < inf or now.lower == inf  # the GPU surely wins somewhere, or never
-        outcome: Outcome = "inconclusive"
-        # Sizes are a grid: the threshold lies anywhere between two of them, so both ends have to agree.
-        if now.is_above(before.upper * (1 + tolerance.share)):
-            outcome = "regressed"
-        elif now.is_above(before.lower * (1 - tolerance.share)) is False:
-            outcome = "improved"
-        elif (now == before and is_decided) or now.upper <= before.lower * (1 + tolerance.share):
-            outcome = "not_regressed"
-        remedy = self._measure_longer if outcome == "inconclusive" else None
-        reason = None
-        if outcome != "not_regressed":
-            reason = text.describe_threshold(before.upper, now.upper, tolerance, outcome, remedy)
-        shown, earlier = (each if each.lower < inf else None for each in (now, before))
-        return _comparison(tolerance, outcome, reason, remedy=remedy, baseline=earlier, found=shown)
-
     @property
     def _measure_longer(self) -> Remedy:
         """How the run can be measured longer; without a gate it had time left."""
@@ -188,24 +147,8 @@ def comparable_tests(run: Run, tolerances: Sequence[Tolerance]) -> list[str]:
     return [
         record.nodeid
         for record in run.records
-        if any(_has_part(record, tolerance.metric) for tolerance in tolerances)
+        if any(metrics.has(record, tolerance.metric) for tolerance in tolerances)
     ]
-
-
-def _threshold_conditions(threshold: Threshold) -> Conditions:
-    """Return what must be the same for two thresholds to be comparable."""
-    sizes = ", ".join(f"{point.size:.16g}" for point in threshold.curve)
-    return {
-        "sizes": f"({sizes})",
-        "transfer": f"{threshold.regime}{' by latency' if threshold.by_latency else ''}",
-    }
-
-
-def _has_part(record: Record, metric: Metric) -> bool:
-    """Return whether a record has a metric, or its part of its size group's threshold."""
-    if metric == "threshold":
-        return bool(record.size_group and record.speedup)
-    return metrics.has(record, metric)
 
 
 def _comparison(tolerance: Tolerance, outcome: Outcome, reason: str | None, **values: Any) -> Comparison:

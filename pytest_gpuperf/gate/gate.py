@@ -18,17 +18,14 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     Absence,
     AbsentTests,
-    Comparison,
     GateFailure,
     GateNote,
     GateOptions,
     GateResult,
     Metric,
-    Tolerance,
 )
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.nodeid import without_number
-from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Report
 
 
@@ -108,19 +105,6 @@ class Gate:
         if not _has_value(before, self.options) or _has_value(record, self.options):
             return []
         return [text.no_valid_measurement(record.reason or record.status)]
-
-    def threshold_comparisons(self, threshold: Threshold, records: list[Record]) -> tuple[Comparison, ...]:
-        """Return how a size group's threshold compares with the baseline, where the options ask for that."""
-        if self._comparer is None or threshold.status == "skipped":
-            return ()
-        members = [
-            record for record in records if record.size_group and record.size_group.name == threshold.name
-        ]
-        return tuple(
-            self._comparer.compare_threshold(threshold, members, tolerance)
-            for tolerance in self.options.compared
-            if tolerance.metric == "threshold"
-        )
 
     def path_to_create(self, records: Sequence[Record]) -> Path | None:
         """Return where a run makes the baseline that was missing.
@@ -307,7 +291,7 @@ def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
     for tolerance in case.options.compared:
         with_metric = {*comparable_tests(baseline.run, [tolerance])}
         expected = [record for record in case.selected if record.nodeid in with_metric]
-        if expected and not any(metrics.has(record, _needed(tolerance)) for record in expected):
+        if expected and not any(metrics.has(record, tolerance.metric) for record in expected):
             yield text.failure(
                 "metric_not_measured",
                 metric=text.METRIC_NAMES[tolerance.metric],
@@ -354,7 +338,6 @@ def _notes(case: _Case, baseline: Report, *, enforced: bool) -> Iterator[GateNot
         yield text.note("baseline_incomplete", baseline=baseline.name)
     if skipped := _skipped(case):
         yield text.note("tests_skipped", **skipped)
-    yield from _threshold_not_compared(case, baseline)
     comparisons = [comparison for record in case.records for comparison in record.comparisons]
     if unlike := [comparison.differences for comparison in comparisons if comparison.differences]:
         differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
@@ -374,27 +357,9 @@ def _notes(case: _Case, baseline: Report, *, enforced: bool) -> Iterator[GateNot
         yield text.note("nothing_decided", count=units.count(inconclusive, "comparison"))
 
 
-def _threshold_not_compared(case: _Case, baseline: Report) -> Iterator[GateNote]:
-    if not any(tolerance.metric == "threshold" for tolerance in case.options.compared):
-        return
-    compared: dict[str, bool] = {}
-    for record in case.records:
-        if record.size_group and _has_value(record, case.options):
-            is_compared = any(comparison.metric == "threshold" for comparison in record.comparisons)
-            compared[record.size_group.name] = is_compared or compared.get(record.size_group.name, False)
-    for name, is_compared in compared.items():
-        if name in baseline.thresholds and not is_compared:
-            yield text.note("threshold_not_compared", name=name)
-
-
 def _outcome(record: Record) -> str:
     return f"{record.nodeid}: {record.reason or record.status}"
 
 
 def _has_value(record: Record, options: GateOptions) -> bool:
-    return any(metrics.has(record, _needed(tolerance)) for tolerance in options.compared)
-
-
-def _needed(tolerance: Tolerance) -> Metric:
-    """Return what a test must have for a metric to be compared: a threshold is made of speedups."""
-    return "speedup" if tolerance.metric == "threshold" else tolerance.metric
+    return any(metrics.has(record, tolerance.metric) for tolerance in options.compared)

@@ -8,7 +8,7 @@ from pytest_gpuperf.model.measurement import Estimate
 Range = tuple[float, float]
 """From where to where a limit may lie: it is as uncertain as the estimate that it is made of."""
 
-LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "threshold", "memory"})
+LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "memory"})
 
 
 def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> Outcome:

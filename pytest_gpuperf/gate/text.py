@@ -1,7 +1,5 @@
 """From a comparison's or a gate's facts to its sentences: every message of the gate is worded here."""
 
-from math import inf
-
 from pytest_gpuperf.analysis import scaling, verdict
 from pytest_gpuperf.gate import regression
 from pytest_gpuperf.model import units
@@ -28,7 +26,6 @@ METRIC_NAMES: dict[Metric, str] = {
     "cpu_time": "CPU time",
     "latency": "speedup by latency",
     "with_copies": "speedup with copies",
-    "threshold": "threshold",
     "memory": "memory",
     "efficiency": "parallel efficiency",
 }
@@ -71,8 +68,6 @@ _NOTES: dict[GateNoteCode, str] = {
     "baseline_incomplete": "the run of the baseline {baseline} ended early: tests that it did not reach "
     "count as new",
     "tests_skipped": "{count} of the baseline's tests {were} skipped: {first}",
-    "threshold_not_compared": "the threshold of {name} was not compared: the last of its tests was not "
-    "measured",
     "not_comparable": "not comparable ({count}): {differences}",
     "regressions_not_enforced": "{count} found but not enforced; pass {prefix}fail-on to fail on them",
     "baseline_stale": "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf "
@@ -121,15 +116,6 @@ def describe(
     change = f": {format_change(ratio)}, {limit}" if ratio else f"; {limit}"
     cause = f"; the interval reaches so low because {widened}" if widened else ""
     return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}"
-
-
-def describe_threshold(
-    before: float, now: float, tolerance: Tolerance, outcome: Outcome, remedy: Remedy | None
-) -> str:
-    """Return the sizes from which on the GPU surely wins, and what follows; infinity for no size."""
-    sizes = f"the GPU wins {_sizes_from(now)}, in the baseline {_sizes_from(before)}"
-    rest = REMEDIES[remedy] if remedy else _consequence(tolerance, outcome)
-    return f"threshold {_CHANGES[outcome]}: {sizes}; {rest}"
 
 
 def no_valid_measurement(reason: str) -> str:
@@ -184,7 +170,7 @@ def format_change(ratio: Estimate) -> str:
 
 def format_metric(metric: Metric, estimate: Estimate) -> str:
     """Return an estimate in its metric's unit: `8.00x [7.80, 8.20]`, `1.20 ms [1.10 ms, 1.30 ms]`."""
-    if metric in ("memory", "threshold"):
+    if metric == "memory":
         return format_value(metric, estimate.value)
     if metric in ("cpu_time", "gpu_time"):
         return f"{units.seconds(estimate.value)} {units.interval(estimate.low, estimate.high, units.seconds)}"
@@ -195,8 +181,6 @@ def format_value(metric: Metric, value: float) -> str:
     """Return a value in its metric's unit: `8.00x`, `1.20 ms`."""
     if metric == "memory":
         return units.size(value)
-    if metric == "threshold":
-        return f"{value:.16g}"
     if metric == "efficiency":
         return units.digits(value)
     return units.seconds(value) if metric in ("cpu_time", "gpu_time") else f"{units.digits(value)}x"
@@ -207,10 +191,6 @@ def _consequence(tolerance: Tolerance, outcome: Outcome) -> str:
         return "the baseline is out of date"
     direction = "more" if tolerance.metric in regression.LESS_IS_BETTER else "less"
     return f"{units.percent(tolerance.share)} {direction} is allowed"
-
-
-def _sizes_from(size: float) -> str:
-    return f"from {size:.16g} on" if size < inf else "for sure at no size"
 
 
 def _percent(ratio: float) -> str:

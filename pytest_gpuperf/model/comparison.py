@@ -8,9 +8,7 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.plain_text import keep_plain, one_line
 from pytest_gpuperf.model.quantities import Count, NonNegative, Text
 
-Metric = Literal[
-    "speedup", "gpu_time", "cpu_time", "latency", "with_copies", "threshold", "memory", "efficiency"
-]
+Metric = Literal["speedup", "gpu_time", "cpu_time", "latency", "with_copies", "memory", "efficiency"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Outcome = Literal["regressed", "inconclusive", "not_comparable", "improved", "not_regressed", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
@@ -41,7 +39,6 @@ LeftOutBy = Literal[
 GateNoteCode = Literal[
     "baseline_incomplete",
     "tests_skipped",
-    "threshold_not_compared",
     "not_comparable",
     "regressions_not_enforced",
     "baseline_stale",
@@ -54,8 +51,8 @@ class Tolerance:
     """How much worse than its baseline a metric may be.
 
     Metrics: the required `speedup`, the speedup `with_copies` and by `latency`, and the parallel
-    `efficiency`, where more is better; the times of a call (`gpu_time`, `cpu_time`), the offload `threshold`
-    and the `memory` held, where less is.
+    `efficiency`, where more is better; the times of a call (`gpu_time`, `cpu_time`) and the `memory` held,
+    where less is.
     """
 
     metric: Metric
@@ -79,7 +76,7 @@ class Comparison:
     remedy: Remedy | None = None
     """What would decide numbers that are in doubt."""
     baseline: Estimate | None = None
-    """Value in the baseline, in the unit of the metric: ratio, seconds, bytes or size; null if missing."""
+    """Value in the baseline, in the unit of the metric: ratio, seconds or bytes; null if missing."""
     found: Estimate | None = None
     """Value in this run; null if missing."""
     ratio: Estimate | None = None

@@ -25,7 +25,12 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "pytorch": "torch",
         "tensorflow": "keras",
     },
-    "metric": {"gpu": "gpu_time", "cpu": "cpu_time", "always": "with_copies"},
+    "metric": {
+        "gpu": "gpu_time",
+        "cpu": "cpu_time",
+        "always": "with_copies",
+        "threshold": "at_most in @pytest.mark.offload_threshold",
+    },
     "field of a report": {"parity_elapsed": "check_elapsed"},
 }
 """By what they name. Nothing was released with the older ones."""

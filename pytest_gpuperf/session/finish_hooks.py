@@ -126,9 +126,7 @@ class FinishHooks:
         if self._is_worker:
             session.config.workeroutput["gpuperf"] = self._for_controller()  # type: ignore[attr-defined]
             return
-        regressions = list(self._compare_split_thresholds())
         run = self._build_run(complete=all_ran and exitstatus not in _CUT_SHORT and not self._crashed)
-        self._error_lines += [f"FAILED: {regression}" for regression in regressions]
         self._error_lines += [f"FAILED: {failure}" for failure in self._failures(run)]
         self._write(run)
         if self._error_lines and exitstatus == pytest.ExitCode.OK:
@@ -199,22 +197,6 @@ class FinishHooks:
             commit=commit,
             gate=session.gate.finish(records, seen, session.options),
         )
-
-    def _compare_split_thresholds(self) -> Iterator[str]:
-        """Compare the thresholds that no test reported with the baseline; yield what fails the run.
-
-        Their sizes ran in several processes. The comparison belongs to the record of the last one.
-        """
-        session, records = self.session, self.session.records.by_nodeid
-        for found in threshold.find(records.values()):
-            added = session.gate.threshold_comparisons(found, list(records.values()))
-            if not added or found.name in session.thresholds.reported:
-                continue
-            groups = ((each.size_group, each) for each in records.values())
-            *_, last = (each for group, each in groups if group and group.name == found.name)
-            session.records.keep(replace(last, comparisons=(*last.comparisons, *added)))
-            for reason in policy.comparison_failures(added, session.gate.options, session.options):
-                yield f"{found.name}: {reason}"
 
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""

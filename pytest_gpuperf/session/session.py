@@ -281,9 +281,6 @@ class GpuPerfSession:
         threshold = self.thresholds.threshold_after(record, self.records.by_nodeid.values())
         if threshold is not None:
             self.thresholds.reported.add(threshold.name)
-            added = self.gate.threshold_comparisons(threshold, list(self.records.by_nodeid.values()))
-            record = replace(record, comparisons=(*record.comparisons, *added))
-            record = self.store_record(record, item)
         self._warn_of_differences(record, item)
         end = policy.decide(record, threshold, self.options, self.gate.options)
         for warning in end.warnings:

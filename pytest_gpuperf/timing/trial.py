@@ -77,7 +77,7 @@ class Trial:
         )
         if size_group is not None:
             # The threshold of a size group lies where the speedup crosses 1: each size must be clear of it.
-            fails = threshold.side_that_fails(size_group, is_compared=self.options.sampling.apart)
+            fails = threshold.side_that_fails(size_group)
             exclusions = (*exclusions, Exclusion(1.0, 1.0, fails))
         self._rounds = RoundSampler(self._context, exclusions)
         self._checks = ResultChecks(demand)

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 from command import NO_GPU, read, record, skipped, usage, written
-from factories import ELSEWHERE, GPU, HERE, estimate_within, gate_result, measured, run_of, speedup_within
+from factories import ELSEWHERE, GPU, HERE, estimate_within, gate_result, measured, speedup_within
 
 from pytest_gpuperf.cli import main
-from pytest_gpuperf.model.demand import SizeGroup
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.report.json import document
 
 GATED = "measure it with --gpuperf-baseline and --gpuperf-fail-on: other runs stop at their verdict"
 
@@ -297,30 +295,6 @@ def test_a_summary_is_written_over_its_like_only(refused, call):
     assert refused("compare", "base.json", "base.json", "--markdown=notes.md") == said
     assert [call("compare", "base.json", "base.json", "--markdown=s.md")[0] for _ in range(2)] == [0, 0]
     assert Path("s.md").read_text(encoding="utf-8").startswith("### Speedups")
-
-
-def test_a_size_groups_threshold_is_compared_and_told_once(call):
-    from pytest_gpuperf.analysis import threshold
-
-    def size_group(*won):
-        sizes = tuple(float(size) for size in range(1, len(won) + 1))
-        found = [
-            record(
-                f"test_a.py::test_n[{size:g}]",
-                2.0 if wins else 0.5,
-                size_group=SizeGroup(name="test_n", parameter="n", size=size, sizes=sizes),
-            )
-            for size, wins in zip(sizes, won, strict=True)
-        ]
-        return {"records": tuple(found), "thresholds": threshold.find(found)}
-
-    for name, won in {"base.json": (False, True, True), "new.json": (False, False, True)}.items():
-        Path(name).write_text(document.text(replace(run_of(), **size_group(*won))), encoding="utf-8")
-    code, lines, _ = call("compare", "base.json", "new.json", "--fail-on=threshold:10%")
-    assert code == 1
-    (failure,) = (line for line in lines if line.startswith("FAILED"))
-    said = "threshold got worse: the GPU wins from 3 on, in the baseline from 2 on; 10 % more is allowed"
-    assert failure == f"FAILED: test_a.py::test_n[3]: {said}"
 
 
 SUITE = """

@@ -172,27 +172,6 @@ def test_a_threshold_whose_sizes_ran_in_several_workers_fails_the_run(suite):
     assert 2 <= str(result.stdout).count("offload threshold of n: required at most 150")
 
 
-def test_a_threshold_that_got_worse_fails_the_run_wherever_its_sizes_ran(suite):
-    sizes = """
-        import pytest
-
-        @pytest.mark.parametrize("n", [1, 2, 4, 8])
-        @pytest.mark.offload_threshold("n")
-        @pytest.mark.speedup
-        def test_it(device, n):
-            return lambda: device.launch(n * 1e-3 if device.kind == "cpu" else {gpu})
-    """
-    asked = ("-n2", "--gpuperf-baseline=base.json", "--gpuperf-fail-on=threshold:10%")
-    result, _ = suite({"test_it": sizes.format(gpu=1.5e-3)}, *asked, "--gpuperf-baseline-missing=create")
-    assert pytest.ExitCode.OK == result.ret
-    result, report = suite({"test_it": sizes.format(gpu=5e-3)}, *asked)
-    assert pytest.ExitCode.TESTS_FAILED == result.ret
-    assert "threshold got worse: the GPU wins from 8 on, in the baseline from 2" in str(result.stdout)
-    assert {"regressed"} == {
-        each["outcome"] for record in report["records"] for each in record["comparisons"]
-    }
-
-
 CRASHING = {
     "test_it": """
         import os

@@ -265,39 +265,6 @@ def test_it(device):
             result.stdout.fnmatch_lines([f"{told} got worse: *"])
 
 
-SIZES = """
-import pytest
-
-@pytest.mark.offload_threshold("n")
-@pytest.mark.parametrize("n", [1, 2, 4, 8])
-@pytest.mark.speedup
-def test_it(device, n):
-    return lambda: device.launch(n * 1e-3 if device.kind == "cpu" else {gpu})
-"""
-OF_SIZES = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=threshold:10%")
-
-
-def test_a_threshold_that_moved_up_fails_the_last_test_of_its_size_group(ends):
-    ends(SIZES, *OF_SIZES, "--gpuperf-baseline-missing=create", gpu=1.5e-3).assert_outcomes(passed=4)
-    ends(SIZES, *OF_SIZES, gpu=1.6e-3).assert_outcomes(passed=4)
-    result = ends(SIZES, *OF_SIZES, gpu=5e-3)
-    result.assert_outcomes(passed=3, failed=1)
-    result.stdout.fnmatch_lines(["threshold got worse: the GPU wins from 8 on, in the baseline from 2*"])
-
-
-def test_a_threshold_whose_last_test_was_skipped_is_said_to_be_compared_with_nothing(ends):
-    ends(SIZES, *OF_SIZES, "--gpuperf-baseline-missing=create", gpu=1.5e-3).assert_outcomes(passed=4)
-    skips = SIZES.replace("    return", "    if n == 8: pytest.skip('not today')\n    return")
-    result = ends(skips, *OF_SIZES, gpu=1.5e-3)
-    assert pytest.ExitCode.TESTS_FAILED == result.ret
-    result.stdout.fnmatch_lines(
-        [
-            "the threshold of test_it.py::test_it was not compared: the last of its tests *",
-            "FAILED: nothing was compared: the baseline base.json and * (3) share no threshold",
-        ]
-    )
-
-
 def test_a_test_that_nobody_marked_fails_for_what_it_lost(suite):
     source = """
 @pytest.mark.parametrize("device", ["cpu", "gpu"])

@@ -16,7 +16,6 @@ _FORMULA = re.compile(f'(?:^|(?<=;))(?=["\\s]*[{_BEGINS}])')
 _UNITS: dict[Metric, str] = {
     "gpu_time": "s",
     "cpu_time": "s",
-    "threshold": "size",
     "memory": "bytes",
     "efficiency": "ratio",
 }

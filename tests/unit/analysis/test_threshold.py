@@ -517,24 +517,21 @@ def test_without_doubt_the_bracket_is_that_of_the_definition():
 
 
 @for_each(
-    ("expected", "size", "asked", "is_compared"),
+    ("expected", "size", "asked"),
     [
-        ("neither", 4, {}, False),
-        ("below", 4, {}, True),
-        ("neither", 2, {"at_most": 4}, False),
-        ("below", 4, {"at_most": 4}, False),
-        ("below", 4, {"at_most": 7}, False),  # of which the decision begins at 4
-        ("below", 8, {"at_most": 4}, False),
-        ("below", 2, {"at_most": 4}, True),
-        ("below", 2, {"at_most": 1}, False),
-        ("above", 8, {"at_least": 4}, False),
-        ("either", 8, {"at_least": 4}, True),
-        ("above", 2, {"at_least": 2, "at_most": 4}, False),
-        ("either", 4, {"at_least": 2, "at_most": 4}, False),
+        ("neither", 4, {}),
+        ("neither", 2, {"at_most": 4}),
+        ("below", 4, {"at_most": 4}),
+        ("below", 4, {"at_most": 7}),  # of which the decision begins at 4
+        ("below", 8, {"at_most": 4}),
+        ("below", 2, {"at_most": 1}),
+        ("above", 8, {"at_least": 4}),
+        ("above", 2, {"at_least": 2, "at_most": 4}),
+        ("either", 4, {"at_least": 2, "at_most": 4}),
     ],
 )
 def test_a_size_fails_its_size_group_by_a_loss_from_at_most_on_and_by_wins_where_there_is_at_least(
-    expected, size, asked, is_compared
+    expected, size, asked
 ):
     size_group = SizeGroup(name="f", parameter="n", size=size, sizes=(2, 4, 8), **asked)
-    assert expected == side_that_fails(size_group, is_compared=is_compared)
+    assert expected == side_that_fails(size_group)

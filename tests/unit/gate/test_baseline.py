@@ -17,11 +17,8 @@ from factories import (
     recorded,
     speedup,
     speedup_within,
-    threshold,
     within,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.gate import metrics
@@ -134,7 +131,7 @@ def test_a_failed_scaling_test_has_no_efficiency():
 @for_each("metric", OF_SPEEDUP)
 def test_the_same_record_has_not_regressed(metric):
     found = compare(record(), HERE, base_of(record()), [within(metric=metric)], gated=True)
-    assert [each.outcome for each in found] == ([] if metric == "threshold" else ["not_regressed"])
+    assert [each.outcome for each in found] == ["not_regressed"]
 
 
 @for_each(("expected", "seconds"), [("regressed", 12e-3), ("improved", 8e-3)])
@@ -251,7 +248,7 @@ def test_what_only_the_baseline_has_is_a_doubt_that_says_why():
 WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
 
 
-@for_each("metric", [metric for metric in OF_SPEEDUP if metric != "threshold"])
+@for_each("metric", OF_SPEEDUP)
 @for_each("bad", [{"status": "error", "reason": "no work reached it"}, {"check": WRONG}])
 def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert metrics.estimate_of(record(**bad), metric) is None
@@ -259,7 +256,7 @@ def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
 
 
-@for_each("metric", [metric for metric in OF_SPEEDUP if metric not in ("threshold", "cpu_time")])
+@for_each("metric", [metric for metric in OF_SPEEDUP if metric != "cpu_time"])
 def test_a_test_that_skipped_itself_half_way_has_no_metric_of_the_gpu(metric):
     half_way = record(status="skipped", reason="not today")
     assert metrics.estimate_of(half_way, metric) is None
@@ -525,10 +522,6 @@ def test_a_baselines_tests_are_those_that_have_what_is_asked_for():
     assert ["whole", "plain", "sized"] == comparable_tests(base.run, [within()])
     assert ["whole"] == comparable_tests(base.run, [within(metric="with_copies")])
     assert ["whole", "plain", "cpu", "sized"] == comparable_tests(base.run, [within(metric="cpu_time")])
-    assert ["sized"] == comparable_tests(base.run, [within(metric="threshold")])
-    assert ["whole", "sized"] == comparable_tests(
-        base.run, [within(metric="threshold"), within(metric="latency")]
-    )
 
 
 def made_on(name, gpu=GPU, **changes) -> Report:
@@ -562,143 +555,3 @@ def test_of_several_baselines_the_first_of_the_same_surroundings_is_taken(expect
     }
     found = closest([known[name] for name in names], replace(HERE, gpu=gpu))
     assert expected == (found.name if found else None)
-
-
-# Thresholds
-
-SIZES = (64, 128, 256, 512)
-
-
-def thresholds_compared(now, before, share=0.1, records=(), base_records=()):
-    base = base_of(*base_records, thresholds=(before,) if before else ())
-    comparer = Comparer(baseline=base, environment=HERE, gated=True)
-    return comparer.compare_threshold(now, records, within(share, "threshold"))
-
-
-@for_each(
-    ("expected", "before", "now"),
-    [
-        ("not_regressed", "LLWW", "LLWW"),
-        ("not_regressed", "WWWW", "WWWW"),
-        ("not_regressed", "LLLL", "LLLL"),
-        ("not_regressed", "L?WW", "L?WW"),
-        ("regressed", "LLWW", "LLLW"),
-        ("regressed", "LLWW", "LLLL"),
-        ("regressed", "L?WW", "LLLW"),
-        ("regressed", "WWWW", "WLWW"),
-        ("regressed", "LLWW", "LLWL"),
-        ("inconclusive", "LLWW", "LL?W"),
-        ("inconclusive", "LLWW", "LLW?"),
-        ("inconclusive", "LL?W", "LLLW"),
-        ("inconclusive", "LL??", "LLLW"),
-        ("inconclusive", "????", "????"),
-        ("inconclusive", "LL??", "LL??"),
-        ("inconclusive", "LL??", "LLLL"),
-        ("improved", "LLWW", "LWWW"),
-        ("improved", "LLLL", "LLLW"),
-        ("improved", "LL?W", "LWWW"),
-        ("not_regressed", "LLWW", "L?WW"),
-        ("not_regressed", "LLLL", "LL??"),
-    ],
-)
-def test_a_threshold_is_compared_by_its_bounds(expected, before, now):
-    assert expected == thresholds_compared(threshold(now), threshold(before)).outcome
-
-
-LONGER = "more time (max_time) or a quieter machine would decide it"
-
-
-@for_each(
-    ("change", "sizes", "rest", "before", "now"),
-    [
-        ("got worse", ("from 512 on", "from 256 on"), "10 % more is allowed", "LLWW", "LLLW"),
-        ("got worse", ("for sure at no size", "from 256 on"), "10 % more is allowed", "LLWW", "LLLL"),
-        ("got better", ("from 128 on", "from 256 on"), "the baseline is out of date", "LLWW", "LWWW"),
-        ("got better", ("from 512 on", "for sure at no size"), "the baseline is out of date", "LLLL", "LLLW"),
-        ("is inconclusive", ("from 512 on", "from 256 on"), LONGER, "LLWW", "LL?W"),
-    ],
-)
-def test_a_threshold_is_said_with_both_sizes(change, sizes, rest, before, now):
-    found, was = sizes
-    expected = f"threshold {change}: the GPU wins {found}, in the baseline {was}; {rest}"
-    assert expected == thresholds_compared(threshold(now), threshold(before)).reason
-
-
-def test_a_threshold_that_is_as_it_was_needs_no_reason():
-    assert thresholds_compared(threshold(), threshold()).reason is None
-
-
-def test_a_threshold_is_shown_with_its_bounds():
-    found = thresholds_compared(threshold("L??W"), threshold("LL??"))
-    assert found.found == Estimate(value=512, low=128, high=512)
-    assert found.baseline == Estimate(value=256, low=256, high=None)
-    found = thresholds_compared(threshold("LLLL"), threshold())
-    assert (None, 256) == (found.found, found.baseline.value)
-
-
-@for_each(("expected", "share"), [("regressed", 0.99), ("not_regressed", 1.0), ("not_regressed", 3.0)])
-def test_a_threshold_may_grow_by_its_tolerance(expected, share):
-    assert expected == thresholds_compared(threshold("LLLW"), threshold(), share).outcome
-
-
-@for_each(("expected", "share"), [("improved", 0.49), ("not_regressed", 0.5)])
-def test_a_threshold_improves_by_more_than_its_tolerance(expected, share):
-    assert expected == thresholds_compared(threshold("LWWW"), threshold(), share).outcome
-
-
-@for_each("before", [None, threshold("LLW", outcome=None)])
-def test_a_size_group_without_a_threshold_in_the_baseline_is_new(before):
-    found = thresholds_compared(threshold(), before)
-    assert found.outcome == "new"
-    assert found.reason.endswith("the baseline base.json has no threshold of this group")
-
-
-def test_a_threshold_that_this_run_does_not_know_is_a_doubt():
-    absent = threshold("LLW", outcome=None, status="inconclusive", reason="no speedup at n=512")
-    found = thresholds_compared(absent, threshold())
-    assert found.outcome == "inconclusive"
-    assert found.reason == "the threshold is not known: no speedup at n=512"
-
-
-@for_each(
-    ("expected", "now"),
-    [
-        ("sizes: (64, 128, 256, 512) in the baseline, (64, 128, 256) now", threshold("LLW")),
-        ("transfer: never in the baseline, always now", threshold("LLWW", regime="always")),
-        ("transfer: never in the baseline, never by latency now", threshold("LLWW", by_latency=True)),
-    ],
-)
-def test_size_groups_on_other_grids_are_not_comparable(expected, now):
-    found = thresholds_compared(now, threshold())
-    assert found.outcome == "not_comparable"
-    assert found.differences == (expected,)
-
-
-def test_size_groups_on_other_devices_are_not_comparable_and_what_differs_is_said_once():
-    before = [record(nodeid=f"f[{size}]") for size in SIZES]
-    now = [replace(each, gpu=measured(ANOTHER, 1e-3)) for each in before]
-    found = thresholds_compared(threshold("LLLW"), threshold(), records=now, base_records=before)
-    assert found.differences == ("GPU: H200 in the baseline, another GPU now",)
-    same = thresholds_compared(threshold("LLLW"), threshold(), records=before, base_records=before)
-    assert same.outcome == "regressed"
-    new = [record(nodeid="f[1024]", gpu=measured(ANOTHER, 1e-3))]
-    assert thresholds_compared(threshold("LLLW"), threshold(), records=new).outcome == "regressed"
-
-
-STATES = st.text("WL?", min_size=4, max_size=4)
-BETTER = {"L": "?", "?": "W", "W": "W"}
-ORDER = ["regressed", "inconclusive", "not_regressed", "improved"]
-
-
-@given(STATES, st.floats(0.0, 3.0))
-def test_a_threshold_beside_itself_neither_regresses_nor_improves(states, share):
-    found = thresholds_compared(threshold(states), threshold(states), share)
-    assert found.outcome in ("not_regressed", "inconclusive")
-
-
-@given(STATES, STATES, st.integers(0, 3), st.floats(0.0, 3.0))
-def test_a_size_that_is_won_never_turns_a_threshold_red(before, now, place, share):
-    won = now[:place] + BETTER[now[place]] + now[place + 1 :]
-    first = thresholds_compared(threshold(now), threshold(before), share).outcome
-    then = thresholds_compared(threshold(won), threshold(before), share).outcome
-    assert then != "regressed" or first == "regressed"

@@ -10,20 +10,18 @@ from factories import (
     CPU,
     ELSEWHERE,
     GATE,
-    GPU,
     HERE,
     base_of,
     measured,
     recorded,
     speedup_within,
-    threshold,
     within,
 )
 
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.model.comparison import Absence, Comparison, GateOptions, GateResult
-from pytest_gpuperf.model.demand import Pairing, RunOptions, SizeGroup
+from pytest_gpuperf.model.comparison import Absence, GateOptions, GateResult
+from pytest_gpuperf.model.demand import Pairing, RunOptions
 from pytest_gpuperf.model.record import Record
 
 NO_GPU = "no GPU was found"
@@ -121,7 +119,6 @@ def test_without_a_baseline_nothing_is_compared():
     held = gating(asked=GateOptions(tolerances=(within(),), create=True))
     assert held.base is None
     assert held.with_comparisons(record()) == record()
-    assert held.threshold_comparisons(FROM_128, [record()]) == ()
 
 
 def test_the_only_baseline_is_taken_wherever_it_was_made():
@@ -143,45 +140,6 @@ def test_the_machine_is_looked_at_once_and_only_when_it_matters():
     held.with_comparisons(record())
     held.with_comparisons(record())
     assert looks == [1]
-
-
-# Thresholds
-
-
-FROM_128 = threshold("LW")
-OF_THRESHOLDS = GateOptions(tolerances=(within(), within(metric="threshold"), within(1.0, "threshold")))
-
-
-def test_a_size_groups_threshold_is_held_against_each_tolerance_for_thresholds():
-    held = gating(base_of(thresholds=(threshold("WW"),)), asked=OF_THRESHOLDS)
-    found = held.threshold_comparisons(FROM_128, [record()])
-    assert [(0.1, "regressed"), (1.0, "not_regressed")] == [(each.tolerance, each.outcome) for each in found]
-    assert gating(base_of(thresholds=(FROM_128,))).threshold_comparisons(FROM_128, []) == ()
-
-
-def test_only_a_size_groups_own_records_make_its_threshold_incomparable():
-    def member(name, on):
-        size_group = SizeGroup(name=name, parameter="n", size=64, sizes=(64, 128))
-        return record(f"{name}[64]", size_group=size_group, gpu=measured(on, 1e-3))
-
-    another = replace(GPU, name="another GPU")
-    held = gating(
-        base_of(member("test_fft", GPU), member("g", GPU), thresholds=(FROM_128,)), asked=OF_THRESHOLDS
-    )
-    assert (
-        held.threshold_comparisons(FROM_128, [member("test_fft", GPU), member("g", another)])[0].differences
-        == ()
-    )
-    assert held.threshold_comparisons(FROM_128, [member("test_fft", another), member("g", GPU)])[
-        0
-    ].differences == ("GPU: H200 in the baseline, another GPU now",)
-
-
-def test_a_size_group_that_was_skipped_is_not_compared():
-    held = gating(base_of(thresholds=(FROM_128,)), asked=OF_THRESHOLDS)
-    assert (
-        held.threshold_comparisons(replace(FROM_128, status="skipped", outcome=None, reason=NO_GPU), []) == ()
-    )
 
 
 @for_each(("expected", "asked"), [("more_time", GATE), ("run_with_gate", GateOptions())])
@@ -407,7 +365,7 @@ def test_one_test_that_was_measured_is_not_nothing():
     assert ended([skipped("b"), record()], record(), record("b")).failures == ()
 
 
-@for_each(("expected", "metric"), [(1, "speedup"), (1, "gpu_time"), (0, "cpu_time"), (1, "threshold")])
+@for_each(("expected", "metric"), [(1, "speedup"), (1, "gpu_time"), (0, "cpu_time")])
 def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
     on_cpu = skipped(cpu=measured(CPU, 1.0))
     assert expected == len(
@@ -586,12 +544,3 @@ def test_what_to_know_of_a_run_is_noted(code, expected, now):
 )
 def test_what_is_told_elsewhere_is_not_noted(now):
     assert ended(now, record(), record("b")).notes == ()
-
-
-def test_comparisons_count_where_they_stand_a_thresholds_too():
-    compared = Comparison(metric="threshold", tolerance=0.1, outcome="improved", reason="so", differences=())
-    held = gating(base_of(record()), asked=GateOptions(tolerances=(within(metric="threshold"),)))
-    found = held.finish([record(comparisons=(compared,))], seen(), RunOptions())
-    assert found.failures == ()
-    said = f"1 comparison improved beyond the tolerance: {UPDATE}"
-    assert coded(found.notes) == (("baseline_stale", said),)

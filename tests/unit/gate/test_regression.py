@@ -177,7 +177,6 @@ def test_a_change_is_said_in_percent_with_its_sign(expected, found):
         ("1.20 ms [1.10 ms, 1.30 ms]", "gpu_time", estimate(1.2e-3, 1.1e-3, 1.3e-3)),
         ("1.20 ms [?, 1.30 ms]", "cpu_time", estimate(1.2e-3, None, 1.3e-3)),
         ("4.19 MB", "memory", exactly(4_190_000)),
-        ("65536", "threshold", estimate(65536, 1024, None)),
     ],
 )
 def test_an_estimate_is_said_in_the_unit_of_its_metric(expected, metric, found):

@@ -221,7 +221,6 @@ def test_a_row_holds_times_speedup_demand_baseline_and_verdict():
         ("GPU 1.23 ms", "gpu_time", 1.23e-3),
         ("CPU 1.23 ms", "cpu_time", 1.23e-3),
         ("memory 4.19 MB", "memory", 4.19e6),
-        ("threshold 4096", "threshold", 4096.0),
         ("with copies 2.50x", "with_copies", 2.5),
         ("latency 2.50x", "latency", 2.5),
     ],
