@@ -160,15 +160,17 @@ def _choice(*choices: str) -> Callable[[str], str]:
 _COST_RATIO = "hourly price of a GPU machine divided by that of a CPU machine"
 
 
-def _number(name: str, help: str, *, metavar: str, expected: str, below: float = math.inf) -> _Option:
-    """Return an option that accepts numbers above 0 and below a limit only."""
+def _number(
+    name: str, help: str, *, metavar: str, expected: str, below: float = math.inf, most: float = math.inf
+) -> _Option:
+    """Return an option that accepts numbers above 0, below a limit, and at most another one only."""
 
     def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not 0 < value < below:
+        if not 0 < value < below or value > most:
             raise ValueError(f"{text} is not {expected}")
         return value
 
@@ -208,9 +210,10 @@ _MEASURING = (
     ),
     _number(
         "max-time",
-        "seconds that measuring one test may take (default: 10)",
+        "seconds that measuring one test may take, at most a day (default: 10)",
         metavar="S",
-        expected="a positive number of seconds",
+        expected="a positive number of seconds, at most 86400 (a day)",
+        most=86_400,
     ),
     _number(
         "cost-ratio",

@@ -26,4 +26,7 @@ Ratio = Annotated[float, Meta(gt=0, extra={"unit": "x", "valid": "a finite numbe
 RatioOrZero = Annotated[float, Meta(ge=0, extra={"unit": "x"})]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(min_length=1)]
-TimeLimit = Annotated[Positive, Meta(extra={"valid": "a finite number of seconds above 0"})]
+TimeLimit = Annotated[
+    Positive,
+    Meta(le=86_400, extra={"valid": "a finite number of seconds above 0 and at most 86400, a day"}),
+]

@@ -343,6 +343,11 @@ def test_a_warm_up_that_never_settles_ends(run):
             "*--gpuperf-alpha (ini: gpuperf_alpha): small is not a number between 0 and 0.5*",
         ),
         (["--gpuperf-max-time=0"], "*--gpuperf-max-time*0 is not a positive number of seconds*"),
+        (
+            ["--gpuperf-max-time=1e308"],
+            "*--gpuperf-max-time*1e308 is not a positive number of seconds, at most 86400 (a day)*",
+        ),
+        (["-o", "gpuperf_max_time=86401"], "*--gpuperf-max-time*86401* is not * at most 86400 (a day)*"),
         (["--gpuperf-inconclusive=maybe"], "*--gpuperf-inconclusive*'maybe' is not one of warn, fail, pass*"),
         (["--gpuperf-json=test_it.py"], "*test_it.py exists and is not a report; choose another file*"),
         (["-o", "gpuperf_max_time=never"], "*gpuperf_max_time in the ini file: could not convert*"),

@@ -100,6 +100,12 @@ def test_limits_and_times_are_finite_numbers_above_zero(name):
         assert repr(value) in text
 
 
+def test_a_measurement_takes_a_day_at_most():
+    assert 86_400 == asked(max_time=86_400).max_time
+    expected = "max_time must be a finite number of seconds above 0 and at most 86400, a day, not 86401"
+    assert expected == refusal(max_time=86_401)
+
+
 def test_a_positional_min_is_checked_too():
     assert refusal("3").startswith("min must be a finite number above 0, not '3'")
 
