@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest_gpuperf
 from pytest_gpuperf.cli import baseline, compare, devices, history, merge, reports
-from pytest_gpuperf.cli.command import WRONG, CommandResult
+from pytest_gpuperf.cli.command import WRONG, CommandResult, encoding
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -26,9 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
         return _fail(_error_text(error))
     try:
-        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         # A node id may hold lone surrogates, which no encoding has.
-        print(result.text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+        print(result.text.encode(encoding(), "backslashreplace").decode(encoding()), flush=True)
     except BrokenPipeError:  # e.g. `gpuperf show | head`
         _discard_output()
     except OSError as error:

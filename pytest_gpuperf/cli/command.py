@@ -1,5 +1,6 @@
 """What the commands share: the parser of each, its result and exit code, and the files it may replace."""
 
+import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -39,6 +40,11 @@ def add_command(
 def width() -> int:
     """Return the columns of the terminal, or the fewest that a table needs."""
     return max(table.NARROWEST, get_terminal_size().columns)
+
+
+def encoding() -> str:
+    """Return the encoding of standard output; Python has no such stream where it was closed (`>&-`)."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def lines_result(lines: Iterable[str], code: int = FINE) -> CommandResult:

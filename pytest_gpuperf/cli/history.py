@@ -1,11 +1,10 @@
 """`gpuperf history`: each test's speedup over commits, and where it changed."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.cli.command import CommandResult, add_command, width
+from pytest_gpuperf.cli.command import CommandResult, add_command, encoding, width
 
 _EPILOG = """\
 example: gpuperf history speedups/ --only test_fft
@@ -44,6 +43,6 @@ def _history(chosen: argparse.Namespace) -> CommandResult:
     runs = read(chosen.folder)
     if chosen.json:
         return CommandResult(text=codec.indented(dump(runs, only=chosen.only)))
-    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    unicode = encoding().lower().startswith("utf")
     lines = history.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode, width=width())
     return CommandResult(text="\n".join(lines))

@@ -121,6 +121,14 @@ def test_an_output_that_is_full_is_an_error_in_words():
     assert (2, said) == (ran.returncode, ran.stderr)
 
 
+def test_a_closed_output_is_no_error(call, monkeypatch):
+    inputs()
+    Path("h").mkdir()
+    monkeypatch.setattr("sys.stdout", None)  # as Python starts with `>&-`
+    for arguments in (["history", "h"], ["history", "h", "--json"], ["show", "r.json"]):
+        assert (0, [], "") == call(*arguments)
+
+
 WRITERS = {
     "export": ["export", "r.json", "--as=csv", "-o", "out.json"],
     "baseline": ["baseline", "update", "out.json", "r.json"],
