@@ -135,10 +135,11 @@ def usage_error(config: pytest.Config, text: str) -> pytest.UsageError:
     return pytest.UsageError(text)
 
 
-def _not_empty(text: str) -> str:
+def _path(text: str) -> str:
+    """Return a path, with the home folder for the `~` that no shell expands behind `--option=`."""
     if not text:
         raise ValueError("expected a path")
-    return text
+    return os.path.expanduser(text)  # noqa: PTH111 - pathlib's raises where there is no such user
 
 
 def _choice(*choices: str) -> Callable[[str], str]:
@@ -181,7 +182,7 @@ _OFF = _Option("off", "run each test once, as if this plugin were not there; wri
 _LOCK = _Option(
     "lock",
     "lock file that lets one process measure at a time (default: one per machine); none disables it",
-    parse=_not_empty,
+    parse=_path,
     metavar="PATH|none",
 )
 _DEVICE = (
@@ -411,7 +412,7 @@ _BASELINE = _Option(
     "baseline",
     "compare with an earlier report, or with the newest comparable one in a folder; none ignores the "
     "baseline that the ini file names",
-    parse=_not_empty,
+    parse=_path,
     metavar="PATH|none",
 )
 _BASELINE_MISSING = _Option(
@@ -504,18 +505,18 @@ def _export(text: str) -> tuple[str, str]:
         raise ValueError(f"{name!r} is not an export format; use one of {formats}, e.g. csv:speedups.csv")
     if not path:
         raise ValueError(f"{text!r} names no file; expected {name}:PATH")
-    return name, path
+    return name, _path(path)
 
 
-_JSON = _Option("json", "write the report to PATH", metavar="PATH")
+_JSON = _Option("json", "write the report to PATH", parse=_path, metavar="PATH")
 _MARKDOWN = _Option(
     "markdown",
     "write a summary for pull requests to PATH; github appends it to the summary of the job; may be repeated",
-    parse=_not_empty,
+    parse=_path,
     metavar="PATH|github",
     ini="args",
 )
-_HTML = _Option("html", "write the report as one HTML page to PATH", parse=_not_empty, metavar="PATH")
+_HTML = _Option("html", "write the report as one HTML page to PATH", parse=_path, metavar="PATH")
 _EXPORT = _Option(
     "export",
     # The names of report.paths.EXPORTS, which only a run that exports imports.
@@ -524,7 +525,7 @@ _EXPORT = _Option(
     metavar="FORMAT:PATH",
     ini="args",
 )
-_HISTORY = _Option("history", "keep a small file about this run in DIR", parse=_not_empty, metavar="DIR")
+_HISTORY = _Option("history", "keep a small file about this run in DIR", parse=_path, metavar="DIR")
 GROUPS = {
     "device": _DEVICE,
     "measure": (_ALL, *_MEASURING),
@@ -569,7 +570,7 @@ def arguments(config: pytest.Config, command_line: argparse.Namespace) -> tuple[
 def _from_root(config: pytest.Config, typed: str) -> str:
     """Return a path that was typed elsewhere as it is typed in the root folder."""
     folder, root = config.invocation_params.dir, config.rootpath
-    if folder == root or Path(typed).is_absolute():
+    if folder == root or Path(_path(typed)).is_absolute():
         return typed
     path = Path(os.path.normpath(folder / typed))
     return str(path.relative_to(root) if path.is_relative_to(root) else path)

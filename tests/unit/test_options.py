@@ -103,6 +103,31 @@ def test_a_path_that_was_typed_in_a_folder_is_kept_as_from_the_root(pytester, mo
     )
 
 
+PATHS = ("json=", "html=", "markdown=", "export=csv:", "history=", "baseline=", "lock=")
+
+
+@pytest.mark.parametrize("place", ["the command line", "the ini file"])
+def test_a_tilde_is_the_home_folder(pytester, monkeypatch, place):
+    home = pytester.mkdir("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))  # which is what Windows has
+    named = [f"{option}~/{number}" for number, option in enumerate(PATHS)]
+    if place == "the ini file":
+        pytester.makeini("\n".join(["[pytest]", *(f"gpuperf_{line}" for line in named)]))
+    config = pytester.parseconfig(*(f"--gpuperf-{line}" for line in named if place != "the ini file"))
+    found = options.outputs(config)
+    (markdown,), ((_, export),) = found.markdown, found.exports
+    paths = (options.json_path(config), found.html, markdown, export, found.history)
+    paths += (options.gate_options(config).baseline, options.run_options(config).lock)
+    assert [str(home / str(number)) for number in range(len(PATHS))] == [*map(str, paths)]
+
+
+def test_a_typed_path_below_the_home_folder_is_kept_as_it_was_typed(pytester, monkeypatch):
+    pytester.makeini("[pytest]")
+    monkeypatch.chdir(pytester.mkdir("folder"))
+    assert ("--gpuperf-baseline=~/b.json",) == typed(pytester, "--gpuperf-baseline=~/b.json")
+
+
 def test_a_usage_error_of_a_worker_is_left_for_its_controller(pytester):
     config = pytester.parseconfig()
     config.workeroutput = {}
