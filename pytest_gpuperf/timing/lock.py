@@ -35,7 +35,8 @@ class MeasurementLock:
     """The lock of this machine for measuring: one process at a time, across runs and users.
 
     The lock is on the file `path`, or on `fallback` where that file cannot be used; without either, nothing
-    is locked. No wait is longer than `timeout` seconds. The lock is reentrant within a process.
+    is locked. No wait is longer than `timeout` seconds, and after one that was as long there is no other: a
+    process that hangs would cost that much for each test. The lock is reentrant within a process.
     `warning` is why other processes may measure at the same time. That is never an error: a test with
     interference is better than no test.
     """
@@ -51,6 +52,7 @@ class MeasurementLock:
         self.warning: str | None = None
         self._files = [file for file in (path, fallback) if file is not None]
         self._timeout = timeout
+        self._held_too_long: str | None = None
         self._clock = clock
 
     @classmethod
@@ -74,10 +76,13 @@ class MeasurementLock:
         waited = 0.0
         warning = self.warning
         if lock is not None and not lock.is_locked:
-            started = self._clock()
-            with on_wait():
-                warning = self._wait(lock) or warning
-            waited = self._clock() - started
+            if self._held_too_long is None:
+                started = self._clock()
+                with on_wait():
+                    warning = self._wait(lock) or warning
+                waited = self._clock() - started
+            else:
+                warning = self._held_too_long
         try:
             yield LockHold(waited=waited, warning=warning)
         finally:
@@ -105,15 +110,15 @@ class MeasurementLock:
         """Wait until the lock is held, or return why it is not."""
         from filelock import Timeout
 
+        unlocked = f"{_scope_note([])}: {lock.lock_file}"
         try:
             lock.acquire(timeout=self._timeout, poll_interval=_POLL)
         except Timeout:
-            cause = f"another process has held it for {self._timeout:g} s"
+            self._held_too_long = f"{unlocked}: another process has held it for {self._timeout:g} s"
+            return self._held_too_long
         except (OSError, NotImplementedError) as error:
-            cause = _os_error_text(error)
-        else:
-            return None
-        return f"{_scope_note([])}: {lock.lock_file}: {cause}"
+            return f"{unlocked}: {_os_error_text(error)}"
+        return None
 
 
 def default_path() -> Path:

@@ -136,6 +136,18 @@ def test_a_process_that_never_releases_the_lock_is_not_waited_for_for_ever(file)
         assert hold.waited >= 0.1
 
 
+def test_a_process_that_never_releases_the_lock_is_waited_for_once(file):
+    of_run = MeasurementLock(file, timeout=0.1)
+    with held_by_another(file):
+        with of_run.acquire() as first:
+            pass
+        with of_run.acquire() as second:
+            assert second == LockHold(waited=0.0, warning=first.warning)
+    with of_run.acquire() as third:
+        assert third == LockHold(waited=0.0, warning=None)
+        assert not is_free(file)
+
+
 def test_the_lock_is_reentrant(file):
     outer = MeasurementLock(file, timeout=0.2)
     with outer.acquire(), outer.acquire() as again, MeasurementLock(file, timeout=0.2).acquire() as another:
