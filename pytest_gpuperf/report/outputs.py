@@ -95,8 +95,8 @@ def _write_page(path: Path, run: Run, folder: Path | None) -> Path:
     return path
 
 
-def _create_baseline(path: Path, run: Run) -> Path:
-    """Write a run's report as the missing baseline; one that another process has written meanwhile stays."""
+def _create_baseline(path: Path, run: Run) -> Path | str:
+    """Write a run's report as the missing baseline; one that another run has written meanwhile stays."""
     gate = GateOptions(tolerances=run.gate.tolerances if run.gate else ())
     if not comparable_tests(run, gate.compared):
         raise GpuPerfError("this run measured nothing that a later one could be compared with")
@@ -106,5 +106,10 @@ def _create_baseline(path: Path, run: Run) -> Path:
     text = document.text(run)
     if paths.is_folder(path):
         path = path / reader.file_name(run)
-    files.create(path, text)
+    try:
+        files.create(path, text)
+    except FileExistsError:
+        if not paths.begins_as(path, paths.REPORT):
+            raise
+        return f"this run's is not kept, because another run has created {path} meanwhile"
     return path

@@ -1140,6 +1140,29 @@ def test_a_run_that_did_not_measure_what_the_gate_is_about_makes_no_baseline(
     assert not (pytester.path / "base.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("code", "content", "told"),
+    [
+        (0, None, "new baseline: * not kept, because another run has created *base.json meanwhile"),
+        (1, "{}", "the new baseline was not written: *File exists*base.json*"),
+    ],
+    ids=["a baseline", "something else"],
+)
+def test_a_baseline_that_another_run_has_created_meanwhile_is_left_as_it_is(
+    ends, pytester, code, content, told
+):
+    ends(BARE, *CREATE)
+    base = pytester.path / "base.json"
+    theirs = base.read_text(encoding="utf-8") if content is None else content
+    base.rename(pytester.path / "theirs")
+    (pytester.path / "theirs").write_text(theirs, encoding="utf-8")
+    meanwhile = 'def test_other_run():\n    import shutil\n    shutil.copy("theirs", "base.json")\n'
+    result = ends(f"{BARE}\n{meanwhile}", *CREATE)
+    assert code == result.ret
+    result.stdout.fnmatch_lines([told])
+    assert theirs == base.read_text(encoding="utf-8")
+
+
 # Files for others
 
 
