@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
@@ -32,6 +33,17 @@ _SETTINGS = """OPENBLAS_CORETYPE CUDA_VISIBLE_DEVICES CUPY_TF32 NVIDIA_TF32_OVER
     JAX_NUM_CPU_DEVICES KERAS_BACKEND MLX_ENABLE_TF32 TF_GPU_ALLOCATOR TF_FORCE_GPU_ALLOW_GROWTH
     ONEAPI_DEVICE_SELECTOR""".split()  # noqa: SIM905 - as above
 _VARIABLES = (*THREADS, *_SETTINGS, *_BLOCKING)
+# What is masked in their values. Each rule keeps its first group; to mask too much costs nothing.
+_SECRETS = (
+    # NAME=VALUE or NAME:VALUE, up to the next space outside of quotes
+    re.compile(
+        r"""((?:tok|secret|passw|pwd|key|credential|auth)[\w.-]*+["']?\s*[=:]\s*)("[^"]*"|'[^']*'|\S+)""",
+        re.IGNORECASE,
+    ),
+    re.compile(r"(://[^\s:/@]*:)\S+(?=@)"),  # the password in a URL
+    # Tokens of GitHub, Hugging Face, OpenAI, AWS, and JSON Web Tokens
+    re.compile(r"()\b(?:gh[a-z]_|github_pat_|hf_|sk-|AKIA|eyJ)[\w.-]{16,}"),
+)
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _CGROUPS = Path("/sys/fs/cgroup")
 _CPUS = Path("/sys/devices/system/cpu")
@@ -60,7 +72,7 @@ def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
         python=platform.python_version(),
         packages={name: version for name in _PACKAGES if (version := _version(name)) is not None},
         thread_pools=_thread_pools(),
-        variables={name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        variables={name: _masked(os.environ[name]) for name in _VARIABLES if name in os.environ},
     )
 
 
@@ -150,6 +162,13 @@ def one_thread() -> Iterator[int | None]:
         pass
     with limits or nullcontext():
         yield min(threads, _usable() or threads) if limits else None
+
+
+def _masked(text: str) -> str:
+    """Return the value of a variable with `***` for what looks like a password or a token."""
+    for secret in _SECRETS:
+        text = secret.sub(r"\1***", text)
+    return text
 
 
 def _usable() -> int | None:

@@ -268,7 +268,9 @@ class Environment:
     thread_pools: tuple[ThreadPool, ...] = ()
     """Thread pools of the libraries that were loaded."""
     variables: dict[str, str] | None = None
-    """Environment variables that change threads, devices or precision, where they are set."""
+    """Environment variables that change threads, devices or precision, where they are set; what looks like a
+    password or a token in a value is `***`.
+    """
     clocks_at_start: Clocks | None = None
     """State of the GPU before the measurements; null where it is not known."""
     clocks_at_end: Clocks | None = None

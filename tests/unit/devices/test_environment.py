@@ -290,6 +290,41 @@ def test_a_setting_that_makes_each_launch_wait_is_told(setting, expected, name, 
     assert environment.blocking_setting() == expected
 
 
+@pytest.mark.parametrize(
+    ("expected", "value"),
+    [
+        ("--tok=***", "--tok=hunter2"),
+        ("--xla_a=1 --HF_TOKEN=*** --xla_b=2", "--xla_a=1 --HF_TOKEN=hunter2 --xla_b=2"),
+        ("--outer=password=***", "--outer=password=hunter2"),
+        ("max_split_size_mb:128,api_key:***", "max_split_size_mb:128,api_key:hunter2,x:1"),
+        ("--passwd=*** --a=b", "--passwd='hunter 2' --a=b"),
+        ('{"client_secret": ***}', '{"client_secret": "hunter 2"}'),
+        ("pwd=***", "pwd=a=b;c"),
+        ("--credentials:*** --authorization=***", "--credentials:a --authorization=b"),
+        ("--to=https://user:***@host/x", "--to=https://user:hunt/er@2@host/x"),
+        *(("--a=*** --b", f"--a={form}{16 * 'x'} --b") for form in ("ghp_", "hf_", "sk-", "AKIA", "eyJ")),
+    ],
+)
+def test_what_looks_like_a_secret_is_masked_in_a_variable(monkeypatch, expected, value):
+    monkeypatch.setenv("XLA_FLAGS", value)
+    assert expected == environment.survey(None, None).variables["XLA_FLAGS"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "--xla_force_host_platform_device_count=8 --xla_gpu_autotune_level=0",
+        "max_split_size_mb:128,garbage_collection_threshold:0.8,backend:cudaMallocAsync",
+        "level_zero:gpu;opencl:cpu",
+        "/run/nvidia-mps:/home/authors",
+        "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
+    ],
+)
+def test_settings_are_no_secrets(monkeypatch, value):
+    monkeypatch.setenv("XLA_FLAGS", value)
+    assert value == environment.survey(None, None).variables["XLA_FLAGS"]
+
+
 def test_the_survey_has_the_variables_that_are_set_and_no_other(monkeypatch):
     for name in environment._VARIABLES:
         monkeypatch.delenv(name, raising=False)
