@@ -10,9 +10,9 @@ from pytest_gpuperf.model.other_names import remedy
 IMPROVEMENT: Final = "improvement"
 FailOn = Tolerance | Literal["improvement"]
 """One value of --gpuperf-fail-on."""
-_BELOW_ALL = frozenset(
-    {"speedup", "latency", "with_copies", "efficiency"}
-)  # to lose all of them is to lose 100 %
+_LOST = frozenset({"speedup", "latency", "with_copies", "efficiency"})  # the others get worse as they grow
+# To a tenth, or ten times as much: a check that allows more would not fail for anything.
+_MOST_LOST, _MOST_GAINED = 0.9, 9.0
 
 
 def parse(text: str) -> FailOn:
@@ -33,8 +33,12 @@ def parse(text: str) -> FailOn:
         share = -1.0
     if share >= 0 and not percent.rstrip().endswith("%"):  # 0.1 may mean 10 % or a thousandth
         raise ValueError(f"{text!r} has no unit: write {metric}:{number}% for {number} percent")
-    if share >= 1 and metric in _BELOW_ALL:
-        raise ValueError(f"{text!r}: {metric} cannot lose 100 % or more; pass less, as in {metric}:10%")
+    most = _MOST_LOST if metric in _LOST else _MOST_GAINED
+    if most < share < inf:
+        raise ValueError(
+            f"{text!r} is a check that hardly anything fails: a tolerance of {metric} is at most "
+            f"{100 * most:g} %; pass less, as in {metric}:10%"
+        )
     if not 0 <= share < inf:
         raise ValueError(
             f"{text!r}: expected METRIC:PERCENT with a percentage of 0 or more, e.g. speedup:10%"

@@ -23,7 +23,13 @@ def test_a_text_is_a_metric_and_the_share_that_it_may_lose():
         ("speedup:ten%", "expected METRIC:PERCENT"),
         ("gpu_time:-1%", "expected METRIC:PERCENT"),
         ("gpu_time:inf%", "expected METRIC:PERCENT"),
-        ("speedup:100%", "speedup cannot lose 100 % or more; pass less, as in speedup:10%"),
+        ("speedup:100%", "a tolerance of speedup is at most 90 %; pass less, as in speedup:10%"),
+        (
+            "efficiency:90.1%",
+            "is a check that hardly anything fails: a tolerance of efficiency is at most 90 %",
+        ),
+        ("gpu_time:1000000%", "a tolerance of gpu_time is at most 900 %; pass less, as in gpu_time:10%"),
+        ("memory:901%", "a tolerance of memory is at most 900 %"),
         ("speedup:10", "'speedup:10' has no unit: write speedup:10% for 10 percent"),
         ("gpu_time: 0.1 ", "'gpu_time: 0.1 ' has no unit: write gpu_time:0.1% for 0.1 percent"),
         ("improvement:5%", "improvement takes no percentage"),
@@ -36,6 +42,11 @@ def test_a_text_that_means_nothing_is_refused_with_what_is_expected(text, cause)
 
 def test_a_time_may_grow_by_more_than_itself():
     assert tolerance.parse("gpu_time:150%").share == 1.5
+
+
+def test_a_factor_of_ten_is_the_largest_tolerance():
+    assert tolerance.parse("speedup:90%").share == 0.9
+    assert tolerance.parse("gpu_time:900%").share == 9
 
 
 def test_improvement_alone_and_a_metric_twice_are_refused():
