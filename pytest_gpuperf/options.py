@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.model.comparison import GateOptions, Tolerance
+    from pytest_gpuperf.model.comparison import Allowance, GateOptions, Tolerance
     from pytest_gpuperf.model.demand import Outputs, RunOptions
 
 RECORD_ATTRIBUTE = "gpuperf"
@@ -240,7 +240,8 @@ _ALL = _Option(
 _DEVICE_PARAMS = ["device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx"]
 
 
-_REFUSED = ("--gpuperf-side",)  # those of model.other_names, which is not imported at start
+# Those of model.other_names, which is not imported at start.
+_REFUSED = ("--gpuperf-side", "--gpuperf-allow-no-gpu", "--gpuperf-allow-missing")
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -250,7 +251,7 @@ def add_options(parser: pytest.Parser) -> None:
         for option in members:
             option.add_to(parser, group)
     for name in _REFUSED:
-        parser.addoption(name, help=argparse.SUPPRESS, action=_Refused)
+        parser.addoption(name, nargs="?", help=argparse.SUPPRESS, action=_Refused)
     parser.addini(
         "gpuperf_device_params",
         "names of the suite's parameters whose values are devices or array libraries",
@@ -408,6 +409,12 @@ def _tolerance(text: str) -> Tolerance | str:
     return tolerance.parse(text)
 
 
+def _allowances(text: str) -> frozenset[Allowance]:
+    from pytest_gpuperf.gate import tolerance
+
+    return tolerance.allowances(text)
+
+
 _BASELINE = _Option(
     "baseline",
     "compare with an earlier report, or with the newest comparable one in a folder; none ignores the "
@@ -435,13 +442,15 @@ _STRICT = _Option(
     "fail tests that cannot be compared with the baseline (e.g. a different machine), that skip themselves, "
     "or that the command line left out",
 )
-_ALLOW_NO_GPU = _Option(
-    "allow-no-gpu", "let a regression check pass that measured nothing because there was no GPU"
+_ALLOW = _Option(
+    "allow",
+    "let a regression check pass that measured nothing because there was no GPU (no-gpu), or that did not "
+    "run all tests of the baseline (missing); may be repeated",
+    parse=_allowances,
+    metavar="no-gpu,missing",
+    ini="args",
 )
-_ALLOW_MISSING = _Option(
-    "allow-missing", "let a regression check pass that did not run all tests of the baseline"
-)
-_GATE = (_BASELINE, _BASELINE_MISSING, _FAIL_ON, _STRICT, _ALLOW_NO_GPU, _ALLOW_MISSING)
+_GATE = (_BASELINE, _BASELINE_MISSING, _FAIL_ON, _STRICT, _ALLOW)
 
 
 def asks_for_gate(command_line: argparse.Namespace) -> bool:
@@ -484,8 +493,7 @@ def gate_options(config: pytest.Config) -> GateOptions:
         improvements=tolerance.IMPROVEMENT in required,
         create=creates,
         strict=bool(_STRICT.raw_value(config)),
-        allow_no_gpu=bool(_ALLOW_NO_GPU.raw_value(config)),
-        allow_missing=bool(_ALLOW_MISSING.raw_value(config)),
+        allow=frozenset(chain.from_iterable(_ALLOW.values(config))),
     )
 
 

@@ -1,7 +1,7 @@
 """What the commands share: the parser of each, its result and exit code, and the files it may replace."""
 
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, Action, ArgumentError, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.text import table
@@ -35,6 +36,20 @@ def add_command(
     )
     command.set_defaults(run=run)
     return command
+
+
+def refuse(command: ArgumentParser, *names: str) -> None:
+    """Answer options that have other names here with these."""
+    for name in names:
+        command.add_argument(name, nargs="?", action=_Refused, help=SUPPRESS)
+
+
+class _Refused(Action):
+    """Refuses an option that has another name here."""
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        answer = remedy("option of a command", self.option_strings[0], "there is no such option")
+        raise ArgumentError(self, answer)
 
 
 def width() -> int:

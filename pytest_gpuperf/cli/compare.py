@@ -15,12 +15,13 @@ from pytest_gpuperf.cli.command import (
     add_command,
     check_replaceable,
     lines_result,
+    refuse,
     width,
 )
 from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.model.comparison import METRICS, Absence, GateOptions, Tolerance
+from pytest_gpuperf.model.comparison import METRICS, Absence, Allowance, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
@@ -58,9 +59,15 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--strict", action="store_true", help="fail tests that cannot be compared")
     command.add_argument(
-        "--allow-no-gpu", action="store_true", help="allow that NEW measured nothing because it had no GPU"
+        "--allow",
+        action="append",
+        type=_allowances,
+        default=[],
+        metavar="no-gpu,missing",
+        help="allow that NEW measured nothing because it had no GPU (no-gpu), or that it lacks tests of BASE "
+        "(missing); may be repeated",
     )
-    command.add_argument("--allow-missing", action="store_true", help="allow that NEW lacks tests of BASE")
+    refuse(command, "--allow-no-gpu", "--allow-missing")
     command.add_argument(
         "--inconclusive",
         choices=("warn", "fail", "pass"),
@@ -74,6 +81,13 @@ def add(commands: Any) -> None:
 def _tolerance(text: str) -> Tolerance | str:
     try:
         return tolerance.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _allowances(text: str) -> frozenset[Allowance]:
+    try:
+        return tolerance.allowances(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -127,8 +141,7 @@ def _gate_options(chosen: argparse.Namespace) -> GateOptions:
         tolerances=tolerance.tolerances_of(fail_on),
         improvements=tolerance.IMPROVEMENT in fail_on,
         strict=chosen.strict,
-        allow_no_gpu=chosen.allow_no_gpu,
-        allow_missing=chosen.allow_missing,
+        allow=frozenset().union(*chosen.allow),
     )
 
 
@@ -178,7 +191,7 @@ def _failures(run: Run, gate: Gate, options: RunOptions) -> Iterator[str]:
 def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
     """Return 3 where nothing could be compared, even with failures: none of them is a regression."""
     outcomes = {comparison.outcome for record in run.records for comparison in record.comparisons}
-    if not outcomes and not failures and options.allow_no_gpu and run.environment.gpu is None:
+    if not outcomes and not failures and "no-gpu" in options.allow and run.environment.gpu is None:
         return FINE
     if not outcomes - {"not_comparable", "new"}:
         return INCOMPARABLE

@@ -124,7 +124,7 @@ class Gate:
     def allows_missing_gpu(self, records: Sequence[Record], *, has_gpu: bool) -> bool:
         """Return whether a run measured nothing for want of a GPU, and may do so."""
         has_value = any(_has_value(record, self.options) for record in records)
-        return self.options.allow_no_gpu and not has_gpu and not has_value
+        return "no-gpu" in self.options.allow and not has_gpu and not has_value
 
     def finish(
         self, records: Sequence[Record], coverage: RunCoverage, options: RunOptions
@@ -182,7 +182,7 @@ class _Case:
     @property
     def may_lack_gpu(self) -> bool:
         """Whether this run has no GPU, and needs none."""
-        return self.options.allow_no_gpu and not self.coverage.has_gpu
+        return "no-gpu" in self.options.allow and not self.coverage.has_gpu
 
     @cached_property
     def baseline_tests(self) -> list[str]:
@@ -267,7 +267,7 @@ def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
             "nothing_measured", cause=f"no test has a metric of the regression check; {_outcome(ran)}"
         )
         return
-    option = f"{case.coverage.flag_prefix}allow-no-gpu"
+    option = f"{case.coverage.flag_prefix}allow=no-gpu"
     remedy = "" if case.coverage.has_gpu else f"; on a runner without a GPU pass {option}"
     yield text.failure("all_skipped", tests=len(verdicts), reason=verdicts[0].reason, remedy=remedy)
 
@@ -302,7 +302,7 @@ def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
 
 def _tests_missing(case: _Case) -> Iterator[GateFailure]:
     """A test that was renamed or lost its marker is compared with nothing, and would never fail."""
-    if case.baseline is None or case.options.allow_missing:
+    if case.baseline is None or "missing" in case.options.allow:
         return
     for absent in case.absent:
         if absent.cause == "command_line" and not case.options.strict:

@@ -37,7 +37,7 @@ REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down comes with its own rem
     "or run gpuperf baseline update with the report of a run with that option",
 }
 _ALLOW_OR_REMOVE = (
-    "pass {prefix}allow-missing, or remove them with a report of the whole suite: run it with "
+    "pass {prefix}allow=missing, or remove them with a report of the whole suite: run it with "
     "{prefix}json=report.json, then gpuperf baseline update --prune {baseline} report.json"
 )
 _FAILURES: dict[GateFailureCode, str] = {
@@ -59,9 +59,9 @@ _FAILURES: dict[GateFailureCode, str] = {
     "file and PYTEST_ADDOPTS, or for an option of another plugin, as one that splits the suite. "
     f"Run them, {_ALLOW_OR_REMOVE}",
     "tests_left_out": "{count} of the baseline's tests {were} {by}, which {prefix}strict forbids: {tests}; "
-    "run them, or pass {prefix}allow-missing",
+    "run them, or pass {prefix}allow=missing",
     "tests_skipped": "{count} of the baseline's tests {were} skipped, which {prefix}strict forbids: {first}; "
-    "run them, or pass {prefix}allow-missing",
+    "run them, or pass {prefix}allow=missing",
     "test_lost": "{nodeid} was lost when its process crashed: {reason}",
 }
 _NOTES: dict[GateNoteCode, str] = {

@@ -1,10 +1,10 @@
-"""From texts like `speedup:10%` to what may not get worse, or what is wrong with them."""
+"""From texts like `speedup:10%` to what may not get worse and what is allowed, or what is wrong with them."""
 
 from collections.abc import Sequence
 from math import inf
 from typing import Final, Literal
 
-from pytest_gpuperf.model.comparison import METRICS, Tolerance
+from pytest_gpuperf.model.comparison import ALLOWANCES, METRICS, Allowance, Tolerance
 from pytest_gpuperf.model.other_names import remedy
 
 IMPROVEMENT: Final = "improvement"
@@ -55,3 +55,11 @@ def tolerances_of(values: Sequence[FailOn]) -> tuple[Tolerance, ...]:
     if repeated := [metric for metric in metrics if metrics.count(metric) > 1]:
         raise ValueError(f"{repeated[0]} has two tolerances; keep one")
     return tolerances
+
+
+def allowances(text: str) -> frozenset[Allowance]:
+    """Return what a comma list allows; raise ValueError for any other word."""
+    words = {word.strip() for word in text.split(",")} - {""}
+    if unknown := words - {*ALLOWANCES}:
+        raise ValueError(f"{min(unknown)!r} is not one of {', '.join(ALLOWANCES)}")
+    return frozenset(each for each in ALLOWANCES if each in words)

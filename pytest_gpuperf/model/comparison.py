@@ -31,6 +31,9 @@ GateFailureCode = Literal[
     "tests_skipped",
     "test_lost",
 ]
+Allowance = Literal["no-gpu", "missing"]
+"""What a gate lets pass: that there was no GPU to measure on; that not all tests of the baseline ran."""
+ALLOWANCES: tuple[Allowance, ...] = get_args(Allowance)
 AbsenceCause = Literal["command_line", "configuration", "skipped", "gone"]
 LeftOutBy = Literal[
     "paths", "folder", "testpaths", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"
@@ -185,8 +188,8 @@ class GateOptions:
 
     `baseline` is a report or a folder of them; with `create` it may be missing, and this run makes it.
     `tolerances` fail a test that got worse beyond doubt, `improvements` one that got better. With `strict` a
-    baseline that cannot be compared with fails, too. `allow_no_gpu` and `allow_missing` take back two ways in
-    which a gate that measured nothing fails.
+    baseline that cannot be compared with fails, too. `allow` takes back ways in which a gate that measured
+    nothing fails.
     """
 
     baseline: Path | None = None
@@ -194,8 +197,7 @@ class GateOptions:
     improvements: bool = False
     create: bool = False
     strict: bool = False
-    allow_no_gpu: bool = False
-    allow_missing: bool = False
+    allow: frozenset[Allowance] = frozenset()
 
     @property
     def is_gate(self) -> bool:

@@ -10,9 +10,16 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "rel": "rtol",
         "abs": "atol",
     },
-    "option": {"--gpuperf-side": "--gpuperf-default-device"},
+    "option": {
+        "--gpuperf-side": "--gpuperf-default-device",
+        "--gpuperf-allow-no-gpu": "--gpuperf-allow=no-gpu",
+        "--gpuperf-allow-missing": "--gpuperf-allow=missing",
+    },
+    "option of a command": {"--allow-no-gpu": "--allow=no-gpu", "--allow-missing": "--allow=missing"},
     "ini key": {
         "gpuperf_side": "gpuperf_default_device",
+        "gpuperf_allow_no_gpu": "gpuperf_allow",
+        "gpuperf_allow_missing": "gpuperf_allow",
         "gpuperf_speedup": "item.add_marker in pytest_collection_modifyitems of a conftest.py",
     },
     "backend": {

@@ -10,7 +10,7 @@ from pytest_gpuperf.model.record import Record, Run
 
 _PREFIX = "--gpuperf-"
 _EMULATED_DEVICES = "JAX_NUM_CPU_DEVICES"
-_STRICT, _ALLOW_MISSING = f"{_PREFIX}strict", f"{_PREFIX}allow-missing"
+_STRICT, _ALLOW_MISSING = f"{_PREFIX}strict", f"{_PREFIX}allow=missing"
 
 
 class Repeater:

@@ -120,7 +120,7 @@ class FinishHooks:
         if self.session.options.off or (not self._ran_tests and exitstatus not in _CUT_SHORT):
             return
         all_ran = self._add_missing_records()
-        if self.session.gate.options.allow_no_gpu and not self.session.is_controller:
+        if "no-gpu" in self.session.gate.options.allow and not self.session.is_controller:
             # Even if every test was skipped: a machine that has a GPU must not pass without measuring.
             self.session.machine.has_gpu()
         if self._is_worker:
@@ -173,8 +173,8 @@ class FinishHooks:
         records = session.records.results.all()
         environment = session.machine.environment()
         has_gpu = environment.gpu is not None
-        # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
-        skipped_files = has_gpu or not session.gate.options.allow_no_gpu
+        # Without a GPU, files may skip themselves if --gpuperf-allow=no-gpu accepts that.
+        skipped_files = has_gpu or "no-gpu" not in session.gate.options.allow
         seen = RunCoverage(
             absence=partial(self.expected_tests.absence, skipped_files=skipped_files),
             crashed=self._crashed,

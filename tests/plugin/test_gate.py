@@ -419,7 +419,7 @@ def test_of_a_folder_the_newest_report_of_such_a_machine_is_taken(ends, pytester
 
 @pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 1"])
 def test_a_run_without_any_speedup_test_fails(held, spread):
-    result = held(BARE, *spread, "--gpuperf-allow-missing", then="def test_it(): pass\n")
+    result = held(BARE, *spread, "--gpuperf-allow=missing", then="def test_it(): pass\n")
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(["FAILED: nothing was measured: no test with a speedup marker ran"])
 
@@ -446,12 +446,12 @@ def test_a_run_in_which_every_test_was_skipped_fails(held):
 
 @pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 1"])
 def test_a_runner_without_a_gpu_may_say_so(held, spread):
-    assert pytest.ExitCode.OK == held(HOST, *spread, "--gpuperf-allow-no-gpu", device="none").ret
+    assert pytest.ExitCode.OK == held(HOST, *spread, "--gpuperf-allow=no-gpu", device="none").ret
 
 
 def test_where_a_gpu_is_used_a_skip_for_another_reason_is_not_excused(held):
     source = HOST.replace("    return", "    pytest.skip('not today')\n    return")
-    result = held(HOST, "--gpuperf-allow-no-gpu", then=source)
+    result = held(HOST, "--gpuperf-allow=no-gpu", then=source)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(["FAILED: every test of the regression check was skipped (1): not today"])
 
@@ -536,7 +536,7 @@ def test_a_test_without_a_marker_of_its_own_is_left_out_by_the_option_that_desel
 
 
 def test_a_test_may_be_missing_where_that_is_said(held):
-    assert pytest.ExitCode.OK == held(FAST + BARE, "--gpuperf-allow-missing", "-k", "fast").ret
+    assert pytest.ExitCode.OK == held(FAST + BARE, "--gpuperf-allow=missing", "-k", "fast").ret
 
 
 def test_a_file_that_was_renamed_is_missed(held, pytester):
@@ -791,7 +791,7 @@ def test_a_run_that_ends_itself_as_a_success_fails(held):
 def test_a_run_that_ended_before_its_first_test_is_not_told_to_allow_it(held):
     result = held(BARE, "-x", then="def test_first(): assert False\n" + BARE)
     result.stdout.fnmatch_lines(["FAILED: nothing was measured: no test with a speedup marker ran"])
-    result.stdout.no_fnmatch_line("*--gpuperf-allow-no-gpu*")
+    result.stdout.no_fnmatch_line("*--gpuperf-allow=no-gpu*")
 
 
 @pytest.mark.parametrize("option", ["--lf", "--sw"])
@@ -1124,7 +1124,7 @@ def test_without_a_gpu_a_folder_of_other_machines_stays_as_it_is(ends, pytester)
         (
             0,
             HOST,
-            ("--gpuperf-allow-no-gpu",),
+            ("--gpuperf-allow=no-gpu",),
             "none",
             "no baseline was created at *base.json: there was no GPU*",
         ),

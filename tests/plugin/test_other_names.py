@@ -14,7 +14,7 @@ TEST = "import pytest\n@pytest.mark.speedup({})\ndef test_it(device):\n    retur
 def test_a_name_that_is_not_ours_is_answered_with_ours(run, pytester, capsys, kind, name, right):
     used = {
         "argument": (TEST.format(f"{name}=1"),),
-        "option": (TEST.format(""), f"{name}=cpu"),
+        "option": (TEST.format(""), name),
         "ini key": (TEST.format(""), "-o", f"{name}=cpu"),
         "backend": (TEST.format(""), f"--gpuperf-gpu={name}"),
         "metric": (TEST.format(""), "--gpuperf-baseline=b.json", f"--gpuperf-fail-on={name}:10%"),
@@ -27,6 +27,11 @@ def test_a_name_that_is_not_ours_is_answered_with_ours(run, pytester, capsys, ki
         assert 2 == main(["validate", str(report)])
         said = capsys.readouterr().err
         assert said.count("; a version from before the first release wrote it: measure again") == 1
+        return
+    if kind == "option of a command":
+        with pytest.raises(SystemExit):
+            main(["compare", "a", "b", name])
+        assert f"argument {name}: use {right}" in capsys.readouterr().err
         return
     if kind == "ini key":
         pytester.makeini(f"[pytest]\n{name} = cpu\n")

@@ -20,8 +20,7 @@ def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
     members = {
         "device": "gpu default-device require-gpu",
         "measure": "all off alpha max-time cost-ratio lock",
-        "gate": "report-only inconclusive baseline baseline-missing fail-on strict allow-no-gpu"
-        " allow-missing",
+        "gate": "report-only inconclusive baseline baseline-missing fail-on strict allow",
         "output": "json html markdown export history",
     }
     assert named == {
@@ -62,6 +61,22 @@ def test_the_command_line_wins_over_the_ini_file(pytester):
     pytester.makeini("[pytest]\ngpuperf_alpha = 0.1\ngpuperf_max_time = 7\n")
     run = options.run_options(pytester.parseconfig("--gpuperf-alpha=0.01"))
     assert (0.01, 7.0) == (run.alpha, run.max_time)
+
+
+@pytest.mark.parametrize(
+    ("expected", "line", "flags"),
+    [
+        ((), "", []),
+        (("missing",), "missing", []),
+        (("missing", "no-gpu"), "no-gpu, missing", []),
+        (("missing", "no-gpu"), "", ["--gpuperf-allow=missing,no-gpu"]),
+        (("missing", "no-gpu"), "", ["--gpuperf-allow", "missing", "--gpuperf-allow", "no-gpu"]),
+        (("no-gpu",), "missing", ["--gpuperf-allow=no-gpu"]),
+    ],
+)
+def test_what_a_gate_allows_is_a_list(pytester, expected, line, flags):
+    pytester.makeini(f"[pytest]\ngpuperf_allow = {line}\n" if line else "[pytest]\n")
+    assert {*expected} == options.gate_options(pytester.parseconfig(*flags)).allow
 
 
 def typed(pytester, *arguments):

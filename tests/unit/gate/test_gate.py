@@ -186,11 +186,11 @@ HIDDEN = Absence(cause="configuration")
     [
         (LEFT_OUT, {}, []),
         (LEFT_OUT, {"strict": True}, ["tests_left_out"]),
-        (LEFT_OUT, {"strict": True, "allow_missing": True}, []),
+        (LEFT_OUT, {"strict": True, "allow": {"missing"}}, []),
         (HIDDEN, {}, ["tests_hidden"]),
-        (HIDDEN, {"allow_missing": True}, []),
+        (HIDDEN, {"allow": {"missing"}}, []),
         (GONE, {}, ["tests_missing"]),
-        (GONE, {"allow_missing": True}, []),
+        (GONE, {"allow": {"missing"}}, []),
         (Absence(cause="skipped"), {}, ["files_skipped"]),
     ],
 )
@@ -211,9 +211,9 @@ def test_a_test_that_did_not_run_fails_unless_the_command_line_or_an_option_allo
     [
         ([], True, {}),
         (["tests_skipped"], True, {"strict": True}),
-        ([], True, {"strict": True, "allow_missing": True}),
-        (["tests_skipped"], True, {"strict": True, "allow_no_gpu": True}),
-        ([], False, {"strict": True, "allow_no_gpu": True}),
+        ([], True, {"strict": True, "allow": {"missing"}}),
+        (["tests_skipped"], True, {"strict": True, "allow": {"no-gpu"}}),
+        ([], False, {"strict": True, "allow": {"no-gpu"}}),
     ],
 )
 def test_a_test_of_the_baseline_that_was_skipped_fails_a_strict_check_of_a_machine_with_a_gpu(
@@ -297,7 +297,7 @@ def test_a_gate_that_makes_its_baseline_has_none_to_fail_against():
     assert held.finish([skipped()], seen(), RunOptions()).failures != ()
 
 
-REMEDY = "on a runner without a GPU pass --gpuperf-allow-no-gpu"
+REMEDY = "on a runner without a GPU pass --gpuperf-allow=no-gpu"
 CPU_SIDE = Pairing(kind="cpu", library="numpy")
 
 
@@ -354,7 +354,7 @@ def test_a_gate_that_measured_nothing_fails_and_says_why(code, expected, now, ha
 
 
 def test_a_gate_that_measured_nothing_for_want_of_a_gpu_may_be_allowed():
-    asked = replace(GATE, allow_no_gpu=True)
+    asked = replace(GATE, allow={"no-gpu"})
     assert ended([skipped()], record(), asked=asked, has_gpu=False).failures == ()
     assert ended([], record(), asked=asked, has_gpu=False).failures == ()
     (failure,) = ended([skipped()], record(), asked=asked, has_gpu=True).failures
@@ -415,14 +415,14 @@ def test_the_command_that_removes_tests_can_be_pasted_though_a_folder_has_a_spac
     assert failure.text.endswith(" --prune 'my base/b.json' report.json")
 
 
-@for_each("asked", [GATE, replace(GATE, allow_no_gpu=True)])
+@for_each("asked", [GATE, replace(GATE, allow={"no-gpu"})])
 def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
     before = [record(name) for name in "abcdef"]
     (failure,) = ended([record()], *before, asked=asked, missing="bc", has_gpu=False).failures
     assert failure.code == "tests_missing"
     assert failure.text == (
         "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, pass "
-        "--gpuperf-allow-missing, or remove them with a report of the whole suite: run it with "
+        "--gpuperf-allow=missing, or remove them with a report of the whole suite: run it with "
         "--gpuperf-json=report.json, then gpuperf baseline update --prune base.json report.json"
     )
     (failure,) = ended([record()], *before, asked=asked, missing="bcdef").failures
@@ -462,7 +462,7 @@ def test_a_test_that_need_not_have_run_is_not_missing(now, before, missing):
 
 
 def test_missing_tests_may_be_allowed():
-    asked = replace(GATE, allow_missing=True)
+    asked = replace(GATE, allow={"missing"})
     assert ended([record()], record(), record("b"), asked=asked, missing="b").failures == ()
 
 

@@ -76,11 +76,11 @@ def test_the_size_with_the_verdict_of_the_threshold_comes_with_the_others():
 @for_each(
     ("expected", "arguments"),
     [
-        ("--gpuperf-baseline=b.json --gpuperf-strict --gpuperf-allow-missing", ("--gpuperf-strict",)),
+        ("--gpuperf-baseline=b.json --gpuperf-strict --gpuperf-allow=missing", ("--gpuperf-strict",)),
         ("--gpuperf-baseline=b.json --gpuperf-fail-on=gpu_time:5%", ("--gpuperf-fail-on=gpu_time:5%",)),
         (
-            "--gpuperf-baseline=b.json --gpuperf-allow-missing --gpuperf-strict",
-            ("--gpuperf-allow-missing", "--gpuperf-strict"),
+            "--gpuperf-baseline=b.json --gpuperf-allow=missing --gpuperf-strict",
+            ("--gpuperf-allow=missing", "--gpuperf-strict"),
         ),
     ],
 )

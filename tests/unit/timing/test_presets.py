@@ -16,7 +16,7 @@ GATE = GateOptions(tolerances=(OF_SPEEDUP,))
 
 def test_a_run_without_a_gate_samples_as_ever():
     assert for_gate(SamplingPlan(), GateOptions()) == SamplingPlan()
-    assert for_gate(SamplingPlan(max_rounds=7), GateOptions(strict=True, allow_missing=True)) == SamplingPlan(
+    assert for_gate(SamplingPlan(max_rounds=7), GateOptions(strict=True, allow={"missing"})) == SamplingPlan(
         max_rounds=7
     )
 
