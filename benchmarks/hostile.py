@@ -214,7 +214,7 @@ def ways() -> list[Way]:
     skipping = SUITE.replace("def test_a(device):", "def test_a(device):\n    pytest.skip('z')")
     return [
         Way(name="plain"),
-        Way(name="inconclusive=pass", arguments=("--gpuperf-inconclusive=pass",)),
+        Way(name="doubts ignored", arguments=("-Wignore::pytest_gpuperf.InconclusiveWarning",)),
         Way(name="a short time", arguments=("--gpuperf-max-time=0.001",)),
         Way(name="another metric too", arguments=("--gpuperf-fail-on=gpu_time:10%",)),
         Way(name="collect_ignore", files={"conftest.py": CONFTEST + "\ncollect_ignore = ['test_g.py']\n"}),

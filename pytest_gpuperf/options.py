@@ -224,14 +224,12 @@ _MEASURING = (
     ),
     _LOCK,
 )
-_VERDICTS = (
-    _Option("report-only", "record every verdict, but fail nothing because of it"),
-    _Option(
-        "inconclusive",
-        "how inconclusive tests end: warn (default) lets them pass with a warning, fail fails them",
-        parse=_choice("warn", "fail", "pass"),
-        metavar="warn|fail|pass",
-    ),
+_FAIL = _Option(
+    "fail",
+    "what fails: a limit that is surely missed or a sure regression, while inconclusive tests warn (sure, "
+    "default); inconclusive tests, too (doubt); or nothing, and all is reported (nothing)",
+    parse=_choice("sure", "doubt", "nothing"),
+    metavar="sure|doubt|nothing",
 )
 _ALL = _Option(
     "all",
@@ -241,7 +239,13 @@ _DEVICE_PARAMS = ["device", "xp", "module", "namespace", "array_namespace", "lib
 
 
 # Those of model.other_names, which is not imported at start.
-_REFUSED = ("--gpuperf-side", "--gpuperf-allow-no-gpu", "--gpuperf-allow-missing")
+_REFUSED = (
+    "--gpuperf-side",
+    "--gpuperf-report-only",
+    "--gpuperf-inconclusive",
+    "--gpuperf-allow-no-gpu",
+    "--gpuperf-allow-missing",
+)
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -314,7 +318,7 @@ def run_options(config: pytest.Config) -> RunOptions:
     """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
     from pytest_gpuperf.model.demand import RunOptions
 
-    given = (*_DEVICE, *_MEASURING, *_VERDICTS)
+    given = (*_DEVICE, *_MEASURING, _FAIL)
     values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in given}
     values["off"] = is_off(config)
     if values["lock"] not in (None, "auto", "none"):
@@ -537,7 +541,7 @@ _HISTORY = _Option("history", "keep a small file about this run in DIR", parse=_
 GROUPS = {
     "device": _DEVICE,
     "measure": (_ALL, *_MEASURING),
-    "gate": (*_VERDICTS, *_GATE),
+    "gate": (_FAIL, *_GATE),
     "output": (_JSON, _HTML, _MARKDOWN, _EXPORT, _HISTORY),
 }
 """The options, as `pytest --help` groups them."""

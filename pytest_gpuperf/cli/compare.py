@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pytest_gpuperf.cli.command import (
     FAILED,
@@ -22,7 +22,7 @@ from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.model.comparison import METRICS, Absence, Allowance, GateOptions, Tolerance
-from pytest_gpuperf.model.demand import RunOptions
+from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
 from pytest_gpuperf.model.record import Report, Run
@@ -39,8 +39,8 @@ example: gpuperf compare baseline.json report.json --fail-on speedup:10% --fail-
 A metric regressed when the whole of its new interval lies beyond the baseline's, less the tolerance. Without
 --fail-on it is speedup:10%.
 
-exit codes: 0 nothing regressed; 1 something did, or too little was measured; 2 the reports could not be
-compared, or an option is wrong; 3 the reports have nothing in common to compare"""
+exit codes: 0 nothing regressed, or --fail nothing; 1 something did, or too little was measured; 2 the reports
+could not be compared, or an option is wrong; 3 the reports have nothing in common to compare"""
 
 
 def add(commands: Any) -> None:
@@ -67,12 +67,12 @@ def add(commands: Any) -> None:
         help="allow that NEW measured nothing because it had no GPU (no-gpu), or that it lacks tests of BASE "
         "(missing); may be repeated",
     )
-    refuse(command, "--allow-no-gpu", "--allow-missing")
+    refuse(command, "--inconclusive", "--allow-no-gpu", "--allow-missing")
     command.add_argument(
-        "--inconclusive",
-        choices=("warn", "fail", "pass"),
-        default="warn",
-        help="how to treat inconclusive comparisons: fail fails them, warn and pass do not (default: warn)",
+        "--fail",
+        choices=get_args(Fail),
+        default="sure",
+        help="what fails: regressions (sure, default), inconclusive comparisons, too (doubt), or nothing",
     )
     command.add_argument("--markdown", type=Path, metavar="PATH", help="write a summary for pull requests")
     command.add_argument("--html", type=Path, metavar="PATH", help="write the comparison as an HTML page")
@@ -94,7 +94,8 @@ def _allowances(text: str) -> frozenset[Allowance]:
 
 def _compare(chosen: argparse.Namespace) -> CommandResult:
     gate_options = _gate_options(chosen)
-    options = RunOptions(inconclusive=chosen.inconclusive)
+    enforced = chosen.fail != "nothing"
+    options = RunOptions(fail=chosen.fail if enforced else "sure")
     inputs = (chosen.base, chosen.new)
     if chosen.markdown is not None:
         check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
@@ -108,17 +109,21 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     gated = new.gate is not None and bool(new.gate.tolerances)
     gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated)
     run = _with_comparisons(new, gate, options)
+    failures = list(_failures(run, gate, options))
+    if not run.complete:
+        failures.append(f"{chosen.new} is incomplete: its run ended early")
+    if run.gate and not enforced:
+        run = replace(run, gate=replace(run.gate, failures=()))
     if chosen.markdown is not None:
         files.replace(chosen.markdown, markdown.text(run))
     if chosen.html is not None:
         from pytest_gpuperf.report.html import page
 
         files.replace(chosen.html, page.text(run))
-    failures = list(_failures(run, gate, options))
-    if not run.complete:
-        failures.append(f"FAILED: {chosen.new} is incomplete: its run ended early")
     missing = _missing_files(run, gate.base) if gate.base else ()
-    return lines_result([*_changes(run), *missing, *failures], _exit_code(run, failures, gate_options))
+    found = (f"{'FAILED' if enforced else 'not enforced'}: {failure}" for failure in failures)
+    code = _exit_code(run, failures if enforced else (), gate_options)
+    return lines_result([*_changes(run), *missing, *found], code)
 
 
 def compared_with(run: Run, base: Path) -> Run:
@@ -184,8 +189,8 @@ def _failures(run: Run, gate: Gate, options: RunOptions) -> Iterator[str]:
             reasons = gate.unmarked_failures(record, options)
         else:
             reasons = policy.gate_failures(record, gate.options, options)
-        yield from (f"FAILED: {record.nodeid}: {reason}" for reason in reasons)
-    yield from (f"FAILED: {failure.text}" for failure in (run.gate.failures if run.gate else ()))
+        yield from (f"{record.nodeid}: {reason}" for reason in reasons)
+    yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
 
 
 def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:

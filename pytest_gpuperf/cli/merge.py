@@ -12,6 +12,7 @@ from pytest_gpuperf.cli.command import (
     add_command,
     check_replaceable,
     lines_result,
+    refuse,
     width,
 )
 from pytest_gpuperf.gate import fingerprint
@@ -24,7 +25,7 @@ from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.merge import MergedRun, merge
 from pytest_gpuperf.report.text import section
 
-_INCONCLUSIVE = "whether inconclusive tests fail; warn and pass let them pass (default: warn)"
+_FAIL = "what fails: missed limits (sure, default), or inconclusive tests, too (doubt)"
 
 
 def add(commands: Any) -> None:
@@ -35,8 +36,8 @@ def add(commands: Any) -> None:
     command.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="two or more reports")
     output = "the report to write"
     command.add_argument("-o", "--output", type=Path, required=True, metavar="PATH", help=output)
-    policies = ("warn", "fail", "pass")
-    command.add_argument("--inconclusive", choices=policies, default="warn", help=_INCONCLUSIVE)
+    command.add_argument("--fail", choices=("sure", "doubt"), default="sure", help=_FAIL)
+    refuse(command, "--inconclusive")
 
 
 def _merge(chosen: Namespace) -> CommandResult:
@@ -46,7 +47,7 @@ def _merge(chosen: Namespace) -> CommandResult:
     check_replaceable(chosen.output, paths.REPORT, "report", chosen.reports)
     merged = merge(reports)
     files.replace(chosen.output, document.text(merged.run))
-    options = RunOptions(inconclusive=chosen.inconclusive)
+    options = RunOptions(fail=chosen.fail)
     failures = merged.failures(options)
     return lines_result(_lines(merged, reports, failures, options), FAILED if failures else FINE)
 

@@ -100,7 +100,7 @@ class Gate:
         """Return why the gate fails a test without a marker: for what it lost, and for nothing else."""
         failures = policy.comparison_failures(record.comparisons, self.options, options)
         before = self.base.record_of(record) if self.options.is_gate and self.base else None
-        if failures or options.report_only or before is None:
+        if failures or options.fail == "nothing" or before is None:
             return failures
         if not _has_value(before, self.options) or _has_value(record, self.options):
             return []
@@ -133,7 +133,7 @@ class Gate:
         if not self.options.is_gate and self.options.baseline is None:
             return None
         case = _Case(options=self.options, baseline=self.base, records=records, coverage=coverage)
-        enforced = self.options.is_gate and not options.report_only
+        enforced = self.options.is_gate and options.fail != "nothing"
         return GateResult(
             baseline=self.base.name if self.base else None,
             started=self.base.run.started if self.base else None,

@@ -31,7 +31,7 @@ def decide(
         failures += comparison_failures(record.comparisons, gate, options)
     else:
         failures += gate_failures(record, gate, options)
-    warns = options.inconclusive == "warn" and not options.report_only
+    warns = options.fail == "sure"
     warnings = []
     if warns and record.status == "inconclusive" and not failures and not record.is_bare:
         warnings.append(record.reason or record.status)
@@ -51,15 +51,15 @@ def decide(
 
 
 def comparison_failures(compared: Iterable[Comparison], gate: GateOptions, options: RunOptions) -> list[str]:
-    """Return why a test fails for its baseline; a doubt fails it only with --gpuperf-inconclusive=fail."""
-    if options.report_only:
+    """Return why a test fails for its baseline; a doubt fails it only with --gpuperf-fail=doubt."""
+    if options.fail == "nothing":
         return []
     # Without a gate every change is reported, and none fails.
     failing: set[Outcome] = {"regressed"} if gate.tolerances else set()
     failing |= {"improved"} if gate.improvements else set()
     if gate.is_gate:
         failing |= {"not_comparable"} if gate.strict else set()
-        failing |= {"inconclusive"} if options.inconclusive == "fail" else set()
+        failing |= {"inconclusive"} if options.fail == "doubt" else set()
     failed = (comparison for comparison in compared if comparison.outcome in failing)
     return [comparison.reason or comparison.outcome for comparison in failed]
 
@@ -67,7 +67,7 @@ def comparison_failures(compared: Iterable[Comparison], gate: GateOptions, optio
 def gate_failures(record: Record, gate: GateOptions, options: RunOptions) -> list[str]:
     """Return why a gate fails a test, whatever its own demand does; without a measurement it is not green."""
     failures = comparison_failures(record.comparisons, gate, options)
-    if failures or not gate.is_gate or options.report_only:
+    if failures or not gate.is_gate or options.fail == "nothing":
         return failures
     if record.check is not None and record.check.agreed is False:
         return [text.no_valid_measurement(f"the devices disagree: {record.check.reason}")]
@@ -115,7 +115,7 @@ def _has_limit(threshold: Threshold) -> bool:
 
 
 def _fails(status: str, options: RunOptions) -> bool:
-    """Return whether a verdict fails its test; a doubt only with --gpuperf-inconclusive=fail."""
-    if options.report_only:
+    """Return whether a verdict fails its test; a doubt only with --gpuperf-fail=doubt."""
+    if options.fail == "nothing":
         return False
-    return status in ("failed", "error") or (status == "inconclusive" and options.inconclusive == "fail")
+    return status in ("failed", "error") or (status == "inconclusive" and options.fail == "doubt")

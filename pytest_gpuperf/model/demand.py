@@ -20,7 +20,8 @@ from pytest_gpuperf.model.quantities import (
 Kind = Literal["cpu", "gpu"]
 KINDS: tuple[Kind, ...] = ("cpu", "gpu")
 Transfers = Literal["never", "always", "once"]
-InconclusivePolicy = Literal["warn", "fail", "pass"]
+Fail = Literal["sure", "doubt", "nothing"]
+"""What fails: a limit that is surely missed or a sure regression; a doubt, too; or nothing."""
 Source = Literal["marker", "all"]
 """What asked for a measurement: a marker, or `--gpuperf-all`."""
 
@@ -174,8 +175,7 @@ class RunOptions:
 
     alpha: float = 0.025
     max_time: float = 10.0
-    inconclusive: InconclusivePolicy = "warn"
-    report_only: bool = False
+    fail: Fail = "sure"
     off: bool = False
     require_gpu: bool = False
     gpu: str = "auto"

@@ -1,5 +1,6 @@
 """Names that are not ours, and what they are called here: older ones, and those that users bring along."""
 
+_NO_WARNING = "-W ignore::pytest_gpuperf.InconclusiveWarning"
 OTHER_NAMES: dict[str, dict[str, str]] = {
     "argument": {
         "parity": "check",
@@ -12,14 +13,22 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
     },
     "option": {
         "--gpuperf-side": "--gpuperf-default-device",
+        "--gpuperf-report-only": "--gpuperf-fail=nothing",
+        "--gpuperf-inconclusive": f"--gpuperf-fail=sure or doubt, or for pass {_NO_WARNING}",
         "--gpuperf-allow-no-gpu": "--gpuperf-allow=no-gpu",
         "--gpuperf-allow-missing": "--gpuperf-allow=missing",
     },
-    "option of a command": {"--allow-no-gpu": "--allow=no-gpu", "--allow-missing": "--allow=missing"},
+    "option of a command": {
+        "--inconclusive": "--fail=sure or doubt",
+        "--allow-no-gpu": "--allow=no-gpu",
+        "--allow-missing": "--allow=missing",
+    },
     "ini key": {
         "gpuperf_side": "gpuperf_default_device",
-        "gpuperf_allow_no_gpu": "gpuperf_allow",
-        "gpuperf_allow_missing": "gpuperf_allow",
+        "gpuperf_report_only": "gpuperf_fail = nothing",
+        "gpuperf_inconclusive": f"gpuperf_fail, sure or doubt, or for pass {_NO_WARNING}",
+        "gpuperf_allow_no_gpu": "gpuperf_allow = no-gpu",
+        "gpuperf_allow_missing": "gpuperf_allow = missing",
         "gpuperf_speedup": "item.add_marker in pytest_collection_modifyitems of a conftest.py",
     },
     "backend": {

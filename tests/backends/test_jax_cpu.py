@@ -138,9 +138,8 @@ def test_a_suite_that_does_not_import_jax_has_float64_on_both_sides(pytester):
     result = pytester.runpytest_subprocess(
         "--gpuperf-gpu=standin:jax.numpy",
         "--gpuperf-json=r.json",
-        "--gpuperf-inconclusive=pass",
-        "-W",
-        "error",
+        "-Werror",
+        "-Wignore::pytest_gpuperf.InconclusiveWarning",
     )
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["CPU * | emulated: jax on the CPU, not a GPU"])
@@ -153,7 +152,7 @@ def test_a_suite_that_does_not_import_jax_has_float64_on_both_sides(pytester):
 def test_jax_beside_itself_has_its_own_precision_as_on_a_gpu(pytester):
     pytester.makepyfile(EMULATED)
     pytester.runpytest_subprocess(
-        "-k", "product", "--gpuperf-gpu=jax:cpu", "--gpuperf-json=r.json", "--gpuperf-report-only"
+        "-k", "product", "--gpuperf-gpu=jax:cpu", "--gpuperf-json=r.json", "--gpuperf-fail=nothing"
     )
     records = json.loads((pytester.path / "r.json").read_text())["records"]
     record = next(record for record in records if "product" in record["nodeid"])

@@ -191,7 +191,7 @@ def test_a_body_that_raises_is_red_without_a_gpu(ended, library):
 
 
 def test_an_emulated_gpu_is_compared_with_the_library_itself(ended, library):
-    result, records = ended(SUITES[library], f"{library}:cpu", "--gpuperf-report-only", "-Wdefault")
+    result, records = ended(SUITES[library], f"{library}:cpu", "--gpuperf-fail=nothing", "-Wdefault")
     result.assert_outcomes(passed=4)
     for record in records:
         assert [library, library] == [record[kind]["device"]["backend"] for kind in ("cpu", "gpu")]
@@ -262,6 +262,6 @@ def test_the_tests_of_a_guide_are_timed_and_their_results_compared(ended, librar
     text = (GUIDES / f"{page}.md").read_text(encoding="utf-8")
     snippets = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     sources = [snippet for snippet in snippets if f'importorskip("{library}")' in snippet]
-    result, records = ended("\n".join(sources), f"{library}:cpu", "--gpuperf-report-only", "-Wdefault")
+    result, records = ended("\n".join(sources), f"{library}:cpu", "--gpuperf-fail=nothing", "-Wdefault")
     result.assert_outcomes(passed=len(sources))
     assert [True] * len(sources) == [record["check"]["agreed"] for record in records]

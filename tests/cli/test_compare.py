@@ -106,11 +106,11 @@ def test_what_got_better_fails_only_where_that_is_asked_for(call, expected, opti
     assert expected == call("compare", "base.json", "new.json", *options)[0]
 
 
-@pytest.mark.parametrize(("expected", "option"), [(0, "warn"), (1, "fail"), (0, "pass")])
+@pytest.mark.parametrize(("expected", "option"), [(0, "sure"), (1, "doubt"), (0, "nothing")])
 def test_doubt_ends_as_was_chosen(call, expected, option):
     written("base.json", record())
     written("new.json", record(value=9.1))
-    assert expected == call("compare", "base.json", "new.json", f"--inconclusive={option}")[0]
+    assert expected == call("compare", "base.json", "new.json", f"--fail={option}")[0]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_doubt_ends_as_was_chosen(call, expected, option):
 def test_what_would_decide_a_doubt_depends_on_how_the_new_run_was_measured(call, expected, gate):
     written("base.json", record())
     written("new.json", record(value=9.0, speedup=speedup_within(9.0, 0.1)), gate=gate)
-    code, lines, _ = call("compare", "base.json", "new.json", "--inconclusive=fail")
+    code, lines, _ = call("compare", "base.json", "new.json", "--fail=doubt")
     assert code == 1
     assert 2 == " ".join(" ".join(lines).split()).count(expected), "below the table, and where it fails"
 
@@ -257,6 +257,20 @@ def test_a_report_of_a_run_that_ended_early_fails(call):
     written("new.json", record(), complete=False)
     code, lines, _ = call("compare", "base.json", "new.json")
     assert (1, "FAILED: new.json is incomplete: its run ended early") == (code, lines[-1])
+
+
+def test_what_would_fail_is_reported_where_nothing_fails(call):
+    lost = record("test_a.py::lost", status="error", reason="the GPU was lost", speedup=None)
+    written("base.json", record(), record("test_a.py::lost"), record("test_a.py::gone"))
+    written("new.json", record(value=5.0), lost, complete=False)
+    options = ("--strict", "--fail=nothing", "--markdown=it.md")
+    code, lines, _ = call("compare", "base.json", "new.json", *options)
+    found = ["test_a.py::test_1: speedup got worse: 5.00x", "test_a.py::lost: the regression check has no"]
+    found += ["1 of the baseline's tests did not run: test_a.py::gone", "new.json is incomplete"]
+    assert 0 == code
+    for line, said in zip(lines[-4:], found, strict=True):
+        assert line.startswith(f"not enforced: {said}")
+    assert "regression check failed" not in Path("it.md").read_text(encoding="utf-8")
 
 
 def test_a_baseline_of_a_run_that_ended_early_is_called_so(call):

@@ -82,7 +82,7 @@ def test_a_demand_that_failed_is_the_exit_code_and_a_line_of_its_own(folder, cap
 
 @pytest.mark.parametrize(
     ("expected", "options"),
-    [(0, []), (0, ["--inconclusive=warn"]), (1, ["--inconclusive=fail"]), (0, ["--inconclusive=pass"])],
+    [(0, []), (0, ["--fail=sure"]), (1, ["--fail=doubt"])],
 )
 def test_a_doubt_ends_as_was_chosen(folder, capsys, expected, options):
     assert expected == merged(*written(*sides_of(2.0)), *options)
@@ -93,7 +93,7 @@ def test_a_doubt_ends_as_was_chosen(folder, capsys, expected, options):
     assert last.startswith(f"1 test joined, {expected} failed;")
 
 
-@pytest.mark.parametrize(("expected", "options"), [(0, []), (1, ["--inconclusive=fail"])])
+@pytest.mark.parametrize(("expected", "options"), [(0, []), (1, ["--fail=doubt"])])
 def test_a_doubt_far_from_its_limit_passes_unless_doubts_fail(folder, expected, options):
     cpu, gpu = sides_of(10.0)
     slowed = replace(gpu.run.records[0], dropped_rounds=ROUNDS)
@@ -232,7 +232,7 @@ def test_a_place_where_nothing_can_be_written_is_named(folder, capsys):
     untouched(*names, "-o", "cpu.json/merged.json", said="cpu.json is not a folder", capsys=capsys)
 
 
-@pytest.mark.parametrize("options", [["cpu.json", "gpu.json"], ["-o", "merged.json"], ["--inconclusive=no"]])
+@pytest.mark.parametrize("options", [["cpu.json", "gpu.json"], ["-o", "merged.json"], ["--fail=no"]])
 def test_a_command_that_is_wrong_ends_as_such(folder, options):
     with pytest.raises(SystemExit) as end:
         main(["merge", *options])

@@ -348,7 +348,7 @@ def test_a_warm_up_that_never_settles_ends(run):
             "*--gpuperf-max-time*1e308 is not a positive number of seconds, at most 86400 (a day)*",
         ),
         (["-o", "gpuperf_max_time=86401"], "*--gpuperf-max-time*86401* is not * at most 86400 (a day)*"),
-        (["--gpuperf-inconclusive=maybe"], "*--gpuperf-inconclusive*'maybe' is not one of warn, fail, pass*"),
+        (["--gpuperf-fail=maybe"], "*--gpuperf-fail*'maybe' is not one of sure, doubt, nothing*"),
         (["--gpuperf-allow=missing,gpu"], "*--gpuperf-allow*'gpu' is not one of no-gpu, missing*"),
         (["--gpuperf-json=test_it.py"], "*test_it.py exists and is not a report; choose another file*"),
         (["-o", "gpuperf_max_time=never"], "*gpuperf_max_time in the ini file: could not convert*"),

@@ -126,7 +126,7 @@ def test_a_lost_speedup_fails_its_own_test_although_its_demand_is_met(held):
             (),
             "*1 comparison improved beyond the tolerance: the baseline is out of date;*",
         ),
-        ("regressed", SLOWER, ("--gpuperf-report-only",), "*"),
+        ("regressed", SLOWER, ("--gpuperf-fail=nothing",), "*"),
     ],
 )
 def test_what_is_no_loss_beyond_the_tolerance_or_only_reported_passes(held, expected, gpu, options, told):
@@ -343,7 +343,7 @@ def test_a_noisy_baseline_fails_a_good_run_only_where_doubt_does_and_says_last_t
     strict = ends(BARE, *GATE, "--gpuperf-strict", gpu=1.4e-3)
     assert pytest.ExitCode.TESTS_FAILED == strict.ret
     strict.stdout.fnmatch_lines([f"FAILED: {nothing}*"])
-    ends(BARE, *GATE, "--gpuperf-inconclusive=fail", gpu=1.4e-3).assert_outcomes(failed=1)
+    ends(BARE, *GATE, "--gpuperf-fail=doubt", gpu=1.4e-3).assert_outcomes(failed=1)
 
 
 # Comparable or not

@@ -153,7 +153,7 @@ def test_workers_tell_tests_apart_that_have_one_node_id(run_places, monkeypatch)
 def test_a_baseline_finds_each_test_however_it_was_collected(run_places, pytester):
     places = ["package.far", "package.near"]
     path = pytester.path / "base.json"
-    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-report-only"]
+    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-fail=nothing"]
     run_places("beside", places, *gate, "--gpuperf-baseline-missing=create")
     for chosen in (places[::-1], ["{suite}/package/near/test_fft.py", "{suite}/package/far"]):
         found = run_places("beside", chosen, *gate)
@@ -173,7 +173,7 @@ def test_what_the_command_line_leaves_out_outside_of_the_root_folder_is_not_miss
     run_places, pytester, chosen
 ):
     path = pytester.path / "base.json"
-    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-report-only"]
+    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-fail=nothing"]
     run_places("beside", ["package.near", "package.far"], *gate, "--gpuperf-baseline-missing=create")
     found = run_places("beside", chosen, *gate)
     assert () == found.run.gate.failures
@@ -184,7 +184,7 @@ def test_what_the_command_line_leaves_out_outside_of_the_root_folder_is_not_miss
 
 def test_what_is_gone_from_a_module_outside_of_the_root_folder_is_missed(run_places, pytester):
     path = pytester.path / "base.json"
-    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-report-only"]
+    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-fail=nothing"]
     run_places("beside", ["package.near"], *gate, "--gpuperf-baseline-missing=create")
     module = pytester.path / "suite/package/near/test_fft.py"
     module.write_text(module.read_text().replace("def test_slot", "def test_renamed"))

@@ -107,8 +107,15 @@ def test_a_doubt_is_said_once_whether_pytest_shows_warnings_or_not(run, options)
     assert 1 == " ".join(str(result.stdout).split()).count("inconclusive after 60 rounds")
 
 
-@pytest.mark.parametrize(("settlement", "outcome"), [("fail", "failed"), ("pass", "passed")])
-def test_an_inconclusive_test_ends_as_the_user_settled_it(run, settlement, outcome):
+@pytest.mark.parametrize(
+    ("outcomes", "options"),
+    [
+        ({"failed": 1}, ("--gpuperf-fail=doubt",)),
+        ({"passed": 1}, ("--gpuperf-fail=nothing", "-Werror")),
+        ({"passed": 1}, ("-Werror", "-W", "ignore::pytest_gpuperf.InconclusiveWarning")),
+    ],
+)
+def test_an_inconclusive_test_ends_as_the_user_settled_it(run, outcomes, options):
     result = run(
         """
         import pytest
@@ -117,13 +124,13 @@ def test_an_inconclusive_test_ends_as_the_user_settled_it(run, settlement, outco
         def test_even(device):
             return lambda: device.launch(2e-3 if device.kind == "cpu" else 1e-3 - 5e-6)
         """,
-        f"--gpuperf-inconclusive={settlement}",
+        *options,
     )
-    result.assert_outcomes(**{outcome: 1})
+    result.assert_outcomes(**outcomes)
 
 
-def test_report_only_fails_nothing_and_still_says_failed(run):
-    result = run(MATMUL.format(arguments="min=300"), "--gpuperf-report-only")
+def test_a_run_that_fails_nothing_still_says_failed(run):
+    result = run(MATMUL.format(arguments="min=300"), "--gpuperf-fail=nothing")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["test_matmul *>=300x*failed"])
 
@@ -530,7 +537,7 @@ def test_a_bare_marker_without_a_device_runs_the_test_and_says_that_nothing_was_
     result.stdout.fnmatch_lines(["test_it *error", "test_it: a speedup test must use a device: *"])
 
 
-@pytest.mark.parametrize("option", [None, "--gpuperf-report-only"])
+@pytest.mark.parametrize("option", [None, "--gpuperf-fail=nothing"])
 def test_without_a_valid_measurement_a_test_that_may_not_fail_skips(run, option):
     demand = "" if option is None else "(min=3)"
     source = f"""

@@ -205,7 +205,7 @@ def test_add(device, n):
     a = device.xp.ones(n)
     return lambda: a + a
 """
-DOUBT_FAILS = "--gpuperf-inconclusive=fail"
+DOUBT_FAILS = "--gpuperf-fail=doubt"
 # The GPU takes 1 ms, the CPU 1 us for each number: the GPU wins from a thousand numbers on.
 BY_SIZE = {"cpu": "kernel=0, per_element=1e-6", "gpu": "kernel=1e-3"}
 
@@ -274,7 +274,7 @@ def test_a_size_that_was_not_even_named_is_missing_too(suite, report, pytester):
     [
         ({"passed": 2, "failed": 1, "deselected": 1}, ", at_most=900", ("-k", "not 900", DOUBT_FAILS)),
         ({"passed": 3, "deselected": 1}, "", ("-k", "not 900", DOUBT_FAILS)),
-        ({"passed": 4}, ", at_most=900", ("--gpuperf-report-only",)),
+        ({"passed": 4}, ", at_most=900", ("--gpuperf-fail=nothing",)),
     ],
     ids=["doubt is to fail", "nothing is asked", "report only"],
 )
@@ -441,7 +441,7 @@ def test_a_threshold_that_failed_fails_again_when_it_is_rerun(suite):
 
 
 def test_cpu_variants_alone_tell_no_threshold(suite):
-    result = suite(VARIANTS, "-k", "cpu", "--gpuperf-inconclusive=fail", **BY_SIZE)
+    result = suite(VARIANTS, "-k", "cpu", DOUBT_FAILS, **BY_SIZE)
     assert result.parseoutcomes().get("failed", 0) == 0
 
 

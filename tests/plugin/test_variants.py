@@ -564,7 +564,7 @@ def test_a_skip_in_a_teardown_changes_no_record(suite):
 
 def test_a_doubt_that_fails_a_unittest_stays_a_doubt(suite):
     source = FAILING_AFTERWARDS.partition("def tearDown")[0].replace("min=3", "min=9.95")
-    found = suite(source.format(other="cupy"), "--gpuperf-inconclusive=fail")
+    found = suite(source.format(other="cupy"), "--gpuperf-fail=doubt")
     assert "inconclusive" == found.records["TestUnit::test_cupy"]["status"]
 
 

@@ -20,7 +20,7 @@ def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
     members = {
         "device": "gpu default-device require-gpu",
         "measure": "all off alpha max-time cost-ratio lock",
-        "gate": "report-only inconclusive baseline baseline-missing fail-on strict allow",
+        "gate": "fail baseline baseline-missing fail-on strict allow",
         "output": "json html markdown export history",
     }
     assert named == {
@@ -47,7 +47,7 @@ def test_without_options_a_run_measures_by_the_defaults(pytester):
         ("--gpuperf-alpha=0.01", "alpha", 0.01),
         ("--gpuperf-max-time=3", "max_time", 3.0),
         ("--gpuperf-cost-ratio=4", "cost_ratio", 4.0),
-        ("--gpuperf-inconclusive=fail", "inconclusive", "fail"),
+        ("--gpuperf-fail=doubt", "fail", "doubt"),
         ("--gpuperf-default-device=numpy", "default_device", "numpy"),
         ("--gpuperf-off", "off", True),
         ("--gpuperf-lock=none", "lock", "none"),
@@ -85,7 +85,7 @@ def typed(pytester, *arguments):
 
 
 def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester, monkeypatch):
-    monkeypatch.setenv("PYTEST_ADDOPTS", "--gpuperf-report-only")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--gpuperf-fail=nothing")
     pytester.makeini("[pytest]\naddopts = --gpuperf-strict\ngpuperf_cost_ratio = 3\n")
     outputs = ("--gpuperf-json=r.json", "--gpuperf-markdown", "m.md", "--gpuperf-history=h")
     outputs += ("--gpuperf-export=csv:e.csv", "--gpuperf-baseline-missing=create")

@@ -475,15 +475,15 @@ def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(nodeid):
 
 
 @for_each(
-    ("failures", "notes", "strict", "report_only"),
+    ("failures", "notes", "strict", "fail"),
     [
-        ([], ["nothing_decided"], False, False),
-        (["nothing_decided"], [], True, False),
-        ([], ["nothing_decided"], True, True),
+        ([], ["nothing_decided"], False, "sure"),
+        (["nothing_decided"], [], True, "sure"),
+        ([], ["nothing_decided"], True, "nothing"),
     ],
 )
-def test_a_gate_that_decided_nothing_says_so_once(failures, notes, strict, report_only):
-    asked, plan = replace(GATE, strict=strict), RunOptions(report_only=report_only)
+def test_a_gate_that_decided_nothing_says_so_once(failures, notes, strict, fail):
+    asked, plan = replace(GATE, strict=strict), RunOptions(fail=fail)
     found = ended([record(value=9.0)], record(), asked=asked, plan=plan)
     assert (failures, notes) == tuple([each.code for each in said] for said in (found.failures, found.notes))
 
@@ -504,8 +504,8 @@ def test_a_lost_test_that_is_not_the_gates_is_pytests_own_matter():
 
 @pytest.mark.parametrize(
     ("plan", "asked"),
-    [(RunOptions(report_only=True), GATE), (RunOptions(), GateOptions())],
-    ids=["report-only", "no gate"],
+    [(RunOptions(fail="nothing"), GATE), (RunOptions(), GateOptions())],
+    ids=["nothing fails", "no gate"],
 )
 def test_what_only_reports_fails_no_run(plan, asked, tmp_path):
     asked = replace(asked, baseline=tmp_path)

@@ -33,11 +33,10 @@ def record(*outcomes, **changes) -> Record:
         ({"regressed", "improved"}, replace(GATE, improvements=True), RunOptions()),
         ({"regressed", "not_comparable"}, STRICT, RunOptions()),
         ({"improved", "not_comparable"}, replace(IMPROVEMENTS, strict=True), RunOptions()),
-        ({"regressed", "inconclusive"}, GATE, RunOptions(inconclusive="fail")),
-        ({"regressed"}, GATE, RunOptions(inconclusive="pass")),
-        (set(), NO_GATE, RunOptions(inconclusive="fail")),
-        (set(), GateOptions(strict=True, create=True), RunOptions(inconclusive="fail")),
-        (set(), replace(STRICT, improvements=True), RunOptions(report_only=True, inconclusive="fail")),
+        ({"regressed", "inconclusive"}, GATE, RunOptions(fail="doubt")),
+        (set(), NO_GATE, RunOptions(fail="doubt")),
+        (set(), GateOptions(strict=True, create=True), RunOptions(fail="doubt")),
+        (set(), replace(STRICT, improvements=True), RunOptions(fail="nothing")),
     ],
 )
 def test_what_fails_is_what_the_gate_asks_for(expected, gate, plan):
@@ -68,9 +67,8 @@ def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
         (("inconclusive: so",), GATE, RunOptions()),
         (("inconclusive: so",), IMPROVEMENTS, RunOptions()),
         ((), NO_GATE, RunOptions()),
-        ((), GATE, RunOptions(inconclusive="pass")),
-        ((), GATE, RunOptions(inconclusive="fail")),
-        ((), GATE, RunOptions(report_only=True)),
+        ((), GATE, RunOptions(fail="doubt")),
+        ((), GATE, RunOptions(fail="nothing")),
     ],
 )
 def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
@@ -81,9 +79,8 @@ def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
     ("failure", "warnings", "plan"),
     [
         (None, ("2x, required at least 3x",), RunOptions()),
-        ("2x, required at least 3x", (), RunOptions(inconclusive="fail")),
-        (None, (), RunOptions(inconclusive="pass")),
-        (None, (), RunOptions(inconclusive="fail", report_only=True)),
+        ("2x, required at least 3x", (), RunOptions(fail="doubt")),
+        (None, (), RunOptions(fail="nothing")),
     ],
 )
 def test_an_inconclusive_test_passes_with_a_warning_however_far_its_estimate_is(failure, warnings, plan):
@@ -102,8 +99,7 @@ def test_a_test_that_fails_warns_of_nothing_beside():
     [
         ("the regression check has no valid measurement: it broke", GATE, RunOptions()),
         (None, NO_GATE, RunOptions()),
-        (None, GATE, RunOptions(report_only=True)),
-        ("the regression check has no valid measurement: it broke", GATE, RunOptions(inconclusive="pass")),
+        (None, GATE, RunOptions(fail="nothing")),
     ],
 )
 def test_a_gated_test_that_could_not_be_measured_fails(expected, gate, plan):
@@ -118,7 +114,7 @@ def test_a_test_with_a_demand_that_could_not_be_measured_says_so_once():
 
 
 @for_each("gate", [GATE, STRICT, IMPROVEMENTS])
-@for_each("plan", [RunOptions(), RunOptions(inconclusive="fail")])
+@for_each("plan", [RunOptions(), RunOptions(fail="doubt")])
 def test_a_skipped_test_skips(gate, plan):
     end = decide(record(status="skipped", reason="no GPU"), None, plan, gate)
     assert (None, "no GPU", ()) == (end.failure, end.skip, end.warnings)
