@@ -177,7 +177,7 @@ class TestFour(Base):
     ("line", "said"),
     [
         ("gpuperf_alpha = low", "*float: 'low'; expected a number between 0 and 0.5"),
-        ("gpuperf_max_time =", "*float: ''; expected a positive number of seconds"),
+        ("gpuperf_max_time =", "*float: ''; expected a positive number of seconds, at most 86400 (a day)"),
         ("gpuperf_cost_ratio = 3:1", "*float: '3:1'; expected a price ratio above 0: *"),
         ("gpuperf_all = perhaps", "*'perhaps'; expected true or false"),
     ],
