@@ -1,7 +1,6 @@
 """`gpuperf compare`: two reports in, the changes and an exit code out, by the rules of the gate in pytest."""
 
 import argparse
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +20,13 @@ from pytest_gpuperf.cli.command import (
 from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.model.comparison import METRICS, Absence, Allowance, GateOptions, Tolerance
+from pytest_gpuperf.gate.table import GetCause, Rules
+from pytest_gpuperf.model.comparison import METRICS, AbsenceCause, Allowance, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
-from pytest_gpuperf.model.record import Report, Run
-from pytest_gpuperf.model.units import count, first_few
+from pytest_gpuperf.model.record import Record, Report, Run
+from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, markdown, paths, reader
 from pytest_gpuperf.report.summary import gate_lines, outcome_counts
 from pytest_gpuperf.report.text import section
@@ -103,7 +103,8 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
         check_replaceable(chosen.html, paths.PAGE, "page of ours", inputs)
     candidates = _candidates(gate_options, chosen.base)
     new = reader.load_report(chosen.new)
-    if not (chosen.fail_on or any(record.scaling for record in new.records)):
+    records = (record for run in (new, *(each.run for each in candidates)) for record in run.records)
+    if not (chosen.fail_on or any(record.scaling for record in records)):
         without = (each for each in gate_options.tolerances if each.metric != "efficiency")
         gate_options = replace(gate_options, tolerances=tuple(without))
     gated = new.gate is not None and bool(new.gate.tolerances)
@@ -120,10 +121,9 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
         from pytest_gpuperf.report.html import page
 
         files.replace(chosen.html, page.text(run))
-    missing = _missing_files(run, gate.base) if gate.base else ()
     found = (f"{'FAILED' if enforced else 'not enforced'}: {failure}" for failure in failures)
     code = _exit_code(run, failures if enforced else (), gate_options)
-    return lines_result([*_changes(run), *missing, *found], code)
+    return lines_result([*_changes(run), *found], code)
 
 
 def compared_with(run: Run, base: Path) -> Run:
@@ -131,12 +131,7 @@ def compared_with(run: Run, base: Path) -> Run:
     options = GateOptions(baseline=base)
     gated = run.gate is not None and bool(run.gate.tolerances)
     gate = Gate(options, _candidates(options, base), lambda: run.environment, gated=gated)
-    compared = _with_comparisons(run, gate, RunOptions())
-    if compared.gate is None:
-        return compared
-    # Nobody asked for more than to be shown them.
-    notes = tuple(note for note in compared.gate.notes if note.code != "regressions_not_enforced")
-    return replace(compared, gate=replace(compared.gate, notes=notes))
+    return _with_comparisons(run, gate, RunOptions())
 
 
 def _gate_options(chosen: argparse.Namespace) -> GateOptions:
@@ -160,36 +155,40 @@ def _candidates(options: GateOptions, path: Path) -> tuple[Report, ...]:
 
 def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> Run:
     """Return a run with its comparisons with the baseline, and the gate's result as a whole."""
-    records = {record.nodeid: gate.with_comparisons(record) for record in run.records}
-    measured = {file_of(record.nodeid) for record in run.records}
-    coverage = RunCoverage(
-        absence=lambda record: Absence(cause="gone") if file_of(record.nodeid) in measured else None,
-        crashed={},
-        has_gpu=run.environment.gpu is not None,
-        flag_prefix="--",
-    )
-    compared = tuple(records.values())
-    return replace(run, records=compared, gate=gate.finish(compared, coverage, options))
+    run = replace(run, records=tuple(map(gate.with_comparisons, run.records)))
+    coverage = RunCoverage(cause=_cause_in(run), failed=_failed(run, gate, options), flag_prefix="--")
+    return replace(run, gate=gate.finish(run, coverage, options))
 
 
-def _missing_files(run: Run, base: Report) -> Iterator[str]:
-    """Yield which files of the baseline the run has no test of: it may have been a part of the suite."""
-    present = {file_of(record.nodeid) for record in run.records}
-    counts = Counter(file_of(record.nodeid) for record in base.run.records)
-    missing = {file: count for file, count in counts.items() if file not in present}
-    if missing:
-        tests = sum(missing.values())
-        yield f"the new report has no test of {first_few(missing)} (tests in the baseline: {tests})"
+def _cause_in(run: Run) -> GetCause:
+    """Return what says why a run has no result of a test, as far as its report knows."""
+    nodeids = {record.nodeid for record in run.records}
+    files = set(map(file_of, nodeids))
+    by_place = {"paths", "--ignore", "--ignore-glob"}.intersection(run.narrowed_by)
+    by_test = by_place < set(run.narrowed_by)
+
+    def cause(nodeid: str, _: Record) -> AbsenceCause:
+        if nodeid in nodeids:  # deselected
+            return "narrowed" if by_test else "hidden"
+        return "narrowed" if by_place and file_of(nodeid) not in files else "gone"
+
+    return cause
+
+
+def _failed(run: Run, gate: Gate, options: RunOptions) -> dict[str, list[str]]:
+    """Return why the gate fails each test that it fails."""
+    rules = Rules(run=options, gate=gate.options)
+    failed = {}
+    for record in run.records:
+        lost = gate.failures(record, options)
+        failed[record.nodeid] = lost if record.source == "all" else policy.check_failures(record, rules, lost)
+    return {nodeid: reasons for nodeid, reasons in failed.items() if reasons}
 
 
 def _failures(run: Run, gate: Gate, options: RunOptions) -> Iterator[str]:
     """Yield why the gate fails: test by test, and then as a whole."""
-    for record in run.records:
-        if record.source == "all":
-            reasons = gate.unmarked_failures(record, options)
-        else:
-            reasons = policy.gate_failures(record, gate.options, options)
-        yield from (f"{record.nodeid}: {reason}" for reason in reasons)
+    for nodeid, reasons in _failed(run, gate, options).items():
+        yield from (f"{nodeid}: {reason}" for reason in reasons)
     yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
 
 

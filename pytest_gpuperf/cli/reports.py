@@ -79,7 +79,7 @@ def show(report: Path) -> CommandResult:
     run = reader.load_report(report)
     lines = [str(line) for line in section.lines(run, width(), all_notes=True)]
     early = [] if run.complete else ["", "the run ended early: this is not all of it"]
-    not_run = gate_text.not_run(run.gate) if run.gate else None
+    not_run = gate_text.not_run(run)
     rest = ["", not_run] if not_run else []
     return lines_result([*(lines or ["no test with a speedup marker ran"]), *rest, *early])
 

@@ -14,14 +14,19 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.collection.items import SPEC, test_id
-from pytest_gpuperf.model.comparison import Absence, LeftOutBy
+from pytest_gpuperf.model.comparison import AbsenceCause, LeftOutBy
 from pytest_gpuperf.model.nodeid import file_of, has_module_name, split
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.options import add_ours, times_all
 
 Deselection = tuple[bool, tuple[LeftOutBy, ...]]
-"""Whether a marker asks for a test, and the options that exclude it, whoever set them."""
+"""Whether a marker asks for a test, and which of -k and -m exclude it, whoever set them."""
 _EXPRESSIONS: dict[str, LeftOutBy] = {"keyword": "-k", "markexpr": "-m"}
+_PLACES: dict[str, LeftOutBy] = {
+    "deselect": "--deselect",
+    "ignore": "--ignore",
+    "ignore_glob": "--ignore-glob",
+}
 _UNREAD = "unread"  # the outcome of a file in which nothing failed, which --lf does not read
 _RERUN: dict[str, LeftOutBy] = {"lf": "--lf", "stepwise": "--sw", "stepwise_skip": "--sw"}
 
@@ -35,17 +40,14 @@ class ExpectedTests:
 
     def __init__(self, config: pytest.Config) -> None:
         self.outcomes: dict[str, str] = {}
+        self.command_line = _command_line(config)
         self._deselected: dict[str, pytest.Item] = {}
         self._deselected_in_workers: dict[str, Deselection] = {}
-        self._times_all = times_all(config)
-        self.command_line = _command_line(config)
         self._config = config
-        self._options = config.option
-        self._root = config.rootpath
-        self._folder = config.invocation_params.dir
-        self._source = config.args_source
-        self._reruns_failures = _reruns_failures(config)
         self._failed_files = _failed_files(config)
+        # What the user typed that runs only tests that failed before; the end of the run replaces these.
+        flags = (flag for name, flag in _RERUN.items() if getattr(self.command_line, name))
+        self._reruns = tuple(dict.fromkeys(flags)) if _reruns_failures(config) else ()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Add the outcome of a file, or of a folder, which has no tests of its own."""
@@ -81,37 +83,42 @@ class ExpectedTests:
         self._deselected_in_workers.update(deselections)
 
     @cached_property
-    def _places(self) -> list[str]:
-        """What pytest collects; found when it has collected, because --pyargs imports packages for it."""
-        return _places(self._config)
+    def narrowed_by(self) -> tuple[LeftOutBy, ...]:
+        """What the user typed that may leave tests out."""
+        typed, found = self.command_line, list[LeftOutBy]()
+        is_folder = self._config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR
+        if typed.file_or_dir or (is_folder and self._config.invocation_params.dir != self._config.rootpath):
+            found.append("paths")
+        found += self._typed_expressions(_EXPRESSIONS.values())
+        found += (flag for name, flag in _PLACES.items() if getattr(typed, name))
+        return (*found, *self._reruns)
 
-    def absence(self, record: Record, *, skipped_files: bool = True) -> Absence | None:
-        """Return why a test that has this record in the baseline did not run; None where nobody asked for it.
+    def cause(self, nodeid: str, record: Record) -> AbsenceCause:
+        """Return why a test that has this record in the baseline did not run.
 
-        A file or folder that skips itself counts as collected, unless `skipped_files` is False.
+        The command line narrowed the run only where what the user typed leaves out this very test: other
+        plugins and the ini file may leave it out, too.
         """
-        nodeid = record.nodeid
-        file, name = split(nodeid)
         deselections = self._deselected_in_workers | self.deselections([nodeid])
         if nodeid in deselections:
             is_marked, options = deselections[nodeid]
             # --gpuperf-all measures what has no marker: it is missed if the baseline has it for its marker.
-            is_expected = is_marked or (self._times_all and record.source == "all")
-            return self._left_out(nodeid, options) if is_expected else Absence(cause="gone")
-        path = self._path(file)
-        exists = path.exists()
-        outcome = self._outcome(file)
+            is_expected = is_marked or (times_all(self._config) and record.source == "all")
+            return self._deselected_by(nodeid, options) if is_expected else "gone"
+        file, name = split(nodeid)
+        path, outcome = self._path(file), self._outcome(file)
         if outcome == _UNREAD:
-            return self._left_out(nodeid, ())
+            return "narrowed" if self._reruns else "hidden"
         by_name = any("::" in place for place in self._places)
         if (outcome is None or by_name) and not self._is_requested(path, name):
-            return self._outside(exists=exists)
-        if outcome is None and exists:
-            # Without any outcome the session ended before it collected a file, and fails for that.
-            return self._ignored(path) if self.outcomes else None
-        if outcome == "skipped":
-            return Absence(cause="skipped") if skipped_files else None
-        return Absence(cause="gone")
+            if not self.command_line.file_or_dir and not path.exists():
+                return "gone"
+            return "narrowed" if "paths" in self.narrowed_by else "hidden"
+        if outcome is None and not self.outcomes:
+            return "ended"  # before it collected a file
+        if outcome is None and path.exists():
+            return "narrowed" if self._is_ignored(path) else "hidden"
+        return "skipped" if outcome == "skipped" else "gone"
 
     def _deselection(self, item: pytest.Item) -> Deselection:
         """Return whether a deselected test is marked, and which options exclude it."""
@@ -121,50 +128,26 @@ class ExpectedTests:
         options = (flag for option, flag in _EXPRESSIONS.items() if _excludes(self._config, option, item))
         return is_marked, tuple(options)
 
-    def _left_out(self, nodeid: str, options: tuple[LeftOutBy, ...]) -> Absence:
-        """Return who left a test out, which these options exclude, too: other plugins may have done it."""
-        given, typed = (
-            (*self._effective(source, options), *self._others(source, nodeid))
-            for source in (self._options, self.command_line)
-        )
-        if typed:
-            return Absence(cause="command_line", options=typed)
-        return Absence(cause="configuration", options=given)
+    def _deselected_by(self, nodeid: str, options: Iterable[LeftOutBy]) -> AbsenceCause:
+        typed = self.command_line.deselect or ()
+        is_typed = any(self._typed_expressions(options)) or nodeid.startswith(tuple(typed))
+        return "narrowed" if is_typed or self._reruns else "hidden"
 
-    def _effective(self, source: argparse.Namespace, options: Iterable[LeftOutBy]) -> Iterator[LeftOutBy]:
-        """Yield which of the options -k and -m have the value that this source gives them."""
+    def _typed_expressions(self, options: Iterable[LeftOutBy]) -> Iterator[LeftOutBy]:
+        """Yield which of the options -k and -m the user typed, and nothing replaced."""
         for name, flag in _EXPRESSIONS.items():
-            if flag in options and getattr(source, name) == getattr(self._options, name):
+            value = getattr(self.command_line, name)
+            if flag in options and value and value == getattr(self._config.option, name):
                 yield flag
 
-    def _others(self, source: argparse.Namespace, nodeid: str) -> Iterator[LeftOutBy]:
-        """Yield which other options of this source leave a test out."""
-        if nodeid.startswith(tuple(source.deselect or ())):
-            yield "--deselect"
-        if self._reruns_failures:
-            yield from dict.fromkeys(flag for name, flag in _RERUN.items() if getattr(source, name, None))
-
-    def _outside(self, *, exists: bool) -> Absence | None:
-        """Return why a test is in no place that pytest was to collect."""
-        if self.command_line.file_or_dir:
-            return Absence(cause="command_line", options=("paths",)) if exists else None
-        if not exists:
-            return Absence(cause="gone")
-        if self._source is pytest.Config.ArgsSource.INVOCATION_DIR:
-            return Absence(cause="command_line", options=("folder",))
-        is_ini = self._source is pytest.Config.ArgsSource.TESTPATHS
-        return Absence(cause="configuration", options=("testpaths" if is_ini else "paths",))
-
-    def _ignored(self, path: Path) -> Absence:
-        """Return why a file was not collected although pytest was called for its place."""
-        around = (path, *path.parents)
-        ignored = [self._folder / name for name in self.command_line.ignore or ()]
-        globs = [str(self._folder / name) for name in self.command_line.ignore_glob or ()]
-        if any(place.resolve() in map(Path.resolve, around) for place in ignored):
-            return Absence(cause="command_line", options=("--ignore",))
-        if any(fnmatch(str(place), pattern) for place in around for pattern in globs):
-            return Absence(cause="command_line", options=("--ignore-glob",))
-        return Absence(cause="configuration")
+    def _is_ignored(self, path: Path) -> bool:
+        """Return whether the user typed to ignore a file that pytest was called for."""
+        folder, around = self._config.invocation_params.dir, (path, *path.parents)
+        places = {(folder / name).resolve() for name in self.command_line.ignore or ()}
+        globs = [str(folder / name) for name in self.command_line.ignore_glob or ()]
+        return not places.isdisjoint(map(Path.resolve, around)) or any(
+            fnmatch(str(place), pattern) for place in around for pattern in globs
+        )
 
     def _outcome(self, file: str) -> str | None:
         """Return the outcome of a file; one in a folder that skips itself is skipped with it."""
@@ -173,9 +156,14 @@ class ExpectedTests:
         folders = (str(folder) for folder in PurePosixPath(file).parents)
         return "skipped" if any(self.outcomes.get(folder) == "skipped" for folder in folders) else None
 
+    @cached_property
+    def _places(self) -> list[str]:
+        """What pytest collects; found when it has collected, because --pyargs imports packages for it."""
+        return _places(self._config)
+
     def _path(self, file: str) -> Path:
         """Return the path of the file that a node id begins with, or of the module."""
-        path = self._root / file
+        path = self._config.rootpath / file
         return _path_of_module(self._config, file) or path if has_module_name(f"{file}::") else path
 
     def _is_requested(self, path: Path, name: str) -> bool:
@@ -200,7 +188,9 @@ def _command_line(config: pytest.Config) -> argparse.Namespace:
     parser.add_argument("--stepwise-skip", "--sw-skip", action="store_true")
     parser.add_argument("-l", "-q", "-s", "-v", "-x", dest="flags", action="count")  # as in -vkfast
     typed, others = parser.parse_known_args(list(map(os.fspath, config.invocation_params.args)))
-    typed.file_or_dir = [path for path in config.args if path in others]
+    # What pytest collects may be typed, come from `testpaths`, or be the current folder.
+    are_typed = config.args_source is pytest.Config.ArgsSource.ARGS
+    typed.file_or_dir = [path for path in config.args if are_typed and path in others]
     return typed
 
 
@@ -264,7 +254,8 @@ def _reruns_failures(config: pytest.Config) -> bool:
         runs_none = config.getoption("last_failed_no_failures", default="all") == "none"
         if runs_none or cache.get("cache/lastfailed", None):
             return True
-    if not config.getoption("stepwise", default=False):
+    # --sw-skip implies --sw, but only when pytest configures itself.
+    if not any(config.getoption(name, default=False) for name in ("stepwise", "stepwise_skip")):
         return False
     stopped_at = cache.get("cache/stepwise", None)
     return bool(stopped_at.get("last_failed") if isinstance(stopped_at, dict) else stopped_at)

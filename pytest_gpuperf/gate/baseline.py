@@ -9,7 +9,7 @@ from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
-from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Remedy, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 
@@ -30,28 +30,20 @@ class Comparer:
 
     def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
         """Return how each metric of a test compares with its baseline."""
-        elsewhere: set[Metric] = set()
-        if now.pairing is not None and now.pairing.kind == "gpu" and now.pairing.partner is not None:
-            elsewhere.add("cpu_time")  # the CPU variant has its own record
-        compared = (tolerance for tolerance in tolerances if tolerance.metric not in elsewhere)
-        return tuple(filter(None, (self._compare_metric(now, tolerance) for tolerance in compared)))
+        compared = (each for each in tolerances if metrics.is_held(now, each.metric))
+        return tuple(self._compare_metric(now, tolerance) for tolerance in compared)
 
-    def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
-        """Return how one metric compares; None where neither run should have it."""
+    def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison:
         metric = tolerance.metric
         value = metrics.value_of(now, metric)
         before = self.baseline.record_of(now)
         earlier = metrics.value_of(before, metric) if before else None
-        if before is None or earlier is None:
+        if before is None or earlier is None or value is None:
             missing = "does not have this test"
             if before is not None:
                 cause = f" ({before.status}: {before.reason})" if before.reason else ""
                 missing = f"has no {text.METRIC_NAMES[metric]} of this test{cause}"
-            return self._no_baseline(tolerance, missing) if value else None
-        if value is None:
-            reason = f"this run has no {text.METRIC_NAMES[metric]}: {now.reason or now.status}"
-            lost = _comparison(tolerance, "inconclusive", reason, baseline=earlier.estimate)
-            return lost if now.status != "skipped" else None
+            return self._no_baseline(tolerance, missing)
         if differences := self._differences(now, before, tolerance):
             values = {"baseline": earlier.estimate, "found": value.estimate}
             return self._not_comparable(tolerance, differences, **values)
@@ -68,8 +60,7 @@ class Comparer:
         confirmation = metrics.confirmation(now, tolerance.metric, limit, gated=self.gated)
         if confirmation not in verdict.UNCONFIRMED:
             return value
-        doubt = f"{verdict.UNCONFIRMED[confirmation]}; {text.REMEDIES[self._measure_longer]}"
-        return replace(value, doubt=doubt, remedy=self._measure_longer)
+        return replace(value, doubt=f"{verdict.UNCONFIRMED[confirmation]}; {self._measure_longer}")
 
     def _compare_values(self, before: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
         """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
@@ -84,22 +75,21 @@ class Comparer:
         if doubt is not None:
             outcome = "inconclusive"
         reason: str | None = None
-        remedy: Remedy | None = None
         if outcome == "inconclusive":
             # Whichever interval is wider has to be narrower.
             is_older_wider = regression.width(earlier) > regression.width(later)
-            remedy = now.remedy if doubt else "new_baseline" if is_older_wider else self._measure_longer
+            remedy = text.NEW_BASELINE if is_older_wider else self._measure_longer
             numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
-            reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
+            reason = f"{numbers}; {doubt or remedy}"
         elif outcome != "not_regressed":
             reason = text.describe(earlier, later, tolerance, outcome)
         values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
-        return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
+        return _comparison(tolerance, outcome, reason, **values)
 
     @property
-    def _measure_longer(self) -> Remedy:
+    def _measure_longer(self) -> str:
         """How the run can be measured longer; without a gate it had time left."""
-        return "more_time" if self.gated else "run_with_gate"
+        return text.MORE_TIME if self.gated else text.RUN_WITH_GATE
 
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
@@ -147,7 +137,7 @@ def comparable_tests(run: Run, tolerances: Sequence[Tolerance]) -> list[str]:
     return [
         record.nodeid
         for record in run.records
-        if any(metrics.has(record, tolerance.metric) for tolerance in tolerances)
+        if any(metrics.is_held(record, tolerance.metric) for tolerance in tolerances)
     ]
 
 

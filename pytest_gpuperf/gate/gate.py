@@ -1,46 +1,46 @@
 """From an earlier run and the options of a gate to comparisons, and to why a run as a whole fails."""
 
-import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.analysis.estimation import Exclusion
-from pytest_gpuperf.gate import baseline, metrics, policy, regression, text
+from pytest_gpuperf.gate import baseline, metrics, regression, table, text
 from pytest_gpuperf.gate.baseline import Comparer, comparable_tests
+from pytest_gpuperf.gate.table import Answer, GetCause, Rules
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
-    Absence,
-    AbsentTests,
+    AbsenceCause,
+    Absent,
     GateFailure,
     GateNote,
     GateOptions,
     GateResult,
     Metric,
+    Outcome,
 )
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.nodeid import without_number
-from pytest_gpuperf.model.record import Environment, Record, Report
+from pytest_gpuperf.model.record import Environment, Record, Report, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCoverage:
-    """What a run covered: `absence` returns why a test of the baseline did not run, None where it need not.
+    """What a run covered: `cause` returns why a test of the baseline did not run.
 
-    `crashed` are tests, with the reason, that were lost with their process. `has_gpu` says that one was used,
-    `gate_requested` that the command itself asks for the gate, not the ini file alone, and `flag_prefix` is
-    how the options that remedies name begin.
+    `crashed` are tests, with the reason, that were lost with their process, `failed` those that failed
+    themselves. `gate_requested` says that the command itself asks for the gate, not the ini file alone, and
+    `flag_prefix` is how the options that remedies name begin.
     """
 
-    absence: Callable[[Record], Absence | None]
-    crashed: Mapping[str, str]
-    has_gpu: bool
+    cause: GetCause
+    crashed: Mapping[str, str] = field(default_factory=dict)
+    failed: Collection[str] = ()
     gate_requested: bool = True
     flag_prefix: str = "--gpuperf-"
 
@@ -96,15 +96,19 @@ class Gate:
             return record
         return replace(record, comparisons=self._comparer.compare(record, self.options.compared))
 
-    def unmarked_failures(self, record: Record, options: RunOptions) -> list[str]:
-        """Return why the gate fails a test without a marker: for what it lost, and for nothing else."""
-        failures = policy.comparison_failures(record.comparisons, self.options, options)
-        before = self.base.record_of(record) if self.options.is_gate and self.base else None
-        if failures or options.fail == "nothing" or before is None:
-            return failures
-        if not _has_value(before, self.options) or _has_value(record, self.options):
-            return []
-        return [text.no_valid_measurement(record.reason or record.status)]
+    def failures(self, record: Record, options: RunOptions) -> list[str]:
+        """Return why a test fails for its baseline: for what got worse, or could not be measured any more."""
+        rules = Rules(gate=self.options, run=options)
+        failed = [
+            compared.reason or compared.outcome
+            for compared in record.comparisons
+            if rules.fails(compared.outcome) and not table.is_excused(record, compared)
+        ]
+        before = self.base.record_of(record) if self.base else None
+        if before is not None and rules.fails("not_measured"):
+            lost = table.lost(before, record, self.options.compared)
+            failed += [text.no_valid_measurement(each.reason) for each in lost]
+        return failed
 
     def path_to_create(self, records: Sequence[Record]) -> Path | None:
         """Return where a run makes the baseline that was missing.
@@ -126,23 +130,39 @@ class Gate:
         has_value = any(_has_value(record, self.options) for record in records)
         return "no-gpu" in self.options.allow and not has_gpu and not has_value
 
-    def finish(
-        self, records: Sequence[Record], coverage: RunCoverage, options: RunOptions
-    ) -> GateResult | None:
+    def finish(self, run: Run, coverage: RunCoverage, options: RunOptions) -> GateResult | None:
         """Return the gate's result for a run as a whole; None where there is neither gate nor baseline."""
         if not self.options.is_gate and self.options.baseline is None:
             return None
-        case = _Case(options=self.options, baseline=self.base, records=records, coverage=coverage)
-        enforced = self.options.is_gate and options.fail != "nothing"
+        rules = Rules(gate=self.options, run=options, has_gpu=run.environment.gpu is not None)
+        base = self.base
+        found = tuple(table.answers(base, run, self.options.compared, coverage.cause)) if base else ()
+        case = _Case(rules=rules, base=base, run=run, answers=found, coverage=coverage)
         return GateResult(
-            baseline=self.base.name if self.base else None,
-            started=self.base.run.started if self.base else None,
+            baseline=base.name if base else None,
+            started=base.run.started if base else None,
             tolerances=self.options.tolerances,
-            failures=tuple(_failures(case)) if enforced else (),
-            notes=tuple(_notes(case, self.base, enforced=enforced)) if self.base else (),
+            failures=tuple(_failures(case)) if rules.enforced else (),
+            notes=tuple(_notes(case, base, self._only_in_older(run))) if base else (),
             baseline_tests=len(case.baseline_tests),
             absent=case.absent,
         )
+
+    def _only_in_older(self, run: Run) -> dict[str, str]:
+        """Return the measured tests that the baseline lacks and an older one of its conditions has."""
+        others = [each for each in self.candidates if each is not self.base]
+        same = [each for each in others if baseline.has_same_conditions(each, self._environment)]
+        new = [
+            record.nodeid
+            for record in run.records
+            if any(comparison.outcome == "new" for comparison in record.comparisons)
+        ]
+        return {
+            nodeid: each.name
+            for each in reversed(same)
+            for nodeid in new
+            if nodeid in each.records and _has_value(each.records[nodeid], self.options)
+        }
 
     @cached_property
     def _environment(self) -> Environment:
@@ -157,56 +177,39 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
-    """A run as the rules below look at it."""
+    """A run as the failures and notes below look at it."""
 
-    options: GateOptions
-    baseline: Report | None
-    records: Sequence[Record]
+    rules: Rules
+    base: Report | None
+    run: Run
+    answers: Sequence[Answer]
     coverage: RunCoverage
+
+    @cached_property
+    def absent(self) -> tuple[Absent, ...]:
+        """What the baseline holds and the run does not have."""
+        return tuple(each for each in self.answers if isinstance(each, Absent))
+
+    @cached_property
+    def outcomes(self) -> Counter[Outcome]:
+        """How many comparisons have each outcome."""
+        return Counter(each.outcome for record in self.run.records for each in record.comparisons)
+
+    @cached_property
+    def baseline_tests(self) -> set[str]:
+        """The tests of the baseline that have something to compare."""
+        found = comparable_tests(self.base.run, self.rules.gate.compared) if self.base else []
+        return {without_number(nodeid) for nodeid in found}
 
     @cached_property
     def selected(self) -> list[Record]:
         """The tests that were to run, and did."""
-        return [record for record in self.records if not (record.is_deselected or record.is_cut_off)]
-
-    @cached_property
-    def cut_off(self) -> list[str]:
-        """The tests that did not run because the session ended."""
-        return [record.nodeid for record in self.records if record.is_cut_off]
+        return [record for record in self.run.records if not (record.is_deselected or record.is_cut_off)]
 
     @cached_property
     def measured(self) -> list[Record]:
         """The selected tests that have a metric of the gate."""
-        return [record for record in self.selected if _has_value(record, self.options)]
-
-    @property
-    def may_lack_gpu(self) -> bool:
-        """Whether this run has no GPU, and needs none."""
-        return "no-gpu" in self.options.allow and not self.coverage.has_gpu
-
-    @cached_property
-    def baseline_tests(self) -> list[str]:
-        """The tests of the baseline that have something to compare."""
-        return comparable_tests(self.baseline.run, self.options.compared) if self.baseline else []
-
-    @cached_property
-    def absent(self) -> tuple[AbsentTests, ...]:
-        """The tests of the baseline that did not run, by cause."""
-        ran = (record.nodeid for record in self.selected)
-        present = {*map(without_number, ran), *self.cut_off, *self.coverage.crashed}
-        records = self.baseline.records if self.baseline else {}
-        groups: dict[Absence, list[str]] = {}
-        expected = {without_number(nodeid): records[nodeid] for nodeid in self.baseline_tests}
-        for nodeid, record in expected.items():
-            absence = None
-            if nodeid not in present:
-                absence = self.coverage.absence(replace(record, nodeid=nodeid))
-            if absence is not None:
-                groups.setdefault(absence, []).append(nodeid)
-        return tuple(
-            AbsentTests(cause=absence.cause, options=absence.options, tests=tuple(tests))
-            for absence, tests in groups.items()
-        )
+        return [record for record in self.selected if _has_value(record, self.rules.gate)]
 
     @property
     def is_left_out(self) -> bool:
@@ -214,147 +217,105 @@ class _Case:
 
         A command that asks for the gate itself contradicts itself by that, and fails.
         """
-        if self.options.strict or self.coverage.gate_requested or self.baseline is None:
-            return False
-        in_baseline = any(map(self.baseline.record_of, self.selected))
-        return not in_baseline and {absent.cause for absent in self.absent} == {"command_line"}
+        return (
+            not self.coverage.gate_requested
+            and not self.rules.fails("narrowed")
+            and len(self.absent) == len(self.answers) > 0
+            and {absent.cause for absent in self.absent} == {"narrowed"}
+        )
 
-    @cached_property
-    def all_inconclusive(self) -> int:
-        """How many comparisons are inconclusive, if that is every one that has a baseline; else 0."""
-        comparisons = (comparison for record in self.records for comparison in record.comparisons)
-        outcomes = [comparison.outcome for comparison in comparisons if comparison.outcome != "new"]
-        return len(outcomes) if set(outcomes) == {"inconclusive"} else 0
-
-    @cached_property
-    def all_new(self) -> bool:
-        """Whether the baseline has nothing to compare with any test."""
-        comparisons = (comparison for record in self.measured for comparison in record.comparisons)
-        return all(comparison.outcome == "new" for comparison in comparisons)
+    @property
+    def decides_nothing(self) -> bool:
+        """Whether there are comparisons, and every one of them is inconclusive."""
+        return set(self.outcomes) - {"new"} == {"inconclusive"}
 
 
 def _failures(case: _Case) -> Iterator[GateFailure]:
     """Yield why a run as a whole fails: what the gate did not measure, match or compare."""
-    if not case.is_left_out:
-        yield from _nothing_measured(case)
-        yield from _nothing_compared(case)
-    if case.options.strict and (inconclusive := case.all_inconclusive):
-        yield text.failure("nothing_decided", count=units.count(inconclusive, "comparison"))
-    yield from _metric_not_measured(case)
-    if case.cut_off:
-        tests = units.count(len(case.cut_off), "test")
-        yield text.failure("session_ended", tests=tests, first=case.cut_off[0])
-    yield from _tests_missing(case)
-    gated = {record.nodeid for record in case.selected} | {*(case.baseline.records if case.baseline else ())}
+    nothing = None if case.is_left_out else _nothing_measured(case) or _nothing_compared(case)
+    if nothing is not None:
+        yield nothing
+    if cut_off := [record.nodeid for record in case.run.records if record.is_cut_off]:
+        yield text.failure("session_ended", tests=units.count(len(cut_off), "test"), first=cut_off[0])
+    yield from _tests_missing(case, has_no_values=nothing is not None and not case.measured)
+    known = {record.nodeid for record in case.selected} | {*(case.base.records if case.base else ())}
     for nodeid, reason in case.coverage.crashed.items():
-        if nodeid in gated:
+        if nodeid in known:
             yield text.failure("test_lost", nodeid=nodeid, reason=reason)
 
 
-def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
-    if case.measured or case.may_lack_gpu:
-        return
-    if not case.selected:
-        yield text.failure("nothing_measured", cause="no test with a speedup marker ran")
-        return
-    # The verdict falls on the GPU variant, and so does the reason that explains the most.
-    verdicts = [
-        record for record in case.selected if not (record.pairing and record.pairing.kind == "cpu")
-    ] or case.selected
-    ran = next((record for record in verdicts if record.status != "skipped"), None)
-    if ran is not None:
-        yield text.failure(
-            "nothing_measured", cause=f"no test has a metric of the regression check; {_outcome(ran)}"
-        )
-        return
-    option = f"{case.coverage.flag_prefix}allow=no-gpu"
-    remedy = "" if case.coverage.has_gpu else f"; on a runner without a GPU pass {option}"
-    yield text.failure("all_skipped", tests=len(verdicts), reason=verdicts[0].reason, remedy=remedy)
-
-
-def _nothing_compared(case: _Case) -> Iterator[GateFailure]:
-    baseline, measured = case.baseline, case.measured
-    if baseline is None or not measured or not case.all_new:
-        return
-    if any(record.nodeid in baseline.records for record in measured):
-        names = ", ".join(text.METRIC_NAMES[tolerance.metric] for tolerance in case.options.compared)
-        yield text.failure("nothing_compared", baseline=baseline.name, tests=len(measured), metrics=names)
-    else:
-        yield text.failure("tests_unknown", baseline=baseline.name, tests=len(measured))
-
-
-def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
-    """A driver that fails only for memory, for example, must not make the gate on memory green."""
-    baseline = case.baseline
-    if baseline is None or not case.measured or case.all_new or case.may_lack_gpu:
-        return
-    for tolerance in case.options.compared:
-        with_metric = {*comparable_tests(baseline.run, [tolerance])}
-        expected = [record for record in case.selected if record.nodeid in with_metric]
-        if expected and not any(metrics.has(record, tolerance.metric) for record in expected):
-            yield text.failure(
-                "metric_not_measured",
-                metric=text.METRIC_NAMES[tolerance.metric],
-                tests=units.count(len(expected), "test"),
-                cause=_outcome(expected[0]),
-            )
-
-
-def _tests_missing(case: _Case) -> Iterator[GateFailure]:
-    """A test that was renamed or lost its marker is compared with nothing, and would never fail."""
-    if case.baseline is None or "missing" in case.options.allow:
-        return
-    for absent in case.absent:
-        if absent.cause == "command_line" and not case.options.strict:
-            continue  # on purpose; the run says so in its last line
-        is_one = len(absent.tests) == 1
-        yield text.failure(
-            text.NOT_RUN[absent.cause],
-            count=len(absent.tests),
-            were="was" if is_one else "were",
-            their="its" if is_one else "their",
-            tests=units.first_few(absent.tests),
-            by=text.left_out_by(absent),
-            prefix=case.coverage.flag_prefix,
-            baseline=shlex.quote(case.baseline.name),
-        )
-    if case.options.strict and not case.may_lack_gpu and (skipped := _skipped(case)):
-        yield text.failure("tests_skipped", **skipped, prefix=case.coverage.flag_prefix)
-
-
-def _skipped(case: _Case) -> dict[str, Any] | None:
-    """Return what is to be said of tests that the baseline measured and this run skipped."""
-    compared = {*case.baseline_tests} - {record.nodeid for record in case.measured}
-    skipped = [record for record in case.selected if record.status == "skipped" and record.nodeid in compared]
-    if not skipped:
+def _nothing_measured(case: _Case) -> GateFailure | None:
+    no_gpu = not case.rules.has_gpu
+    if case.measured or (no_gpu and "no-gpu" in case.rules.gate.allow):
         return None
-    were = "was" if len(skipped) == 1 else "were"
-    return {"count": len(skipped), "were": were, "first": _outcome(skipped[0])}
+    # The verdict falls on the GPU variant, and so does the reason that explains the most.
+    verdicts = [each for each in case.selected if not (each.pairing and each.pairing.kind == "cpu")]
+    ran = verdicts or case.selected
+    if not ran:
+        return text.failure("nothing_measured", cause="no test with a speedup marker ran")
+    first = next((record for record in ran if record.status != "skipped"), None)
+    if first is not None:
+        cause = f"no test has a metric of the regression check; {_outcome(first)}"
+    else:
+        remedy = f"; on a runner without a GPU pass {case.coverage.flag_prefix}allow=no-gpu" if no_gpu else ""
+        cause = f"every test of the regression check was skipped ({len(ran)}): {ran[0].reason}{remedy}"
+    return text.failure("nothing_measured", cause=cause)
 
 
-def _notes(case: _Case, baseline: Report, *, enforced: bool) -> Iterator[GateNote]:
+def _nothing_compared(case: _Case) -> GateFailure | None:
+    if case.base is None or not case.measured:
+        return None
+    if case.decides_nothing and case.rules.gate.strict:
+        count = units.count(case.outcomes["inconclusive"], "comparison")
+        return text.failure("nothing_compared", cause=text.decided_nothing(count))
+    if set(case.outcomes) - {"new"}:
+        return None
+    name, tests = case.base.name, len(case.measured)
+    if any(map(case.base.record_of, case.measured)):
+        names = ", ".join(text.METRIC_NAMES[each.metric] for each in case.rules.gate.compared)
+        cause = f"the baseline {name} and the measured tests ({tests}) share no {names}"
+    else:
+        cause = (
+            f"the baseline {name} has none of the tests that were measured ({tests}); node ids are relative "
+            "to the rootdir: was the baseline made with another one?"
+        )
+    return text.failure("nothing_compared", cause=f"nothing was compared: {cause}")
+
+
+def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]:
+    """Yield what the baseline holds and the run does not have, where no failed test says so."""
+    told = {"ended", *(("skipped", "not_measured") if has_no_values else ())}  # by another failure
+    by_cause: dict[AbsenceCause, list[Absent]] = {}
+    for absent in case.absent:
+        if case.rules.fails(absent.cause) and absent.name not in case.coverage.failed:
+            by_cause.setdefault(absent.cause, []).append(absent)
+    for cause, absents in by_cause.items():
+        if cause not in told and case.base is not None:
+            prefix, no_gpu = case.coverage.flag_prefix, not case.rules.has_gpu
+            yield text.tests_missing(cause, absents, case.run, case.base.name, prefix=prefix, no_gpu=no_gpu)
+
+
+def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Iterator[GateNote]:
     """Yield what could not be compared, and what got better."""
-    if not baseline.run.complete:
-        yield text.note("baseline_incomplete", baseline=baseline.name)
-    if skipped := _skipped(case):
-        yield text.note("tests_skipped", **skipped)
-    comparisons = [comparison for record in case.records for comparison in record.comparisons]
-    if unlike := [comparison.differences for comparison in comparisons if comparison.differences]:
+    if not base.run.complete:
+        yield text.note("not_comparable", text.BASELINE_INCOMPLETE.format(baseline=base.name))
+    if only_in_older:
+        name, older = next(iter(only_in_older.items()))
+        count = units.count(len(only_in_older), "test is", "tests are")
+        yield text.note("not_comparable", text.ONLY_IN_OLDER.format(count=count, name=name, older=older))
+    skipped = [each for each in case.absent if each.cause == "skipped"]
+    if skipped and not case.rules.fails("skipped"):
+        yield text.note("tests_skipped", text.skipped(skipped))
+    compared = [each for record in case.run.records for each in record.comparisons]
+    if unlike := [each.differences for each in compared if each.differences]:
         differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
         count = units.count(len(unlike), "comparison")
-        yield text.note("not_comparable", count=count, differences=differences)
-    outcomes = Counter(comparison.outcome for comparison in comparisons)
-    if outcomes["regressed"] and not case.options.is_gate:
-        yield text.note(
-            "regressions_not_enforced",
-            count=units.count(outcomes["regressed"], "regression"),
-            prefix=case.coverage.flag_prefix,
-        )
-    if outcomes["improved"]:
-        yield text.note("baseline_stale", count=units.count(outcomes["improved"], "comparison"))
-    is_failure = enforced and case.options.strict
-    if case.options.is_gate and not is_failure and (inconclusive := case.all_inconclusive):
-        yield text.note("nothing_decided", count=units.count(inconclusive, "comparison"))
+        yield text.note("not_comparable", f"not comparable ({count}): {differences}")
+    if case.decides_nothing and case.rules.gate.is_gate and not case.rules.gate.strict:
+        count = units.count(case.outcomes["inconclusive"], "comparison")
+        yield text.note("not_comparable", f"{text.decided_nothing(count)}; {text.STRICT_FAILS_IT}")
+    if improved := case.outcomes["improved"]:
+        yield text.note("baseline_stale", text.STALE.format(count=units.count(improved, "comparison")))
 
 
 def _outcome(record: Record) -> str:

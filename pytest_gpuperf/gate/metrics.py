@@ -7,7 +7,7 @@ from math import inf, log
 from pytest_gpuperf.analysis import noise, spacing
 from pytest_gpuperf.analysis.estimation import alpha_share, estimate_time
 from pytest_gpuperf.gate.regression import LESS_IS_BETTER, Range
-from pytest_gpuperf.model.comparison import Metric, Remedy
+from pytest_gpuperf.model.comparison import Metric
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import Confirmation, Estimate, Speedup
 from pytest_gpuperf.model.record import Record
@@ -18,14 +18,10 @@ _TIMED = {metric: kind for kind, metric in TIME_OF.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValue:
-    """A metric of a record: `doubt` is why it decides nothing, `widened` why its interval is so wide.
-
-    `remedy` is against the doubt.
-    """
+    """A metric of a record: `doubt` is why it decides nothing, `widened` why its interval is so wide."""
 
     estimate: Estimate
     doubt: str | None = None
-    remedy: Remedy = "cool_gpu"
     widened: str | None = None
 
 
@@ -36,6 +32,12 @@ def has(record: Record, metric: Metric) -> bool:
     if metric in ("memory", "efficiency"):
         return estimate_of(record, metric) is not None
     return _is_valid(record, metric) and _speedup(record, metric) is not None
+
+
+def is_held(record: Record, metric: Metric) -> bool:
+    """Return whether later runs are compared with a record's metric: a CPU variant has its own times."""
+    is_of_partner = record.pairing is not None and record.pairing.kind == "gpu" and record.pairing.partner
+    return has(record, metric) and not (metric == "cpu_time" and is_of_partner)
 
 
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:

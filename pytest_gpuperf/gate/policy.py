@@ -1,15 +1,13 @@
 """From a record, its size group's threshold and a gate to how the test ends: fail, skip, warn or pass."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_gpuperf.gate import text
-from pytest_gpuperf.model.comparison import Comparison, GateOptions, Outcome
+from pytest_gpuperf.gate.table import Rules
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Note, Record
-
-_NO_GATE = GateOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,16 +19,18 @@ class Decision:
     warnings: tuple[str, ...]
 
 
-def decide(
-    record: Record, threshold: Threshold | None, options: RunOptions, gate: GateOptions = _NO_GATE
-) -> Decision:
-    """Return how a test ends; `threshold` is its size group's, if it was the last member."""
+def decide(record: Record, threshold: Threshold | None, rules: Rules, lost: Sequence[str] = ()) -> Decision:
+    """Return how a test ends; `threshold` is its size group's, if it was the last member.
+
+    `lost` is why it fails for its baseline.
+    """
+    options = rules.run
     failures = []
     if not record.is_bare and _fails(record.status, options):
         failures.append(record.reason or record.status)
-        failures += comparison_failures(record.comparisons, gate, options)
+        failures += lost if record.status != "error" else ()  # which says the same
     else:
-        failures += gate_failures(record, gate, options)
+        failures += check_failures(record, rules, lost)
     warns = options.fail == "sure"
     warnings = []
     if warns and record.status == "inconclusive" and not failures and not record.is_bare:
@@ -39,7 +39,7 @@ def decide(
         failures.append(threshold.reason or threshold.status)
     elif warns and threshold is not None and threshold.status == "inconclusive" and _has_limit(threshold):
         warnings.append(f"{threshold.name}: {threshold.reason}")
-    if warns and gate.is_gate and not failures:
+    if warns and rules.enforced and not failures:
         doubts = (comparison for comparison in record.comparisons if comparison.outcome == "inconclusive")
         warnings += [comparison.reason or comparison.outcome for comparison in doubts]
     skip = None
@@ -50,30 +50,19 @@ def decide(
     return Decision(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
 
 
-def comparison_failures(compared: Iterable[Comparison], gate: GateOptions, options: RunOptions) -> list[str]:
-    """Return why a test fails for its baseline; a doubt fails it only with --gpuperf-fail=doubt."""
-    if options.fail == "nothing":
-        return []
-    # Without a gate every change is reported, and none fails.
-    failing: set[Outcome] = {"regressed"} if gate.tolerances else set()
-    failing |= {"improved"} if gate.improvements else set()
-    if gate.is_gate:
-        failing |= {"not_comparable"} if gate.strict else set()
-        failing |= {"inconclusive"} if options.fail == "doubt" else set()
-    failed = (comparison for comparison in compared if comparison.outcome in failing)
-    return [comparison.reason or comparison.outcome for comparison in failed]
+def check_failures(record: Record, rules: Rules, lost: Sequence[str]) -> list[str]:
+    """Return why a regression check fails a test, whatever its own demand does.
 
-
-def gate_failures(record: Record, gate: GateOptions, options: RunOptions) -> list[str]:
-    """Return why a gate fails a test, whatever its own demand does; without a measurement it is not green."""
-    failures = comparison_failures(record.comparisons, gate, options)
-    if failures or not gate.is_gate or options.fail == "nothing":
-        return failures
+    Without a valid measurement it is not green, in the baseline or not.
+    """
+    invalid = None
     if record.check is not None and record.check.agreed is False:
-        return [text.no_valid_measurement(f"the devices disagree: {record.check.reason}")]
-    if record.status == "error":
-        return [text.no_valid_measurement(record.reason or record.status)]
-    return []
+        invalid = f"the devices disagree: {record.check.reason}"
+    elif record.status == "error":
+        invalid = record.reason or record.status
+    if rules.enforced and invalid is not None and not record.expected_failure:
+        return [text.no_valid_measurement(invalid)]
+    return list(lost)
 
 
 def threshold_fails(threshold: Threshold, options: RunOptions) -> bool:

@@ -1,22 +1,25 @@
 """From a comparison's or a gate's facts to its sentences: every message of the gate is worded here."""
 
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+
 from pytest_gpuperf.analysis import scaling, verdict
 from pytest_gpuperf.gate import regression
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     AbsenceCause,
-    AbsentTests,
+    Absent,
     GateFailure,
     GateFailureCode,
     GateNote,
     GateNoteCode,
-    GateResult,
     Metric,
     Outcome,
-    Remedy,
     Tolerance,
 )
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.record import Run
 
 MOST_IN_PERCENT = 10.0
 """The factor from which on a change is written as one."""
@@ -29,63 +32,56 @@ METRIC_NAMES: dict[Metric, str] = {
     "memory": "memory",
     "efficiency": "parallel efficiency",
 }
-REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down comes with its own remedy
-    "more_time": "more time (max_time) or a quieter machine would decide it",
-    "run_with_gate": "measure it with --gpuperf-baseline and --gpuperf-fail-on: other runs stop at "
-    "their verdict",
-    "new_baseline": "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
-    "or run gpuperf baseline update with the report of a run with that option",
-}
+# What would decide a doubt; what slowed a GPU down comes with its own remedy.
+MORE_TIME = "more time (max_time) or a quieter machine would decide it"
+RUN_WITH_GATE = "measure it with --gpuperf-baseline and --gpuperf-fail-on: other runs stop at their verdict"
+NEW_BASELINE = (
+    "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
+    "or run gpuperf baseline update with the report of a run with that option"
+)
+BASELINE_INCOMPLETE = (
+    "the run of the baseline {baseline} ended early: tests that it did not reach count as new"
+)
+ONLY_IN_OLDER = (
+    "{count} compared with nothing, as the newest baseline of the folder lacks what the older {older} has: "
+    "{name}"
+)
+STRICT_FAILS_IT = "a regression may have passed; --gpuperf-strict fails such a run"
+STALE = (
+    "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf baseline update to lock "
+    "in the gain"
+)
 _ALLOW_OR_REMOVE = (
     "pass {prefix}allow=missing, or remove them with a report of the whole suite: run it with "
-    "{prefix}json=report.json, then gpuperf baseline update --prune {baseline} report.json"
+    "--gpuperf-json=report.json, then gpuperf baseline update --prune {baseline} report.json"
 )
 _FAILURES: dict[GateFailureCode, str] = {
     "nothing_measured": "nothing was measured: {cause}",
-    "all_skipped": "every test of the regression check was skipped ({tests}): {reason}{remedy}",
-    "tests_unknown": "the baseline {baseline} has none of the tests that were measured ({tests}); node ids "
-    "are relative to the rootdir: was the baseline made with another one?",
-    "nothing_compared": "nothing was compared: the baseline {baseline} and the measured tests ({tests}) "
-    "share no {metrics}",
-    "nothing_decided": "the regression check decided nothing: every comparison is inconclusive ({count})",
-    "metric_not_measured": "no {metric} was measured ({tests}): {cause}",
+    "nothing_compared": "{cause}",
     "session_ended": "the session ended before {tests} of the regression check could run: {first}",
-    "tests_missing": "{count} of the baseline's tests did not run: {tests}; renamed, unmarked or deselected? "
+    "test_lost": "{nodeid} was lost when its process crashed: {reason}",
+}
+_MISSING: dict[AbsenceCause, str] = {
+    "not_measured": "{count} of the baseline ran without a valid measurement: {first}; "
+    f"mend them, or, where that is on purpose, {_ALLOW_OR_REMOVE.partition(', or ')[2]}",
+    "gone": "{count} of the baseline did not run: {names}; renamed, moved, unmarked or removed? "
     f"Run them, {_ALLOW_OR_REMOVE}",
-    "files_skipped": "{count} of the baseline's tests did not run: {tests}; {their} file or folder skipped "
-    f"itself, as pytest.importorskip does. Install what it needs, {_ALLOW_OR_REMOVE}",
-    "tests_hidden": "{count} of the baseline's tests {were} {by}: {tests}; look for collect_ignore, "
+    "hidden": "configuration left out {count} of the baseline: {names}; look for collect_ignore, "
     "pytest_ignore_collect, python_files, norecursedirs, --ignore, -k and the like in conftest.py, the ini "
     "file and PYTEST_ADDOPTS, or for an option of another plugin, as one that splits the suite. "
     f"Run them, {_ALLOW_OR_REMOVE}",
-    "tests_left_out": "{count} of the baseline's tests {were} {by}, which {prefix}strict forbids: {tests}; "
-    "run them, or pass {prefix}allow=missing",
-    "tests_skipped": "{count} of the baseline's tests {were} skipped, which {prefix}strict forbids: {first}; "
-    "run them, or pass {prefix}allow=missing",
-    "test_lost": "{nodeid} was lost when its process crashed: {reason}",
+    "skipped": "{count} of the baseline ended in a skip or an expected failure: {first}; "
+    f"run them, {{no_gpu}}{_ALLOW_OR_REMOVE}",
+    "narrowed": "the command line ({by}) left out {count} of the baseline, which {prefix}strict forbids: "
+    "{names}; run them, or pass {prefix}allow=missing",
 }
-_NOTES: dict[GateNoteCode, str] = {
-    "baseline_incomplete": "the run of the baseline {baseline} ended early: tests that it did not reach "
-    "count as new",
-    "tests_skipped": "{count} of the baseline's tests {were} skipped: {first}",
-    "not_comparable": "not comparable ({count}): {differences}",
-    "regressions_not_enforced": "{count} found but not enforced; pass {prefix}fail-on to fail on them",
-    "baseline_stale": "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf "
-    "baseline update to lock in the gain",
-    "nothing_decided": "the regression check decided nothing: every comparison is inconclusive ({count}); a "
-    "regression may have passed; --gpuperf-strict fails such a run",
-}
-NOT_RUN: dict[AbsenceCause, GateFailureCode] = {
-    "command_line": "tests_left_out",
-    "configuration": "tests_hidden",
-    "skipped": "files_skipped",
-    "gone": "tests_missing",
-}
-_NOT_RUN_BY: dict[AbsenceCause, str] = {
-    "command_line": "left out by the command line",
-    "configuration": "left out by configuration",
-    "skipped": "in a file or folder that skipped itself",
+_ABSENT: dict[AbsenceCause, str] = {
+    "not_measured": "not measured",
     "gone": "missing",
+    "hidden": "left out by configuration",
+    "skipped": "skipped",
+    "narrowed": "left out by the command line",
+    "ended": "not reached",
 }
 _CHANGES: dict[Outcome, str] = {
     "regressed": "got worse",
@@ -118,7 +114,7 @@ def describe(
     return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}"
 
 
-def no_valid_measurement(reason: str) -> str:
+def no_valid_measurement(reason: str | None) -> str:
     """Return that a gate fails a test because nothing valid was measured."""
     return f"the regression check has no valid measurement: {reason}"
 
@@ -131,26 +127,69 @@ def failure(code: GateFailureCode, **values: object) -> GateFailure:
     return GateFailure(code=code, text=_FAILURES[code].format(**values))
 
 
-def note(code: GateNoteCode, **values: object) -> GateNote:
-    """Return a remark on a comparison, which fails nothing, with the values of the sentence."""
-    return GateNote(code=code, text=_NOTES[code].format(**values))
+def tests_missing(
+    cause: AbsenceCause, absent: Sequence[Absent], run: Run, baseline: str, *, prefix: str, no_gpu: bool
+) -> GateFailure:
+    """Return that a run lacks what the baseline holds, all for one cause; `prefix` is that of the options."""
+    values = {
+        "count": _count(absent),
+        "names": units.first_few(_names(absent)),
+        "first": _first(absent),
+        "by": ", ".join(run.narrowed_by),
+        "prefix": prefix,
+        "no_gpu": f"on a runner without a GPU pass {prefix}allow=no-gpu, " if no_gpu else "",
+        "baseline": shlex.quote(baseline),
+    }
+    return GateFailure(code="tests_missing", text=_MISSING[cause].format(**values))
 
 
-def left_out_by(absent: AbsentTests) -> str:
-    """Return why tests did not run: `left out by the command line (-k, -m)`, `missing`."""
-    options = ", ".join("the current folder" if option == "folder" else option for option in absent.options)
-    return f"{_NOT_RUN_BY[absent.cause]}{f' ({options})' if options else ''}"
+def note(code: GateNoteCode, sentence: str) -> GateNote:
+    """Return a remark on a comparison, which fails nothing."""
+    return GateNote(code=code, text=sentence)
 
 
-def not_run(gate: GateResult) -> str | None:
-    """Return how many tests of the baseline did not run, and why; None where all of them ran."""
-    if not gate.absent:
+def skipped(absent: Sequence[Absent]) -> str:
+    """Return that tests of the baseline skipped themselves, which is allowed."""
+    return f"{_count(absent)} of the baseline ended in a skip: {_first(absent)}"
+
+
+def decided_nothing(count: str) -> str:
+    """Return that so many comparisons, which are all, are inconclusive."""
+    return f"the regression check decided nothing: every comparison is inconclusive ({count})"
+
+
+def not_run(run: Run) -> str | None:
+    """Return how many tests of the baseline were compared with nothing, and why; None where all were."""
+    gate = run.gate
+    if gate is None or not gate.absent:
         return None
-    total = sum(len(absent.tests) for absent in gate.absent)
-    causes = ", ".join(f"{len(absent.tests)} {left_out_by(absent)}" for absent in gate.absent)
+    causes = {name: each.cause for each in gate.absent for name in _names([each])}
+    counts = Counter(causes.values())
+    said = [f"{count} {_ABSENT[cause]}{_by(cause, run)}" for cause, count in counts.items()]
     failed = " failed" if gate.failures else ""
     tests = units.count(gate.baseline_tests, "baseline test")
-    return f"regression check{failed}: {total} of {tests} did not run: {causes}"
+    were = "was" if len(causes) == 1 else "were"
+    return f"regression check{failed}: {len(causes)} of {tests} {were} not compared: {', '.join(said)}"
+
+
+def _by(cause: AbsenceCause, run: Run) -> str:
+    return f" ({', '.join(run.narrowed_by)})" if cause == "narrowed" and run.narrowed_by else ""
+
+
+def _count(absent: Sequence[Absent]) -> str:
+    names = _names(absent)
+    nouns = ("test or group", "tests or groups") if any(each.metric is None for each in absent) else ("test",)
+    return units.count(len(names), *nouns)
+
+
+def _names(absent: Sequence[Absent]) -> list[str]:
+    """Return the name of each test and group once."""
+    return list(dict.fromkeys(each.name if each.metric else f"the group {each.name}" for each in absent))
+
+
+def _first(absent: Sequence[Absent]) -> str:
+    first = absent[0]
+    return f"{first.name}: {first.reason}" if first.reason else first.name
 
 
 # Values.

@@ -14,39 +14,16 @@ Outcome = Literal["regressed", "inconclusive", "not_comparable", "improved", "no
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
 WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
 """The order in which reports show outcomes."""
-Remedy = Literal["more_time", "run_with_gate", "new_baseline", "cool_gpu"]
-"""What would decide a comparison that is in doubt; `run_with_gate`: this run stopped at its own verdict."""
 GateFailureCode = Literal[
-    "nothing_measured",
-    "all_skipped",
-    "tests_unknown",
-    "nothing_compared",
-    "nothing_decided",
-    "metric_not_measured",
-    "session_ended",
-    "tests_missing",
-    "files_skipped",
-    "tests_hidden",
-    "tests_left_out",
-    "tests_skipped",
-    "test_lost",
+    "nothing_measured", "nothing_compared", "tests_missing", "session_ended", "test_lost"
 ]
+AbsenceCause = Literal["not_measured", "gone", "hidden", "skipped", "narrowed", "ended"]
+"""Why a run has nothing to compare with what the baseline holds; `gate/table.py` explains each."""
+LeftOutBy = Literal["paths", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"]
+"""`paths` are those that pytest was given, or the folder that it was called in."""
 Allowance = Literal["no-gpu", "missing"]
-"""What a gate lets pass: that there was no GPU to measure on; that not all tests of the baseline ran."""
 ALLOWANCES: tuple[Allowance, ...] = get_args(Allowance)
-AbsenceCause = Literal["command_line", "configuration", "skipped", "gone"]
-LeftOutBy = Literal[
-    "paths", "folder", "testpaths", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"
-]
-"""`paths` are those that pytest was given, `folder` is the one that it was called in."""
-GateNoteCode = Literal[
-    "baseline_incomplete",
-    "tests_skipped",
-    "not_comparable",
-    "regressions_not_enforced",
-    "baseline_stale",
-    "nothing_decided",
-]
+GateNoteCode = Literal["not_comparable", "baseline_stale", "tests_skipped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +53,6 @@ class Comparison:
     """Result of the comparison; new: the baseline has nothing to compare with."""
     reason: str | None
     """Why the outcome is so, as a sentence; null only for `not_regressed`."""
-    remedy: Remedy | None = None
-    """What would decide numbers that are in doubt."""
     baseline: Estimate | None = None
     """Value in the baseline, in the unit of the metric: ratio, seconds or bytes; null if missing."""
     found: Estimate | None = None
@@ -142,24 +117,23 @@ class GateNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Absence:
-    """Why a test of the baseline did not run."""
+class Absent:
+    """What the baseline holds and this run does not."""
 
+    name: Text
+    """Node id of the test, or name of the group of sizes or of numbers of devices."""
+    metric: Metric | None
+    """The metric; null for a group."""
     cause: AbsenceCause
-    options: tuple[LeftOutBy, ...] = ()
+    """`not_measured`: the test ran without this metric; `skipped`: the test or its file skipped itself, or
+    its failure is expected; `gone`: there is no such speedup test any more; `hidden`: configuration left it
+    out; `narrowed`: the command line left it out; `ended`: the session ended before it."""
+    reason: str | None
+    """What the run says of it; null where nothing was said."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbsentTests:
-    """Tests of the baseline that did not run, all for one cause."""
-
-    cause: AbsenceCause
-    """Who left them out; skipped: their file or folder skipped itself; gone: nobody, there are no such
-    speedup tests in the files that were collected."""
-    options: tuple[LeftOutBy, ...]
-    """What it was done with; empty where pytest does not say, as for `collect_ignore`."""
-    tests: tuple[Text, ...]
-    """Node ids."""
+    def __post_init__(self) -> None:
+        """Keep what a test or a device says from steering a terminal."""
+        keep_plain(self, "reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +152,8 @@ class GateResult:
     """What there is to know about the comparison."""
     baseline_tests: Count = 0
     """Number of tests of the baseline that have a metric to compare."""
-    absent: tuple[AbsentTests, ...] = ()
-    """Those of them that did not run, by cause."""
+    absent: tuple[Absent, ...] = ()
+    """What of it this run does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypedDict
 
-from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, LeftOutBy
 from pytest_gpuperf.model.demand import Demand, Kind, Pairing, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
@@ -337,6 +337,9 @@ class Run:
     arguments: tuple[str, ...] = ()
     """Options of pytest-gpuperf on the command line, their paths relative to the root folder; without those
     that name outputs."""
+    narrowed_by: tuple[LeftOutBy, ...] = ()
+    """Options of pytest that the user typed and that leave tests out; `paths` are those given to pytest, or
+    the folder that it was called in."""
     environment: Environment
     """What the numbers depend on."""
     records: tuple[Record, ...] = ()

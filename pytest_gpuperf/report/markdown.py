@@ -10,7 +10,6 @@ from itertools import chain, count, islice
 
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.names import short_names, shorten
@@ -74,7 +73,7 @@ def text(run: Run) -> str:
         _left_out(records[_MOST_ROWS:]) if len(records) > _MOST_ROWS else "",
         "\n".join(chain(_reasons(records), _thresholds(run))),
         *_scalings(run),
-        *_gate(run.gate),
+        *_gate(run),
         _commands(run, records),
         _environment(run.environment),
     ]
@@ -227,8 +226,9 @@ def _scalings(run: Run) -> Iterator[str]:
         yield "\n".join(said)
 
 
-def _gate(gate: GateResult | None) -> Iterator[str]:
+def _gate(run: Run) -> Iterator[str]:
     """Yield what the run was compared with, and the result for the run as a whole."""
+    gate = run.gate
     if gate is None:
         return
     if gate.baseline is None:
@@ -242,7 +242,7 @@ def _gate(gate: GateResult | None) -> Iterator[str]:
             ["**The regression check failed:**", "", *_bullets([failure.text for failure in gate.failures])]
         )
     notes = [note.text for note in gate.notes]
-    if (not_run := gate_text.not_run(gate)) is not None:
+    if (not_run := gate_text.not_run(run)) is not None:
         notes.insert(0, not_run)
     if notes:
         yield "\n".join(_bullets(notes))

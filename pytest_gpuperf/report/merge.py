@@ -11,6 +11,7 @@ from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint, metrics, policy
+from pytest_gpuperf.gate.table import Rules
 from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Measurement, Memory, Round
@@ -36,7 +37,8 @@ class MergedRun:
 
     def failures(self, options: RunOptions) -> tuple[str, ...]:
         """Return what fails, test by test and then threshold by threshold, as in a run of pytest."""
-        records = (record for record in self.run.records if policy.decide(record, None, options).failure)
+        rules = Rules(run=options)
+        records = (record for record in self.run.records if policy.decide(record, None, rules).failure)
         missed = (each for each in self.run.thresholds if policy.threshold_fails(each, options))
         texts = [f"{record.nodeid}: {record.status}: {record.reason}" for record in records]
         texts += [f"threshold of {each.name}: {each.status}: {each.reason}" for each in missed]
@@ -44,8 +46,9 @@ class MergedRun:
 
     def doubts(self, options: RunOptions) -> tuple[str, ...]:
         """Return the inconclusive tests that do not fail, with the reason."""
+        rules = Rules(run=options)
         inconclusive = (record for record in self.run.records if record.status == "inconclusive")
-        passing = (record for record in inconclusive if not policy.decide(record, None, options).failure)
+        passing = (record for record in inconclusive if not policy.decide(record, None, rules).failure)
         return tuple(f"{record.nodeid}: {record.status}: {record.reason}" for record in passing)
 
 

@@ -124,7 +124,7 @@ def gate_lines(run: Run) -> Iterator[str]:
         return
     if gate.baseline is not None:
         tolerances = tolerances_text(gate)
-        limits = f" (tolerance: {tolerances})" if tolerances else ""
+        limits = f" (tolerance: {tolerances})" if tolerances else " (nothing fails without --gpuperf-fail-on)"
         outcomes = outcome_counts(run.records) or "nothing was compared"
         minute = units.minute(gate.started) if gate.started else "an unknown time"
         yield f"baseline {gate.baseline} of {minute}{limits}: {outcomes}"

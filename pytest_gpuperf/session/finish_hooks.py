@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -49,6 +48,8 @@ class FinishHooks:
         self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
+        self._failed: set[str] = set()  # ids of records
+        self._failed_reports: set[str] = set()
         self._not_reported: list[Record] = []
         self._selected: Sequence[pytest.Item] = ()
         self._deselected: Sequence[pytest.Item] = ()
@@ -84,7 +85,11 @@ class FinishHooks:
         is_of_crashed_worker = report.when not in ("setup", "call", "teardown") and report.failed
         if is_of_crashed_worker:  # xdist makes it
             self._crashed[report.nodeid] = str(report.longrepr).partition("\n")[0]
+        if report.failed:
+            self._failed_reports.add(report.nodeid)
         content: dict[str, Any] | None = getattr(report, RECORD_ATTRIBUTE, None)
+        if content is not None and report.nodeid in self._failed_reports:
+            self._failed.add(content["nodeid"])
         if content is not None and not self._is_worker and not self.runs_no_test:
             self._ran_tests = True
             self.session.records.receive(content, getattr(report, "worker_id", None))
@@ -159,7 +164,7 @@ class FinishHooks:
             self._write_errors(reporter)
         if gate is None or reporter is None or not gate.tolerances:
             return
-        if (line := text.not_run(gate)) is not None:
+        if self._run and (line := text.not_run(self._run)) is not None:
             reporter.write_line(line, red=bool(gate.failures), yellow=not gate.failures)
 
     def _write_errors(self, reporter: pytest.TerminalReporter) -> None:
@@ -172,22 +177,20 @@ class FinishHooks:
         session = self.session
         records = session.records.results.all()
         environment = session.machine.environment()
-        has_gpu = environment.gpu is not None
-        # Without a GPU, files may skip themselves if --gpuperf-allow=no-gpu accepts that.
-        skipped_files = has_gpu or "no-gpu" not in session.gate.options.allow
         seen = RunCoverage(
-            absence=partial(self.expected_tests.absence, skipped_files=skipped_files),
+            cause=self.expected_tests.cause,
             crashed=self._crashed,
-            has_gpu=has_gpu,
+            failed=self._failed,
             gate_requested=asks_for_gate(self.expected_tests.command_line),
         )
         writes_files = session.records.report or session.gate.options.create or session.outputs != Outputs()
         commit = git.current(self._root) if writes_files else None
-        return Run(
+        run = Run(
             started=session.records.started,
             complete=complete,
             cost_ratio=session.options.cost_ratio,
             arguments=self._arguments,
+            narrowed_by=self.expected_tests.narrowed_by,
             environment=environment,
             records=records,
             thresholds=threshold.find(records),
@@ -195,8 +198,8 @@ class FinishHooks:
             unmarked=session.records.unmarked,
             unknown_values=session.records.unknown_values,
             commit=commit,
-            gate=session.gate.finish(records, seen, session.options),
         )
+        return replace(run, gate=session.gate.finish(run, seen, session.options))
 
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""

@@ -22,6 +22,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate
+from pytest_gpuperf.gate.table import Rules
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Pairing
@@ -282,7 +283,8 @@ class GpuPerfSession:
         if threshold is not None:
             self.thresholds.reported.add(threshold.name)
         self._warn_of_differences(record, item)
-        end = policy.decide(record, threshold, self.options, self.gate.options)
+        rules = Rules(gate=self.gate.options, run=self.options)
+        end = policy.decide(record, threshold, rules, self.gate.failures(record, self.options))
         for warning in end.warnings:
             self._warn(item, InconclusiveWarning(warning))
         if end.failure is not None:
@@ -291,12 +293,12 @@ class GpuPerfSession:
             pytest.skip(end.skip)
 
     def apply_gate_only(self, item: pytest.Item, spec: ItemSpec) -> None:
-        """Fail an unmarked test for its regressions since the baseline, and for nothing else."""
+        """Fail an unmarked test for its baseline, and for nothing else."""
         record = self.records.by_nodeid.get(spec.nodeid)
         if record is None:
             return
         self._warn_of_differences(record, item)
-        if regressions := self.gate.unmarked_failures(record, self.options):
+        if regressions := self.gate.failures(record, self.options):
             pytest.fail("\n".join(regressions), pytrace=False)
 
     def store_record(self, record: Record, item: pytest.Item | None = None) -> Record:

@@ -13,7 +13,7 @@ from cases import for_each
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.collection import markers
-from pytest_gpuperf.model.comparison import GateFailureCode, GateNoteCode, Metric, Outcome, Remedy
+from pytest_gpuperf.model.comparison import AbsenceCause, GateFailureCode, GateNoteCode, Metric, Outcome
 from pytest_gpuperf.model.offload import DiagnosisCode
 from pytest_gpuperf.model.record import STATUSES, NoteCode, ReasonCode
 
@@ -141,7 +141,9 @@ def test_the_commands_of_a_page_run_one_after_the_other(pytester, monkeypatch, p
             assert main(arguments) == 0, line
 
 
-@for_each("codes", [DiagnosisCode, ReasonCode, NoteCode, Outcome, Remedy, GateFailureCode, GateNoteCode])
+@for_each(
+    "codes", [DiagnosisCode, ReasonCode, NoteCode, Outcome, AbsenceCause, GateFailureCode, GateNoteCode]
+)
 def test_the_page_of_codes_has_every_code(codes):
     assert [] == [code for code in get_args(codes) if f"`{code}`" not in PAGES["reference/codes"]]
 

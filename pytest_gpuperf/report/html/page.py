@@ -61,8 +61,7 @@ def text(run: Run, history: "History | None" = None) -> str:
     """Return the page of a run; a history adds how each test's speedup changed over its runs."""
     records = sorted(rows_of(shown_records(run)), key=rank)
     styles, script = engine.asset("page.css"), engine.asset("page.js")
-    gate = run.gate
-    not_run = gate_text.not_run(gate) if gate else None
+    not_run = gate_text.not_run(run)
     shared = forest.scale(records)
     statuses = {record.nodeid: record.status for record in records}
     listings, in_common = details.listings(records[:_MOST_DETAILED])

@@ -123,11 +123,6 @@ def test_another_mode_or_other_fewest_devices_are_not_compared(change):
     assert any(difference.startswith("scaling: strong from 1 device") for difference in found.differences)
 
 
-def test_a_failed_scaling_test_has_no_efficiency():
-    bad = scaled(0.9, status="error", reason="no work reached it")
-    assert compared(bad, scaled(0.9), metric="efficiency").outcome == "inconclusive"
-
-
 @for_each("metric", OF_SPEEDUP)
 def test_the_same_record_has_not_regressed(metric):
     found = compare(record(), HERE, base_of(record()), [within(metric=metric)], gated=True)
@@ -227,22 +222,12 @@ def test_what_neither_run_has_is_not_compared(before):
     assert compare(skipped(), HERE, base_of(before), [within()], gated=True) == ()
 
 
-def test_what_was_skipped_is_not_compared():
-    assert compare(skipped(), HERE, base_of(record()), [within()], gated=True) == ()
-
-
-def test_what_only_the_baseline_has_is_a_doubt_that_says_why():
-    broken = skipped(status="error", reason="the device was lost")
-    found = compared(broken, record())
-    assert found.outcome == "inconclusive"
-    assert found.reason == "this run has no speedup: the device was lost"
-    assert found.baseline.value == 10.0
-    assert found.found is None
-    silent = record(offload=None)
-    assert (
-        compared(silent, record(), metric="with_copies").reason
-        == "this run has no speedup with copies: recorded"
-    )
+@for_each(
+    "now", [skipped(), record(status="error", reason="lost"), scaled(0.9, status="error", reason="lost")]
+)
+def test_what_this_run_has_not_measured_is_not_compared(now):
+    tolerances = [within(), within(metric="efficiency")]
+    assert compare(now, HERE, base_of(record(), scaled(0.9)), tolerances, gated=True) == ()
 
 
 WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
@@ -252,7 +237,6 @@ WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-3, reason="they differ
 @for_each("bad", [{"status": "error", "reason": "no work reached it"}, {"check": WRONG}])
 def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert metrics.estimate_of(record(**bad), metric) is None
-    assert compared(record(20.0, **bad), record(), metric=metric).outcome == "inconclusive"
     assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
 
 
@@ -280,7 +264,6 @@ def test_every_other_status_has_its_metrics(status):
 def test_a_doubt_says_both_numbers_and_what_would_decide():
     now = record(9.0, speedup=speedup(9.0, low=7.0, high=12.0))
     found = compared(now, record())
-    assert found.remedy == "more_time"
     assert found.reason == (
         "speedup is inconclusive: 9.00x [7.00, 12.0], baseline 10.0x [9.50, 10.5]: -10.0 % [-33.3, +26.3], "
         "10 % less is allowed; more time (max_time) or a quieter machine would decide it"
@@ -290,7 +273,7 @@ def test_a_doubt_says_both_numbers_and_what_would_decide():
 def test_a_wide_baseline_is_to_be_made_anew():
     before = record(speedup=speedup(10.0, low=5.0, high=20.0))
     found = compared(record(9.0), before)
-    assert (found.outcome, found.remedy) == ("inconclusive", "new_baseline")
+    assert found.outcome == "inconclusive"
     assert found.reason.endswith(
         "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
         "or run gpuperf baseline update with the report of a run with that option"
@@ -300,12 +283,8 @@ def test_a_wide_baseline_is_to_be_made_anew():
 def test_a_run_without_a_gate_stopped_at_its_verdict_and_takes_no_more_time():
     now = record(9.0, speedup=speedup(9.0, low=7.0, high=12.0))
     (found,) = compare(now, HERE, base_of(record()), [within()], gated=False)
-    assert (found.outcome, found.remedy) == ("inconclusive", "run_with_gate")
+    assert found.outcome == "inconclusive"
     assert found.reason.endswith("other runs stop at their verdict")
-
-
-def test_only_a_doubt_has_a_remedy():
-    assert [compared(record(value), record()).remedy for value in (5.0, 10.0, 20.0)] == [None] * 3
 
 
 SLOWED = "the GPU was slowed down in 6 of 18 rounds; improve its cooling or raise its power limit"
@@ -317,7 +296,6 @@ def test_a_gpu_that_was_slowed_down_has_not_regressed_beyond_doubt(expected, now
     found = compared(record(now, dropped_rounds=6), record(), metric=metric)
     assert expected == found.outcome
     if expected == "inconclusive":
-        assert found.remedy == "cool_gpu"
         assert "is inconclusive" in found.reason
         assert found.reason.endswith(f"is allowed; {SLOWED}")
 
@@ -340,7 +318,6 @@ def test_a_loss_that_a_second_measurement_did_not_show_is_a_doubt(expected, conf
     found = compared(now, record())
     assert found.outcome == expected
     if expected == "inconclusive":
-        assert found.remedy == "more_time"
         assert "a second measurement, with rounds far apart, did not confirm it" in found.reason
 
 
@@ -369,7 +346,6 @@ def test_a_loss_near_the_limit_is_one_only_if_its_rounds_sat_apart(expected, los
     (found,) = compare(now, HERE, base_of(record()), [within(metric=metric)], gated=gated)
     assert expected == found.outcome
     if expected == "inconclusive":
-        assert found.remedy == "run_with_gate"
         assert "its rounds followed each other too closely to be sure; measure it with" in found.reason
 
 

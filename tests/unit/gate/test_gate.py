@@ -1,7 +1,6 @@
 """Gating: a run held against an earlier one; what it measured, matched or compared nothing of, it says."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import factories
 import pytest
@@ -20,11 +19,12 @@ from factories import (
 
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.model.comparison import Absence, GateOptions, GateResult
+from pytest_gpuperf.model.comparison import GateOptions, GateResult
 from pytest_gpuperf.model.demand import Pairing, RunOptions
-from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.record import Record, Run
 
 NO_GPU = "no GPU was found"
+WITHOUT_GPU = replace(HERE, gpu=None)
 UPDATE = "the baseline is out of date; run gpuperf baseline update to lock in the gain"
 
 
@@ -40,28 +40,24 @@ def gating(*bases, asked=GATE, here=HERE) -> Gate:
     return Gate(asked, bases, lambda: here, gated=asked.is_gate)
 
 
-GONE = Absence(cause="gone")
+def ended(
+    now, *before, asked=GATE, fail="sure", here=HERE, name="base.json", cause="gone", narrowed_by=(), **seen
+) -> Run:
+    """Return a run, its records compared before as they ended, with what a gate with one baseline says of it.
+
+    `cause` is why tests did not run: one for all, or by the node id.
+    """
+    held = gating(base_of(*before, name=name), asked=asked, here=here)
+    why = cause if isinstance(cause, dict) else {}
+    coverage = RunCoverage(cause=lambda nodeid, _: why.get(nodeid, cause), **seen)
+    records = tuple(map(held.with_comparisons, now))
+    run = Run(started="", environment=here, records=records, narrowed_by=narrowed_by)
+    return replace(run, gate=held.finish(run, coverage, RunOptions(fail=fail)))
 
 
-def seen(*, missing=(), absent=None, crashed=None, has_gpu=True, gate_requested=True) -> RunCoverage:
-    known = {**dict.fromkeys(missing, GONE), **(absent or {})}
-    return RunCoverage(
-        absence=lambda each: known.get(each.nodeid),
-        crashed=crashed or {},
-        has_gpu=has_gpu,
-        gate_requested=gate_requested,
-    )
-
-
-def coded(found) -> tuple[tuple[str, str], ...]:
-    """Return the failures or notes of a gate as pairs of their code and text."""
-    return tuple((each.code, each.text) for each in found)
-
-
-def ended(now, *before, asked=GATE, plan=None, here=HERE, **saw) -> GateResult:
-    """Return what a gate with one baseline says of a run's records, compared before as they ended."""
-    held = gating(base_of(*before), asked=asked, here=here)
-    return held.finish([held.with_comparisons(each) for each in now], seen(**saw), plan or RunOptions())
+def failures(*args, **kwargs) -> tuple[tuple[str, str], ...]:
+    """Return the codes and texts of the failures of such a run."""
+    return tuple((each.code, each.text) for each in ended(*args, **kwargs).gate.failures)
 
 
 # What a test is held against
@@ -142,10 +138,10 @@ def test_the_machine_is_looked_at_once_and_only_when_it_matters():
     assert looks == [1]
 
 
-@for_each(("expected", "asked"), [("more_time", GATE), ("run_with_gate", GateOptions())])
+@for_each(("expected", "asked"), [(text.MORE_TIME, GATE), (text.RUN_WITH_GATE, GateOptions())])
 def test_a_doubt_is_decided_by_time_only_where_the_run_was_measured_for_a_gate(expected, asked):
     (found,) = gating(base_of(record()), asked=asked).with_comparisons(record(value=9.0)).comparisons
-    assert (found.outcome, found.remedy) == ("inconclusive", expected)
+    assert (found.outcome, found.reason.rpartition("; ")[2]) == ("inconclusive", expected)
 
 
 @for_each(
@@ -165,382 +161,227 @@ def test_a_run_is_measured_longer_for_a_gate_and_for_its_baseline(expected, aske
 
 
 def test_a_run_that_measured_what_its_baseline_knows_has_no_failure():
-    found = ended([record(), record("b")], record(), record("b"))
-    assert found == GateResult(
+    assert ended([record(), record("b")], record(), record("b")).gate == GateResult(
         baseline="base.json",
         started="base.json began",
         tolerances=GATE.tolerances,
-        failures=(),
-        notes=(),
         baseline_tests=2,
-        absent=(),
-    )
-
-
-LEFT_OUT = Absence(cause="command_line", options=("-k",))
-HIDDEN = Absence(cause="configuration")
-
-
-@pytest.mark.parametrize(
-    ("absence", "changes", "codes"),
-    [
-        (LEFT_OUT, {}, []),
-        (LEFT_OUT, {"strict": True}, ["tests_left_out"]),
-        (LEFT_OUT, {"strict": True, "allow": {"missing"}}, []),
-        (HIDDEN, {}, ["tests_hidden"]),
-        (HIDDEN, {"allow": {"missing"}}, []),
-        (GONE, {}, ["tests_missing"]),
-        (GONE, {"allow": {"missing"}}, []),
-        (Absence(cause="skipped"), {}, ["files_skipped"]),
-    ],
-)
-def test_a_test_that_did_not_run_fails_unless_the_command_line_or_an_option_allows_it(
-    absence, changes, codes
-):
-    now, before = [record()], (record(), record("b"))
-    found = ended(now, *before, asked=replace(GATE, **changes), absent={"b": absence})
-    assert codes == [failure.code for failure in found.failures]
-    assert (2, [(absence.cause, absence.options, ("b",))]) == (
-        found.baseline_tests,
-        [(each.cause, each.options, each.tests) for each in found.absent],
-    )
-
-
-@for_each(
-    ("codes", "has_gpu", "changes"),
-    [
-        ([], True, {}),
-        (["tests_skipped"], True, {"strict": True}),
-        ([], True, {"strict": True, "allow": {"missing"}}),
-        (["tests_skipped"], True, {"strict": True, "allow": {"no-gpu"}}),
-        ([], False, {"strict": True, "allow": {"no-gpu"}}),
-    ],
-)
-def test_a_test_of_the_baseline_that_was_skipped_fails_a_strict_check_of_a_machine_with_a_gpu(
-    codes, has_gpu, changes
-):
-    now, before = [record(), skipped("b")], (record(), record("b"))
-    found = ended(now, *before, asked=replace(GATE, **changes), has_gpu=has_gpu)
-    assert codes == [failure.code for failure in found.failures]
-    assert ["tests_skipped"] == [note.code for note in found.notes]
-
-
-@pytest.mark.parametrize(
-    ("now", "gate_requested", "changes", "codes"),
-    [
-        ([], False, {}, []),
-        ([record("new")], False, {}, []),
-        ([], True, {}, ["nothing_measured"]),
-        ([record("new")], True, {}, ["tests_unknown"]),
-        ([], False, {"strict": True}, ["nothing_measured", "tests_left_out"]),
-        ([skipped()], False, {}, ["all_skipped"]),
-    ],
-    ids=["no test", "a new one", "asked for", "asked for, and a new one", "strict", "of the baseline"],
-)
-def test_a_gate_of_the_ini_file_lets_a_command_line_leave_out_all_that_it_is_about(
-    now, gate_requested, changes, codes
-):
-    found = ended(
-        now,
-        *(record(), record("b")),
-        asked=replace(GATE, **changes),
-        absent={"a": LEFT_OUT, "b": LEFT_OUT},
-        gate_requested=gate_requested,
-    )
-    assert codes == [failure.code for failure in found.failures]
-
-
-@pytest.mark.parametrize(
-    ("absence", "expected"),
-    [
-        (HIDDEN, "{} of the baseline's tests {} left out by configuration: "),
-        (LEFT_OUT, "{} of the baseline's tests {} left out by the command line (-k), which "),
-    ],
-)
-def test_one_test_was_and_two_tests_were_left_out(absence, expected):
-    for count, were in ((1, "was"), (2, "were")):
-        others = "bc"[:count]
-        found = ended(
-            [record()],
-            *map(record, "a" + others),
-            asked=replace(GATE, strict=True),
-            absent=dict.fromkeys(others, absence),
-        )
-        (failure,) = found.failures
-        assert failure.text.startswith(expected.format(count, were))
-
-
-def test_of_hidden_tests_it_is_said_that_an_option_of_another_plugin_may_have_left_them_out():
-    (failure,) = ended([record()], record(), record("b"), absent={"b": HIDDEN}).failures
-    assert "or for an option of another plugin, as one that splits the suite" in failure.text
-
-
-def test_how_many_tests_did_not_run_is_told_by_cause():
-    before = [record(nodeid) for nodeid in "abcd"]
-    found = ended([record()], *before, absent={"b": LEFT_OUT, "c": LEFT_OUT, "d": HIDDEN})
-    assert text.not_run(found) == (
-        "regression check failed: 3 of 4 baseline tests did not run: 2 left out by the command line (-k), "
-        "1 left out by configuration"
     )
 
 
 def test_there_is_no_gate_without_a_baseline_and_without_a_tolerance(tmp_path):
-    assert gating(asked=GateOptions()).finish([record()], seen(), RunOptions()) is None
+    run, coverage = Run(started="", environment=HERE), RunCoverage(cause=lambda *_: "gone")
+    assert gating(asked=GateOptions()).finish(run, coverage, RunOptions()) is None
     asked = GateOptions(baseline=tmp_path)
-    assert gating(base_of(), asked=asked).finish([], seen(), RunOptions()).failures == ()
+    assert gating(base_of(), asked=asked).finish(run, coverage, RunOptions()).failures == ()
 
 
 def test_a_gate_that_makes_its_baseline_has_none_to_fail_against():
     held = gating(asked=GateOptions(tolerances=(within(),), create=True))
-    found = held.finish([record()], seen(), RunOptions())
+    coverage = RunCoverage(cause=lambda *_: "gone")
+    run = Run(started="", environment=HERE, records=(record(),))
+    found = held.finish(run, coverage, RunOptions())
     assert (None, None, ()) == (found.baseline, found.started, found.failures)
-    assert held.finish([skipped()], seen(), RunOptions()).failures != ()
+    assert held.finish(replace(run, records=(skipped(),)), coverage, RunOptions()).failures != ()
 
+
+# Nothing measured, nothing compared
 
 REMEDY = "on a runner without a GPU pass --gpuperf-allow=no-gpu"
 CPU_SIDE = Pairing(kind="cpu", library="numpy")
+NONE_RAN = "no test with a speedup marker ran"
+NO_METRIC = "no test has a metric of the regression check; "
+ALL_SKIPPED = "every test of the regression check was skipped "
 
 
 @for_each(
-    ("code", "expected", "now", "has_gpu"),
+    ("expected", "now", "here"),
     [
-        ("nothing_measured", "nothing was measured: no test with a speedup marker ran", [], True),
+        (NONE_RAN, [], HERE),
+        (NONE_RAN, [skipped(reason="in other words", reason_code="deselected")], HERE),
+        (f"{ALL_SKIPPED}(1): {NO_GPU}; {REMEDY}", [skipped()], WITHOUT_GPU),
+        (f"{ALL_SKIPPED}(2): {NO_GPU}; {REMEDY}", [skipped(), skipped("b")], WITHOUT_GPU),
+        (f"{ALL_SKIPPED}(1): not today", [skipped(reason="not today")], HERE),
         (
-            "nothing_measured",
-            "nothing was measured: no test with a speedup marker ran",
-            [skipped(reason="in other words", reason_code="deselected")],
-            True,
-        ),
-        (
-            "all_skipped",
-            f"every test of the regression check was skipped (1): {NO_GPU}; {REMEDY}",
-            [skipped()],
-            False,
-        ),
-        (
-            "all_skipped",
-            f"every test of the regression check was skipped (2): {NO_GPU}; {REMEDY}",
-            [skipped(), skipped("b")],
-            False,
-        ),
-        (
-            "all_skipped",
-            "every test of the regression check was skipped (1): not today",
-            [skipped(reason="not today")],
-            True,
-        ),
-        (
-            "all_skipped",
-            f"every test of the regression check was skipped (1): {NO_GPU}; {REMEDY}",
+            f"{ALL_SKIPPED}(1): {NO_GPU}; {REMEDY}",
             [skipped("a[numpy]", None, status="recorded", pairing=CPU_SIDE), skipped("a[cupy]")],
-            False,
+            WITHOUT_GPU,
         ),
+        (f"{NO_METRIC}b: it broke", [skipped(), skipped("b", "it broke", status="error")], HERE),
+        (f"{NO_METRIC}a: lost", [record(status="error", reason="lost")], HERE),
         (
-            "nothing_measured",
-            "nothing was measured: no test has a metric of the regression check; b: it broke",
-            [skipped(), skipped("b", "it broke", status="error")],
-            True,
-        ),
-        (
-            "nothing_measured",
-            "nothing was measured: no test has a metric of the regression check; a: recorded",
+            f"{NO_METRIC}a: recorded",
             [skipped("a", None, status="recorded", pairing=CPU_SIDE)],
-            True,
+            HERE,
         ),
     ],
 )
-def test_a_gate_that_measured_nothing_fails_and_says_why(code, expected, now, has_gpu):
-    assert ((code, expected),) == coded(ended(now, record("old"), has_gpu=has_gpu).failures)
+def test_a_gate_that_measured_nothing_fails_and_says_why(expected, now, here):
+    (code, told), *_ = failures(now, record("old"), here=here)
+    assert ("nothing_measured", f"nothing was measured: {expected}") == (code, told)
 
 
-def test_a_gate_that_measured_nothing_for_want_of_a_gpu_may_be_allowed():
-    asked = replace(GATE, allow={"no-gpu"})
-    assert ended([skipped()], record(), asked=asked, has_gpu=False).failures == ()
-    assert ended([], record(), asked=asked, has_gpu=False).failures == ()
-    (failure,) = ended([skipped()], record(), asked=asked, has_gpu=True).failures
-    assert failure.text == f"every test of the regression check was skipped (1): {NO_GPU}"
+def test_what_was_skipped_is_said_once_where_nothing_was_measured():
+    assert ["nothing_measured"] == [code for code, _ in failures([skipped()], record())]
+    both = failures([skipped()], record(), record("b"))
+    assert ["nothing_measured", "tests_missing"] == [code for code, _ in both]
 
 
-def test_one_test_that_was_measured_is_not_nothing():
-    assert ended([skipped("b"), record()], record(), record("b")).failures == ()
+@for_each(("expected", "here"), [([], WITHOUT_GPU), (["nothing_measured"], HERE)])
+@for_each("now", [[], [skipped()]])
+def test_a_gate_that_measured_nothing_for_want_of_a_gpu_may_be_allowed(expected, here, now):
+    found = failures(now, skipped("old"), asked=replace(GATE, allow={"no-gpu"}), here=here)
+    assert expected == [code for code, _ in found]
 
 
 @for_each(("expected", "metric"), [(1, "speedup"), (1, "gpu_time"), (0, "cpu_time")])
 def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
-    on_cpu = skipped(cpu=measured(CPU, 1.0))
-    assert expected == len(
-        ended([on_cpu], record(), asked=GateOptions(tolerances=(within(metric=metric),))).failures
-    )
-
-
-@for_each("bad", [{"status": "error", "reason": "lost"}])
-def test_a_failed_measurement_is_not_measured(bad):
-    assert coded(ended([record(**bad)], record()).failures) == (
-        ("nothing_measured", "nothing was measured: no test has a metric of the regression check; a: lost"),
-    )
+    on_cpu, asked = skipped(cpu=measured(CPU, 1.0)), GateOptions(tolerances=(within(metric=metric),))
+    assert expected == len(failures([on_cpu], record(), asked=asked))
 
 
 def test_a_baseline_that_knows_none_of_the_tests_compares_nothing():
-    [failure] = ended([record("x"), record("y")], record(), record("b")).failures
-    assert failure.code == "tests_unknown"
-    assert failure.text.startswith(
-        "the baseline base.json has none of the tests that were measured (2); node ids"
+    first, second = failures([record("x"), record("y")], record(), record("b"))
+    said = (
+        "nothing was compared: the baseline base.json has none of the tests that were measured (2); node ids"
     )
-    assert (failure,) == ended([record("x"), record("y")]).failures
-    assert ended([record("x"), record()], record()).failures == ()
+    assert (first[0], first[1][: len(said)], second[0]) == ("nothing_compared", said, "tests_missing")
+    assert (first,) == failures([record("x"), record("y")])
+    assert failures([record("x"), record()], record()) == ()
 
 
-def test_a_baseline_of_another_machine_is_known_and_noted():
-    found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE)
-    assert found.failures == ()
-    differences = "CPU: EPYC in the baseline, another now"
-    said = f"not comparable (2 comparisons): {differences}"
-    assert coded(found.notes) == (("not_comparable", said),)
+@for_each(
+    ("expected", "notes", "strict", "fail"),
+    [
+        ([], ["not_comparable"], False, "sure"),
+        (["nothing_compared"], [], True, "sure"),
+        ([], [], True, "nothing"),
+    ],
+)
+def test_a_gate_that_decided_nothing_says_so_once(expected, notes, strict, fail):
+    found = ended([record(value=9.0)], record(), asked=replace(GATE, strict=strict), fail=fail).gate
+    assert (expected, notes) == tuple([each.code for each in said] for said in (found.failures, found.notes))
+    some = ended([record(value=9.0), record("b")], record(), record("b")).gate
+    assert ((), ()) == (some.failures, some.notes)
 
 
-def test_a_comparison_that_fails_nothing_says_how_it_would():
-    here = GateOptions(baseline=Path("base.json"))
-    found = ended([record(value=5.0)], record(), asked=here)
-    said = "1 regression found but not enforced; pass --gpuperf-fail-on to fail on them"
-    assert found.failures == ()
-    assert coded(found.notes) == (("regressions_not_enforced", said),)
-    assert ended([record(value=5.0)], record()).notes == ()
+# What is absent
+
+
+@for_each(
+    ("expected", "now", "asked_for", "strict"),
+    [
+        ([], [], False, False),
+        ([], [record("new")], False, False),
+        (["nothing_measured"], [], True, False),
+        (["nothing_compared"], [record("new")], True, False),
+        (["nothing_measured", "tests_missing"], [], False, True),
+        (["nothing_measured"], [skipped()], False, False),
+    ],
+)
+def test_a_gate_of_the_ini_file_lets_a_command_line_leave_out_all_that_it_is_about(
+    expected, now, asked_for, strict
+):
+    asked, seen = replace(GATE, strict=strict), {"cause": "narrowed", "gate_requested": asked_for}
+    found = failures(now, record(), record("b"), asked=asked, **seen)
+    assert expected == [code for code, _ in found]
+
+
+@for_each(
+    ("expected", "cause", "count"),
+    [
+        (
+            "1 test of the baseline did not run: b; renamed, moved, unmarked or removed? Run them, pass",
+            "gone",
+            1,
+        ),
+        ("5 tests of the baseline did not run: b, c, d and 2 more; renamed", "gone", 5),
+        ("configuration left out 2 tests of the baseline: b, c; look for collect_ignore", "hidden", 2),
+        ("the command line (-k) left out 1 test of the baseline, which --gpuperf-strict", "narrowed", 1),
+    ],
+)
+def test_what_did_not_run_is_said_by_its_cause_with_what_to_do(expected, cause, count):
+    others = map(record, "bcdefg"[:count])
+    seen = {"asked": replace(GATE, strict=True), "cause": cause, "narrowed_by": ("-k",)}
+    ((code, told),) = failures([record()], record(), *others, **seen)
+    assert (code, told[: len(expected)]) == ("tests_missing", expected)
+
+
+def test_how_many_tests_were_not_compared_is_told_by_cause():
+    cause = {"b": "narrowed", "c": "narrowed", "d": "hidden"}
+    found = ended([record()], *map(record, "abcd"), cause=cause, narrowed_by=("-k", "paths"))
+    assert text.not_run(found) == (
+        "regression check failed: 3 of 4 baseline tests were not compared: 2 left out by the command line "
+        "(-k, paths), 1 left out by configuration"
+    )
 
 
 def test_the_command_that_removes_tests_can_be_pasted_though_a_folder_has_a_space():
-    held = gating(base_of(record("b"), name="my base/b.json"))
-    (failure,) = held.finish([held.with_comparisons(record("a"))], seen(missing="b"), RunOptions()).failures[
-        -1:
-    ]
-    assert failure.text.endswith(" --prune 'my base/b.json' report.json")
-
-
-@for_each("asked", [GATE, replace(GATE, allow={"no-gpu"})])
-def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
-    before = [record(name) for name in "abcdef"]
-    (failure,) = ended([record()], *before, asked=asked, missing="bc", has_gpu=False).failures
-    assert failure.code == "tests_missing"
-    assert failure.text == (
-        "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, pass "
-        "--gpuperf-allow=missing, or remove them with a report of the whole suite: run it with "
-        "--gpuperf-json=report.json, then gpuperf baseline update --prune base.json report.json"
-    )
-    (failure,) = ended([record()], *before, asked=asked, missing="bcdef").failures
-    assert failure.text.startswith("5 of the baseline's tests did not run: b, c, d and 2 more; renamed")
+    found = failures([record()], record("b"), name="my base/b.json")
+    assert found[-1][1].endswith(" --prune 'my base/b.json' report.json")
 
 
 def test_a_deselected_test_did_not_run_though_it_has_a_record():
     left_out = skipped("b", reason_code="deselected")
-    (failure,) = ended([record(), left_out], record(), record("b"), missing="b").failures
-    assert failure.code == "tests_missing"
-    assert "did not run: b;" in failure.text
+    ((_, told),) = failures([record(), left_out], record(), record("b"))
+    assert "did not run: b;" in told
 
 
 def test_what_a_reason_says_does_not_deselect_a_test():
     """The suite's own skip may be worded like ours: only its code counts."""
     alike = skipped("b", "deselected on the command line or by a plugin")
-    assert ended([record(), alike], record(), record("b"), missing="b").failures == ()
+    (absent,) = ended([record(), alike], record(), record("b")).gate.absent
+    assert absent.cause == "skipped"
 
 
-def test_tests_that_the_session_never_reached_fail_the_gate():
-    cut_off = skipped("b", "in any words", reason_code="session_ended")
-    (failure,) = ended([record(), cut_off], record(), record("b")).failures
-    assert failure.code == "session_ended"
-
-
-@for_each(
-    ("now", "before", "missing"),
-    [
-        ([record()], [record(), record("b")], ""),  # its file was not collected
-        ([record(), skipped("b")], [record(), record("b")], "b"),  # it ran, and skipped
-        ([record()], [record(), skipped("b")], "b"),  # the baseline has nothing of it
-        ([record()], [record(), record("b", status="error", reason="lost")], "b"),
-    ],
-)
-def test_a_test_that_need_not_have_run_is_not_missing(now, before, missing):
-    assert ended(now, *before, missing=missing).failures == ()
-
-
-def test_missing_tests_may_be_allowed():
-    asked = replace(GATE, allow={"missing"})
-    assert ended([record()], record(), record("b"), asked=asked, missing="b").failures == ()
+def test_a_test_that_failed_itself_is_not_said_again():
+    lost = record("b", status="error", reason="lost", speedup=None)
+    found = ended([record(), lost], record(), record("b"), failed={"b"}).gate
+    assert (found.failures, [each.cause for each in found.absent]) == ((), ["not_measured"])
 
 
 @for_each("nodeid", ["a", "b", "new"])
 def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(nodeid):
     now = [record(), record("new"), record("b")]
-    found = ended(now, record(), record("b"), crashed={nodeid: "gw0 crashed"})
-    said = f"{nodeid} was lost when its process crashed: gw0 crashed"
-    assert coded(found.failures) == (("test_lost", said),)
-
-
-@for_each(
-    ("failures", "notes", "strict", "fail"),
-    [
-        ([], ["nothing_decided"], False, "sure"),
-        (["nothing_decided"], [], True, "sure"),
-        ([], ["nothing_decided"], True, "nothing"),
-    ],
-)
-def test_a_gate_that_decided_nothing_says_so_once(failures, notes, strict, fail):
-    asked, plan = replace(GATE, strict=strict), RunOptions(fail=fail)
-    found = ended([record(value=9.0)], record(), asked=asked, plan=plan)
-    assert (failures, notes) == tuple([each.code for each in said] for said in (found.failures, found.notes))
-
-
-def test_a_gate_that_decided_something_does_not_say_that_it_decided_nothing():
-    found = ended([record(value=9.0), record("b")], record(), record("b"))
-    assert ((), ()) == (found.failures, found.notes)
-
-
-def test_a_lost_test_of_the_baseline_is_told_once():
-    found = ended([record()], record(), record("b"), missing="b", crashed={"b": "gw0 crashed"})
-    assert [failure.code for failure in found.failures] == ["test_lost"]
+    found = failures(now, record(), record("b"), crashed={nodeid: "gw0 crashed"})
+    assert found == (("test_lost", f"{nodeid} was lost when its process crashed: gw0 crashed"),)
 
 
 def test_a_lost_test_that_is_not_the_gates_is_pytests_own_matter():
-    assert ended([record()], record(), crashed={"unmarked": "gw0 crashed"}).failures == ()
+    assert failures([record()], record(), crashed={"unmarked": "gw0 crashed"}) == ()
 
 
-@pytest.mark.parametrize(
-    ("plan", "asked"),
-    [(RunOptions(fail="nothing"), GATE), (RunOptions(), GateOptions())],
-    ids=["nothing fails", "no gate"],
-)
-def test_what_only_reports_fails_no_run(plan, asked, tmp_path):
-    asked = replace(asked, baseline=tmp_path)
-    found = ended([], record(), asked=asked, plan=plan, missing="a", crashed={"a": "gw0 crashed"})
-    assert found.failures == ()
+# Notes
+
+
+def test_a_baseline_of_another_machine_is_known_and_noted():
+    found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE).gate
+    said = "not comparable (2 comparisons): CPU: EPYC in the baseline, another now"
+    assert ((), [("not_comparable", said)]) == (found.failures, [(e.code, e.text) for e in found.notes])
+
+
+ALLOWED = replace(GATE, allow={"missing"})
 
 
 @for_each(
     ("code", "expected", "now"),
     [
-        (
-            "baseline_stale",
-            f"1 comparison improved beyond the tolerance: {UPDATE}",
-            [record(value=20.0), record("b")],
-        ),
-        (
-            "baseline_stale",
-            f"2 comparisons improved beyond the tolerance: {UPDATE}",
-            [record(value=20.0), record("b", value=20.0)],
-        ),
-        ("tests_skipped", f"1 of the baseline's tests was skipped: b: {NO_GPU}", [record(), skipped("b")]),
-        (
-            "tests_skipped",
-            f"2 of the baseline's tests were skipped: a: {NO_GPU}",
-            [skipped(), skipped("b"), record("c")],
-        ),
+        ("baseline_stale", f"1 comparison improved beyond the tolerance: {UPDATE}", [record(value=20.0)]),
+        ("tests_skipped", f"1 test of the baseline ended in a skip: b: {NO_GPU}", [record(), skipped("b")]),
+        (None, None, [record(), skipped("new")]),
+        (None, None, [record(value=5.0)]),
     ],
 )
 def test_what_to_know_of_a_run_is_noted(code, expected, now):
-    assert ((code, expected),) == coded(ended(now, record(), record("b"), record("c")).notes)
+    found = ended(now, record(), record("b"), record("c"), asked=ALLOWED).gate.notes
+    assert ([(code, expected)] if code else []) == [(each.code, each.text) for each in found]
 
 
-@for_each(
-    "now",
-    [[record(), skipped("new")], [record(), skipped("b", reason_code="deselected")], [record(value=5.0)]],
-)
-def test_what_is_told_elsewhere_is_not_noted(now):
-    assert ended(now, record(), record("b")).notes == ()
+def test_a_test_that_only_an_older_baseline_of_the_folder_has_is_named():
+    old, elsewhere = base_of(record("b"), name="d/a.json"), base_of(record("b"), environment=ELSEWHERE)
+    held = gating(base_of(record(), name="d/b.json"), elsewhere, old)
+    records = tuple(map(held.with_comparisons, [record(), record("b", 0.2)]))
+    run = Run(started="", environment=HERE, records=records)
+    (note,) = held.finish(run, RunCoverage(cause=lambda *_: "gone"), RunOptions()).notes
+    assert note.text.startswith("1 test is compared with nothing")
+    assert note.text.endswith("lacks what the older d/a.json has: b")

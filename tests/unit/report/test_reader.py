@@ -103,7 +103,7 @@ BODY = TEXT.removeprefix("{\n")
         (TEXT.replace('"made":8', '"made":8' + "0" * 400), "the number at $.records[0].transfer.made is"),
         (
             TEXT.replace('},\n  {"nodeid"', '} \n  {"nodeid"', 1),
-            "is not JSON: Expecting ',' delimiter at line 25",
+            "is not JSON: Expecting ',' delimiter at line 28",
         ),
         (TEXT.encode().replace(b"a processor", b"\xff", 1), "is not JSON: it is not UTF-8 at byte"),
         (TEXT.encode().replace(b"dependent samples", b"\xff", 1), "is not JSON: it is not UTF-8 at byte"),
