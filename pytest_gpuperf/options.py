@@ -185,6 +185,11 @@ _LOCK = _Option(
     parse=_path,
     metavar="PATH|none",
 )
+_REQUIRE_GPU = _Option(
+    "require-gpu",
+    "fail tests that need a GPU, instead of skipping them, where none can be used, and a run in which no "
+    "speedup test was measured on one",
+)
 _DEVICE = (
     _Option(
         "gpu",
@@ -198,7 +203,7 @@ _DEVICE = (
         "device used by tests that do not choose one themselves, e.g. numpy or cupy",
         metavar="DEVICE",
     ),
-    _Option("require-gpu", "fail tests that need a GPU, instead of skipping them, where none can be used"),
+    _REQUIRE_GPU,
 )
 _MEASURING = (
     _OFF,
@@ -321,6 +326,8 @@ def run_options(config: pytest.Config) -> RunOptions:
     given = (*_DEVICE, *_MEASURING, _FAIL)
     values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in given}
     values["off"] = is_off(config)
+    if values["require_gpu"]:
+        _check_measures(config, _REQUIRE_GPU)
     if values["lock"] not in (None, "auto", "none"):
         path = _LOCK.base_dir(config) / values["lock"]
         values["lock"] = str(_LOCK.checked(path, _why_not_lockable(path)))
@@ -330,6 +337,24 @@ def run_options(config: pytest.Config) -> RunOptions:
 def is_off(config: pytest.Config) -> bool:
     """Return whether marked tests run as if they had no marker: CodSpeed would time our timing of them."""
     return bool(_OFF.raw_value(config)) or codspeed_is_on(config)
+
+
+def _check_measures(config: pytest.Config, option: _Option) -> None:
+    """Raise UsageError for an option that could not fail anything, because the run measures nothing.
+
+    Where CodSpeed measures, that of the ini file is for other runs.
+    """
+    if codspeed_is_on(config):
+        if config.getoption(option.flag) is not None:
+            raise pytest.UsageError(
+                f"{option.flag}: CodSpeed measures in this run, and this plugin does not; check in a run "
+                "without it"
+            )
+    elif is_off(config):
+        raise pytest.UsageError(
+            f"--gpuperf-off measures nothing, so {option.flag} could never fail a speedup test; use one of "
+            "them only"
+        )
 
 
 def codspeed_is_on(config: pytest.Config) -> bool:
@@ -478,17 +503,10 @@ def gate_options(config: pytest.Config) -> GateOptions:
         raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
     if required and path in (None, _NO_BASELINE):
         raise pytest.UsageError("--gpuperf-fail-on requires --gpuperf-baseline")
+    if required:
+        _check_measures(config, _FAIL_ON)
     if codspeed_is_on(config):
-        if config.getoption(_FAIL_ON.flag) is not None:
-            raise pytest.UsageError(
-                "--gpuperf-fail-on: CodSpeed measures in this run, and nothing is compared; check in a run "
-                "without it"
-            )
         return GateOptions()
-    if required and is_off(config):
-        raise pytest.UsageError(
-            "--gpuperf-off measures nothing, so --gpuperf-fail-on could never fail; use one of them only"
-        )
     if creates and path is None:
         raise pytest.UsageError("--gpuperf-baseline-missing requires --gpuperf-baseline")
     return GateOptions(

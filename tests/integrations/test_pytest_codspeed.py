@@ -50,14 +50,17 @@ def test_a_suite_without_our_marker_sees_nothing_of_us_beside_codspeed(suite):
     found.result.stdout.no_fnmatch_line("*gpuperf: *")
 
 
-def test_a_regression_check_beside_codspeed_is_refused(suite):
+def test_a_regression_check_or_a_required_gpu_beside_codspeed_is_refused(suite):
     found = suite(SUITE, *QUICK, "--gpuperf-fail-on=speedup:10%", "--gpuperf-baseline=base.json")
     assert pytest.ExitCode.USAGE_ERROR == found.result.ret
-    assert "CodSpeed measures in this run, and nothing is compared" in found.result.stderr.str()
+    assert "--gpuperf-fail-on: CodSpeed measures in this run" in found.result.stderr.str()
+    found = suite(SUITE, *QUICK, "--gpuperf-require-gpu")
+    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
+    assert "--gpuperf-require-gpu: CodSpeed measures in this run" in found.result.stderr.str()
 
 
-def test_a_regression_check_of_the_ini_file_is_left_out_beside_codspeed(suite):
-    ini = "gpuperf_fail_on = speedup:10%\ngpuperf_baseline = base.json\n"
+def test_what_the_ini_file_asks_for_is_left_out_beside_codspeed(suite):
+    ini = "gpuperf_fail_on = speedup:10%\ngpuperf_baseline = base.json\ngpuperf_require_gpu = true\n"
     found = suite(SUITE, *QUICK, ini=ini)
     found.ended(passed=4)
     found.says("gpuperf: off, because CodSpeed measures: 4 tests")

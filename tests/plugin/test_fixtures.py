@@ -135,6 +135,34 @@ def test_a_required_gpu_makes_speedup_tests_errors(run):
     result.stdout.fnmatch_lines(["*a GPU is required*turned off*", "test_fft*error"])
 
 
+@pytest.mark.parametrize("mark", ["skipif(True, reason='no GPU')", "skip"])
+@pytest.mark.parametrize("limit", ["", "(min=2)"])
+def test_a_run_whose_speedup_tests_all_skip_themselves_has_used_no_required_gpu(run, mark, limit):
+    source = f"""
+        import pytest
+
+        @pytest.mark.{mark}
+        @pytest.mark.speedup{limit}
+        def test_skipped(device):
+            return lambda: device.launch()
+
+        def test_plain():
+            pass
+    """
+    assert pytest.ExitCode.OK == run(source).ret
+    result = run(source, "--gpuperf-require-gpu")
+    result.assert_outcomes(passed=1, skipped=1)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        ["FAILED: a GPU is required *, and none of 1 speedup test was measured on one; *"]
+    )
+    assert pytest.ExitCode.OK == run(source, "--gpuperf-require-gpu", "-k", "plain").ret
+    measured = (
+        source + "    @pytest.mark.speedup\n        def test_more(device): return lambda: device.launch()\n"
+    )
+    assert pytest.ExitCode.OK == run(measured, "--gpuperf-require-gpu").ret
+
+
 def test_the_gpu_is_probed_once_for_all_tests(run, pytester):
     pytester.makeconftest(UNUSABLE)
     source = GPU_TEST + "\n    def test_again(gpu): pass\n" + SPEEDUP_TEST

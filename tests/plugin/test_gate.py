@@ -966,6 +966,14 @@ def test_measuring_that_the_ini_file_turns_off_refuses_a_gate_too(held, ends, py
     held(BARE)
     pytester.makeini("[pytest]\ngpuperf_off = true\n")
     assert pytest.ExitCode.USAGE_ERROR == ends(BARE, *GATE).ret
+    result = ends(BARE, "--gpuperf-require-gpu")
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*--gpuperf-off measures nothing, so --gpuperf-require-gpu could never*"])
+
+
+def test_measuring_that_the_environment_turns_off_refuses_a_required_gpu(ends, monkeypatch):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--gpuperf-off")
+    assert pytest.ExitCode.USAGE_ERROR == ends(BARE, "--gpuperf-require-gpu").ret
 
 
 def test_paths_of_the_ini_file_start_at_its_folder(held, ends, pytester, monkeypatch):

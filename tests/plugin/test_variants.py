@@ -752,7 +752,7 @@ def test_a_required_gpu_that_no_variant_was_measured_on_fails_the_run(suite):
     found = suite(SKIPPED, "--gpuperf-require-gpu")
     found.ended(passed=1, skipped=1)
     assert found.result.ret == pytest.ExitCode.TESTS_FAILED
-    found.says("FAILED: a GPU is required *, and none of 2 tests that require a speedup ")
+    found.says("FAILED: a GPU is required *, and none of 2 speedup tests was measured on one")
 
 
 @pytest.mark.parametrize(

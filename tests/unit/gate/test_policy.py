@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from cases import for_each
-from factories import GATE, HERE, recorded, speedup, threshold
+from factories import GATE, HERE, recorded, skipped, speedup, threshold
 
 from pytest_gpuperf.gate.gate import Gate
-from pytest_gpuperf.gate.policy import Decision
+from pytest_gpuperf.gate.policy import Decision, required_gpu_unused
 from pytest_gpuperf.gate.policy import decide as decided
 from pytest_gpuperf.gate.table import Rules
 from pytest_gpuperf.model.comparison import Comparison, GateOptions
@@ -128,3 +128,21 @@ def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
     )
     end = decide(record("inconclusive"), failed, RunOptions(), GATE)
     assert ("the GPU loses", ()) == (end.failure, end.warnings)
+
+
+def test_a_required_gpu_is_used_by_one_of_the_marked_tests_that_ran():
+    required = RunOptions(require_gpu=True)
+    unused = [skipped(), skipped("b", status="error"), recorded("c", gpu=None, speedup=None)]
+    said = required_gpu_unused(unused, required)
+    assert said is not None
+    assert "none of 3 speedup tests was measured on one" in said
+    assert required_gpu_unused(unused, RunOptions()) is None
+    assert required_gpu_unused([*unused, recorded("d")], required) is None
+    not_counted = [
+        skipped(reason_code="deselected"),
+        skipped(reason_code="session_ended"),
+        skipped(source="all"),
+        skipped(status="error", expected_failure=True),
+    ]
+    assert required_gpu_unused(not_counted, required) is None
+    assert required_gpu_unused([], required) is None
