@@ -468,8 +468,8 @@ _FAIL_ON = _Option(
 )
 _STRICT = _Option(
     "strict",
-    "fail tests that cannot be compared with the baseline (e.g. a different machine), that skip themselves, "
-    "or that the command line left out",
+    "fail tests that cannot be compared with the baseline (e.g. a different machine), or that the command "
+    "line left out",
 )
 _ALLOW = _Option(
     "allow",

@@ -38,8 +38,8 @@ def decide(record: Record, threshold: Threshold | None, rules: Rules, lost: Sequ
         warnings.append(record.reason or record.status)
     if threshold is not None and threshold_fails(threshold, options):
         failures.append(threshold.reason or threshold.status)
-    elif warns and threshold is not None and threshold.status == "inconclusive" and _has_limit(threshold):
-        warnings.append(f"{threshold.name}: {threshold.reason}")
+    elif threshold is not None and (doubt := threshold_doubt(threshold, options)) is not None:
+        warnings.append(doubt)
     if warns and rules.enforced and not failures:
         doubts = (comparison for comparison in record.comparisons if comparison.outcome == "inconclusive")
         warnings += [comparison.reason or comparison.outcome for comparison in doubts]
@@ -69,6 +69,13 @@ def check_failures(record: Record, rules: Rules, lost: Sequence[str]) -> list[st
 def threshold_fails(threshold: Threshold, options: RunOptions) -> bool:
     """Return whether a threshold's verdict fails the test that reports it."""
     return _has_limit(threshold) and _fails(threshold.status, options)
+
+
+def threshold_doubt(threshold: Threshold, options: RunOptions) -> str | None:
+    """Return what to warn of where a required threshold is undecided, or None."""
+    if options.fail == "sure" and threshold.status == "inconclusive" and _has_limit(threshold):
+        return f"{threshold.name}: {threshold.reason}"
+    return None
 
 
 def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:

@@ -162,6 +162,14 @@ class RunHooks:
             self.session.invalidate_record(item, spec, errors_outside[0])
         self._apply_outcome(item, spec, elapsed)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Say what a test leaves open that was skipped, be it in its setup."""
+        result = yield
+        if (spec := item.stash.get(SPEC, None)) is not None:
+            self.session.warn_of_open_threshold(item, spec)
+        return result
+
     def _prepare(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Discard what an earlier run of the test left, and let unittest's method be measured."""
         self._subtest_errors.clear()

@@ -292,6 +292,17 @@ class GpuPerfSession:
         if end.skip is not None:
             pytest.skip(end.skip)
 
+    def warn_of_open_threshold(self, item: pytest.Item, spec: ItemSpec) -> None:
+        """Warn of a threshold that is undecided because the last member of its size group did not run."""
+        record = self.records.by_nodeid.get(spec.nodeid)
+        if record is None or not (record.status == "skipped" or record.expected_failure):
+            return  # another failure fails the test, and a plugin may run it again
+        threshold = self.thresholds.threshold_after(record, self.records.by_nodeid.values())
+        if threshold is None or threshold.name in self.thresholds.reported:
+            return
+        if (doubt := policy.threshold_doubt(threshold, self.options)) is not None:
+            self._warn(item, InconclusiveWarning(doubt))
+
     def apply_gate_only(self, item: pytest.Item, spec: ItemSpec) -> None:
         """Fail an unmarked test for its baseline, and for nothing else."""
         record = self.records.by_nodeid.get(spec.nodeid)

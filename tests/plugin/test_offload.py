@@ -261,6 +261,32 @@ def test_a_size_group_that_was_selected_in_part_is_in_doubt_and_says_which_sizes
     assert report()["thresholds"][0]["status"] == "inconclusive"
 
 
+LAST = {
+    "in the test": ("10_000", "if n > 5000: pytest.skip('too large')", {"skipped": 1}),
+    "by a mark": ("pytest.param(10_000, marks=pytest.mark.skip)", "pass", {"skipped": 1}),
+    "expected": ("pytest.param(10_000, marks=pytest.mark.xfail)", "if n > 5000: 1 / 0", {"xfailed": 1}),
+}
+
+
+@pytest.mark.parametrize(("last", "first_line", "outcome"), LAST.values(), ids=LAST)
+def test_a_size_group_whose_last_test_did_not_run_is_in_doubt_too(suite, report, last, first_line, outcome):
+    source = size_group(", at_most=1100", sizes=f"[100, 900, 1100, {last}]").replace(
+        "    a =", f"    {first_line}\n    a ="
+    )
+    result = suite(source, "-q", **BY_SIZE)
+    result.assert_outcomes(passed=3, warnings=1, **outcome)
+    result.stdout.fnmatch_lines(["test_it.py::test_add[[]10000]", "*InconclusiveWarning: *at n=10000 (*"])
+    assert report()["thresholds"][0]["status"] == "inconclusive"
+    suite(source.replace(", at_most=1100", ""), **BY_SIZE).assert_outcomes(passed=3, **outcome)
+
+
+def test_where_warnings_are_errors_a_last_size_that_was_skipped_fails_its_teardown(suite):
+    source = size_group(", at_most=1100", sizes="[900, 1100, pytest.param(10_000, marks=pytest.mark.skip)]")
+    result = suite(source, "-Werror::pytest_gpuperf.InconclusiveWarning", **BY_SIZE)
+    result.assert_outcomes(passed=2, skipped=1, errors=1)
+    result.stdout.fnmatch_lines(["*no speedup at n=10000 *(InconclusiveWarning, and the suite makes *"])
+
+
 def test_a_size_that_was_not_even_named_is_missing_too(suite, report, pytester):
     suite(size_group(), "--collect-only", **BY_SIZE)
     suite(size_group(", at_most=900"), "test_it.py::test_add[100]", **BY_SIZE).assert_outcomes(
