@@ -1,0 +1,175 @@
+"""From a baseline and the reports of later runs to the next baseline, or to what has to be accepted first."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_gpuperf.analysis import scaling, threshold
+from pytest_gpuperf.gate import fingerprint, metrics, regression, table, text
+from pytest_gpuperf.gate.baseline import Comparer
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Record, Report, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """The next baseline, None where it would be the same, and sentences.
+
+    `counts` says how many tests changed, `values` which values were replaced or kept. The `regressions` have
+    to be accepted first, and a `refusal` is why the runs cannot be in one baseline.
+    """
+
+    run: Run | None
+    counts: str
+    values: tuple[str, ...]
+    regressions: tuple[str, ...]
+    refusal: str | None
+
+
+def plan(baseline: Report | None, reports: Sequence[Report], *, accept: bool, prune: bool) -> Update:
+    """Return the update of a baseline with reports in the order of their runs.
+
+    A record replaces the baseline's unless one of its values is worse, however little: many small losses
+    would add up to one that no check has seen. With `accept` it replaces better ones, too. Raises
+    GpuPerfError where nothing was measured, and where an incomplete run would look complete.
+    """
+    early = next((report.name for report in reports if not report.run.complete), None)
+    if early and (baseline is None or prune):
+        cause = "its run ended early, and the baseline would look complete"
+        remedy = "leave out --prune" if baseline else "update an existing baseline"
+        raise GpuPerfError(f"{early} is incomplete: {cause}; run it again to its end, or {remedy}")
+    known = baseline.records if baseline else {}
+    fresh = _latest(reports, known)
+    if not fresh:
+        raise GpuPerfError("the reports measured nothing that a later run could be compared with")
+    gone = dict.fromkeys(nodeid for nodeid in known if prune and nodeid not in fresh)
+    environments = [report.run.environment for report in reports]
+    unlike = fingerprint.run_differences(*([baseline.run.environment] if baseline else []), *environments)
+    values: list[str | None] = []
+    regressions: list[str | None] = []
+    for nodeid, comparisons in _compared(baseline, reports, fresh) if baseline else ():
+        worse = [] if accept else [each for each in comparisons if _is_worse(each)]
+        regressions += [_regression(nodeid, each) for each in worse]
+        # What was measured in other conditions than later runs is no use to them, however good it is.
+        is_kept = worse and not unlike and all(each.outcome != "not_comparable" for each in comparisons)
+        if is_kept:
+            del fresh[nodeid]
+        change = "kept instead of" if is_kept else "replaced by"
+        values += [_change(nodeid, change, each) for each in (worse if is_kept else comparisons)]
+    stay = [record for nodeid, record in known.items() if nodeid not in fresh and nodeid not in gone]
+    new = len(fresh.keys() - known.keys())
+    counts = f"{units.count(len(fresh) - new, 'test')} updated, {new} new, {len(stay)} kept as before"
+    if gone:
+        counts += f", {len(gone)} removed: {units.first_few(gone)}"
+    if not any(map(_is_measured, stay)):
+        unlike = fingerprint.run_differences(*environments)
+    remedy = "a folder holds a baseline of each machine, and --prune removes what no report measured"
+    records = [(fresh.get(nodeid) or known[nodeid]) for nodeid in {**known, **fresh} if nodeid not in gone]
+    return Update(
+        run=_next(reports[-1].run, records) if fresh or gone else None,
+        counts=counts,
+        values=tuple(filter(None, values)),
+        regressions=tuple(filter(None, regressions)),
+        refusal=f"runs differ: {'; '.join(unlike)}; {remedy}" if unlike else None,
+    )
+
+
+def _latest(reports: Iterable[Report], known: Mapping[str, Record]) -> dict[str, Record]:
+    """Return the latest measured record of each test; one device's times replace no speedup."""
+    # A run with -k, or without a GPU, must not replace what a whole run has measured.
+    latest: dict[str, Record] = {}
+    for record in (record for report in reports for record in report.run.records):
+        before = latest.get(record.nodeid) or known.get(record.nodeid)
+        of_cpu = before is not None and metrics.has(before, "cpu_time") and metrics.has(record, "cpu_time")
+        if _has_ratio(record) or ((of_cpu or _is_measured(record)) and not _has_ratio(before)):
+            latest[record.nodeid] = record
+    return latest
+
+
+def _is_measured(record: Record | None) -> bool:
+    """Return whether a record has a valid speedup or efficiency, or the times of what it ran on alone."""
+    if record is None or record.status == "skipped":
+        return False
+    alone = record.pairing is not None and record.pairing.partner is None
+    alone = alone or (record.scaling is not None and record.scaling.is_base)
+    return _has_ratio(record) or (
+        alone and any(metrics.has(record, each) for each in metrics.TIME_OF.values())
+    )
+
+
+def _has_ratio(record: Record | None) -> bool:
+    """Return whether a record has a valid speedup or parallel efficiency."""
+    return record is not None and (metrics.has(record, "speedup") or metrics.has(record, "efficiency"))
+
+
+def _compared(
+    baseline: Report, reports: Iterable[Report], fresh: Mapping[str, Record]
+) -> Iterator[tuple[str, tuple[Comparison, ...]]]:
+    """Yield how each fresh record compares with the baseline, by the tolerances of its run's own check.
+
+    Speedups and efficiencies are always compared: whatever a check is about, they must not get lost unseen.
+    """
+    for report in reports:
+        own = report.run.gate.tolerances if report.run.gate else ()
+        named = {tolerance.metric for tolerance in own}
+        tolerances = (*own, *(each for each in GateOptions().compared if each.metric not in named))
+        comparer = Comparer(baseline=baseline, environment=report.run.environment, gated=bool(own))
+        for record in report.run.records:
+            if fresh.get(record.nodeid) is record:
+                compared = comparer.compare(record, tolerances)
+                yield record.nodeid, (*compared, *_lost(baseline, record, tolerances))
+
+
+def _lost(baseline: Report, record: Record, tolerances: Iterable[Tolerance]) -> Iterator[Comparison]:
+    """Yield a comparison with nothing for each metric that the baseline has and a record has not any more."""
+    if (before := baseline.record_of(record)) is None:
+        return
+    for tolerance in tolerances:
+        for absent in table.lost(before, record, [tolerance]):
+            yield Comparison(
+                metric=tolerance.metric,
+                tolerance=tolerance.share,
+                outcome="inconclusive",
+                reason=absent.reason,
+                baseline=metrics.estimate_of(before, tolerance.metric),
+            )
+
+
+def _is_worse(comparison: Comparison) -> bool:
+    """Return whether a value is missing now, worse than the baseline's, or less certain not to be."""
+    before, now = comparison.baseline, comparison.found
+    if before is None or now is None:
+        return before is not None
+    if comparison.metric in regression.LESS_IS_BETTER:
+        return now.value > before.value or now.upper > before.upper
+    return now.value < before.value or now.lower < before.lower
+
+
+def _regression(nodeid: str, comparison: Comparison) -> str | None:
+    """Return what got worse, or may have in other conditions, for which no check would say it."""
+    before, now = comparison.baseline, comparison.found
+    if comparison.outcome == "regressed":
+        return f"{nodeid}: {comparison.reason}"
+    if comparison.outcome != "not_comparable" or before is None or now is None:
+        return None
+    tolerance = Tolerance(metric=comparison.metric, share=comparison.tolerance)
+    outcome = regression.compare_intervals(before, now, tolerance)
+    if outcome == "not_regressed":
+        return None
+    return f"{nodeid}: {text.describe(before, now, tolerance, outcome)}; {comparison.reason}"
+
+
+def _change(nodeid: str, change: str, comparison: Comparison) -> str | None:
+    """Return the old and the new value of a metric, and which of them stays; None where they read alike."""
+    both = (comparison.baseline, comparison.found)
+    was, now = (text.format_metric(comparison.metric, each) if each else "none" for each in both)
+    return f"{nodeid}: {text.METRIC_NAMES[comparison.metric]} {was} {change} {now}" if was != now else None
+
+
+def _next(heading: Run, records: Iterable[Record]) -> Run:
+    """Return the baseline of these records, which no check has compared with an earlier one."""
+    records = tuple(replace(record, comparisons=()) for record in records)
+    thresholds, scalings = threshold.find(records), scaling.curves(records)
+    found = replace(heading, records=records, thresholds=thresholds, scalings=scalings)
+    return replace(found, gate=None, complete=True)
