@@ -407,6 +407,16 @@ def test_the_result_of_each_call_is_dropped_as_it_comes():
     assert (0, 8000) == (device.live_bytes, device.peak_bytes)
 
 
+def test_a_result_that_is_kept_is_freed_before_the_next_block_makes_its_own():
+    device = simulated(kernel=1e-5)
+    timer = warmed_up(device, call=lambda: device.xp.ones(1000))
+    timer.keeps_result = True
+    timer.take_sample()
+    assert (8000, 8000) == (device.live_bytes, device.peak_bytes)
+    timer.take_sample()
+    assert (8000, 8000) == (device.live_bytes, device.peak_bytes)
+
+
 def test_rounds_have_one_sample_of_each_device():
     clock = Clock()
     cpu = timer_on(simulated("cpu", clock, kernel=10e-3))
