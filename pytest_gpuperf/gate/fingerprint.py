@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Literal
 
 from pytest_gpuperf.devices.environment import THREADS, blocking_setting
@@ -14,7 +14,6 @@ from pytest_gpuperf.model.record import Environment, Record
 Conditions = Mapping[str, str | None]
 """What must be the same for two measurements to be comparable, by name; None for what is not reported."""
 
-_PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
 _ROUNDING = (
@@ -31,8 +30,7 @@ def hosts_differ(environments: Sequence[Environment]) -> bool | None:
     """Return whether runs were made on several machines; None when an environment does not name its own."""
     if len(machine_names(environments)) > 1:
         return True
-    are_known = all(_name(each.host) and _name(each.cpu) for each in environments)
-    return False if are_known else None
+    return False if all(_name(each.host) and _name(each.cpu) for each in environments) else None
 
 
 def machine_names(environments: Sequence[Environment]) -> tuple[str, ...]:
@@ -55,23 +53,19 @@ def environment_differences(environments: Sequence[Environment]) -> tuple[str, .
 
 def run_differences(first: Environment, *others: Environment) -> tuple[str, ...]:
     """Return how the conditions of whole runs differ from those of the first: `name: first, other`."""
-    conditions = run_conditions(first)
-    found = (name for other in others for name in differences(conditions, run_conditions(other)))
-    return tuple(dict.fromkeys(found))
+    pairs = ((run_conditions(first), run_conditions(other)) for other in others)
+    return tuple(dict.fromkeys(difference for pair in pairs for difference in differences(*pair)))
 
 
 def run_conditions(environment: Environment) -> Conditions:
     """Return what the measurements of a whole run depend on."""
-    gpu = _device("GPU", environment.gpu)
-    return {**_processor(environment), **gpu, **_settings_of_gpus(environment)}
+    return {**_processor(environment), **_device("GPU", environment.gpu), **_settings_of_gpus(environment)}
 
 
 def device_conditions(environment: Environment, kinds: Sequence[Kind]) -> Conditions:
     """Return what the times of all tests on these kinds of device depend on, whatever the tests do."""
-    conditions: dict[str, str | None] = {}
-    for kind in kinds:
-        conditions |= _processor(environment) if kind == "cpu" else _settings_of_gpus(environment)
-    return conditions
+    of_cpu = _processor(environment) if "cpu" in kinds else {}
+    return {**of_cpu, **(_settings_of_gpus(environment) if "gpu" in kinds else {})}
 
 
 def record_conditions(devices: Conditions, record: Record, kinds: Sequence[Kind]) -> Conditions:
@@ -84,10 +78,10 @@ def record_conditions(devices: Conditions, record: Record, kinds: Sequence[Kind]
         conditions["scaling"] = f"{its.mode} from {units.count(its.counts[0], 'device')}"
     for kind in kinds:
         if measured := record.measurement(kind):
-            conditions |= _work(kind.upper(), measured.device, measured.dtypes, measured.shapes)
-    if len(kinds) > 1:
-        conditions |= _included(record.demand)
-    return conditions
+            conditions |= _device(kind.upper(), measured.device)
+            conditions[f"{kind.upper()} dtypes"] = ", ".join(sorted(measured.dtypes))
+            conditions[f"{kind.upper()} shapes"] = ", ".join(measured.shapes)
+    return {**conditions, **_included(record.demand)} if len(kinds) > 1 else conditions
 
 
 def baseline_differences(before: Conditions, now: Conditions) -> tuple[str, ...]:
@@ -97,12 +91,8 @@ def baseline_differences(before: Conditions, now: Conditions) -> tuple[str, ...]
 
 def differences(before: Conditions, now: Conditions, form: str = "{}: {}, {}") -> tuple[str, ...]:
     """Return what differs, `name: before, now`; a value that either does not report differs from nothing."""
-    if before == now:
-        return ()
-    pairs = ((name, before.get(name), value) for name, value in now.items())
-    return tuple(
-        form.format(name, was, value) for name, was, value in pairs if was and value and was != value
-    )
+    changed = {name for name, value in now.items() - before.items() if value and before.get(name)}
+    return tuple(form.format(name, before[name], now[name]) for name in now if name in changed)
 
 
 def key(
@@ -112,25 +102,18 @@ def key(
 
     It leaves out the test's own work: dtypes, shapes and whether its body or a call was timed.
     """
-    conditions = {
-        **_processor(environment),
-        **_device("CPU", cpu),
-        **(_device("GPU", gpu) or {"GPU": "none"}),
-        **_settings_of_gpus(environment),
-        **_included(demand or Demand()),
-    }
+    devices = {**_device("CPU", cpu), **(_device("GPU", gpu) or {"GPU": "none"})}
+    settings = {**_settings_of_gpus(environment), **_included(demand or Demand())}
+    conditions = {**_processor(environment), **devices, **settings}
     return ", ".join(f"{name} {value}" for name, value in conditions.items() if value not in _UNREMARKABLE)
 
 
-def _processor(environment: Environment) -> dict[str, str | None]:
+def _processor(environment: Environment) -> Conditions:
     """Return the CPU, how much of it a run could use, and the interpreter that it ran."""
     usable = environment.usable_processors
-    return {
-        "CPU": _name(environment.cpu),
-        "processors": None if usable is None else f"{usable:g}",
-        "python": _version(environment.python, "minor"),
-        **_variables(environment, THREADS),
-    }
+    processors = None if usable is None else f"{usable:g}"
+    known = {"CPU": _name(environment.cpu), "processors": processors}
+    return {**known, "python": _version(environment.python, "minor"), **_variables(environment, THREADS)}
 
 
 @cache
@@ -150,21 +133,12 @@ def _device(name: str, device: DeviceInfo | None) -> Conditions:
     }
 
 
-@lru_cache(maxsize=1024)  # many tests of a report have the same
-def _work(name: str, device: DeviceInfo, dtypes: tuple[str, ...], shapes: tuple[str, ...]) -> Conditions:
-    return {
-        **_device(name, device),
-        f"{name} dtypes": ", ".join(sorted(dtypes)) or None,
-        f"{name} shapes": ", ".join(shapes) or None,
-    }
-
-
 def _included(demand: Demand) -> Conditions:
     calls = f" for {demand.calls} calls" if demand.calls else ""
     return {"transfer": f"{demand.transfer}{calls}", "latency": "yes" if demand.latency else "no"}
 
 
-def _settings_of_gpus(environment: Environment) -> dict[str, str | None]:
+def _settings_of_gpus(environment: Environment) -> Conditions:
     """Return the settings that change how a GPU rounds, and whether it waits for each kernel."""
     variables = environment.variables
     blocking = None if variables is None else blocking_setting(variables) or "not set"
@@ -193,7 +167,8 @@ def _facts(environment: Environment, variables: Iterable[str]) -> dict[str, str 
         "CPU": _name(environment.cpu),
         "memory": units.size(memory) if isinstance(memory, int) else None,
         "python": environment.python,
-        **{name: environment.packages.get(name) for name in _PACKAGES},
+        "numpy": environment.packages.get("numpy"),
+        "pytest-gpuperf": environment.packages.get("pytest-gpuperf"),
         "thread pools": " + ".join(pools) or None,
         **_variables(environment, variables),
     }
