@@ -235,13 +235,18 @@ def _failures(case: _Case) -> Iterator[GateFailure]:
     nothing = None if case.is_left_out else _nothing_measured(case) or _nothing_compared(case)
     if nothing is not None:
         yield nothing
-    if cut_off := [record.nodeid for record in case.run.records if record.is_cut_off]:
-        yield text.failure("session_ended", tests=units.count(len(cut_off), "test"), first=cut_off[0])
+    cut_off = [record.nodeid for record in case.run.records if record.is_cut_off]
+    cut_off = cut_off or [each.name for each in case.absent if each.cause == "ended"]
+    if cut_off:
+        tests = units.count(len(cut_off), "test")
+        told = f"the session ended before {tests} of the regression check could run: {cut_off[0]}"
+        yield GateFailure(code="session_ended", text=told)
     yield from _tests_missing(case, has_no_values=nothing is not None and not case.measured)
     known = {record.nodeid for record in case.selected} | {*(case.base.records if case.base else ())}
     for nodeid, reason in case.coverage.crashed.items():
         if nodeid in known:
-            yield text.failure("test_lost", nodeid=nodeid, reason=reason)
+            told = f"{nodeid} was lost when its process crashed: {reason}"
+            yield GateFailure(code="test_lost", text=told)
 
 
 def _nothing_measured(case: _Case) -> GateFailure | None:
@@ -252,14 +257,13 @@ def _nothing_measured(case: _Case) -> GateFailure | None:
     verdicts = [each for each in case.selected if not (each.pairing and each.pairing.kind == "cpu")]
     ran = verdicts or case.selected
     if not ran:
-        return text.failure("nothing_measured", cause="no test with a speedup marker ran")
-    first = next((record for record in ran if record.status != "skipped"), None)
-    if first is not None:
+        cause = "no test with a speedup marker ran"
+    elif (first := next((record for record in ran if record.status != "skipped"), None)) is not None:
         cause = f"no test has a metric of the regression check; {_outcome(first)}"
     else:
         remedy = f"; on a runner without a GPU pass {case.coverage.flag_prefix}allow=no-gpu" if no_gpu else ""
         cause = f"every test of the regression check was skipped ({len(ran)}): {ran[0].reason}{remedy}"
-    return text.failure("nothing_measured", cause=cause)
+    return GateFailure(code="nothing_measured", text=f"nothing was measured: {cause}")
 
 
 def _nothing_compared(case: _Case) -> GateFailure | None:
@@ -267,7 +271,7 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
         return None
     if case.decides_nothing and case.rules.gate.strict:
         count = units.count(case.outcomes["inconclusive"], "comparison")
-        return text.failure("nothing_compared", cause=text.decided_nothing(count))
+        return GateFailure(code="nothing_compared", text=text.decided_nothing(count))
     if set(case.outcomes) - {"new"}:
         return None
     name, tests = case.base.name, len(case.measured)
@@ -279,7 +283,7 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
             f"the baseline {name} has none of the tests that were measured ({tests}); node ids are relative "
             "to the rootdir: was the baseline made with another one?"
         )
-    return text.failure("nothing_compared", cause=f"nothing was compared: {cause}")
+    return GateFailure(code="nothing_compared", text=f"nothing was compared: {cause}")
 
 
 def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]:
@@ -298,24 +302,28 @@ def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]
 def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Iterator[GateNote]:
     """Yield what could not be compared, and what got better."""
     if not base.run.complete:
-        yield text.note("not_comparable", text.BASELINE_INCOMPLETE.format(baseline=base.name))
+        yield GateNote(code="not_comparable", text=text.BASELINE_INCOMPLETE.format(baseline=base.name))
     if only_in_older:
         name, older = next(iter(only_in_older.items()))
         count = units.count(len(only_in_older), "test is", "tests are")
-        yield text.note("not_comparable", text.ONLY_IN_OLDER.format(count=count, name=name, older=older))
+        yield GateNote(
+            code="not_comparable", text=text.ONLY_IN_OLDER.format(count=count, name=name, older=older)
+        )
     skipped = [each for each in case.absent if each.cause == "skipped"]
     if skipped and not case.rules.fails("skipped"):
-        yield text.note("tests_skipped", text.skipped(skipped))
+        yield GateNote(code="tests_skipped", text=text.skipped(skipped))
     compared = [each for record in case.run.records for each in record.comparisons]
     if unlike := [each.differences for each in compared if each.differences]:
         differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
         count = units.count(len(unlike), "comparison")
-        yield text.note("not_comparable", f"not comparable ({count}): {differences}")
+        yield GateNote(code="not_comparable", text=f"not comparable ({count}): {differences}")
     if case.decides_nothing and case.rules.gate.is_gate and not case.rules.gate.strict:
         count = units.count(case.outcomes["inconclusive"], "comparison")
-        yield text.note("not_comparable", f"{text.decided_nothing(count)}; {text.STRICT_FAILS_IT}")
+        yield GateNote(code="not_comparable", text=f"{text.decided_nothing(count)}; {text.STRICT_FAILS_IT}")
     if improved := case.outcomes["improved"]:
-        yield text.note("baseline_stale", text.STALE.format(count=units.count(improved, "comparison")))
+        yield GateNote(
+            code="baseline_stale", text=text.STALE.format(count=units.count(improved, "comparison"))
+        )
 
 
 def _outcome(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""From a comparison's or a gate's facts to its sentences: every message of the gate is worded here."""
+"""From the facts of a comparison, and of what is absent, to sentences."""
 
 import shlex
 from collections import Counter
@@ -11,9 +11,6 @@ from pytest_gpuperf.model.comparison import (
     AbsenceCause,
     Absent,
     GateFailure,
-    GateFailureCode,
-    GateNote,
-    GateNoteCode,
     Metric,
     Outcome,
     Tolerance,
@@ -55,12 +52,6 @@ _ALLOW_OR_REMOVE = (
     "pass {prefix}allow=missing, or remove them with a report of the whole suite: run it with "
     "--gpuperf-json=report.json, then gpuperf baseline update --prune {baseline} report.json"
 )
-_FAILURES: dict[GateFailureCode, str] = {
-    "nothing_measured": "nothing was measured: {cause}",
-    "nothing_compared": "{cause}",
-    "session_ended": "the session ended before {tests} of the regression check could run: {first}",
-    "test_lost": "{nodeid} was lost when its process crashed: {reason}",
-}
 _MISSING: dict[AbsenceCause, str] = {
     "not_measured": "{count} of the baseline ran without a valid measurement: {first}; "
     f"mend them, or, where that is on purpose, {_ALLOW_OR_REMOVE.partition(', or ')[2]}",
@@ -122,11 +113,6 @@ def no_valid_measurement(reason: str | None) -> str:
 # A run as a whole.
 
 
-def failure(code: GateFailureCode, **values: object) -> GateFailure:
-    """Return why the gate fails a run, with the values of the sentence."""
-    return GateFailure(code=code, text=_FAILURES[code].format(**values))
-
-
 def tests_missing(
     cause: AbsenceCause, absent: Sequence[Absent], run: Run, baseline: str, *, prefix: str, no_gpu: bool
 ) -> GateFailure:
@@ -141,11 +127,6 @@ def tests_missing(
         "baseline": shlex.quote(baseline),
     }
     return GateFailure(code="tests_missing", text=_MISSING[cause].format(**values))
-
-
-def note(code: GateNoteCode, sentence: str) -> GateNote:
-    """Return a remark on a comparison, which fails nothing."""
-    return GateNote(code=code, text=sentence)
 
 
 def skipped(absent: Sequence[Absent]) -> str:
