@@ -40,6 +40,7 @@ class TestMethods:
 def test_sizes(device, n):
     return lambda: work(device.xp, "numpy" if device.kind == "cpu" else "cupy")
 """
+PACKAGES = ["package.near", "package.far"]
 PLACES = [
     "package.near.test_fft",
     "package.far.test_fft",
@@ -168,30 +169,29 @@ def test_size_groups_of_modules_are_as_apart_as_their_tests(run_places):
     assert {2} == {len(threshold.curve) for threshold in found.run.thresholds}
 
 
-@pytest.mark.parametrize("chosen", [["package.far.test_fft"], ["package.far.test_fft", "-k", "test_slot"]])
-def test_what_the_command_line_leaves_out_outside_of_the_root_folder_is_not_missed(
-    run_places, pytester, chosen
+@pytest.mark.parametrize("root", ["beside", "."])
+@pytest.mark.parametrize(
+    ("cause", "chosen", "file", "source"),
+    [
+        ("narrowed", ["package.far.test_fft"], "__init__.py", ""),
+        ("narrowed", ["package.far.test_fft", "-k", "test_slot"], "__init__.py", ""),
+        ("gone", PACKAGES, "test_fft.py", MODULE.format(calls=9).replace("test_slot", "test_new")),
+        ("hidden", PACKAGES, "conftest.py", "collect_ignore = ['test_fft.py']"),
+    ],
+    ids=["a path", "-k", "renamed", "ignored"],
+)
+def test_why_a_test_of_an_installed_package_did_not_run(
+    run_places, pytester, root, cause, chosen, file, source
 ):
     path = pytester.path / "base.json"
     gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-fail=nothing"]
-    run_places("beside", ["package.near", "package.far"], *gate, "--gpuperf-baseline-missing=create")
-    found = run_places("beside", chosen, *gate)
-    assert () == found.run.gate.failures
-    absent = {test for group in found.run.gate.absent for test in group.tests}
-    assert "package.near.test_fft::test_slot" in absent
-    assert {"command_line"} == {group.cause for group in found.run.gate.absent}
-
-
-def test_what_is_gone_from_a_module_outside_of_the_root_folder_is_missed(run_places, pytester):
-    path = pytester.path / "base.json"
-    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-fail=nothing"]
-    run_places("beside", ["package.near"], *gate, "--gpuperf-baseline-missing=create")
-    module = pytester.path / "suite/package/near/test_fft.py"
-    module.write_text(module.read_text().replace("def test_slot", "def test_renamed"))
-    found = run_places("beside", ["package.near"], *gate)
-    assert [("gone", ("package.near.test_fft::test_slot",))] == [
-        (group.cause, group.tests) for group in found.run.gate.absent
-    ]
+    run_places(root, PACKAGES, *gate, "--gpuperf-baseline-missing=create")
+    (pytester.path / "suite/package/near" / file).write_text(source, encoding="utf-8")
+    absent = run_places(root, chosen, *gate).run.gate.absent
+    assert {cause} == {each.cause for each in absent}
+    module = "package.near.test_fft" if root == "beside" else "suite/package/near/test_fft.py"
+    assert f"{module}::test_slot" in [each.name for each in absent]
+    assert cause != "gone" or len(absent) == 1
 
 
 def test_variants_that_are_marked_late_and_collected_twice_are_paired(suite):
@@ -270,11 +270,11 @@ def test_other(device):
     twice = ("--keep-duplicates", "test_it.py", "test_it.py", "--gpuperf-baseline-missing=create")
     suite(source, *gate, *twice).ended(passed=4)
     found = suite(source if options else source.replace("def test_it", "def test_new"), *gate, *options)
-    absent = [(each["cause"], each["tests"]) for each in found.written["gate"]["absent"]]
+    absent = [(each["cause"], each["name"]) for each in found.written["gate"]["absent"]]
     if options == ("-k", "other"):
-        assert [("command_line", ["test_it.py::test_it"])] == absent
+        assert [("narrowed", "test_it.py::test_it")] == absent
     else:
-        assert ([] if options else [("gone", ["test_it.py::test_it"])]) == absent
+        assert ([] if options else [("gone", "test_it.py::test_it")]) == absent
     assert (0 if options else 1) == found.result.ret
 
 
@@ -289,7 +289,8 @@ def test_a_file_of_the_baseline_that_is_gone_is_imported_from_nowhere_else(suite
     monkeypatch.syspath_prepend(elsewhere)
     found = suite(source, *gate, "test_it.py", "test_it.py")
     assert 0 == found.result.ret
-    assert [] == found.written["gate"]["absent"]
+    absent = [(each["cause"], each["name"]) for each in found.written["gate"]["absent"]]
+    assert [("narrowed", "test_gone.py::test_it")] == absent
 
 
 @pytest.mark.parametrize("dist", ["loadfile", "loadscope", "loadgroup", "load"])

@@ -1,6 +1,8 @@
 """The report at pytest's door: JSON, journal, JUnit, json-report, terminal, xdist."""
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -282,14 +284,116 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(run):
     result.stderr.fnmatch_lines(["*no file can be written at /proc/report.json (*); choose another place"])
 
 
-def test_a_report_that_cannot_be_written_at_the_end_says_where_the_results_are(run, pytester):
-    source = SUITE + "\n    def test_last():\n        import pathlib; pathlib.Path('report.json').mkdir()\n"
-    result = run(source, "--gpuperf-json=report.json", "-k", "fast or last")
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("export=xml:x", "'xml' is not an export format; use one of pytest-benchmark,*"),
+        ("export=csv", "'csv' names no file; expected csv:PATH*"),
+        ("markdown=notes.md/x.md", "*notes.md is not a folder*"),
+        ("markdown=notes.md", "*notes.md exists and is not a *"),
+        ("history=notes.md", "*notes.md is not a folder*"),
+        ("json=package.json", "*package.json exists and is not *"),
+        ("export=csv:package.json", "*package.json exists and is not *"),
+        ("json=new.json export=bencher:./new.json", "--gpuperf-json writes *new.json too*"),
+        ("markdown=x.md markdown=./x.md", "--gpuperf-markdown writes *x.md too*"),
+        ("history=./h html=h", "--gpuperf-history needs a folder at *h; choose another file"),
+        ("history=out/runs json=out", "--gpuperf-history needs a folder at *out; choose another file"),
+        (
+            "export=csv:out/it.csv markdown=out",
+            "--gpuperf-export needs a folder at *out; choose another file",
+        ),
+        (f"markdown={'x' * 300}", "*"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_an_output_that_cannot_be_ends_the_run_before_the_first_test(run, pytester, asked, message):
+    (pytester.path / "notes.md").write_text("# My notes\n", encoding="utf-8")
+    (pytester.path / "package.json").write_text('{"name": "mine", "private": true}', encoding="utf-8")
+    options = [f"--gpuperf-{option}" for option in asked.split()]
+    result = run(SUITE, *options)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: {options[-1].partition('=')[0]}*: {message}"])
+    left = {path.name: path.read_text(encoding="utf-8") for path in pytester.path.iterdir() if path.is_file()}
+    assert {"notes.md", "package.json", "test_it.py"} == {*left}
+    assert ("# My notes\n", '{"name": "mine", "private": true}') == (left["notes.md"], left["package.json"])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no files that are neither")
+@pytest.mark.parametrize("option", ["markdown=", "export=csv:", "json="])
+def test_what_is_no_regular_file_stays_what_it_is(run, pytester, option):
+    os.mkfifo(pytester.path / "pipe")
+    result = run(SUITE, f"--gpuperf-{option}pipe")
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["ERROR: --gpuperf-*: *pipe is not a regular file; choose another"])
+
+
+def test_files_that_cannot_be_written_at_the_end_are_named_fail_the_run_and_lose_no_other(run, pytester):
+    made = (
+        "\n    def test_last():\n        for name in ('report.json', 'it.md'): pathlib.Path(name).mkdir()\n"
+    )
+    outputs = ("--gpuperf-json=report.json", "--gpuperf-markdown=it.md", "--gpuperf-export=csv:it.csv")
+    result = run(
+        SUITE.replace("import pytest", "import pathlib, pytest") + made, *outputs, "-k", "fast or last"
+    )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["*the report *report.json was not written: *what was measured is in *.journal"]
+        [
+            "test_fast *",
+            "*the report *report.json was not written: *what was measured is in *.journal",
+            "the summary was not written: *",
+        ]
     )
+    result.stdout.fnmatch_lines(["export as csv: *"])
     assert len(list(pytester.path.glob("report.json.*.journal"))) == 1
+    assert (pytester.path / "it.csv").exists()
+
+
+def test_a_full_disk_is_told_and_the_results_are_printed_all_the_same(run, pytester, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    outputs = ("--gpuperf-json=report.json", "--gpuperf-markdown=it.md", "--gpuperf-export=csv:it.csv")
+    gate = ("--gpuperf-baseline=base.json", "--gpuperf-baseline-missing=create")
+    result = run(SUITE, *outputs, *gate, "-k", "bare")
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(["test_bare * recorded"])
+    for what in ("report *", "summary", "export as csv", "new baseline"):
+        result.stdout.fnmatch_lines([f"the {what} was not written: *No space left on device*"])
+    assert {".py", ".journal"} == {path.suffix for path in pytester.path.iterdir() if path.is_file()}
+
+
+def test_summary_exports_and_history_are_written_anew_by_each_run_that_measures(run, pytester):
+    def written():
+        return {name: (pytester.path / name).read_text() for name in ("it.md", "it.csv", "it.json")}
+
+    files = [f"--gpuperf-{option}" for option in ("markdown=it.md", "export=csv:it.csv", "history=kept")]
+    files.append("--gpuperf-export=bencher:it.json")
+    result = run(SUITE, *files, "-k", "bare")
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(["summary: *it.md", "export as csv: *it.csv", "history: *kept*"])
+    before = written()
+    assert before["it.md"].startswith("### Speedups")
+    assert before["it.csv"].startswith("test,")
+    assert "test_it.py::test_bare" in json.loads(before["it.json"])
+    assert pytest.ExitCode.INTERRUPTED == run(SUITE + "\n1 / 0\n", *files).ret
+    assert before == written()
+    run(SUITE, *files, "-k", "fast")
+    assert "test_fast" in written()["it.csv"]
+    assert 2 == len([*(pytester.path / "kept").iterdir()])
+
+
+def test_githubs_summary_is_appended_to_and_elsewhere_none(run, pytester, monkeypatch):
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    asked = ("--gpuperf-markdown=github", "-k", "bare")
+    assert pytest.ExitCode.OK == run(SUITE, *asked).ret
+    summary = pytester.path / "step.md"
+    summary.write_text("before\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    run(SUITE, *asked)
+    written = summary.read_text(encoding="utf-8")
+    assert written.startswith("before\n")
+    assert 1 == written.count("### Speedups")
 
 
 def test_junit_has_the_status_and_the_speedup(whole):
