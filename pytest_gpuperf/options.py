@@ -353,7 +353,7 @@ def _check_measures(config: pytest.Config, option: _Option) -> None:
     elif is_off(config):
         raise pytest.UsageError(
             f"--gpuperf-off measures nothing, so {option.flag} could never fail a speedup test; use one of "
-            "them only"
+            "them only (--gpuperf-baseline=none switches off a regression check of the ini file)"
         )
 
 
@@ -460,7 +460,7 @@ _BASELINE_MISSING = _Option(
 _FAIL_ON = _Option(
     "fail-on",
     "fail tests that got worse than the baseline by more than a tolerance, e.g. speedup:10%; metrics: "
-    "speedup, gpu_time, cpu_time, latency, with_copies, threshold, memory, efficiency; improvement also "
+    "speedup, gpu_time, cpu_time, latency, with_copies, memory, efficiency; improvement also "
     "fails tests that got better; may be repeated",
     parse=_tolerance,
     metavar="METRIC:PERCENT",

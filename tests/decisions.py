@@ -28,7 +28,7 @@ renamed    gone            run   run   -     run   run   run   -  run
 ungrouped  gone            run   run   -     run   run   run   -  run
 hidden     hidden          run   run   -     run   run   run   -  run
 skipped    skipped         run   run   -     run   -     run   -  run
-excused    skipped         run   run   -     run   -     run   -  run
+excused    excused         run   run   -     run   run   run   -  run
 narrowed   narrowed        -     run   -     -     -     -     -  -
 cut off    ended           run   run   run   run   run   run   -  run
 """

@@ -75,5 +75,9 @@ def _write(base: Path, run: Run) -> Path:
         files.replace(base, document.text(run))
         return base
     path = base / reader.file_name(run)
-    files.create(path, document.text(run))
+    try:
+        files.create(path, document.text(run))
+    except FileExistsError as error:
+        cause = "of a run that began at the same time"
+        raise GpuPerfError(f"{path} already exists, {cause}; remove it first") from error
     return path

@@ -17,7 +17,7 @@ from pytest_gpuperf.cli.command import (
     refuse,
     width,
 )
-from pytest_gpuperf.gate import policy, tolerance
+from pytest_gpuperf.gate import policy, text, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.gate.table import GetCause, Rules
@@ -37,7 +37,7 @@ _EPILOG = """\
 example: gpuperf compare baseline.json report.json --fail-on speedup:10% --fail-on memory:5%
 
 A metric regressed when the whole of its new interval lies beyond the baseline's, less the tolerance. Without
---fail-on it is speedup:10%.
+--fail-on it is speedup:10%, and efficiency:10% of scaling tests.
 
 exit codes: 0 nothing regressed, or --fail nothing; 1 something did, or too little was measured; 2 the reports
 could not be compared, or an option is wrong; 3 the reports have nothing in common to compare"""
@@ -109,8 +109,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
         gate_options = replace(gate_options, tolerances=tuple(without))
     gated = new.gate is not None and bool(new.gate.tolerances)
     gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated)
-    run = _with_comparisons(new, gate, options)
-    failures = list(_failures(run, gate, options))
+    run, failures = _with_comparisons(new, gate, options)
     if not run.complete:
         failures.append(f"{chosen.new} is incomplete: its run ended early")
     if run.gate and not enforced:
@@ -123,7 +122,8 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
         files.replace(chosen.html, page.text(run))
     found = (f"{'FAILED' if enforced else 'not enforced'}: {failure}" for failure in failures)
     code = _exit_code(run, failures if enforced else (), gate_options)
-    return lines_result([*_changes(run), *found], code)
+    absent = text.not_run(run)
+    return lines_result([*_changes(run), *([absent] if absent else []), *found], code)
 
 
 def compared_with(run: Run, base: Path) -> Run:
@@ -131,7 +131,7 @@ def compared_with(run: Run, base: Path) -> Run:
     options = GateOptions(baseline=base)
     gated = run.gate is not None and bool(run.gate.tolerances)
     gate = Gate(options, _candidates(options, base), lambda: run.environment, gated=gated)
-    return _with_comparisons(run, gate, RunOptions())
+    return _with_comparisons(run, gate, RunOptions())[0]
 
 
 def _gate_options(chosen: argparse.Namespace) -> GateOptions:
@@ -153,11 +153,15 @@ def _candidates(options: GateOptions, path: Path) -> tuple[Report, ...]:
     return tuple(report for report in reports if comparable_tests(report.run, options.compared)) or reports
 
 
-def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> Run:
-    """Return a run with its comparisons with the baseline, and the gate's result as a whole."""
+def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> tuple[Run, list[str]]:
+    """Return a run with its comparisons with the baseline, and why the gate fails its tests, and it."""
     run = replace(run, records=tuple(map(gate.with_comparisons, run.records)))
-    coverage = RunCoverage(cause=_cause_in(run), failed=_failed(run, gate, options), flag_prefix="--")
-    return replace(run, gate=gate.finish(run, coverage, options))
+    failed = _failed(run, gate, options)
+    coverage = RunCoverage(cause=_cause_in(run), failed=failed, flag_prefix="--")
+    result = gate.finish(run, coverage, options)
+    told = [f"{nodeid}: {reason}" for nodeid, reasons in failed.items() for reason in reasons]
+    told += [failure.text for failure in (result.failures if result else ())]
+    return replace(run, gate=result), told
 
 
 def _cause_in(run: Run) -> GetCause:
@@ -165,12 +169,14 @@ def _cause_in(run: Run) -> GetCause:
     nodeids = {record.nodeid for record in run.records}
     files = set(map(file_of, nodeids))
     by_place = {"paths", "--ignore", "--ignore-glob"}.intersection(run.narrowed_by)
+    by_name = {"node ids", "--lf", "--sw"}.intersection(run.narrowed_by)  # which leave no record
     by_test = by_place < set(run.narrowed_by)
 
     def cause(nodeid: str, _: Record) -> AbsenceCause:
         if nodeid in nodeids:  # deselected
             return "narrowed" if by_test else "hidden"
-        return "narrowed" if by_place and file_of(nodeid) not in files else "gone"
+        is_left_out = by_name or (by_place and file_of(nodeid) not in files)
+        return "narrowed" if is_left_out else "gone"
 
     return cause
 
@@ -183,13 +189,6 @@ def _failed(run: Run, gate: Gate, options: RunOptions) -> dict[str, list[str]]:
         lost = gate.failures(record, options)
         failed[record.nodeid] = lost if record.source == "all" else policy.check_failures(record, rules, lost)
     return {nodeid: reasons for nodeid, reasons in failed.items() if reasons}
-
-
-def _failures(run: Run, gate: Gate, options: RunOptions) -> Iterator[str]:
-    """Yield why the gate fails: test by test, and then as a whole."""
-    for nodeid, reasons in _failed(run, gate, options).items():
-        yield from (f"{nodeid}: {reason}" for reason in reasons)
-    yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
 
 
 def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:

@@ -43,6 +43,7 @@ class ExpectedTests:
         self.command_line = _command_line(config)
         self._deselected: dict[str, pytest.Item] = {}
         self._deselected_in_workers: dict[str, Deselection] = {}
+        self._paths: dict[str, Path] = {}
         self._config = config
         self._failed_files = _failed_files(config)
         # What the user typed that runs only tests that failed before; the end of the run replaces these.
@@ -89,6 +90,8 @@ class ExpectedTests:
         is_folder = self._config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR
         if typed.file_or_dir or (is_folder and self._config.invocation_params.dir != self._config.rootpath):
             found.append("paths")
+        if any("::" in path for path in typed.file_or_dir):
+            found.append("node ids")
         found += self._typed_expressions(_EXPRESSIONS.values())
         found += (flag for name, flag in _PLACES.items() if getattr(typed, name))
         return (*found, *self._reruns)
@@ -99,9 +102,9 @@ class ExpectedTests:
         The command line narrowed the run only where what the user typed leaves out this very test: other
         plugins and the ini file may leave it out, too.
         """
-        deselections = self._deselected_in_workers | self.deselections([nodeid])
-        if nodeid in deselections:
-            is_marked, options = deselections[nodeid]
+        deselected = self.deselections([nodeid]).get(nodeid) or self._deselected_in_workers.get(nodeid)
+        if deselected is not None:
+            is_marked, options = deselected
             # --gpuperf-all measures what has no marker: it is missed if the baseline has it for its marker.
             is_expected = is_marked or (times_all(self._config) and record.source == "all")
             return self._deselected_by(nodeid, options) if is_expected else "gone"
@@ -109,8 +112,7 @@ class ExpectedTests:
         path, outcome = self._path(file), self._outcome(file)
         if outcome == _UNREAD:
             return "narrowed" if self._reruns else "hidden"
-        by_name = any("::" in place for place in self._places)
-        if (outcome is None or by_name) and not self._is_requested(path, name):
+        if (outcome is None or self._names_tests) and not self._is_requested(path, name):
             if not self.command_line.file_or_dir and not path.exists():
                 return "gone"
             return "narrowed" if "paths" in self.narrowed_by else "hidden"
@@ -161,14 +163,22 @@ class ExpectedTests:
         """What pytest collects; found when it has collected, because --pyargs imports packages for it."""
         return _places(self._config)
 
+    @cached_property
+    def _names_tests(self) -> bool:
+        return any("::" in place for place in self._places)
+
     def _path(self, file: str) -> Path:
-        """Return the path of the file that a node id begins with, or of the module."""
-        path = self._config.rootpath / file
-        return _path_of_module(self._config, file) or path if has_module_name(f"{file}::") else path
+        """Return the path, resolved, of the file that a node id begins with, or of the module."""
+        if file not in self._paths:
+            path = self._config.rootpath / file
+            if has_module_name(f"{file}::"):
+                path = _path_of_module(self._config, file) or path
+            self._paths[file] = path.resolve()
+        return self._paths[file]
 
     def _is_requested(self, path: Path, name: str) -> bool:
         """Return whether pytest was to collect a test: its folder, its file or its name."""
-        return any(_covers(place, path.resolve(), name) for place in self._places)
+        return any(_covers(place, path, name) for place in self._places)
 
 
 def _command_line(config: pytest.Config) -> argparse.Namespace:

@@ -33,11 +33,11 @@ _SETTINGS = """OPENBLAS_CORETYPE CUDA_VISIBLE_DEVICES CUPY_TF32 NVIDIA_TF32_OVER
     JAX_NUM_CPU_DEVICES KERAS_BACKEND MLX_ENABLE_TF32 TF_GPU_ALLOCATOR TF_FORCE_GPU_ALLOW_GROWTH
     ONEAPI_DEVICE_SELECTOR""".split()  # noqa: SIM905 - as above
 _VARIABLES = (*THREADS, *_SETTINGS, *_BLOCKING)
-# What is masked in their values. Each rule keeps its first group; to mask too much costs nothing.
+# What is masked in their values. Each rule keeps its first group.
 _SECRETS = (
     # NAME=VALUE or NAME:VALUE, up to the next space outside of quotes
     re.compile(
-        r"""((?:tok|secret|passw|pwd|key|credential|auth)[\w.-]*+["']?\s*[=:]\s*)("[^"]*"|'[^']*'|\S+)""",
+        r"""((?<![a-z])(?:tok|secret|passw|pwd|(?:api)?key|credential|auth)[\w.-]*+["']?\s*[=:]\s*)("[^"]*"|'[^']*'|\S+)""",
         re.IGNORECASE,
     ),
     re.compile(r"(://[^\s:/@]*:)\S+(?=@)"),  # the password in a URL

@@ -102,7 +102,7 @@ class Gate:
         failed = [
             compared.reason or compared.outcome
             for compared in record.comparisons
-            if rules.fails(compared.outcome) and not table.is_excused(record, compared)
+            if rules.fails(compared.outcome) and not table.is_excused(record, compared, rules)
         ]
         before = self.base.record_of(record) if self.base else None
         if before is not None and rules.fails("not_measured"):
@@ -136,7 +136,7 @@ class Gate:
             return None
         rules = Rules(gate=self.options, run=options, has_gpu=run.environment.gpu is not None)
         base = self.base
-        found = tuple(table.answers(base, run, self.options.compared, coverage.cause)) if base else ()
+        found = tuple(table.answers(base, run, self.options.compared, coverage.cause, rules)) if base else ()
         case = _Case(rules=rules, base=base, run=run, answers=found, coverage=coverage)
         return GateResult(
             baseline=base.name if base else None,
@@ -281,14 +281,14 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
     else:
         cause = (
             f"the baseline {name} has none of the tests that were measured ({tests}); node ids are relative "
-            "to the rootdir: was the baseline made with another one?"
+            "to the rootdir: was it another one then, or were files moved?"
         )
     return GateFailure(code="nothing_compared", text=f"nothing was compared: {cause}")
 
 
 def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]:
     """Yield what the baseline holds and the run does not have, where no failed test says so."""
-    told = {"ended", *(("skipped", "not_measured") if has_no_values else ())}  # by another failure
+    told = {"ended", *(("skipped", "excused", "not_measured") if has_no_values else ())}  # by another failure
     by_cause: dict[AbsenceCause, list[Absent]] = {}
     for absent in case.absent:
         if case.rules.fails(absent.cause) and absent.name not in case.coverage.failed:
@@ -316,7 +316,8 @@ def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Itera
     if unlike := [each.differences for each in compared if each.differences]:
         differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
         count = units.count(len(unlike), "comparison")
-        yield GateNote(code="not_comparable", text=f"not comparable ({count}): {differences}")
+        remedy = "" if case.rules.fails("not_comparable") else f"; {text.COMPARE_OR_FAIL}"
+        yield GateNote(code="not_comparable", text=f"not comparable ({count}): {differences}{remedy}")
     if case.decides_nothing and case.rules.gate.is_gate and not case.rules.gate.strict:
         count = units.count(case.outcomes["inconclusive"], "comparison")
         yield GateNote(code="not_comparable", text=f"{text.decided_nothing(count)}; {text.STRICT_FAILS_IT}")

@@ -29,7 +29,7 @@ def decide(record: Record, threshold: Threshold | None, rules: Rules, lost: Sequ
     failures = []
     if not record.is_bare and _fails(record.status, options):
         failures.append(record.reason or record.status)
-        failures += lost if record.status != "error" else ()  # which says the same
+        failures += (each for each in lost if not (record.reason and record.reason in each))
     else:
         failures += check_failures(record, rules, lost)
     warns = options.fail == "sure"

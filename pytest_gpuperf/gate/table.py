@@ -10,8 +10,9 @@
 | `not_measured`   | the test, without this metric                                  | always                 |
 | `gone`           | no such test: renamed, moved, unmarked; a group without tests  | unless allow=missing   |
 | `hidden`         | a test that configuration left out                             | unless allow=missing   |
-| `skipped`        | a test or file that skipped itself, or an expected regression  | unless allowed, as for |
-|                  |                                                                | no-gpu without a GPU   |
+| `skipped`        | a test or a file that skipped itself                           | unless allow=missing,  |
+|                  |                                                                | or no GPU, and allowed |
+| `excused`        | what fails, of a test that xfail expects to fail               | unless allow=missing   |
 | `narrowed`       | a test that the command line left out                          | with strict            |
 | `ended`          | a test that the session did not reach                          | always                 |
 
@@ -19,7 +20,7 @@ Nothing fails with fail=nothing. What the baseline does not hold is `new`, and n
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
@@ -55,7 +56,11 @@ class Rules:
 
     def fails(self, outcome: Outcome | AbsenceCause) -> bool:
         """Return whether an outcome fails: that of a comparison its test, that of an absence the run."""
-        return self.enforced and _FAILS[outcome](self)
+        return self.enforced and self.would_fail(outcome)
+
+    def would_fail(self, outcome: Outcome | AbsenceCause) -> bool:
+        """Return whether an outcome fails where anything does."""
+        return _FAILS[outcome](self)
 
     @property
     def enforced(self) -> bool:
@@ -84,6 +89,7 @@ _FAILS: dict[Outcome | AbsenceCause, Callable[[Rules], bool]] = {
     "gone": lambda rules: not rules.allows_missing,
     "hidden": lambda rules: not rules.allows_missing,
     "skipped": lambda rules: not rules.allows_skips,
+    "excused": lambda rules: not rules.allows_missing,
     "narrowed": lambda rules: rules.gate.strict and not rules.allows_missing,
     "ended": lambda _: True,
 }
@@ -91,7 +97,9 @@ _FAILS: dict[Outcome | AbsenceCause, Callable[[Rules], bool]] = {
 Answer = Comparison | Absent
 
 
-def answers(base: Report, run: Run, tolerances: Sequence[Tolerance], cause: GetCause) -> Iterator[Answer]:
+def answers(
+    base: Report, run: Run, tolerances: Sequence[Tolerance], cause: GetCause, rules: Rules
+) -> Iterator[Answer]:
     """Yield what became of each metric of each test, and of each group, that the baseline holds.
 
     Every result of a test that ran several times answers.
@@ -99,18 +107,19 @@ def answers(base: Report, run: Run, tolerances: Sequence[Tolerance], cause: GetC
     results: dict[str, list[Record]] = defaultdict(list)
     for record in run.records:
         results[without_number(record.nodeid)].append(record)
-    held: dict[str, Record] = {}
+    held: dict[str, list[Record]] = defaultdict(list)
     for record in base.run.records:
-        held.setdefault(without_number(record.nodeid), record)
-    for nodeid, before in held.items():
+        held[without_number(record.nodeid)].append(record)
+    for nodeid, records in held.items():
         for tolerance in tolerances:
-            if metrics.is_held(before, tolerance.metric):
+            before = next((each for each in records if metrics.is_held(each, tolerance.metric)), None)
+            if before is not None:
                 metric, found = tolerance.metric, results[nodeid]
                 if not any(map(_had_its_turn, found)):
-                    why = "ended" if any(each.is_cut_off for each in found) else cause(nodeid, before)
+                    why = "ended" if _is_cut_off(found) else cause(nodeid, before)
                     yield Absent(name=nodeid, metric=metric, cause=why, reason=None)
-                yield from (_answer(now, metric) for now in found if _had_its_turn(now))
-    yield from _lost_groups(base, results)
+                yield from (_answer(now, metric, rules) for now in found if _had_its_turn(now))
+    yield from _lost_groups(base, results, cause)
 
 
 def lost(before: Record, now: Record, tolerances: Sequence[Tolerance]) -> Iterator[Absent]:
@@ -122,39 +131,49 @@ def lost(before: Record, now: Record, tolerances: Sequence[Tolerance]) -> Iterat
             yield _not_measured(now, metric)
 
 
-def _answer(now: Record, metric: Metric) -> Answer:
+def _answer(now: Record, metric: Metric, rules: Rules) -> Answer:
     found = (each for each in now.comparisons if each.metric == metric and each.outcome != "new")
     compared = next(found, None)
-    if compared is not None and not is_excused(now, compared):
+    if compared is not None and not is_excused(now, compared, rules):
         return compared
     if now.expected_failure:
-        reason = f"it is expected to fail (xfail): {(compared or now).reason}"
-        return Absent(name=now.nodeid, metric=metric, cause="skipped", reason=reason)
+        reason = (compared or now).reason
+        return Absent(name=now.nodeid, metric=metric, cause="excused", reason=reason)
     if now.status == "skipped":
         return Absent(name=now.nodeid, metric=metric, cause="skipped", reason=now.reason)
     return _not_measured(now, metric)
 
 
-def is_excused(now: Record, compared: Comparison) -> bool:
-    """Return whether a test's regression does not fail it, because its failure is expected."""
-    return now.expected_failure and compared.outcome == "regressed"
+def is_excused(now: Record, compared: Comparison, rules: Rules) -> bool:
+    """Return whether an outcome that fails does not fail its test, because xfail expects a failure."""
+    return now.expected_failure and rules.would_fail(compared.outcome)
 
 
 def _not_measured(now: Record, metric: Metric) -> Absent:
-    reason = f"this run has no {text.METRIC_NAMES[metric]}: {now.reason or now.status}"
+    told = f": {now.reason}" if now.reason else ""
+    reason = f"this run has no {text.METRIC_NAMES[metric]} of it, as the baseline has{told}"
     return Absent(name=now.nodeid, metric=metric, cause="not_measured", reason=reason)
 
 
-def _lost_groups(base: Report, results: dict[str, list[Record]]) -> Iterator[Absent]:
-    """Yield the groups of which tests ran, but not as a group: a marker is gone, and its requirement too."""
+def _lost_groups(base: Report, results: Mapping[str, list[Record]], cause: GetCause) -> Iterator[Absent]:
+    """Yield the groups of which no test ran as one of a group: what the group required is gone with it."""
     sized = ((each.name, each.curve, attrgetter("size_group")) for each in base.run.thresholds)
     scaled = ((each.name, each.points, attrgetter("scaling")) for each in base.run.scalings)
     for name, points, group_of in chain[tuple[str, Sequence[Point | ScalingPoint], Any]](sized, scaled):
-        found = (record for point in points for record in results[without_number(point.nodeid)])
-        ran = list(filter(_had_its_turn, found))
-        if ran and not any(map(group_of, ran)):
+        nodeids = [without_number(point.nodeid) for point in points]
+        ran = list(filter(_had_its_turn, chain.from_iterable(results.get(each, ()) for each in nodeids)))
+        if any(map(group_of, ran)):
+            continue
+        first = base.records.get(points[0].nodeid) if points else None
+        if ran or first is None:
             yield Absent(name=name, metric=None, cause="gone", reason=None)
+        elif not any(_is_cut_off(results.get(each, ())) for each in nodeids):
+            yield Absent(name=name, metric=None, cause=cause(nodeids[0], first), reason=None)
 
 
 def _had_its_turn(record: Record) -> bool:
     return not (record.is_deselected or record.is_cut_off)
+
+
+def _is_cut_off(results: Iterable[Record]) -> bool:
+    return any(each.is_cut_off for each in results)

@@ -1,7 +1,6 @@
 """From the facts of a comparison, and of what is absent, to sentences."""
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 
 from pytest_gpuperf.analysis import scaling, verdict
@@ -43,26 +42,29 @@ ONLY_IN_OLDER = (
     "{count} compared with nothing, as the newest baseline of the folder lacks what the older {older} has: "
     "{name}"
 )
+COMPARE_OR_FAIL = "update the baseline in these conditions; --gpuperf-strict fails such a run"
 STRICT_FAILS_IT = "a regression may have passed; --gpuperf-strict fails such a run"
 STALE = (
     "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf baseline update to lock "
     "in the gain"
 )
-_ALLOW_OR_REMOVE = (
-    "pass {prefix}allow=missing, or remove them with a report of the whole suite: run it with "
-    "--gpuperf-json=report.json, then gpuperf baseline update --prune {baseline} report.json"
+_REMOVE = (
+    "remove them with a report of the whole suite: run it with --gpuperf-json=report.json, then gpuperf "
+    "baseline update --prune {baseline} report.json"
 )
+_ALLOW_OR_REMOVE = f"pass {{prefix}}allow=missing, or {_REMOVE}"
 _MISSING: dict[AbsenceCause, str] = {
     "not_measured": "{count} of the baseline ran without a valid measurement: {first}; "
-    f"mend them, or, where that is on purpose, {_ALLOW_OR_REMOVE.partition(', or ')[2]}",
+    f"mend them, or, where that is on purpose, {_REMOVE}",
     "gone": "{count} of the baseline did not run: {names}; renamed, moved, unmarked or removed? "
     f"Run them, {_ALLOW_OR_REMOVE}",
     "hidden": "configuration left out {count} of the baseline: {names}; look for collect_ignore, "
     "pytest_ignore_collect, python_files, norecursedirs, --ignore, -k and the like in conftest.py, the ini "
     "file and PYTEST_ADDOPTS, or for an option of another plugin, as one that splits the suite. "
     f"Run them, {_ALLOW_OR_REMOVE}",
-    "skipped": "{count} of the baseline ended in a skip or an expected failure: {first}; "
-    f"run them, {{no_gpu}}{_ALLOW_OR_REMOVE}",
+    "skipped": f"{{count}} of the baseline skipped: {{first}}; run them, {{no_gpu}}{_ALLOW_OR_REMOVE}",
+    "excused": "{count} of the baseline failed as xfail expects, which excuses no regression: {first}; "
+    "mend it, accept it with gpuperf baseline update --accept-regressions, or pass {prefix}allow=missing",
     "narrowed": "the command line ({by}) left out {count} of the baseline, which {prefix}strict forbids: "
     "{names}; run them, or pass {prefix}allow=missing",
 }
@@ -71,6 +73,7 @@ _ABSENT: dict[AbsenceCause, str] = {
     "gone": "missing",
     "hidden": "left out by configuration",
     "skipped": "skipped",
+    "excused": "expected to fail",
     "narrowed": "left out by the command line",
     "ended": "not reached",
 }
@@ -131,7 +134,7 @@ def tests_missing(
 
 def skipped(absent: Sequence[Absent]) -> str:
     """Return that tests of the baseline skipped themselves, which is allowed."""
-    return f"{_count(absent)} of the baseline ended in a skip: {_first(absent)}"
+    return f"{_count(absent)} of the baseline skipped: {_first(absent)}"
 
 
 def decided_nothing(count: str) -> str:
@@ -144,17 +147,29 @@ def not_run(run: Run) -> str | None:
     gate = run.gate
     if gate is None or not gate.absent:
         return None
-    causes = {name: each.cause for each in gate.absent for name in _names([each])}
-    counts = Counter(causes.values())
-    said = [f"{count} {_ABSENT[cause]}{_by(cause, run)}" for cause, count in counts.items()]
+    causes: dict[AbsenceCause, list[str]] = {}
+    for absent in gate.absent:
+        causes.setdefault(absent.cause, []).append(absent.name)
+    told = ", ".join(_said(cause, set(names), run) for cause, names in causes.items())
     failed = " failed" if gate.failures else ""
-    tests = units.count(gate.baseline_tests, "baseline test")
-    were = "was" if len(causes) == 1 else "were"
-    return f"regression check{failed}: {len(causes)} of {tests} {were} not compared: {', '.join(said)}"
+    absent_tests = len({absent.name for absent in gate.absent if absent.metric})
+    groups = len({absent.name for absent in gate.absent if absent.metric is None})
+    parts = []
+    if absent_tests:
+        parts.append(f"{absent_tests:,} of {units.count(gate.baseline_tests, 'baseline test')}")
+    if groups:
+        parts.append(units.count(groups, "group of its tests", "groups of its tests"))
+    were = "was" if absent_tests + groups == 1 else "were"
+    return f"regression check{failed}: {' and '.join(parts)} {were} not compared: {told}"
 
 
-def _by(cause: AbsenceCause, run: Run) -> str:
-    return f" ({', '.join(run.narrowed_by)})" if cause == "narrowed" and run.narrowed_by else ""
+def _said(cause: AbsenceCause, names: set[str], run: Run) -> str:
+    """Return how many tests are absent for a cause, with their names where no failure has them."""
+    if cause == "narrowed":
+        detail = ", ".join(run.narrowed_by)
+    else:
+        detail = "" if run.gate and run.gate.failures else units.first_few(sorted(names))
+    return f"{len(names)} {_ABSENT[cause]}{f' ({detail})' if detail else ''}"
 
 
 def _count(absent: Sequence[Absent]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isclose
 
 from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.gate import fingerprint, metrics, regression, table, text
@@ -39,40 +40,56 @@ def plan(baseline: Report | None, reports: Sequence[Report], *, accept: bool, pr
         cause = "its run ended early, and the baseline would look complete"
         remedy = "leave out --prune" if baseline else "update an existing baseline"
         raise GpuPerfError(f"{early} is incomplete: {cause}; run it again to its end, or {remedy}")
-    known = baseline.records if baseline else {}
+    if prune and (partial := next(filter(None, map(_left_out, reports)), None)):
+        raise GpuPerfError(f"{partial}: --prune would remove tests that only did not run; leave it out")
+    known = dict(baseline.records) if baseline else {}
     fresh = _latest(reports, known)
     if not fresh:
         raise GpuPerfError("the reports measured nothing that a later run could be compared with")
     gone = dict.fromkeys(nodeid for nodeid in known if prune and nodeid not in fresh)
     environments = [report.run.environment for report in reports]
     unlike = fingerprint.run_differences(*([baseline.run.environment] if baseline else []), *environments)
-    values: list[str | None] = []
+    better, values = 0, list[str | None]()
     regressions: list[str | None] = []
-    for nodeid, comparisons in _compared(baseline, reports, fresh) if baseline else ():
+    for nodeid, comparisons in _compared(baseline, reports, fresh, prune=prune) if baseline else ():
         worse = [] if accept else [each for each in comparisons if _is_worse(each)]
         regressions += [_regression(nodeid, each) for each in worse]
         # What was measured in other conditions than later runs is no use to them, however good it is.
         is_kept = worse and not unlike and all(each.outcome != "not_comparable" for each in comparisons)
         if is_kept:
-            del fresh[nodeid]
+            better += 1
+            measured = fresh.pop(nodeid)
+            if prune:  # a marker that is gone is gone
+                known[nodeid] = replace(known[nodeid], size_group=measured.size_group)
         change = "kept instead of" if is_kept else "replaced by"
         values += [_change(nodeid, change, each) for each in (worse if is_kept else comparisons)]
     stay = [record for nodeid, record in known.items() if nodeid not in fresh and nodeid not in gone]
     new = len(fresh.keys() - known.keys())
     counts = f"{units.count(len(fresh) - new, 'test')} updated, {new} new, {len(stay)} kept as before"
+    if better:
+        counts += f" ({better} for better values)"
     if gone:
         counts += f", {len(gone)} removed: {units.first_few(gone)}"
     if not any(map(_is_measured, stay)):
         unlike = fingerprint.run_differences(*environments)
     remedy = "a folder holds a baseline of each machine, and --prune removes what no report measured"
     records = [(fresh.get(nodeid) or known[nodeid]) for nodeid in {**known, **fresh} if nodeid not in gone]
+    is_same = baseline is not None and not (fresh or gone) and known == baseline.records
     return Update(
-        run=_next(reports[-1].run, records) if fresh or gone else None,
+        run=None if is_same else _next(reports[-1].run, records),
         counts=counts,
         values=tuple(filter(None, values)),
         regressions=tuple(filter(None, regressions)),
         refusal=f"runs differ: {'; '.join(unlike)}; {remedy}" if unlike else None,
     )
+
+
+def _left_out(report: Report) -> str | None:
+    """Return that a run left tests out, on the command line or by configuration; None for a whole one."""
+    if report.run.narrowed_by:
+        return f"{report.name} is of a part of the suite ({', '.join(report.run.narrowed_by)})"
+    deselected = [record.nodeid for record in report.run.records if record.is_deselected]
+    return f"{report.name} is of a run that deselected {units.first_few(deselected)}" if deselected else None
 
 
 def _latest(reports: Iterable[Report], known: Mapping[str, Record]) -> dict[str, Record]:
@@ -104,7 +121,7 @@ def _has_ratio(record: Record | None) -> bool:
 
 
 def _compared(
-    baseline: Report, reports: Iterable[Report], fresh: Mapping[str, Record]
+    baseline: Report, reports: Iterable[Report], fresh: Mapping[str, Record], *, prune: bool
 ) -> Iterator[tuple[str, tuple[Comparison, ...]]]:
     """Yield how each fresh record compares with the baseline, by the tolerances of its run's own check.
 
@@ -118,7 +135,8 @@ def _compared(
         for record in report.run.records:
             if fresh.get(record.nodeid) is record:
                 compared = comparer.compare(record, tolerances)
-                yield record.nodeid, (*compared, *_lost(baseline, record, tolerances))
+                gone = () if prune else _lost(baseline, record, tolerances)
+                yield record.nodeid, (*compared, *gone)
 
 
 def _lost(baseline: Report, record: Record, tolerances: Iterable[Tolerance]) -> Iterator[Comparison]:
@@ -137,13 +155,14 @@ def _lost(baseline: Report, record: Record, tolerances: Iterable[Tolerance]) -> 
 
 
 def _is_worse(comparison: Comparison) -> bool:
-    """Return whether a value is missing now, worse than the baseline's, or less certain not to be."""
+    """Return whether later runs would be held to less: to a lower end of the interval, or to nothing."""
     before, now = comparison.baseline, comparison.found
     if before is None or now is None:
         return before is not None
+    less, more = now.lower, before.lower
     if comparison.metric in regression.LESS_IS_BETTER:
-        return now.value > before.value or now.upper > before.upper
-    return now.value < before.value or now.lower < before.lower
+        less, more = before.upper, now.upper
+    return less < more and not isclose(less, more)
 
 
 def _regression(nodeid: str, comparison: Comparison) -> str | None:

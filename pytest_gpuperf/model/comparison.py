@@ -17,10 +17,12 @@ WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
 GateFailureCode = Literal[
     "nothing_measured", "nothing_compared", "tests_missing", "session_ended", "test_lost"
 ]
-AbsenceCause = Literal["not_measured", "gone", "hidden", "skipped", "narrowed", "ended"]
+AbsenceCause = Literal["not_measured", "gone", "hidden", "skipped", "excused", "narrowed", "ended"]
 """Why a run has nothing to compare with what the baseline holds; `gate/table.py` explains each."""
-LeftOutBy = Literal["paths", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"]
-"""`paths` are those that pytest was given, or the folder that it was called in."""
+LeftOutBy = Literal[
+    "paths", "node ids", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"
+]
+"""`paths` are those that pytest was given, or the folder that it was called in; `node ids` name tests."""
 Allowance = Literal["no-gpu", "missing"]
 ALLOWANCES: tuple[Allowance, ...] = get_args(Allowance)
 GateNoteCode = Literal["not_comparable", "baseline_stale", "tests_skipped"]
@@ -125,9 +127,10 @@ class Absent:
     metric: Metric | None
     """The metric; null for a group."""
     cause: AbsenceCause
-    """`not_measured`: the test ran without this metric; `skipped`: the test or its file skipped itself, or
-    its failure is expected; `gone`: there is no such speedup test any more; `hidden`: configuration left it
-    out; `narrowed`: the command line left it out; `ended`: the session ended before it."""
+    """`not_measured`: the test ran without this metric; `gone`: there is no such speedup test any more;
+    `hidden`: configuration left it out; `skipped`: the test or its file skipped itself; `excused`: `xfail`
+    expects it to regress or to raise; `narrowed`: the command line left it out; `ended`: the session ended
+    before it."""
     reason: str | None
     """What the run says of it; null where nothing was said."""
 

@@ -14,19 +14,19 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
     "option": {
         "--gpuperf-side": "--gpuperf-default-device",
         "--gpuperf-report-only": "--gpuperf-fail=nothing",
-        "--gpuperf-inconclusive": f"--gpuperf-fail=sure or doubt, or for pass {_NO_WARNING}",
+        "--gpuperf-inconclusive": f"--gpuperf-fail=doubt for fail, sure for warn, and {_NO_WARNING} for pass",
         "--gpuperf-allow-no-gpu": "--gpuperf-allow=no-gpu",
         "--gpuperf-allow-missing": "--gpuperf-allow=missing",
     },
     "option of a command": {
-        "--inconclusive": "--fail=sure or doubt",
+        "--inconclusive": "--fail=doubt for fail, sure for the others",
         "--allow-no-gpu": "--allow=no-gpu",
         "--allow-missing": "--allow=missing",
     },
     "ini key": {
         "gpuperf_side": "gpuperf_default_device",
         "gpuperf_report_only": "gpuperf_fail = nothing",
-        "gpuperf_inconclusive": f"gpuperf_fail, sure or doubt, or for pass {_NO_WARNING}",
+        "gpuperf_inconclusive": f"gpuperf_fail = doubt for fail, sure for warn, and {_NO_WARNING} for pass",
         "gpuperf_allow_no_gpu": "gpuperf_allow = no-gpu",
         "gpuperf_allow_missing": "gpuperf_allow = missing",
         "gpuperf_speedup": "item.add_marker in pytest_collection_modifyitems of a conftest.py",

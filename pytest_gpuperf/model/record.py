@@ -385,8 +385,19 @@ class Report:
         return {record.nodeid: record for record in self.run.records}
 
     def record_of(self, now: Record) -> Record | None:
-        """Return the record of the same test; each result of one that ran several times is compared."""
-        return self.records.get(now.nodeid) or self.records.get(without_number(now.nodeid))
+        """Return the record of the same test; each result of one that ran several times is compared.
+
+        It is the result of the same number, if that was measured, or else the first one that was.
+        """
+        own, test = self.records.get(now.nodeid), without_number(now.nodeid)
+        if own is not None and (own.cpu or own.gpu):
+            return own
+        return self._measured.get(test) or own or self.records.get(test)
+
+    @cached_property
+    def _measured(self) -> dict[str, Record]:
+        found = (record for record in reversed(self.run.records) if record.cpu or record.gpu)
+        return {without_number(record.nodeid): record for record in found}
 
     @cached_property
     def thresholds(self) -> dict[str, Threshold]:

@@ -85,6 +85,7 @@ class FinishHooks:
         is_of_crashed_worker = report.when not in ("setup", "call", "teardown") and report.failed
         if is_of_crashed_worker:  # xdist makes it
             self._crashed[report.nodeid] = str(report.longrepr).partition("\n")[0]
+            self._failed.add(report.nodeid)
         if report.failed:
             self._failed_reports.add(report.nodeid)
         content: dict[str, Any] | None = getattr(report, RECORD_ATTRIBUTE, None)

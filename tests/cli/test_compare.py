@@ -173,7 +173,7 @@ def test_an_unmarked_test_that_lost_its_measurement_fails_as_it_does_in_pytest(c
     written("base.json", record(), record("test_a.py::test_2", source="all"))
     written("new.json", record(), lost)
     code, lines, _ = call("compare", "base.json", "new.json")
-    said = "no valid measurement: this run has no speedup: it raised"
+    said = "no valid measurement: this run has no speedup of it, as the baseline has: it raised"
     assert (1, True) == (code, lines[-1].endswith(said))
 
 

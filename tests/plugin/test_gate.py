@@ -188,7 +188,11 @@ def test_it(device):
     ("then", "failed", "said"),
     [
         ("BACKEND.gpu('').launch(1e-3 if n == 2 else 0)", 1, "speedup got worse: "),
-        ("assert n == 1 or calls.count(2) < 2, 'not twice'", 1, "no speedup: AssertionError: not twice"),
+        (
+            "assert n == 1 or calls.count(2) < 2, 'not twice'",
+            1,
+            "no speedup of it, as the baseline has: AssertionError: not twice",
+        ),
         ("time.sleep(0.3 if n == 2 else 0)", 0, "FAILED: 1 test * skipped: *: one call takes 0.* s, more"),
     ],
     ids=["slower", "fails when called again", "too slow to measure"],
@@ -360,7 +364,7 @@ def two_files(ends, made, pytester):
         ("-m 'not speedup or speedup(min=3)'", "-m"),
         (f"--deselect={OTHER}::test_bare", "--deselect"),
         ("test_it.py", "paths"),
-        ("test_it.py::test_fast", "paths"),
+        ("test_it.py::test_fast", "paths, node ids"),
         ("--ignore=sub", "--ignore"),
         ("--ignore-glob=sub/*", "--ignore-glob"),
     ],
@@ -370,7 +374,7 @@ def test_what_a_command_line_leaves_out_passes_and_is_said_last(two_files, typed
     assert_allows(result, f"{NARROWED} ({option})")
     absent = {"name": f"{OTHER}::test_bare", "metric": "speedup", "cause": "narrowed", "reason": None}
     assert [absent] == result.report["gate"]["absent"]
-    assert [option] == result.report["narrowed_by"]
+    assert option.split(", ") == result.report["narrowed_by"]
 
 
 @pytest.mark.parametrize(
@@ -462,7 +466,9 @@ def pytest_collection_modifyitems(config, items):
 def test_what_configuration_leaves_out_fails_whatever_is_typed_that_does_not(two_files, typed, ini, conftest):
     result = two_files(typed, ini=ini, conftest=conftest)
     assert_fails(result, HIDDEN)
-    result.stdout.fnmatch_lines([f"FAILED: 1 test of the baseline {HIDDEN}: {OTHER}::test_bare; look for *"])
+    result.stdout.fnmatch_lines(
+        [f"FAILED: configuration left out 1 test of the baseline: {OTHER}::test_bare; look for *"]
+    )
 
 
 @pytest.mark.parametrize("typed", ["", "-k fast", "-m speedup", "-m speedup --gpuperf-all", "--lf", "--sw"])
@@ -496,28 +502,36 @@ class TestIt:
 
 
 @pytest.mark.parametrize(
-    ("place", "source", "reason"),
+    ("place", "source", "why", "said"),
     [
-        ("sub/conftest.py", SKIPS, ""),
-        (OTHER, SKIPS, ""),
-        (OTHER, BARE.replace("@", "@pytest.mark.skip(reason='not today')\n@"), ": not today"),
-        (OTHER, SKIPPED, ": not today"),
-        (OTHER, EXPECTED_TO_FAIL, ": it is expected to fail (xfail): speedup got worse: *"),
+        ("sub/conftest.py", SKIPS, "skipped", "skipped: *::test_bare; run them"),
+        (OTHER, SKIPS, "skipped", "skipped: *::test_bare; run them"),
+        (
+            *(OTHER, BARE.replace("@", "@pytest.mark.skip(reason='not today')\n@")),
+            *("skipped", "skipped: *::test_bare: not today; run them"),
+        ),
+        (OTHER, SKIPPED, "skipped", "skipped: *::test_bare: not today; run them"),
+        (
+            OTHER,
+            EXPECTED_TO_FAIL,
+            "expected to fail",
+            "failed as xfail expects*: speedup got worse: *; mend it",
+        ),
     ],
     ids=["folder", "file", "mark", "call", "xfail"],
 )
 @SPREAD
 def test_what_skips_itself_or_is_expected_to_fail_fails_with_a_gpu_unless_tests_may_be_missing(
-    two_files, pytester, place, source, reason, spread
+    two_files, pytester, place, source, why, said, spread
 ):
     edit(pytester, place, source)
     result = two_files(" ".join([*spread, "--gpuperf-allow=no-gpu"]))
-    assert_fails(result, "skipped")
-    said = f"FAILED: 1 test of the baseline skipped: {OTHER}::test_bare{reason}"
-    result.stdout.fnmatch_lines([f"{said}; run them, pass --gpuperf-allow=missing, or *"])
+    assert_fails(result, why)
+    result.stdout.fnmatch_lines([f"FAILED: 1 test of the baseline {said}, * --gpuperf-allow=missing*"])
     allowed = two_files(" ".join([*spread, "--gpuperf-allow=missing"]))
-    assert_allows(allowed, "skipped")
-    assert "tests_skipped" in [note["code"] for note in allowed.report["gate"]["notes"]]
+    assert_allows(allowed, f"{why} ({OTHER}::test_bare)")
+    noted = "tests_skipped" in [note["code"] for note in allowed.report["gate"]["notes"]]
+    assert noted == (why == "skipped")
 
 
 def test_a_test_may_be_missing_where_that_is_said_and_no_command_line_leave_one_out_with_strict(
@@ -525,9 +539,11 @@ def test_a_test_may_be_missing_where_that_is_said_and_no_command_line_leave_one_
 ):
     strict = two_files("-k fast --gpuperf-strict")
     assert_fails(strict, f"{NARROWED} (-k)")
-    strict.stdout.fnmatch_lines([f"FAILED: 1 test of the baseline {NARROWED} (-k), which --gpuperf-strict *"])
+    strict.stdout.fnmatch_lines(
+        ["FAILED: the command line (-k) left out 1 test of the baseline, which --gpuperf-strict *"]
+    )
     edit(pytester, OTHER, RENAMED)
-    assert_allows(two_files("--gpuperf-allow=missing"), "missing")
+    assert_allows(two_files("--gpuperf-allow=missing"), f"missing ({OTHER}::test_bare)")
 
 
 MARKS_LATE = "def pytest_collection_modifyitems(items):\n    for item in items: item.add_marker('speedup')"
@@ -557,7 +573,7 @@ def test_a_measurement_that_is_not_valid_fails_although_nothing_was_demanded(hel
     result = held(kept, "--gpuperf-allow=missing", then=kept.replace("a + 1", work))
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines([f"the regression check has no valid measurement: {said}"])
-    assert not_compared("not measured", failed=False) == last(result)
+    assert not_compared("not measured (test_it.py::test_host)", failed=False) == last(result)
 
 
 def test_in_workers_losses_missing_tests_and_a_crash_fail_as_in_one_process(ends, pytester):

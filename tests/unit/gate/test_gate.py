@@ -356,7 +356,7 @@ def test_a_lost_test_that_is_not_the_gates_is_pytests_own_matter():
 
 def test_a_baseline_of_another_machine_is_known_and_noted():
     found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE).gate
-    said = "not comparable (2 comparisons): CPU: EPYC in the baseline, another now"
+    said = f"not comparable (2 comparisons): CPU: EPYC in the baseline, another now; {text.COMPARE_OR_FAIL}"
     assert ((), [("not_comparable", said)]) == (found.failures, [(e.code, e.text) for e in found.notes])
 
 
@@ -367,7 +367,7 @@ ALLOWED = replace(GATE, allow={"missing"})
     ("code", "expected", "now"),
     [
         ("baseline_stale", f"1 comparison improved beyond the tolerance: {UPDATE}", [record(value=20.0)]),
-        ("tests_skipped", f"1 test of the baseline ended in a skip: b: {NO_GPU}", [record(), skipped("b")]),
+        ("tests_skipped", f"1 test of the baseline skipped: b: {NO_GPU}", [record(), skipped("b")]),
         (None, None, [record(), skipped("new")]),
         (None, None, [record(value=5.0)]),
     ],

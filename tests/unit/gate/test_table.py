@@ -123,11 +123,44 @@ def test_a_scaling_group_without_its_marker_is_gone_whatever_metric_is_asked_for
     assert expected == [each.name for each in result.absent if each.metric is None]
 
 
-@for_each(("expected", "cause"), [([], "narrowed"), (["a"], "gone")])
-def test_a_group_of_which_no_test_ran_is_answered_by_its_tests(expected, cause):
+@for_each("cause", ["narrowed", "gone"])
+def test_a_group_of_which_no_test_ran_is_absent_as_its_tests_are(cause):
     result, _, _ = ended([OTHER], sized(1), sized(2), OTHER, cause=cause)
-    assert {each.name for each in result.absent} == {"f[1]", "f[2]"}
-    assert len(expected) == len(result.failures)
+    assert [("f[1]", cause), ("f[2]", cause), ("f", cause)] == [(e.name, e.cause) for e in result.absent]
+    scaling_alone, _, _ = ended([OTHER], scaled(1), scaled(2, 0.9), OTHER, cause=cause)
+    assert ("a.py::test_step", cause) in [(each.name, each.cause) for each in scaling_alone.absent]
+    cut_off = factories.skipped("f[1]", reason_code="session_ended")
+    result, _, _ = ended([OTHER, cut_off], sized(1), OTHER, cause=cause)
+    assert [("f[1]", "ended")] == [(each.name, each.cause) for each in result.absent]
+
+
+def test_the_first_result_that_has_the_metric_is_held():
+    before = [factories.skipped("a"), recorded("a#2"), OTHER]
+    result, _, _ = ended([OTHER], *before)
+    assert [("a", "gone")] == [(each.name, each.cause) for each in result.absent]
+    _, _, run = ended([recorded("a", 5.0), OTHER], *before)
+    assert run.records[0].comparisons[0].outcome == "regressed"
+
+
+@for_each(
+    ("expected", "now", "changes"),
+    [
+        ("excused", {"value": 5.0}, {}),
+        ("excused", {"value": 9.0}, {"fail": "doubt"}),
+        ("inconclusive", {"value": 9.0}, {}),
+        ("excused", {"value": 20.0}, {"asked": replace(GATE, improvements=True)}),
+        ("excused", {"status": "error", "speedup": None}, {}),
+        ("not_regressed", {"status": "failed"}, {}),
+    ],
+)
+def test_an_expected_failure_excuses_nothing_that_would_fail(expected, now, changes):
+    result, gate, run = ended(
+        [recorded("a", expected_failure=True, **now), OTHER], recorded("a"), OTHER, **changes
+    )
+    found = [each.cause for each in result.absent] or [run.records[0].comparisons[0].outcome]
+    assert [expected] == found
+    assert gate.failures(run.records[0], RunOptions(fail=changes.get("fail", "sure"))) == []
+    assert bool(result.failures) == (expected == "excused")
 
 
 def test_what_the_baseline_does_not_hold_is_no_entry():

@@ -1,5 +1,6 @@
 """Update: which records of later runs take the place of a baseline's, and which are kept or refused."""
 
+import re
 from dataclasses import replace
 
 import factories
@@ -77,7 +78,7 @@ OF_MEMORY = within(metric="memory")
         (f"{WAS} kept instead of 9.90x [9.70, 10.1]", record(), record(9.9), within()),
         (f"{WAS} kept instead of 10.5x [1.05, 19.9]", record(), record(10.5, share=0.9), within()),
         ("speedup 10.0x [1.00, 19.0] replaced by 10.5x [10.3, 10.7]", NOISY, record(10.5), within()),
-        ("speedup 10.0x [1.00, 19.0] kept instead of 9.90x [9.70, 10.1]", NOISY, record(9.9), within()),
+        ("speedup 10.0x [1.00, 19.0] replaced by 9.90x [9.70, 10.1]", NOISY, record(9.9), within()),
         (f"{WAS} kept instead of 6.00x [0.600, 11.4]", record(), record(6.0, share=0.9), within()),
         (f"{WAS} kept instead of 8.00x [7.84, 8.16]", record(), record(8.0), within(0.3)),
         ("memory 1.00 kB replaced by 990 B", record(**HELD), record(memory=Memory(peak=990)), OF_MEMORY),
@@ -100,8 +101,9 @@ def test_a_value_that_is_worse_or_less_certain_replaces_none_however_little(expe
     found = update([before], report(now, tolerances=(tolerance,)))
     assert (expected and f"{before.nodeid}: {expected}") == next(iter(found.values), None)
     is_kept = expected is not None and "kept" in expected
-    counts = "0 tests updated, 0 new, 1 kept" if is_kept else "1 test updated, 0 new, 0 kept"
-    assert (is_kept, f"{counts} as before", ()) == (found.run is None, found.counts, found.regressions)
+    counts = "1 test updated, 0 new, 0 kept as before"
+    counts = "0 tests updated, 0 new, 1 kept as before (1 for better values)" if is_kept else counts
+    assert (is_kept, counts, ()) == (found.run is None, found.counts, found.regressions)
     accepted = update([before], report(now, tolerances=(tolerance,)), accept=True)
     assert ((now,), ()) == (accepted.run.records, accepted.regressions)
 
@@ -217,7 +219,8 @@ def test_tests_that_no_report_measured_are_removed_where_that_is_asked_for():
     before = [record(), record(nodeid=OTHER), record(nodeid="test_a.py::gone")]
     found = update(before, report(record(9.9), skipped(OTHER)), prune=True)
     assert {TEST: 10.0} == values(found)
-    assert found.counts == (f"0 tests updated, 0 new, 1 kept as before, 2 removed: {OTHER}, test_a.py::gone")
+    kept = "1 kept as before (1 for better values)"
+    assert found.counts == f"0 tests updated, 0 new, {kept}, 2 removed: {OTHER}, test_a.py::gone"
 
 
 DIFFER = "runs differ: CPU: EPYC, another; a folder holds a baseline of each machine, and --prune removes"
@@ -255,3 +258,27 @@ def test_a_baseline_holds_no_comparison_and_no_gate():
             GpuPerfError, match=r"r.json is incomplete: its run ended early, and the baseline"
         ):
             update(before, report(record(), complete=False), **options)
+
+
+@for_each(
+    ("said", "changes"),
+    [
+        ("r.json is of a part of the suite (-k)", {"narrowed_by": ("-k",)}),
+        ("r.json is of a run that deselected b.py::test_b", {}),
+    ],
+)
+def test_a_report_of_a_part_of_the_suite_prunes_nothing(said, changes):
+    left_out = skipped("b.py::test_b", reason_code="deselected")
+    partial = report(record(), *(() if changes else (left_out,)))
+    partial = replace(partial, run=replace(partial.run, **changes))
+    with pytest.raises(GpuPerfError, match=re.escape(said)):
+        update([record(), record(5.0, OTHER)], partial, prune=True)
+    assert len(update([record(), record(5.0, OTHER)], partial).run.records) == 2
+
+
+def test_pruning_takes_what_no_report_has_any_more_from_a_record_that_is_kept():
+    sized = record(size_group=SizeGroup(name="f", parameter="n", size=1, sizes=(1,)))
+    found = update([sized], report(record(9.9)), prune=True).run
+    assert [(10.0, None)] == [(each.speedup.value, each.size_group) for each in found.records]
+    lost = update([record(**HELD)], report(record(), tolerances=(within(), OF_MEMORY)), prune=True).run
+    assert [None] == [each.memory for each in lost.records]
