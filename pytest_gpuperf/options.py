@@ -505,6 +505,8 @@ def gate_options(config: pytest.Config) -> GateOptions:
         raise pytest.UsageError("--gpuperf-fail-on requires --gpuperf-baseline")
     if required:
         _check_measures(config, _FAIL_ON)
+    elif _STRICT.flag in config.invocation_params.args:  # in addopts it may wait for a check that is typed
+        raise pytest.UsageError("--gpuperf-strict requires --gpuperf-fail-on: without it nothing fails")
     if codspeed_is_on(config):
         return GateOptions()
     if creates and path is None:

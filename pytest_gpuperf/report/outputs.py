@@ -5,10 +5,11 @@ from functools import partial
 from pathlib import Path
 
 from pytest_gpuperf.gate.baseline import comparable_tests
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import exports, files, markdown, paths, reader
 from pytest_gpuperf.report.json import document
 
@@ -112,4 +113,15 @@ def _create_baseline(path: Path, run: Run) -> Path | str:
         if not paths.begins_as(path, paths.REPORT):
             raise
         return f"this run's is not kept, because another run has created {path} meanwhile"
-    return path
+    held = {*comparable_tests(run, gate.compared)}
+    lacking = [each.nodeid for each in run.records if each.nodeid not in held and _should_be_held(each)]
+    if not lacking:
+        return path
+    return f"{path}, without {units.count(len(lacking), 'test')} of this run: {units.first_few(lacking)}"
+
+
+def _should_be_held(record: Record) -> bool:
+    """Return whether a baseline without a test is less than what its user asked for."""
+    is_half = record.pairing is not None and record.pairing.kind == "cpu"
+    is_base = record.scaling is not None and record.scaling.is_base
+    return record.source != "all" and not (is_half or is_base)

@@ -674,6 +674,7 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
         ("baseline=base.json fail-on=improvement", "*improvement needs a tolerance*"),
         ("baseline=base.json fail-on=speedup:9% off", "off measures nothing, so --gpuperf-fail-on could *"),
         ("baseline-missing=create", "baseline-missing requires --gpuperf-baseline*"),
+        ("baseline=base.json strict", "strict requires --gpuperf-fail-on: without it nothing fails"),
         ("baseline=base.json baseline-missing=maybe", "*'maybe' is not one of fail, create*"),
         ("baseline=test_it.py/kept baseline-missing=create", "baseline: *test_it.py is not a folder; *"),
         ("baseline=others", "baseline: *: this is no report: *; or move the file out of the folder"),
@@ -756,6 +757,12 @@ def test_what_a_slow_workload_lost_is_found_too(ends, metrics):
     lost = ends(slow, *asked, gpu=0.2)
     lost.assert_outcomes(failed=2)
     assert {"regressed"} == {*outcomes(lost).values()}
+
+
+def test_a_baseline_that_lacks_tests_of_its_run_says_which(ends):
+    result = ends(FAST + BARE, *CREATE, "-k", "fast")
+    result.stdout.fnmatch_lines(["new baseline: *base.json, without 1 test of this run: test_it.py::test_bare"])
+    assert pytest.ExitCode.OK == result.ret
 
 
 @pytest.mark.parametrize("name", ["base.json", "kept/", "new/folder/base.json", "new/folder"])
