@@ -20,7 +20,7 @@ Nothing fails with fail=nothing. What the baseline does not hold is `new`, and n
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
@@ -107,6 +107,7 @@ def answers(
     results: dict[str, list[Record]] = defaultdict(list)
     for record in run.records:
         results[without_number(record.nodeid)].append(record)
+    answered: set[str] = set()
     held: dict[str, list[Record]] = defaultdict(list)
     for record in base.run.records:
         held[without_number(record.nodeid)].append(record)
@@ -114,12 +115,13 @@ def answers(
         for tolerance in tolerances:
             before = next((each for each in records if metrics.is_held(each, tolerance.metric)), None)
             if before is not None:
+                answered.add(nodeid)
                 metric, found = tolerance.metric, results[nodeid]
                 if not any(map(_had_its_turn, found)):
                     why = "ended" if _is_cut_off(found) else cause(nodeid, before)
                     yield Absent(name=nodeid, metric=metric, cause=why, reason=None)
                 yield from (_answer(now, metric, rules) for now in found if _had_its_turn(now))
-    yield from _lost_groups(base, results, cause)
+    yield from _lost_groups(base, results, answered, cause)
 
 
 def lost(before: Record, now: Record, tolerances: Sequence[Tolerance]) -> Iterator[Absent]:
@@ -155,8 +157,13 @@ def _not_measured(now: Record, metric: Metric) -> Absent:
     return Absent(name=now.nodeid, metric=metric, cause="not_measured", reason=reason)
 
 
-def _lost_groups(base: Report, results: Mapping[str, list[Record]], cause: GetCause) -> Iterator[Absent]:
-    """Yield the groups of which no test ran as one of a group: what the group required is gone with it."""
+def _lost_groups(
+    base: Report, results: Mapping[str, list[Record]], answered: Container[str], cause: GetCause
+) -> Iterator[Absent]:
+    """Yield the groups of which no test ran as one of a group: what the group required is gone with it.
+
+    Where none ran at all, and some of them have `answered` for themselves, nothing is left to say.
+    """
     sized = ((each.name, each.curve, attrgetter("size_group")) for each in base.run.thresholds)
     scaled = ((each.name, each.points, attrgetter("scaling")) for each in base.run.scalings)
     for name, points, group_of in chain[tuple[str, Sequence[Point | ScalingPoint], Any]](sized, scaled):
@@ -167,7 +174,7 @@ def _lost_groups(base: Report, results: Mapping[str, list[Record]], cause: GetCa
         first = base.records.get(points[0].nodeid) if points else None
         if ran or first is None:
             yield Absent(name=name, metric=None, cause="gone", reason=None)
-        elif not any(_is_cut_off(results.get(each, ())) for each in nodeids):
+        elif not any(each in answered or _is_cut_off(results.get(each, ())) for each in nodeids):
             yield Absent(name=name, metric=None, cause=cause(nodeids[0], first), reason=None)
 
 

@@ -761,7 +761,8 @@ def test_what_a_slow_workload_lost_is_found_too(ends, metrics):
 
 def test_a_baseline_that_lacks_tests_of_its_run_says_which(ends):
     result = ends(FAST + BARE, *CREATE, "-k", "fast")
-    result.stdout.fnmatch_lines(["new baseline: *base.json, without 1 test of this run: test_it.py::test_bare"])
+    said = "new baseline: *base.json, without 1 test of this run: test_it.py::test_bare"
+    result.stdout.fnmatch_lines([said])
     assert pytest.ExitCode.OK == result.ret
 
 
