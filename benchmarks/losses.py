@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_gpuperf.model.comparison import Metric
 
-__all__ = ["KINDS", "Kind", "Suite", "Way", "honest_ways", "ways"]
+__all__ = ["KINDS", "H", "Kind", "Suite", "Way", "honest_ways", "ways"]
 
 LAB = '''
 import os

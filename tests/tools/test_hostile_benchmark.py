@@ -82,3 +82,9 @@ def test_what_the_benchmark_looks_for_is_found(hostile):
     trace = 'Traceback (most recent call last):\n  File "{}", line 1, in f\n    f()\nValueError: x\n'
     assert hostile.problem_of(ran(hostile, trace.format("/x/pytest_gpuperf/report/files.py"))) is not None
     assert hostile.problem_of(ran(hostile, trace.format("/x/tests/test_f.py"))) is None
+
+
+def test_what_the_user_left_out_misses_no_target(hostile):
+    found = {"left out": 3, "false green": 1, "silent green": 1, "hang": 1}
+    assert [2, 0, 1] == [each.figure for each in hostile.targets_of("gate", found)]
+    assert [1] == [each.figure for each in hostile.targets_of("faults", {"lost": 1})]
