@@ -21,11 +21,11 @@ from pytest_gpuperf.gate import policy, text, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.gate.table import GetCause, Rules
-from pytest_gpuperf.model.comparison import METRICS, AbsenceCause, Allowance, GateOptions, Tolerance
+from pytest_gpuperf.model.comparison import METRICS, Allowance, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.nodeid import file_of
-from pytest_gpuperf.model.record import Record, Report, Run
+from pytest_gpuperf.model.nodeid import without_number
+from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, markdown, paths, reader
 from pytest_gpuperf.report.summary import gate_lines, outcome_counts
@@ -165,20 +165,12 @@ def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> tuple[Run, l
 
 
 def _cause_in(run: Run) -> GetCause:
-    """Return what says why a run has no result of a test, as far as its report knows."""
-    nodeids = {record.nodeid for record in run.records}
-    files = set(map(file_of, nodeids))
-    by_place = {"paths", "--ignore", "--ignore-glob"}.intersection(run.narrowed_by)
-    by_name = {"node ids", "--lf", "--sw"}.intersection(run.narrowed_by)  # which leave no record
-    by_test = by_place < set(run.narrowed_by)
+    """Return what says why a run has no result of a test, as far as its own check has said it.
 
-    def cause(nodeid: str, _: Record) -> AbsenceCause:
-        if nodeid in nodeids:  # deselected
-            return "narrowed" if by_test else "hidden"
-        is_left_out = by_name or (by_place and file_of(nodeid) not in files)
-        return "narrowed" if is_left_out else "gone"
-
-    return cause
+    What was typed excuses no test by itself: it may have left out others.
+    """
+    known = {without_number(each.name): each.cause for each in (run.gate.absent if run.gate else ())}
+    return lambda nodeid, _: known.get(nodeid, "gone")
 
 
 def _failed(run: Run, gate: Gate, options: RunOptions) -> dict[str, list[str]]:

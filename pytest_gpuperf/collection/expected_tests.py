@@ -90,8 +90,6 @@ class ExpectedTests:
         is_folder = self._config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR
         if typed.file_or_dir or (is_folder and self._config.invocation_params.dir != self._config.rootpath):
             found.append("paths")
-        if any("::" in path for path in typed.file_or_dir):
-            found.append("node ids")
         found += self._typed_expressions(_EXPRESSIONS.values())
         found += (flag for name, flag in _PLACES.items() if getattr(typed, name))
         return (*found, *self._reruns)

@@ -56,7 +56,7 @@ _ALLOW_OR_REMOVE = f"pass {{prefix}}allow=missing, or {_REMOVE}"
 _MISSING: dict[AbsenceCause, str] = {
     "not_measured": "{count} of the baseline ran without a valid measurement: {first}; "
     f"mend them, or, where that is on purpose, {_REMOVE}",
-    "gone": "{count} of the baseline did not run: {names}; renamed, moved, unmarked or removed? "
+    "gone": "{count} of the baseline did not run: {names}; renamed, moved, unmarked, deselected or removed? "
     f"Run them, {_ALLOW_OR_REMOVE}",
     "hidden": "configuration left out {count} of the baseline: {names}; look for collect_ignore, "
     "pytest_ignore_collect, python_files, norecursedirs, --ignore, -k and the like in conftest.py, the ini "

@@ -19,10 +19,8 @@ GateFailureCode = Literal[
 ]
 AbsenceCause = Literal["not_measured", "gone", "hidden", "skipped", "excused", "narrowed", "ended"]
 """Why a run has nothing to compare with what the baseline holds; `gate/table.py` explains each."""
-LeftOutBy = Literal[
-    "paths", "node ids", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"
-]
-"""`paths` are those that pytest was given, or the folder that it was called in; `node ids` name tests."""
+LeftOutBy = Literal["paths", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"]
+"""`paths` are those that pytest was given, or the folder that it was called in."""
 Allowance = Literal["no-gpu", "missing"]
 ALLOWANCES: tuple[Allowance, ...] = get_args(Allowance)
 GateNoteCode = Literal["not_comparable", "baseline_stale", "tests_skipped"]

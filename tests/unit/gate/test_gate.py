@@ -291,7 +291,7 @@ def test_a_gate_of_the_ini_file_lets_a_command_line_leave_out_all_that_it_is_abo
     ("expected", "cause", "count"),
     [
         (
-            "1 test of the baseline did not run: b; renamed, moved, unmarked or removed? Run them, pass",
+            "1 test of the baseline did not run: b; renamed, moved, unmarked, deselected or removed? Run",
             "gone",
             1,
         ),
