@@ -11,7 +11,7 @@
 | `gone`           | no such test: renamed, moved, unmarked; a group without tests  | unless allow=missing   |
 | `hidden`         | a test that configuration left out                             | unless allow=missing   |
 | `skipped`        | a test or a file that skipped itself                           | unless allow=missing,  |
-|                  |                                                                | or no GPU, and allowed |
+|                  |                                                                | or no-gpu and no GPU   |
 | `excused`        | what fails, of a test that xfail expects to fail               | unless allow=missing   |
 | `narrowed`       | a test that the command line left out                          | with strict            |
 | `ended`          | a test that the session did not reach                          | always                 |
