@@ -178,8 +178,10 @@ def _failed(run: Run, gate: Gate, options: RunOptions) -> dict[str, list[str]]:
     rules = Rules(run=options, gate=gate.options)
     failed = {}
     for record in run.records:
-        lost = gate.failures(record, options)
-        failed[record.nodeid] = lost if record.source == "all" else policy.check_failures(record, rules, lost)
+        reasons = gate.failures(record, options)
+        failed[record.nodeid] = (
+            reasons if record.source == "all" else policy.check_failures(record, rules, reasons)
+        )
     return {nodeid: reasons for nodeid, reasons in failed.items() if reasons}
 
 

@@ -106,8 +106,8 @@ class Gate:
         ]
         before = self.base.record_of(record) if self.base else None
         if before is not None and rules.fails("not_measured"):
-            lost = table.lost(before, record, self.options.compared)
-            failed += [text.no_valid_measurement(each.reason) for each in lost]
+            missing = table.not_measured(before, record, self.options.compared)
+            failed += [text.no_valid_measurement(each.reason) for each in missing]
         return failed
 
     def path_to_create(self, records: Sequence[Record]) -> Path | None:
@@ -296,7 +296,7 @@ def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]
     for cause, absents in by_cause.items():
         if cause not in told and case.base is not None:
             prefix, no_gpu = case.coverage.flag_prefix, not case.rules.has_gpu
-            yield text.tests_missing(cause, absents, case.run, case.base.name, prefix=prefix, no_gpu=no_gpu)
+            yield text.absence(cause, absents, case.run, case.base.name, prefix=prefix, no_gpu=no_gpu)
 
 
 def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Iterator[GateNote]:

@@ -20,18 +20,20 @@ class Decision:
     warnings: tuple[str, ...]
 
 
-def decide(record: Record, threshold: Threshold | None, rules: Rules, lost: Sequence[str] = ()) -> Decision:
+def decide(
+    record: Record, threshold: Threshold | None, rules: Rules, of_baseline: Sequence[str] = ()
+) -> Decision:
     """Return how a test ends; `threshold` is its size group's, if it was the last member.
 
-    `lost` is why it fails for its baseline.
+    `of_baseline` is why it fails for its baseline.
     """
     options = rules.run
     failures = []
     if not record.is_bare and _fails(record.status, options):
         failures.append(record.reason or record.status)
-        failures += (each for each in lost if not (record.reason and record.reason in each))
+        failures += (each for each in of_baseline if not (record.reason and record.reason in each))
     else:
-        failures += check_failures(record, rules, lost)
+        failures += check_failures(record, rules, of_baseline)
     warns = options.fail == "sure"
     warnings = []
     if warns and record.status == "inconclusive" and not failures and not record.is_bare:
@@ -51,7 +53,7 @@ def decide(record: Record, threshold: Threshold | None, rules: Rules, lost: Sequ
     return Decision(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
 
 
-def check_failures(record: Record, rules: Rules, lost: Sequence[str]) -> list[str]:
+def check_failures(record: Record, rules: Rules, of_baseline: Sequence[str]) -> list[str]:
     """Return why a regression check fails a test, whatever its own demand does.
 
     Without a valid measurement it is not green, in the baseline or not.
@@ -63,7 +65,7 @@ def check_failures(record: Record, rules: Rules, lost: Sequence[str]) -> list[st
         invalid = record.reason or record.status
     if rules.enforced and invalid is not None and not record.expected_failure:
         return [text.no_valid_measurement(invalid)]
-    return list(lost)
+    return list(of_baseline)
 
 
 def threshold_fails(threshold: Threshold, options: RunOptions) -> bool:

@@ -124,7 +124,7 @@ def answers(
     yield from _lost_groups(base, results, answered, cause)
 
 
-def lost(before: Record, now: Record, tolerances: Sequence[Tolerance]) -> Iterator[Absent]:
+def not_measured(before: Record, now: Record, tolerances: Sequence[Tolerance]) -> Iterator[Absent]:
     """Yield the metrics that a test has in the baseline, and not in this run although it ran."""
     for tolerance in tolerances:
         metric = tolerance.metric

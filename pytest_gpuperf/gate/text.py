@@ -116,7 +116,7 @@ def no_valid_measurement(reason: str | None) -> str:
 # A run as a whole.
 
 
-def tests_missing(
+def absence(
     cause: AbsenceCause, absent: Sequence[Absent], run: Run, baseline: str, *, prefix: str, no_gpu: bool
 ) -> GateFailure:
     """Return that a run lacks what the baseline holds, all for one cause; `prefix` is that of the options."""

@@ -135,16 +135,18 @@ def _compared(
         for record in report.run.records:
             if fresh.get(record.nodeid) is record:
                 compared = comparer.compare(record, tolerances)
-                gone = () if prune else _lost(baseline, record, tolerances)
+                gone = () if prune else _only_in_baseline(baseline, record, tolerances)
                 yield record.nodeid, (*compared, *gone)
 
 
-def _lost(baseline: Report, record: Record, tolerances: Iterable[Tolerance]) -> Iterator[Comparison]:
+def _only_in_baseline(
+    baseline: Report, record: Record, tolerances: Iterable[Tolerance]
+) -> Iterator[Comparison]:
     """Yield a comparison with nothing for each metric that the baseline has and a record has not any more."""
     if (before := baseline.record_of(record)) is None:
         return
     for tolerance in tolerances:
-        for absent in table.lost(before, record, [tolerance]):
+        for absent in table.not_measured(before, record, [tolerance]):
             yield Comparison(
                 metric=tolerance.metric,
                 tolerance=tolerance.share,
