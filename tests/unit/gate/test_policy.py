@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from cases import for_each
-from factories import GATE, HERE, recorded, skipped, speedup, threshold
+from factories import GATE, HERE, recorded, skipped, speedup, threshold, variants
 
 from pytest_gpuperf.gate.gate import Gate
-from pytest_gpuperf.gate.policy import Decision, required_gpu_unused
+from pytest_gpuperf.gate.policy import Decision, missing_gpu_notes, required_gpu_unused
 from pytest_gpuperf.gate.policy import decide as decided
 from pytest_gpuperf.gate.table import Rules
 from pytest_gpuperf.model.comparison import Comparison, GateOptions
@@ -146,3 +146,12 @@ def test_a_required_gpu_is_used_by_one_of_the_marked_tests_that_ran():
     ]
     assert required_gpu_unused(not_counted, required) is None
     assert required_gpu_unused([], required) is None
+
+
+def test_a_cpu_variant_has_a_note_on_its_gpu_variant_that_has_no_speedup_and_on_no_other():
+    cpu, gpu = variants(status="skipped", reason="not today", speedup=None)
+    (noted,) = missing_gpu_notes([cpu, gpu, recorded("alone")])
+    assert noted.nodeid == cpu.nodeid
+    assert [note.text for note in noted.notes] == [f"its GPU variant {gpu.nodeid} was skipped: not today"]
+    assert list(missing_gpu_notes([noted, gpu])) == []
+    assert list(missing_gpu_notes(variants())) == []
