@@ -163,9 +163,12 @@ def test_an_expected_failure_excuses_nothing_that_would_fail(expected, now, chan
     assert bool(result.failures) == (expected == "excused")
 
 
-def test_what_the_baseline_does_not_hold_is_no_entry():
-    result, _, _ = ended([recorded("new"), OTHER], OTHER, factories.skipped("never measured"))
+@for_each("asked", [GATE, replace(GATE, strict=True)])
+def test_what_the_baseline_does_not_hold_is_no_entry_and_fails_nothing(asked):
+    now, never = [recorded("new"), OTHER], factories.skipped("never measured")
+    result, gate, run = ended(now, OTHER, never, asked=asked)
     assert (result.absent, result.failures, result.baseline_tests) == ((), (), 1)
+    assert ("new", []) == (run.records[0].comparisons[0].outcome, gate.failures(run.records[0], RunOptions()))
 
 
 def test_another_machine_compares_nothing_and_says_why():
