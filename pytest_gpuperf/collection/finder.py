@@ -52,7 +52,7 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
     """
     run_options = options.run_options(config)
     parser = _device_parser(config, run_options.gpu)
-    # A doctest of a marked module is none.
+    # A marked module may hold doctests, too, which are not functions.
     functions = [item for item in marked if isinstance(item, pytest.Function)]
     found = _Reader(config, parser, run_options).read(items, functions)
     has_foreign_scaling = options.has_foreign_marker(config, sweeps.SCALING)

@@ -73,7 +73,7 @@ def read_scaling(items: Iterable[pytest.Function], *, has_foreign_marker: bool) 
 
 
 def read_size_groups(items: Iterable[pytest.Function]) -> list[pytest.Item]:
-    """Give items with an offload_threshold marker their size groups; return those for which there is none.
+    """Give items with an offload_threshold marker their size groups; return the items that get no group.
 
     The items must be all of their functions, so that sizes which will not run are known too.
     """

@@ -280,7 +280,7 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
         cause = f"the baseline {name} and the measured tests ({tests}) share no {names}"
     else:
         cause = (
-            f"the baseline {name} has none of the tests that were measured ({tests}); node ids are relative "
+            f"no measured test ({tests} in all) is in the baseline {name}; node ids are relative "
             "to the rootdir: was it another one then, or were files moved?"
         )
     return GateFailure(code="nothing_compared", text=f"nothing was compared: {cause}")

@@ -31,7 +31,7 @@ def decide(
     failures = []
     if not record.is_bare and _fails(record.status, options):
         failures.append(record.reason or record.status)
-        failures += (each for each in of_baseline if not (record.reason and record.reason in each))
+        failures += of_baseline if _why_invalid(record) is None else ()  # which says the same
     else:
         failures += check_failures(record, rules, of_baseline)
     warns = options.fail == "sure"
@@ -58,14 +58,17 @@ def check_failures(record: Record, rules: Rules, of_baseline: Sequence[str]) -> 
 
     Without a valid measurement it is not green, in the baseline or not.
     """
-    invalid = None
-    if record.check is not None and record.check.agreed is False:
-        invalid = f"the devices disagree: {record.check.reason}"
-    elif record.status == "error":
-        invalid = record.reason or record.status
+    invalid = _why_invalid(record)
     if rules.enforced and invalid is not None and not record.expected_failure:
         return [text.no_valid_measurement(invalid)]
     return list(of_baseline)
+
+
+def _why_invalid(record: Record) -> str | None:
+    """Return why nothing valid was measured, or None."""
+    if record.check is not None and record.check.agreed is False:
+        return f"the devices disagree: {record.check.reason}"
+    return (record.reason or record.status) if record.status == "error" else None
 
 
 def threshold_fails(threshold: Threshold, options: RunOptions) -> bool:

@@ -373,7 +373,7 @@ def _unpairable(cpu: _ReportedRecord, gpu: _ReportedRecord) -> Verdict | None:
         return None
     cause = f": {transfer.reason}" if transfer and transfer.reason else ""
     needs = f"transfer={demand.transfer!r} needs the times of the copies"
-    return _error(f"{needs}, and its GPU variant has none{cause}")
+    return _error(f"{needs}, and its GPU variant lacks them{cause}")
 
 
 def _error(reason: str) -> Verdict:

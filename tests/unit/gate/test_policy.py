@@ -11,6 +11,7 @@ from pytest_gpuperf.gate.policy import decide as decided
 from pytest_gpuperf.gate.table import Rules
 from pytest_gpuperf.model.comparison import Comparison, GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.record import Record
 
 STRICT = replace(GATE, strict=True)
@@ -146,6 +147,16 @@ def test_a_required_gpu_is_used_by_one_of_the_marked_tests_that_ran():
     ]
     assert required_gpu_unused(not_counted, required) is None
     assert required_gpu_unused([], required) is None
+
+
+@for_each(
+    "changes",
+    [{"status": "error"}, {"check": ResultCheck(agreed=False, error=1.0, tolerance=0.0, reason="x")}],
+)
+def test_a_failed_test_without_a_valid_measurement_says_only_why(changes):
+    failed = record(**{"status": "failed", "reason": "they differ", "demand": Demand(min=3), **changes})
+    lost = ["the regression check has no valid measurement: they differ"]
+    assert decided(failed, None, Rules(gate=GATE, run=RunOptions()), lost).failure == "they differ"
 
 
 def test_a_cpu_variant_has_a_note_on_its_gpu_variant_that_has_no_speedup_and_on_no_other():

@@ -244,7 +244,7 @@ def test_copies_that_nobody_timed_are_an_error_where_they_are_demanded(why, tran
     demand = Demand(min=2, **regime)
     found = beside(side("cpu", 1.0, demand=demand), side("gpu", 1e-3, demand=demand, transfer=transfer))
     assert (found.status, found.speedup) == ("error", None)
-    said = f"transfer={demand.transfer!r} needs the times of the copies, and its GPU variant has none{why}"
+    said = f"transfer={demand.transfer!r} needs the times of the copies, and its GPU variant lacks them{why}"
     assert found.reason == said
 
 
