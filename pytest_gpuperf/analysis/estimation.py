@@ -13,12 +13,12 @@ from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Confirmation, Estimate, Interference, Neighbours, Round, Speedup
 
 _RESOLUTION = log(1 + SamplingPlan().resolution)
-_FIRST_SHARE = 0.8  # of alpha, for the rounds before any restart; six that agree still decide
+_FIRST_SHARE = 0.8  # of alpha, for the rounds before a restart; six that agree still decide
 
 
-def alpha_share(*, restarted: bool, max_restarts: int = SamplingPlan().max_restarts) -> float:
-    """Return the share of alpha that samples may spend: all restarts divide what the first samples leave."""
-    return (1 - _FIRST_SHARE) / max(1, max_restarts) if restarted else _FIRST_SHARE
+def alpha_share(*, restarted: bool) -> float:
+    """Return the share of alpha that samples may spend: after a restart it is what the first ones leave."""
+    return 1 - _FIRST_SHARE if restarted else _FIRST_SHARE
 
 
 def gpu_time(one_round: Round, demand: Demand) -> float:

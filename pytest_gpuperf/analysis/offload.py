@@ -155,7 +155,7 @@ def _latency(measured: OffloadInput, options: RunOptions) -> Speedup | None:
         return estimate(ratios, options, measured.speedup.sampling, alpha_share=measured.alpha_share)
     pairs = zip(measured.cpu.waited_for, measured.gpu.waited_for, strict=False)
     ratios = (cpu / gpu for cpu, gpu in pairs)
-    if 1 not in calls_in_blocks:  # single calls are sampled once, after all restarts
+    if 1 not in calls_in_blocks:  # single calls are sampled once, after any restart
         return estimate(ratios, options, measured.speedup.sampling)
     # Where one device's blocks are single calls, its samples are those of the rounds; the other's came later.
     return estimate(ratios, options, "variants", alpha_share=measured.alpha_share)

@@ -136,8 +136,8 @@ class SamplingPlan:
     of its value, for at most `precision_time`; without a limit for at most `record_time` or `record_rounds`.
     A slow workload with fewer than `precision_rounds` by then may take most of the time limit for them.
     Secondary measurements (copies, latency) that no limit rests on take at most `secondary_time` each, or
-    `secondary_rounds`, in blocks of `secondary_block_time`. Samples of a busy machine are taken again up to
-    `max_restarts` times. No interval is narrower than the `resolution`. With `apart` all rounds sit apart in
+    `secondary_rounds`, in blocks of `secondary_block_time`. With `may_restart` samples of a busy machine are
+    taken again, once. No interval is narrower than the `resolution`. With `apart` all rounds sit apart in
     time, not only those near a limit. A device that is sampled alone, as in a variant, has `alone_share` of
     the time limit for it, and `alone_together` samples for each round.
     """
@@ -156,7 +156,7 @@ class SamplingPlan:
     secondary_rounds: int = 0
     secondary_block_time: float = 0.25e-3
     resolution: float = 0.01
-    max_restarts: int = 2
+    may_restart: bool = True
     apart: bool = False
     alone_share: float = 0.25
     alone_together: int = 1

@@ -43,7 +43,7 @@ def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
         precision_time=seconds,
         precision_rounds=min(15, plan.precision_rounds),  # enough to see a loss of three quarters
         warmup_time=0.02,
-        max_restarts=0,
+        may_restart=False,
         apart=False,
         alone_together=1,
     )

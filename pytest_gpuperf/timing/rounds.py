@@ -37,8 +37,7 @@ class RoundSampler:
 
     def restart(self) -> None:
         """Discard every round."""
-        max_restarts = self._context.options.sampling.max_restarts
-        self._begin(alpha_share(restarted=True, max_restarts=max_restarts))
+        self._begin(alpha_share(restarted=True))
 
     def _begin(self, share: float) -> None:
         demand, options = self._context.demand, self._context.options

@@ -121,7 +121,7 @@ class Trial:
                 if is_usable and not is_late:
                     break
             else:
-                if is_late:  # and no restart was left
+                if is_late:  # and the restart was used
                     self._change = self._change or self._late_change
             del of_cpu, of_gpu  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
@@ -333,7 +333,7 @@ class Trial:
         On a busy machine every block may take another time.
         """
         is_quick = self._rounds.rounds and (self._rounds.elapsed or 0.0) < _QUICK
-        is_asked = self.options.sampling.max_restarts > 0 and self._disturbance is None
+        is_asked = self.options.sampling.may_restart and self._disturbance is None
         if not is_quick or not is_asked or self._late_change:
             return False
         for timer in timers:
@@ -344,9 +344,9 @@ class Trial:
         return False
 
     def _attempts(self, *timers: BlockTimer) -> Iterator[None]:
-        """Yield once, and after each restart, which discards what was sampled before it."""
+        """Yield once, and again after a restart, which discards what was sampled before it."""
         yield
-        for _ in range(self.options.sampling.max_restarts):
+        if self.options.sampling.may_restart:
             self._restart(*timers)
             yield
 

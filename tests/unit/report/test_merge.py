@@ -106,10 +106,10 @@ def test_a_failure_near_its_limit_is_one_only_if_the_samples_of_both_runs_sat_ap
     assert found.speedup.confirmation == "not_apart"
 
 
-@for_each(("taken", "rule"), [(9, "few_rounds"), (10, "sign_test")])
+@for_each(("taken", "rule"), [(8, "few_rounds"), (9, "sign_test")])
 @for_each("kind", ["cpu", "gpu"])
 def test_samples_after_a_restart_spend_the_alpha_that_is_left(kind, taken, rule):
-    """Ten rounds that agree suffice for a tenth of an alpha of 0.025, and six for all of it."""
+    """Nine rounds that agree suffice for a fifth of an alpha of 0.025, and six for the rest of it."""
     sides = {
         each: side(each, *[seconds] * taken, restart_reason="it was busy" if each == kind else None)
         for each, seconds in (("cpu", 10e-3), ("gpu", 1e-3))

@@ -24,7 +24,7 @@ from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.leaves import Leaf
-from pytest_gpuperf.timing.presets import for_gate
+from pytest_gpuperf.timing.presets import for_gate, for_unmarked
 from pytest_gpuperf.timing.trial import Trial
 
 
@@ -683,7 +683,7 @@ def quick(device):
 
 
 def disturbed(monkeypatch, *shares):
-    """Let the CPU's times be its own in these shares, one after each restart, the last in all that follow."""
+    """Let the CPU's times be its own in these shares: before the restart, and after it; one is for both."""
     left = list(shares)
     restart = BlockTimer.restart
 
@@ -825,7 +825,7 @@ def test_a_disturbed_cpu_variant_leaves_its_gpu_variant_in_doubt(monkeypatch):
 
 @for_each(
     ("disturbed_still", "shares"),
-    [(True, [0.1] * 9), (False, [0.1, None])],  # in all spells, and in the first one
+    [(True, [0.1]), (False, [0.1, None])],  # in both spells, and in the first one
 )
 def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell_and_else_noted(disturbed_still, shares):
     with pytest.MonkeyPatch.context() as patch:
@@ -838,16 +838,22 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell_and_else_no
     assert ["interference"] * disturbed_still == [note.code for note in record.notes[-1:]]
 
 
+def test_what_nobody_marked_is_measured_once_on_a_busy_machine(monkeypatch):
+    disturbed(monkeypatch, 0.1, None)
+    options = RunOptions(sampling=for_unmarked(SamplingPlan(), GateOptions()))
+    found = Bench().compare(quick, Demand(), options=options)
+    assert (found.restart_reason, found.interference.own_share) == (None, 0.1)
+
+
 @for_each(
     ("status", "gpu"),
     [("inconclusive", 1e-3), ("passed", 0.1e-3)],  # 10x and 100x; later calls of the CPU take a fifth
 )
-def test_a_late_change_without_a_restart_that_is_left_leaves_a_verdict_open_that_rests_on_it(status, gpu):
+def test_a_late_change_after_the_restart_leaves_a_verdict_open_that_rests_on_it(status, gpu):
     with pytest.MonkeyPatch.context() as patch:
         disturbed(patch, 0.01, None)
         patch.setattr(BlockTimer, "changed_late", lambda timer, remaining: 2e-3)
-        options = RunOptions(sampling=SamplingPlan(max_restarts=1))
-        found = Bench(gpu=gpu).compare(quick, Demand(min=3), options=options)
+        found = Bench(gpu=gpu).compare(quick, Demand(min=3))
     (text,) = (note.text for note in found.notes if note.code == "time_changed")
     assert (status, True) == (found.status, found.restart_reason is not None)
     assert text == "on the CPU later calls took 2.00 ms each, and the timed ones 10.0 ms"
@@ -863,7 +869,7 @@ def test_on_a_busy_machine_blocks_that_take_another_time_later_say_nothing(monke
 
 
 def test_a_disturbed_cpu_keeps_its_samples_where_too_little_time_is_left_for_as_many(monkeypatch):
-    disturbed(monkeypatch, 0.1, 0.1, 0.1)
+    disturbed(monkeypatch, 0.1)
     options = RunOptions(sampling=for_gate(SamplingPlan(), GateOptions(create=True)))
     trial = trial_of(Demand(), options)
     side = trial.time_cpu(bound(quick), Bench(cpu=30e-3).cpu, seconds=inf)
@@ -894,7 +900,7 @@ def test_rounds_with_a_cpu_variant_that_was_timed_again_spend_the_alpha_that_is_
 
 
 def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
-    disturbed(monkeypatch, *[0.1] * 9)
+    disturbed(monkeypatch, 0.1)
     trial = trial_of()
     trial.assess_cpu_only(trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0))
     offload = trial.record(Verdict(status="skipped", reason="no GPU")).offload
@@ -904,9 +910,9 @@ def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
 
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
     disturbed(monkeypatch, 0.1)
-    bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=60)])
+    bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=55)])
     trial = trial_of()
-    with pytest.raises(RuntimeError, match="launch 60"):
+    with pytest.raises(RuntimeError, match="launch 55"):
         trial.compare(bound(quick), bench.cpu, bench.gpu)
     record = trial.record(Verdict(status="error", reason="it broke"))
     assert record.restart_reason is not None
@@ -926,7 +932,7 @@ def test_a_fresh_start_holds_no_answers_of_the_one_before(monkeypatch):
 
     monkeypatch.setattr(Trial, "_restart", look)
     Bench().compare(lambda device: lambda: device.xp.ones(1003))
-    assert held == [1, 1]  # that of the first call on the CPU
+    assert held == [1]  # that of the first call on the CPU
 
 
 def test_a_slow_workload_is_called_four_times_where_there_is_time_for_two_rounds():
