@@ -9,7 +9,7 @@ compares them is `Gate`, whose surroundings are the same on both sides.
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from multiprocessing import Pool
 from random import Random
@@ -134,7 +134,7 @@ def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], cha
         nodeid=NODEID,
         status="passed" if demand.limits else "recorded",
         reason=None,
-        demand=replace(demand, alpha=PLAN.alpha),
+        demand=demand,
         scope="call",
         cpu=cpu.measurement,
         gpu=gpu.measurement,

@@ -24,6 +24,7 @@ from statistics import fmean, median
 from common import Target, conclude, table
 
 from pytest_gpuperf.analysis import verdict
+from pytest_gpuperf.analysis.evidence import ALPHA
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Speedup
@@ -236,7 +237,7 @@ def print_factors(tallies: Sequence[Tally]) -> None:
 def targets(tallies: Sequence[Tally]) -> list[Target]:
     at_the_limit = [t for t in tallies if t.factor == AT_THE_LIMIT]
     found = min(t.failed for t in tallies if t.factor == REGRESSED)
-    alpha = 100 * TO_PRECISION.alpha
+    alpha = 100 * ALPHA
     return [
         Target(name="wrongly passed, worst pair, %", figure=max(t.passed for t in at_the_limit), limit=alpha),
         Target(name="wrongly failed, worst pair, %", figure=max(t.failed for t in at_the_limit), limit=alpha),

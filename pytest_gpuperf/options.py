@@ -161,17 +161,15 @@ def _choice(*choices: str) -> Callable[[str], str]:
 _COST_RATIO = "hourly price of a GPU machine divided by that of a CPU machine"
 
 
-def _number(
-    name: str, help: str, *, metavar: str, expected: str, below: float = math.inf, most: float = math.inf
-) -> _Option:
-    """Return an option that accepts numbers above 0, below a limit, and at most another one only."""
+def _number(name: str, help: str, *, metavar: str, expected: str, most: float = math.inf) -> _Option:
+    """Return an option that accepts finite numbers above 0 and at most a limit only."""
 
     def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not 0 < value < below or value > most:
+        if not (0 < value <= most and math.isfinite(value)):
             raise ValueError(f"{text} is not {expected}")
         return value
 
@@ -207,13 +205,6 @@ _DEVICE = (
 )
 _MEASURING = (
     _OFF,
-    _number(
-        "alpha",
-        "probability of a wrong verdict, in each direction (default: 0.025)",
-        metavar="P",
-        expected="a number between 0 and 0.5",
-        below=0.5,
-    ),
     _number(
         "max-time",
         "seconds that measuring one test may take, at most a day (default: 10)",

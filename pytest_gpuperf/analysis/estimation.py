@@ -7,7 +7,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from pytest_gpuperf.analysis import noise, verdict
-from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
+from pytest_gpuperf.analysis.evidence import ALPHA, LARGEST_EXPONENT, Evidence, autocorrelation, e_value
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Confirmation, Estimate, Interference, Neighbours, Round, Speedup
@@ -70,7 +70,7 @@ def estimate_for_demand(
 ) -> Speedup | None:
     """Return the speedup of rounds, in the order in which they were taken, with the copies of the demand.
 
-    It spends `alpha_share` of the options' alpha.
+    It spends `alpha_share` of alpha.
     """
     estimator = SequentialEstimator(demand, options, alpha_share=alpha_share)
     for one_round in rounds:
@@ -136,7 +136,7 @@ class SequentialEstimator:
 
     Copies count as the demand requires. `exclusions` are ranges of speedups (the limit of a regression check,
     or 1 in a size group) that the interval must lie outside of before sampling stops. It spends
-    `alpha_share` of the options' alpha.
+    `alpha_share` of alpha.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class SequentialEstimator:
         self.options = options
         self._exclusions = [Exclusion(log(low), log(high), fails) for low, high, fails in exclusions]
         resolution = log(1 + options.sampling.resolution)
-        self._evidence = Evidence(alpha=alpha_share * options.alpha, resolution=resolution)
+        self._evidence = Evidence(alpha=alpha_share * ALPHA, resolution=resolution)
         self._strongest = dict.fromkeys(demand.limits, 0.0)
 
     def add(self, one_round: Round) -> None:
@@ -175,7 +175,7 @@ class SequentialEstimator:
             value=found.value,
             low=found.low,
             high=found.high,
-            confidence=1 - 2 * self.options.alpha,
+            confidence=1 - 2 * ALPHA,
             resolution=self.options.sampling.resolution,
             rounds=len(values),
             evidence=None if nearest is None else self._strongest[nearest],

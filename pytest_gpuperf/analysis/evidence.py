@@ -12,6 +12,8 @@ from itertools import accumulate, pairwise
 from math import comb, exp, inf, log
 from statistics import fmean
 
+ALPHA = 0.025
+"""Chance of a wrong verdict, per side: that either bound of an interval is wrong."""
 LARGEST_EXPONENT = 700.0
 """e**700 is still a float; evidence beyond it decides nothing more."""
 FEWEST_ROUNDS = 2

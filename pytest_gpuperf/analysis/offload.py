@@ -8,7 +8,7 @@ from statistics import median
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import estimate
-from pytest_gpuperf.analysis.evidence import e_value
+from pytest_gpuperf.analysis.evidence import ALPHA, e_value
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.verdict import UNCONFIRMED, describe_regime, ratio
 from pytest_gpuperf.model import units
@@ -191,7 +191,7 @@ def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None
         return None
     is_free = measured.transfer is not None and measured.transfer.bytes == 0
     with_copies = [(one_round, 0.0) for one_round in measured.rounds] if is_free else measured.with_copies
-    alpha = measured.alpha_share * options.alpha
+    alpha = measured.alpha_share * ALPHA
     transfer = _calls(with_copies, options, alpha)
     first_call = _calls([(one_round, startup) for one_round in measured.rounds], options, alpha)
     reason = None

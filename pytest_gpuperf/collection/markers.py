@@ -79,10 +79,7 @@ def _arguments(cls: type, *names: str) -> dict[str, Argument]:
 _OF_PAIRS = _arguments(PairOptions)
 _OF_EACH_TEST = ("rtol", "atol", "check", "max_time")
 ARGUMENTS = {
-    "speedup": {
-        **{name: argument for name, argument in _arguments(Demand).items() if name != "alpha"},
-        **_OF_PAIRS,
-    },
+    "speedup": {**_arguments(Demand), **_OF_PAIRS},
     "offload_threshold": _arguments(SizeGroup, "parameter", "at_most", "at_least"),
     "scaling": {**_arguments(_ScalingArguments), **_arguments(Demand, *_OF_EACH_TEST)},
 }

@@ -6,6 +6,7 @@ from math import inf, log
 
 from pytest_gpuperf.analysis import noise, spacing
 from pytest_gpuperf.analysis.estimation import alpha_share, estimate_time
+from pytest_gpuperf.analysis.evidence import ALPHA
 from pytest_gpuperf.gate.regression import LESS_IS_BETTER, Range
 from pytest_gpuperf.model.comparison import Metric
 from pytest_gpuperf.model.demand import Kind
@@ -43,7 +44,7 @@ def is_held(record: Record, metric: Metric) -> bool:
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
     if metric in _TIMED:
-        alpha = alpha_share(restarted=record.restart_reason is not None) * record.demand.alpha
+        alpha = alpha_share(restarted=record.restart_reason is not None) * ALPHA
         return estimate_time(_samples(record, metric), alpha)
     if not _is_valid(record, metric):
         return None

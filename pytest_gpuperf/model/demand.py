@@ -1,13 +1,12 @@
 """What a marker requires of a test, and the options of a run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from pytest_gpuperf.model.quantities import (
-    Alpha,
     AtLeastOne,
     Count,
     Finite,
@@ -56,8 +55,6 @@ class Demand:
     """Name of the accelerator that is compared with its own library, as in `networkx:parallel`; null for the
     devices of the run.
     """
-    alpha: Alpha = field(default=0.025, compare=False)
-    """Chance of a wrong verdict, per side; an option of the run, and so no part of what a marker asks."""
 
     def __post_init__(self) -> None:
         if self.min is not None and self.max is not None and self.min > self.max:
@@ -166,14 +163,12 @@ class SamplingPlan:
 class RunOptions:
     """What users set for a run, read once from the command line and the ini file.
 
-    Either bound of an interval is wrong with a chance of at most `alpha`. `max_time` is the time limit of one
-    test in seconds. `default_device` is the device of tests that do not choose one themselves. A GPU machine
-    costs `cost_ratio` times as much as a CPU machine; None where nobody asked for costs. `lock` is the file
-    that lets one process measure at a time, `auto` or `none`. `sampling` follows from the other
-    options: a gated run samples more precisely.
+    `max_time` is the time limit of one test in seconds. `default_device` is the device of tests that do not
+    choose one themselves. A GPU machine costs `cost_ratio` times as much as a CPU machine; None where nobody
+    asked for costs. `lock` is the file that lets one process measure at a time, `auto` or `none`. `sampling`
+    follows from the other options: a gated run samples more precisely.
     """
 
-    alpha: float = 0.025
     max_time: float = 10.0
     fail: Fail = "sure"
     off: bool = False

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-Alpha = Annotated[float, Meta(gt=0, lt=0.5)]
 AtLeastOne = Annotated[int, Meta(ge=1, extra={"valid": "an integer of at least 1"})]
 Bandwidth = Annotated[float, Meta(gt=0, extra={"unit": "B/s"})]
 Bytes = Annotated[int, Meta(ge=0, extra={"unit": "B"})]

@@ -228,7 +228,7 @@ def _joined(cpu: _ReportedRecord, gpu: _ReportedRecord, cost_ratio: float | None
     verdict = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpairable(cpu, gpu)
     if verdict is not None:
         return replace(record, **asdict(verdict))
-    options = RunOptions(alpha=record.demand.alpha, cost_ratio=cost_ratio)
+    options = RunOptions(cost_ratio=cost_ratio)
     on_gpu = gpu.measurement.samples_for(record.demand)
     copies = record.transfer.beside(on_gpu) if record.transfer else []
     included = copies if record.demand.transfer != "never" else ()

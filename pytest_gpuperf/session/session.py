@@ -334,7 +334,7 @@ class GpuPerfSession:
             status=ended.status,
             reason=ended.reason,
             reason_code=ended.reason_code,
-            demand=replace(spec.demand, alpha=self.options.alpha),
+            demand=spec.demand,
             size_group=spec.size_group,
             scaling=spec.scaling,
             cpu=cpu_variant.cpu if cpu_variant is not None and cpu_variant.status == "recorded" else None,

@@ -205,7 +205,7 @@ class Trial:
             status=ended.status,
             reason=ended.reason,
             reason_code=ended.reason_code,
-            demand=replace(self.demand, alpha=self.options.alpha),
+            demand=self.demand,
             scope=timers[-1].workload.scope if timers else None,
             size_group=self.size_group,
             cpu=self._cpu.measurement if self._cpu else None,

@@ -12,7 +12,6 @@ NATIVE = """
 [{table}]
 addopts = ["--strict-markers", "--strict-config", "--import-mode=importlib"]
 gpuperf_gpu = "cupy"
-gpuperf_alpha = 0.1
 gpuperf_max_time = 5
 gpuperf_cost_ratio = 3
 gpuperf_all = true
@@ -27,7 +26,6 @@ INI = """
 [{table}]
 addopts = --strict-markers --strict-config --import-mode=importlib
 gpuperf_gpu = cupy
-gpuperf_alpha = 0.1
 gpuperf_max_time = 5
 gpuperf_cost_ratio = 3
 gpuperf_all = true
@@ -81,15 +79,14 @@ def test_every_form_of_configuration_says_the_same(pytester, suite, file, table,
         "test_named[numpy]": ("recorded", "marker"),
         "test_named[cupy]": ("failed", "marker"),
     } == {name: (record["status"], record["source"]) for name, record in found.records.items()}
-    assert {0.1} == {record["demand"]["alpha"] for record in found.records.values()}
     assert 3 == found.written["cost_ratio"]
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('gpuperf_alpha = "low"', "gpuperf_alpha in the ini file: *expects a float*"),
-        ("gpuperf_alpha = 2", "*gpuperf_alpha): 2* is not a number between 0 and 0.5"),
+        ('gpuperf_max_time = "low"', "gpuperf_max_time in the ini file: *expects a float*"),
+        ("gpuperf_max_time = -2", "*gpuperf_max_time): -2* is not a positive number of seconds*"),
         ('gpuperf_all = "yes"', "gpuperf_all in the ini file: *expects a bool*"),
         ('gpuperf_device_params = "xp"', "gpuperf_device_params in the ini file: *expects a list*"),
         ('gpuperf_device_values = "a=cpu"', "gpuperf_device_values in the ini file: *expects a list*"),
@@ -176,7 +173,6 @@ class TestFour(Base):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("gpuperf_alpha = low", "*float: 'low'; expected a number between 0 and 0.5"),
         ("gpuperf_max_time =", "*float: ''; expected a positive number of seconds, at most 86400 (a day)"),
         ("gpuperf_cost_ratio = 3:1", "*float: '3:1'; expected a price ratio above 0: *"),
         ("gpuperf_all = perhaps", "*'perhaps'; expected true or false"),

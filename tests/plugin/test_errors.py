@@ -245,12 +245,11 @@ def test_a_test_that_never_ran_has_its_record(run, pytester, mark, status, reaso
             pass
         """,
         "--gpuperf-json=report.json",
-        "--gpuperf-alpha=0.01",
     )
     found = records(pytester)["test_it"]
     assert found["status"] == status
     assert reason in found["reason"]
-    assert (3, 0.01) == (found["demand"]["min"], found["demand"]["alpha"])
+    assert 3 == found["demand"]["min"]
     assert found["expected_failure"] is False, "it was not run, or ended itself: no failure"
 
 
@@ -335,12 +334,8 @@ def test_a_warm_up_that_never_settles_ends(run):
         ),
         (["--gpuperf-gpu=cupy:first"], "*--gpuperf-gpu: the device of cupy is a number*"),
         (
-            ["--gpuperf-alpha=2"],
-            "*--gpuperf-alpha (ini: gpuperf_alpha): 2 is not a number between 0 and 0.5*",
-        ),
-        (
-            ["--gpuperf-alpha=small"],
-            "*--gpuperf-alpha (ini: gpuperf_alpha): small is not a number between 0 and 0.5*",
+            ["--gpuperf-max-time=small"],
+            "*--gpuperf-max-time (ini: gpuperf_max_time): small is not a positive number of seconds*",
         ),
         (["--gpuperf-max-time=0"], "*--gpuperf-max-time*0 is not a positive number of seconds*"),
         (

@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_gpuperf.analysis.changepoint import LEVEL, changes
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.evidence import ALPHA
 from pytest_gpuperf.analysis.scaling import with_required_speedup
 from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.analysis.verdict import judge
@@ -40,8 +41,8 @@ def test_wrong_verdicts_at_the_limit_stay_below_alpha():
             if should_stop(estimation, spent=0.0, left=10.0):
                 break
         wrong[judge(estimation.speedup("interleaved"), demand, options).status] += 1
-    assert 0 < wrong["passed"] <= options.alpha * runs
-    assert 0 < wrong["failed"] <= options.alpha * runs
+    assert 0 < wrong["passed"] <= ALPHA * runs
+    assert 0 < wrong["failed"] <= ALPHA * runs
 
 
 class Levels:

@@ -19,7 +19,7 @@ def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
     }
     members = {
         "device": "gpu default-device require-gpu",
-        "measure": "all off alpha max-time cost-ratio lock",
+        "measure": "all off max-time cost-ratio lock",
         "gate": "fail baseline baseline-missing fail-on strict allow",
         "output": "json html markdown export history",
     }
@@ -44,7 +44,6 @@ def test_without_options_a_run_measures_by_the_defaults(pytester):
 @pytest.mark.parametrize(
     ("flag", "name", "value"),
     [
-        ("--gpuperf-alpha=0.01", "alpha", 0.01),
         ("--gpuperf-max-time=3", "max_time", 3.0),
         ("--gpuperf-cost-ratio=4", "cost_ratio", 4.0),
         ("--gpuperf-fail=doubt", "fail", "doubt"),
@@ -58,9 +57,9 @@ def test_an_option_has_its_value(pytester, flag, name, value):
 
 
 def test_the_command_line_wins_over_the_ini_file(pytester):
-    pytester.makeini("[pytest]\ngpuperf_alpha = 0.1\ngpuperf_max_time = 7\n")
-    run = options.run_options(pytester.parseconfig("--gpuperf-alpha=0.01"))
-    assert (0.01, 7.0) == (run.alpha, run.max_time)
+    pytester.makeini("[pytest]\ngpuperf_cost_ratio = 4\ngpuperf_max_time = 7\n")
+    run = options.run_options(pytester.parseconfig("--gpuperf-cost-ratio=3"))
+    assert (3.0, 7.0) == (run.cost_ratio, run.max_time)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pytest_gpuperf.analysis.estimation import (
     estimate_for_demand,
     undisturbed,
 )
+from pytest_gpuperf.analysis.evidence import ALPHA
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Interference, Round
@@ -130,7 +131,7 @@ def test_evidence_at_the_limit_reaches_its_threshold_with_the_verdict(ratio):
     demand, plan = Demand(min=1), RunOptions()
     for rounds in range(6, 12):
         found = estimation_of([ratio] * rounds, demand).speedup("interleaved")
-        assert (judge(found, demand, plan).status == "passed") == (found.evidence >= 1 / plan.alpha)
+        assert (judge(found, demand, plan).status == "passed") == (found.evidence >= 1 / ALPHA)
 
 
 def test_a_drifting_median_widens_the_interval():

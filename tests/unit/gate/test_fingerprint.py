@@ -73,7 +73,7 @@ def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), wa
         (None, on_gpu(memory=80 * 10**9)),
         (None, on_cpu(name="the CPU", library="numpy 2.4.0")),  # the processor is the environment's
         (None, record(gpu=measured(GPU, dtypes=("int64", "float32")))),
-        (None, record(status="failed", reason="too slow", demand=Demand(min=3, alpha=0.01, max_time=1.0))),
+        (None, record(status="failed", reason="too slow", demand=Demand(min=3, max_time=1.0))),
     ],
 )
 def test_what_a_time_depends_on_is_named_by_itself_and_nothing_else_is(expected, now):

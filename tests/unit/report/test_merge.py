@@ -401,7 +401,6 @@ def test_the_same_samples_say_the_same_as_those_of_variants(demand, times):
     [
         ("min=2 in cpu.json, min=3 in gpu.json", {"demand": Demand(min=3)}),
         ("min=2, rtol=None in cpu.json, min=None, rtol=0.1 in gpu.json", {"demand": Demand(rtol=0.1)}),
-        ("alpha=0.025 in cpu.json, alpha=0.1 in gpu.json", {"demand": replace(TWICE, alpha=0.1)}),
         ("scope=call in cpu.json, scope=body in gpu.json", {"scope": "body"}),
     ],
 )

@@ -146,7 +146,7 @@ def full_record() -> Record:
         nodeid="tests/test_é.py::test_x[1-\u2028]",
         status="failed",
         reason="speedup 0.1x, required at least 3x",
-        demand=Demand(min=3, max=4.5, rtol=1e-3, atol=0.0, max_time=2, alpha=0.025),
+        demand=Demand(min=3, max=4.5, rtol=1e-3, atol=0.0, max_time=2),
         scope="call",
         cpu=measurement(CPU, 0.1, 0.2, 1 / 3, setup=0.01, inspection=None),
         size_group=SizeGroup(name="test_x", parameter="n", size=2, sizes=(1, 2.5), at_most=2),
@@ -334,7 +334,7 @@ def test_the_paths_that_tools_rely_on_are_there():
     content = document_of(every_status())
     record = content["records"][0]
     assert content["schema_version"] == "1.0"
-    assert record["demand"] | {"min": 3, "max": 4.5, "transfer": "never", "alpha": 0.025} == record["demand"]
+    assert record["demand"] | {"min": 3, "max": 4.5, "transfer": "never"} == record["demand"]
     assert record["cpu"]["device"]["kind"] == "cpu"
     assert record["cpu"]["median"] == 0.2
     assert record["gpu"]["samples"] == [1e-3, 2e-3]
@@ -355,7 +355,7 @@ def test_a_measurement_without_samples_has_no_median():
         ("$.records[0].status", ("records", 0, "status"), "green"),
         ("$.records[0].cpu", ("records", 0, "cpu"), 5),
         ("$.records[0].demand.min", ("records", 0, "demand", "min"), 0),
-        ("$.records[0].demand.alpha", ("records", 0, "demand", "alpha"), 0.5),
+        ("$.records[0].speedup.confidence", ("records", 0, "speedup", "confidence"), 1.0),
         ("$.records[0].notes[1]", ("records", 0, "notes", 1), None),
         ("$.records[0].notes[1].code", ("records", 0, "notes", 1, "code"), "hearsay"),
         ("$.records[0].reason_code", ("records", 0, "reason_code"), "because"),
