@@ -21,7 +21,8 @@ from common import Target, conclude, table
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.timing.scaling_trial import ScalingTrial
+from pytest_gpuperf.timing.scaling_question import ScalingQuestion
+from pytest_gpuperf.timing.trial import Trial
 
 MOST_APART = 0.05
 COUNTS = (1, 2)
@@ -84,7 +85,7 @@ def time_of(call: Call, repeats: int = 5) -> float:
 def measured_efficiency(devices: Devices) -> float:
     """Return the efficiency in the record of a scaling test of the same work."""
     asked = Scaling(name="dense", mode="strong", count=COUNTS[-1], counts=COUNTS)
-    trial = ScalingTrial(nodeid="dense", demand=Demand(), scaling=asked, options=RunOptions())
+    trial = Trial(nodeid="dense", demand=Demand(), question=ScalingQuestion(asked), options=RunOptions())
     ended = trial.compare(
         lambda group: lambda: dense(group), devices.group(COUNTS[0]), devices.group(COUNTS[-1])
     )

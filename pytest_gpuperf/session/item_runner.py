@@ -16,7 +16,6 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable, UnknownResult
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.session.cpu_variants import CpuVariants
-from pytest_gpuperf.timing.scaling_trial import ScalingTrial
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
 
@@ -71,7 +70,7 @@ class ItemRunner:
 
     def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         """Measure a test on the devices that it uses."""
-        if isinstance(trial, ScalingTrial) and spec.scaling is not None:
+        if spec.scaling is not None:
             return self._compare_counts(trial, spec.scaling, bind)
         if spec.kind == "cpu":
             return self._time_cpu(trial, spec, bind)
@@ -103,12 +102,12 @@ class ItemRunner:
             reason += _OR_KERAS if "keras" in sys.modules else ""
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
-    def _compare_counts(self, trial: ScalingTrial, scaling: Scaling, bind: Bind) -> Verdict:
+    def _compare_counts(self, trial: Trial, scaling: Scaling, bind: Bind) -> Verdict:
         """Measure a test on so many devices, in rounds with the fewest of its group."""
         group = self._group(scaling.count)
         if not scaling.is_base:
             return trial.compare(bind, self._group(scaling.counts[0]), group)
-        trial.time_base(bind, group, trial.options.sampling.precision_time)
+        trial.time_gpu(bind, group, trial.options.sampling.precision_time)
         return _RECORDED
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:

@@ -47,7 +47,7 @@ from pytest_gpuperf.session.open_thresholds import OpenThresholds
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.timing import presets
 from pytest_gpuperf.timing.lock import MeasurementLock
-from pytest_gpuperf.timing.scaling_trial import ScalingTrial
+from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
 from pytest_gpuperf.timing.workload import RAISED_BY_RESET
@@ -258,11 +258,11 @@ class GpuPerfSession:
         if spec.source == "all":
             sampling = presets.for_unmarked(trial_options.sampling, self.gate.options)
             trial_options = replace(trial_options, sampling=sampling)
-        make = Trial if spec.scaling is None else partial(ScalingTrial, scaling=spec.scaling)
-        return make(
+        return Trial(
             nodeid=spec.nodeid,
             demand=spec.demand,
             options=trial_options,
+            question=ScalingQuestion(spec.scaling) if spec.scaling else None,
             size_group=spec.size_group,
             acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
             exclusions=self.gate.limits(spec.nodeid),

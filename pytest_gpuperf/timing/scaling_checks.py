@@ -1,7 +1,7 @@
 """The results of a test on several numbers of devices, compared although each has them in other parts."""
 
 from collections import UserList, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -11,20 +11,17 @@ import numpy as np
 from pytest_gpuperf.devices.group import DeviceGroup, StackedParts
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.timing import any_array, result_check
+from pytest_gpuperf.timing import result_check
 from pytest_gpuperf.timing.checks import ResultChecks, When
 from pytest_gpuperf.timing.leaves import Leaf, describe_lazy
-from pytest_gpuperf.timing.workload import Workload
 
 _HINT = (
     "return what does not depend on the number of devices: the parts that make up the whole, or a value that "
     "is reduced over all of them; check=False compares nothing"
 )
-_GROWN = 0.9  # of what a device had before: a problem that grows need not divide without a remainder
 _OTHER_PROBLEMS = "under weak scaling each number of devices has a problem of its own"
 
 
@@ -39,12 +36,9 @@ class ScalingChecks(ResultChecks):
     def __init__(self, demand: Demand, scaling: Scaling) -> None:
         super().__init__(demand)
         self._hints = _HINT
-        self._scaling = scaling
         self._is_weak = scaling.mode == "weak"
         self._first_of_group: list[list[Leaf]] = []  # under weak scaling, of the first calls
         self._compared = 0  # of the last ones
-        self._on_fewest: list[int] = []  # bytes of each input that the first device has there
-        self._whole_on_fewest = 0  # bytes of all inputs there
         self._names = (units.count(scaling.counts[0], "device"), units.count(scaling.count, "device"))
 
     def copy_to_host(self, result: Any, device: Any, dtypes: Iterable[str] = ()) -> list[Leaf]:
@@ -70,60 +64,6 @@ class ScalingChecks(ResultChecks):
         """Notes on results that could not be compared, which is no surprise under weak scaling."""
         expected = ("results_not_compared",) if self._is_weak else ()
         return tuple(note for note in super().notes if note.code not in expected)
-
-    def check_inputs(self, workload: Workload, group: DeviceGroup) -> Note | None:
-        """Refuse inputs on some of the devices only, and a weak problem that does not grow with them.
-
-        Returns a note where each device has a copy of all that it should have a part of.
-        """
-        arrays = [each for one in workload.inputs if (each := one.array()) is not None]
-        if not arrays and self._is_weak:
-            raise GpuPerfError(
-                "under weak scaling the inputs must be known, to see that they grow with the devices; make "
-                "them first, and return a function that does the work and names them"
-            )
-        if not arrays:
-            return None
-        if idle := group.idle(arrays):
-            numbers = units.first_few(map(str, idle))
-            raise GpuPerfError(
-                f"no input of the workload is on {len(idle)} of the {group.count} devices ({numbers}); "
-                "divide them with devices.asarray(host, shard=0), or copy them with devices.asarray(host)"
-            )
-        sizes = sorted(map(any_array.bytes_of, group.on_first(arrays)), reverse=True)
-        whole = sum(map(any_array.bytes_of, arrays))
-        if group.count == self._scaling.counts[0]:
-            self._on_fewest, self._whole_on_fewest = sizes, whole
-        elif self._is_weak and (whole == self._whole_on_fewest or _is_smaller(sizes, self._on_fewest)):
-            raise GpuPerfError(
-                f"under weak scaling the problem grows with the devices, and that of {self._names[1]} is too "
-                f"small compared with that of {self._names[0]}; make what is divided devices.count times "
-                "as large and copy the rest, or remove mode='weak'"
-            )
-        elif not self._is_weak and sizes == self._on_fewest:
-            text = "every device has all inputs, so nothing was divided: pass shard= to devices.asarray"
-            return Note(code="nothing_divided", text=text)
-        return None
-
-    def require_all_devices(self, at_work: Collection[int], group: DeviceGroup) -> None:
-        """Refuse a workload that leaves devices idle: more of them would not be what is measured."""
-        idle = [number for number in range(group.count) if number not in at_work]
-        if idle:
-            numbers = units.first_few(map(str, idle))
-            raise GpuPerfError(
-                f"no work reached {len(idle)} of the {group.count} devices ({numbers}); submit a part of it "
-                "to each of devices.all"
-            )
-
-
-def _is_smaller(sizes: list[int], before: list[int]) -> bool:
-    """Return whether one of the largest inputs of a device is clearly smaller than it was before.
-
-    With fewer inputs, all together are: two may have become one.
-    """
-    if len(sizes) < len(before):
-        sizes, before = [sum(sizes)], [sum(before)]
-    return any(now < _GROWN * then for now, then in zip(sizes, before, strict=False))
 
 
 def _gathered(result: Any, group: DeviceGroup) -> Any:

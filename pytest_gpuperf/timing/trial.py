@@ -10,7 +10,6 @@ from zlib import crc32
 
 from pytest_gpuperf.analysis import estimation, noise, offload, threshold, verdict
 from pytest_gpuperf.analysis.estimation import Exclusion
-from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.other_libraries import other_library
@@ -23,12 +22,13 @@ from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
 from pytest_gpuperf.timing import blocks, outcome, random_numbers, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.checks import CpuResult, ResultChecks, When
+from pytest_gpuperf.timing.checks import CpuResult, When
 from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import OnRound, TrialContext
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
 from pytest_gpuperf.timing.leaves import Leaf, values_of
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, array_types, require_same_types
+from pytest_gpuperf.timing.question import Facts, Question, SpeedupQuestion
 from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
@@ -46,6 +46,7 @@ class Trial:
     A workload that did not do the requested work is a GpuPerfError. At any time at most two results and the
     inputs are held for a device; while transfers are timed, one result and the inputs twice.
 
+    `question` is what is asked of the measurement: the speedup of the GPU, unless it is another one.
     `exclusions` are ranges of speedups that the interval must exclude as well before sampling stops.
     """
 
@@ -55,6 +56,7 @@ class Trial:
         nodeid: str,
         demand: Demand,
         options: RunOptions,
+        question: Question | None = None,
         size_group: SizeGroup | None = None,
         acquire_lock: AcquireLock | None = None,
         exclusions: Sequence[Exclusion] = (),
@@ -80,7 +82,8 @@ class Trial:
             fails = threshold.side_that_fails(size_group)
             exclusions = (*exclusions, Exclusion(1.0, 1.0, fails))
         self._rounds = RoundSampler(self._context, exclusions)
-        self._checks = ResultChecks(demand)
+        self._question = question or SpeedupQuestion()
+        self._checks = self._question.checks(demand)
         self._device: TimedDevice | None = None
         self._cpu: BlockTimer | CpuResult | None = None
         self._gpu: BlockTimer | None = None
@@ -181,9 +184,11 @@ class Trial:
         self._gpu, results = self._first_call(bind, gpu)
         with self._budget.lock():
             self._rounds.take_alone(self._warmed_up(self._gpu)[0], seconds)
-            self._measure_least_time(self._gpu)
+            if self._question.times_secondary:
+                self._measure_least_time(self._gpu)
             self._require_same_results(results, self._gpu)
-            secondary.probe_and_sample([self._gpu], self._context)
+            if self._question.times_secondary:
+                secondary.probe_and_sample([self._gpu], self._context)
 
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
         """Assess from the CPU's times alone what a GPU would have to reach."""
@@ -200,7 +205,7 @@ class Trial:
     def record(self, ended: Verdict) -> Record:
         """Return everything that has been measured so far, with how the test ended."""
         timers = self._timers
-        return Record(
+        record = Record(
             nodeid=self.nodeid,
             status=ended.status,
             reason=ended.reason,
@@ -226,6 +231,7 @@ class Trial:
             restart_reason=self._restart_reason,
             notes=(*self.notes, *(Note(code="not_exclusive", text=text) for text in self._budget.warnings)),
         )
+        return self._question.finish(record)
 
     @property
     def device(self) -> TimedDevice | None:
@@ -378,7 +384,9 @@ class Trial:
             self._checks.runs_products = self._runs_products
             self._checks.require_device_work(workload)
             self._emulation = outcome.note_on_emulation(workload, result)
-        return BlockTimer(workload=workload), values
+        timer = BlockTimer(workload=workload)
+        self._add_note(self._question.after_first_call(timer, device))
+        return timer, values
 
     def _runs_products(self) -> bool | None:
         """Return whether the GPU's workload multiplies or convolves, which one more call may show."""
@@ -525,6 +533,8 @@ class Trial:
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
         """Measure what the verdict does not rest on; a failure is a note, unless device or clock was lost."""
+        if not self._question.times_secondary:
+            return
         gpu = timers[-1]
         try:
             secondary.probe_and_sample(timers, self._context)
@@ -553,43 +563,24 @@ class Trial:
         return Verdict(status="inconclusive", reason=f"speedup {verdict.ratio(speedup)}: {change.text}")
 
     def _judge(self) -> Verdict:
-        """Return the verdict on the demand, with the offload verdict and notes added to the record."""
-        disagreement = self._checks.disagreement
-        if disagreement is not None and self.demand.bare:
-            self.note("devices_disagree", disagreement)
-            return Verdict(status="recorded", reason=None)
-        if disagreement is not None:
-            return Verdict(status="failed", reason=disagreement, reason_code="devices_disagree")
+        """Return the answer to the question, with the offload verdict and notes added to the record."""
         cpu, gpu = self._cpu, self._gpu
         if cpu is None or gpu is None:
             raise GpuPerfError("one of the two devices was not measured")
-        if self._transfer is None:
-            self._transfer = transfers.untimed(gpu.workload, secondary.NO_TIME, self._loop)
-        speedup = self._speedup
-        memory = outcome.memory_of(gpu)
-        if speedup is None:
-            first_calls = cpu.measurement.first_call, gpu.measurement.first_call
-            judgement = outcome.judge_without_rounds(self._rounds, memory, self.demand, first_calls)
-        else:
-            measured = offload.OffloadInput(
-                demand=self.demand,
-                regime="body" if gpu.workload.scope == "body" else self.demand.transfer,
-                cpu=cpu.measurement,
-                gpu=gpu.measurement,
-                rounds=self._rounds.rounds,
-                speedup=speedup,
-                copies=self._transfer.beside([one_round.gpu for one_round in self._rounds.rounds]),
-                transfer=self._transfer,
-                disturbance=self._disturbance,
-                throttled=self._rounds.throttled,
-                alpha_share=self._rounds.alpha_share,
-            )
-            judgement = judge_offline(measured, self.options, memory)
-        self._offload = judgement.offload
-        gpu_timers = filter(None, (gpu, gpu.per_call_timer, self._loop))
-        raised = sum(timer.raised for timer in gpu_timers)
-        self._add_note(self._emulation)
-        self.notes += outcome.notes_on_libraries(self._timers, self.options.max_time)
-        self._add_note(outcome.note_on_ramp(gpu.measurement.ramp, raised, self.options.max_time))
-        self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
-        return judgement.verdict
+        facts = Facts(
+            context=self._context,
+            cpu=cpu,
+            gpu=gpu,
+            loop=self._loop,
+            rounds=self._rounds,
+            checks=self._checks,
+            speedup=self._speedup,
+            disturbance=self._disturbance,
+            transfer=self._transfer,
+            emulation=self._emulation,
+        )
+        answer = self._question.judge(facts)
+        self._offload = answer.offload
+        self._transfer = answer.transfer or self._transfer
+        self.notes += answer.notes
+        return answer.verdict

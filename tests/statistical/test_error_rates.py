@@ -21,7 +21,8 @@ from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
-from pytest_gpuperf.timing.scaling_trial import ScalingTrial
+from pytest_gpuperf.timing.scaling_question import ScalingQuestion
+from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
 
 
@@ -176,7 +177,8 @@ def scaling_verdict(limit, draws):
 
     asked = Scaling(name="it", mode="strong", count=4, counts=counts, required=limit)
     demand = with_required_speedup(Demand(check=False), asked)
-    trial = ScalingTrial(nodeid=f"test_{draws.random()}", demand=demand, scaling=asked, options=RunOptions())
+    question = ScalingQuestion(asked)
+    trial = Trial(nodeid=f"test_{draws.random()}", demand=demand, question=question, options=RunOptions())
     groups = [DeviceGroup(devices[:count]) for count in counts]
     return trial.compare(lambda group: partial(body, group), *groups).status
 

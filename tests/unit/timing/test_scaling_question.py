@@ -1,8 +1,8 @@
-"""ScalingTrial: one test on groups of devices whose every time is known."""
+"""ScalingQuestion: one test on groups of devices whose every time is known."""
 
 from collections import UserDict, UserList, deque
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from types import MappingProxyType
@@ -18,9 +18,11 @@ from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.timing.scaling_trial import ScalingTrial
+from pytest_gpuperf.timing.scaling_question import ScalingQuestion
+from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import devices_at_work
 from pytest_gpuperf.timing.workload import Workload
 
@@ -31,22 +33,31 @@ COUNTS = (1, 2, 4)
 class Devices:
     """Up to four GPUs on one clock, whose operations on arrays take no time."""
 
-    def __init__(self, *, noise=lambda: 1.0, **timing):
+    def __init__(self, *, noise=lambda: 1.0, throttle=tuple, **timing):
         self.clock = Clock()
+        self._throttle = throttle
         self.timing = Timing(kernel=0.0, **timing)
         self._noise = noise
         self._devices = [self._device(index) for index in range(4)]
 
     def _device(self, index):
-        return SimulatedDevice("gpu", clock=self.clock, timing=self.timing, noise=self._noise, index=index)
+        return SimulatedDevice(
+            "gpu",
+            clock=self.clock,
+            timing=self.timing,
+            noise=self._noise,
+            throttle=self._throttle,
+            index=index,
+        )
 
     def group(self, count) -> DeviceGroup:
         return DeviceGroup(self._devices[:count])
 
-    def trial(self, count, *, required=None, mode="strong", demand=None) -> ScalingTrial:
+    def trial(self, count, *, required=None, mode="strong", demand=None) -> Trial:
         asked = Scaling(name="test_it", mode=mode, count=count, counts=COUNTS, required=required)
         wanted = scaling.with_required_speedup(demand or Demand(), asked)
-        return ScalingTrial(nodeid="test_it", demand=wanted, scaling=asked, options=RunOptions())
+        question = ScalingQuestion(asked)
+        return Trial(nodeid="test_it", demand=wanted, question=question, options=RunOptions())
 
     def compare(self, body, count=4, **options) -> Record:
         """Measure a body on so many devices, and on one, and return its record."""
@@ -88,7 +99,8 @@ def test_the_times_of_both_numbers_of_devices_are_in_the_record_and_none_of_a_cp
     assert record.gpu.median == pytest.approx(WORK / 4)
     assert record.scaling.base.median == pytest.approx(WORK)
     assert (record.gpu.device.name, record.scaling.base.device.name) == ("4 x simulated GPU", "simulated GPU")
-    assert (record.cpu, record.speedup, record.offload, record.transfer) == (None, None, None, None)
+    of_a_speedup = record.cpu, record.speedup, record.offload, record.transfer, record.memory
+    assert of_a_speedup == (None,) * 5
 
 
 def test_what_every_device_does_itself_is_the_share_of_karp_and_flatt():
@@ -112,6 +124,34 @@ def test_a_required_efficiency_passes_above_it_and_fails_below_it(expected, said
     assert expected == found.status
     assert (found.reason_code == "efficiency_below_limit") == (expected == "failed")
     assert said in found.reason if said else found.reason is None
+
+
+def test_without_time_for_a_round_an_efficiency_is_inconclusive():
+    found = Devices().compare(partial(divided, work=100.0), required=0.5, demand=Demand(max_time=1.0))
+    assert (found.status, found.reason_code) == ("inconclusive", "not_enough_time")
+    assert found.scaling.efficiency is None
+
+
+@for_each(
+    ("expected", "noted", "slow"),
+    [("inconclusive", "gpu_throttled", 5), ("passed", "rounds_dropped", 20)],
+)
+def test_no_efficiency_rests_on_throttled_devices_and_few_dropped_rounds_are_noted(expected, noted, slow):
+    looks = count()
+    devices = Devices(throttle=lambda: ("hot",) if next(looks) % slow == slow - 1 else ())
+    found = devices.compare(divided, required=0.5)
+    assert (expected, True) == (
+        found.status,
+        noted in {found.reason_code, *(note.code for note in found.notes)},
+    )
+
+
+def test_what_disturbed_either_number_of_devices_is_the_interference_of_the_test():
+    disturbed = Interference(kind="cpu_contention", own_share=0.5)
+    asked = Scaling(name="test_it", mode="strong", count=4, counts=COUNTS)
+    measured = Devices().trial(4).record(Verdict(status="recorded", reason=None))
+    found = ScalingQuestion(asked).finish(replace(measured, gpu_interference=disturbed))
+    assert (found.interference, found.gpu_interference) == (disturbed, None)
 
 
 def test_weak_scaling_compares_the_times_themselves():
@@ -147,10 +187,11 @@ def test_copies_between_devices_take_the_time_of_their_link():
 def test_the_fewest_devices_are_timed_alone():
     devices = Devices()
     trial = devices.trial(1)
-    trial.time_base(bound(divided), devices.group(1), 0.1)
+    trial.time_gpu(bound(partial(divided, work=WORK / 100)), devices.group(1), 0.1)
     record = trial.record(Verdict(status="recorded", reason=None))
-    assert record.gpu.median == pytest.approx(WORK)
+    assert record.gpu.median == pytest.approx(WORK / 100)
     assert (record.scaling.base, record.scaling.efficiency) == (None, None)
+    assert not record.gpu.latencies
 
 
 def returning(make):
@@ -260,13 +301,14 @@ def test_other_results_fail_on_every_number_of_devices_where_an_efficiency_is_re
             part * (2 if devices.count == 1 or index < 1 else 3) for index, part in enumerate(parts)
         ]
 
-    for required, is_bare, ended in (
-        (None, True, ("recorded", None)),
-        (0.5, False, ("failed", "devices_disagree")),
+    for required, is_bare, ended, noted in (
+        (None, True, ("recorded", None), ["devices_disagree"]),
+        (0.5, False, ("failed", "devices_disagree"), []),
     ):
         for devices in (2, 4):
             judged = Devices().compare(returning(doubled), devices, required=required)
             assert (ended, is_bare) == ((judged.status, judged.reason_code), judged.is_bare)
+            assert noted == [note.code for note in judged.notes]
             found = judged.scaling
             assert (None, None, None) == (found.speedup, found.efficiency, found.karp_flatt)
 
@@ -290,7 +332,8 @@ def test_copies_on_the_fewest_devices_must_be_the_same_too():
 
     trial = Devices()
     asked = Scaling(name="it", mode="strong", count=4, counts=(2, 4), required=0.1)
-    measured = ScalingTrial(nodeid="it", demand=Demand(min=0.1), scaling=asked, options=RunOptions())
+    question = ScalingQuestion(asked)
+    measured = Trial(nodeid="it", demand=Demand(min=0.1), question=question, options=RunOptions())
     ended = measured.compare(bound(returning(copies)), trial.group(2), trial.group(4))
     assert ended.reason_code == "devices_disagree"
 

@@ -1,0 +1,135 @@
+"""What a test asks of its measurement: by default how much faster a GPU is than a CPU, and if it pays off."""
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from pytest_gpuperf.analysis.judgement import judge_offline
+from pytest_gpuperf.analysis.noise import Disturbance
+from pytest_gpuperf.analysis.offload import OffloadInput
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Speedup, Transfer
+from pytest_gpuperf.model.offload import Offload
+from pytest_gpuperf.model.record import Note, Record, Verdict
+from pytest_gpuperf.timing import outcome, secondary, transfers
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
+from pytest_gpuperf.timing.context import TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a trial has measured; `loop` times calls with their copies, where each round has one.
+
+    Without rounds that count there is no `speedup`. `emulation` is a note on a GPU that is emulated.
+    """
+
+    context: TrialContext
+    cpu: BlockTimer | CpuResult
+    gpu: BlockTimer
+    loop: BlockTimer | None
+    rounds: RoundSampler
+    checks: ResultChecks
+    speedup: Speedup | None
+    disturbance: Disturbance | None
+    transfer: Transfer | None
+    emulation: Note | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The verdict on what a test asks, and what its record has besides."""
+
+    verdict: Verdict
+    notes: tuple[Note, ...] = ()
+    offload: Offload | None = None
+    transfer: Transfer | None = None
+
+    @classmethod
+    def of_disagreement(cls, reason: str) -> Self:
+        """Return that the test failed since the devices disagree."""
+        return cls(verdict=Verdict(status="failed", reason=reason, reason_code="devices_disagree"))
+
+
+class Question(Protocol):
+    """What a test asks of its measurement; one question for one trial."""
+
+    times_secondary: bool
+    """Whether copies, latencies and the least time of a GPU alone are measured: no limit rests on them."""
+
+    def checks(self, demand: Demand) -> ResultChecks:
+        """Return what compares the results."""
+
+    def after_first_call(self, timer: BlockTimer, device: TimedDevice) -> Note | None:
+        """Refuse a workload that does not answer the question; return a note on one that may not."""
+
+    def judge(self, facts: Facts) -> Answer:
+        """Return the answer to what has been measured."""
+
+    def finish(self, record: Record) -> Record:
+        """Return the record with its values where this question has them."""
+
+
+class SpeedupQuestion:
+    """How many times as fast as the CPU is the GPU, and is the work worth offloading?"""
+
+    times_secondary = True
+
+    def checks(self, demand: Demand) -> ResultChecks:
+        """Return the checks of the results of a CPU and a GPU."""
+        return ResultChecks(demand)
+
+    def after_first_call(self, timer: BlockTimer, device: TimedDevice) -> Note | None:
+        """Return no note: every workload has a speedup."""
+
+    def judge(self, facts: Facts) -> Answer:
+        """Return the verdict on the demand, the offload verdict and notes on both."""
+        demand, options = facts.context.demand, facts.context.options
+        disagreement = facts.checks.disagreement
+        if disagreement is not None and demand.bare:
+            note = Note(code="devices_disagree", text=disagreement)
+            return Answer(verdict=Verdict(status="recorded", reason=None), notes=(note,))
+        if disagreement is not None:
+            return Answer.of_disagreement(disagreement)
+        cpu, gpu, rounds = facts.cpu.measurement, facts.gpu, facts.rounds
+        transfer = facts.transfer or transfers.untimed(gpu.workload, secondary.NO_TIME, facts.loop)
+        memory = outcome.memory_of(gpu)
+        if facts.speedup is None:
+            first_calls = cpu.first_call, gpu.workload.first_call
+            judgement = outcome.judge_without_rounds(rounds, memory, demand, first_calls)
+        else:
+            measured = OffloadInput(
+                demand=demand,
+                regime="body" if gpu.workload.scope == "body" else demand.transfer,
+                cpu=cpu,
+                gpu=gpu.measurement,
+                rounds=rounds.rounds,
+                speedup=facts.speedup,
+                copies=transfer.beside([one_round.gpu for one_round in rounds.rounds]),
+                transfer=transfer,
+                disturbance=facts.disturbance,
+                throttled=rounds.throttled,
+                alpha_share=rounds.alpha_share,
+            )
+            judgement = judge_offline(measured, options, memory)
+        timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]
+        raised = sum(timer.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
+        notes = (
+            facts.emulation,
+            *outcome.notes_on_libraries(timers, options.max_time),
+            outcome.note_on_ramp(gpu.measurement.ramp, raised, options.max_time),
+            *judgement.notes,
+            *outcome.notes_on_rounds(rounds),
+            *facts.checks.notes,
+        )
+        return Answer(
+            verdict=judgement.verdict,
+            notes=tuple(filter(None, notes)),
+            offload=judgement.offload,
+            transfer=transfer,
+        )
+
+    def finish(self, record: Record) -> Record:
+        """Return the record as it is."""
+        return record
