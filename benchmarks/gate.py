@@ -1,15 +1,15 @@
 """How often a gate is wrong on recorded noise, through the package's own sampling, records and comparison.
 
-Each pair of traces is measured twice, as `truth.py` measures it: once as the baseline, at a known speedup,
-and once more at that speedup times a factor, with the plan of a run that is a gate and the limit that the
-baseline leaves. Both starts are random, so that the two runs see different stretches of the same noise. What
-compares them is `Gate`, whose surroundings are the same on both sides.
+Each pair of traces is measured twice, as `truth.py` measures it: once at a known speedup, with the plan of a
+run that makes a baseline, and once more at that speedup times a factor, with the plan of a run that is a gate
+and the limit that the baseline leaves. Both starts are random, so that the two runs see different stretches
+of the same noise. What compares them is `Gate`, whose surroundings are the same on both sides.
 """
 
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from multiprocessing import Pool
 from random import Random
@@ -18,6 +18,7 @@ from statistics import fmean
 from common import Target, conclude, table
 from truth import Trace, pairs, read_arguments, replay
 
+from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.comparison import GateOptions, Outcome, Tolerance
@@ -40,6 +41,7 @@ MOST_FALSE = 1.0
 LEAST_FOUND = 99.0
 ASKED = GateOptions(tolerances=(Tolerance(metric="speedup", share=TOLERANCE),))
 PLAN = RunOptions(sampling=presets.for_gate(SamplingPlan(), ASKED))
+BASELINE_PLAN = RunOptions(sampling=presets.for_gate(SamplingPlan(), replace(ASKED, create=True)))
 NODEID = "test_it.py::test_it"
 HERE = Environment(host={}, cpu={}, gpu=None, gpu_reason=None, python="", packages={})
 
@@ -111,24 +113,24 @@ def tally(task: Task) -> Tally:
 
 def compare(task: Task, chance: Random) -> tuple[Record, Record]:
     """Measure a baseline and a later run; return both, the later with its comparisons."""
-    before = measure(task, 1.0, (), chance)
+    before = measure(task, 1.0, (), chance, BASELINE_PLAN)
     base = Report(name="baseline.json", run=Run(environment=HERE, started="", records=(before,)))
     gate = Gate(ASKED, [base], lambda: HERE, gated=True)
-    return before, gate.with_comparisons(measure(task, task.factor, gate.limits(NODEID), chance))
+    return before, gate.with_comparisons(measure(task, task.factor, gate.limits(NODEID), chance, PLAN))
 
 
-def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], chance: Random) -> Record:
+def measure(task: Task, factor: float, limits: Sequence[Limit], chance: Random, plan: RunOptions) -> Record:
     """Sample two stretches of noise until that is enough for the demand and the limits."""
     demand, clock = DEMANDS[task.marker], Clock()
     ratio, slower = SPEEDUP * factor, task.cpu.lasting(CALLS.get(task.marker, task.cpu.median))
     cpu, gpu = replay(slower, task.gpu, ratio=ratio, clock=clock, chance=chance)
     context = TrialContext(
         demand=demand,
-        options=PLAN,
+        options=plan,
         order=chance,
-        remaining=lambda: PLAN.max_time - clock(),
+        remaining=lambda: plan.max_time - clock(),
     )
-    sampling = RoundSampler(context, apart)
+    sampling = RoundSampler(context, limits)
     sampling.take_interleaved(cpu, gpu)
     return Record(
         nodeid=NODEID,
@@ -138,9 +140,8 @@ def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], cha
         scope="call",
         cpu=cpu.measurement,
         gpu=gpu.measurement,
-        speedup=sampling.speedup("interleaved"),
-        round_time=sampling.round_time,
-        rounds_elapsed=sampling.elapsed,
+        speedup=sampling.speedup(),
+        rounds_elapsed=sampling.seconds,
     )
 
 

@@ -22,6 +22,7 @@ from pytest_gpuperf.timing.trial import Bind, Trial
 SAMPLE_BYTES = 8.0
 KERNEL = 1e-3
 KERNELS = {"many calls": 1e-4, "one call": 1e-2}  # by the kind of block that it makes
+LONGEST_WAIT = 10e-3  # seconds before a round
 WAIT = 5e-6  # of a synchronize: copies and single calls take time, so that there are few of them
 
 
@@ -88,7 +89,7 @@ def main() -> int:
 def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--bytes", type=int, default=8_000_000, help="size of the smaller of both")
-    parser.add_argument("--rounds", type=int, default=500, help="rounds behind the bytes per sample")
+    parser.add_argument("--rounds", type=int, default=500, help="rounds behind the bytes per sample, about")
     return parser.parse_args()
 
 
@@ -134,7 +135,7 @@ def devices(
 
 def peak(bind: Bind, transfer: Transfers) -> Peak:
     cpu, gpu = devices(KERNEL)
-    trial = Trial(nodeid="memory", demand=Demand(max=5, transfer=transfer), options=RunOptions())
+    trial = Trial(nodeid="memory", demand=Demand(max=10, transfer=transfer), options=RunOptions())
     tracemalloc.start()
     found = trial.compare(bind, cpu, gpu)
     traced = tracemalloc.get_traced_memory()[1]
@@ -157,13 +158,13 @@ def sample_costs(rounds: int, kernel: float) -> tuple[float, float]:
 
 
 def held(rounds: int, kernel: float) -> Held:
-    """Measure so many rounds and return what is held then."""
+    """Measure about so many rounds and return what is held then."""
     chance = Random(1)  # noqa: S311 - a simulation
     cpu, gpu = devices(kernel, noise=lambda: chance.lognormvariate(0, 0.1))
     small = Contents(name="small", inputs=8, result=8)
     gc.collect()
     tracemalloc.start()
-    trial = Trial(nodeid="memory", demand=Demand(max_time=1e9), options=endless(rounds))
+    trial = Trial(nodeid="memory", demand=Demand(max_time=1e9), options=endless(rounds, kernel))
     trial.compare(returned(small), cpu, gpu)
     working = live_bytes()
     record = trial.record(Verdict(status="recorded", reason=None))
@@ -190,9 +191,10 @@ def live_bytes() -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def endless(rounds: int) -> RunOptions:
-    """Return options that sample exactly `rounds` rounds of a test without a limit."""
-    return RunOptions(sampling=SamplingPlan(record_rounds=rounds, record_time=inf, precision=0.0))
+def endless(rounds: int, kernel: float) -> RunOptions:
+    """Return options that sample about so many rounds of a test without a limit, whatever they show."""
+    seconds = rounds * (5 * kernel + LONGEST_WAIT)
+    return RunOptions(sampling=SamplingPlan(record_time=seconds, precision_time=inf, precision=0.0))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from common import Target, conclude, table
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import (
+    Bounds,
     Copies,
     DeviceInfo,
     Estimate,
@@ -263,16 +264,9 @@ def copies(chance: Random) -> Copies:
 
 def speedup(chance: Random) -> Speedup:
     value = 10 * chance.lognormvariate(0, 0.05)
-    return Speedup(
-        value=value,
-        low=value * chance.uniform(0.9, 1),
-        high=value * chance.uniform(1, 1.1),
-        confidence=0.95,
-        resolution=0.01,
-        rounds=SAMPLES,
-        evidence=1e4 * chance.random(),
-        autocorrelation=chance.uniform(-0.3, 0.3),
-    )
+    low, high = value * chance.uniform(0.9, 1), value * chance.uniform(1, 1.1)
+    certain = Bounds(low=low / 1.01, high=1.01 * high)
+    return Speedup(value=value, low=low, high=high, certain=certain, rounds=SAMPLES)
 
 
 def offload(whole: Speedup, chance: Random) -> Offload:

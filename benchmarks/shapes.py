@@ -1,9 +1,9 @@
 """How often a verdict is wrong under noise of a known shape, wide or dependent.
 
 Each side is a simulated device on one clock, whose kernels are slowed down by a process that goes on with the
-clock: a pause between two rounds lets it change. The GPU is scaled so that the median of the ratio of both,
+clock: a wait between two rounds lets it change. The GPU is scaled so that the median of the ratio of both,
 found by drawing many independent ratios, is the limit times a factor. What runs is the package's
-`RoundSampler`, with its pauses and second measurements, and `verdict.judge`, as in `truth.py`. Under noise
+`RoundSampler`, with its looks and waits, and `verdict.judge`, as in `truth.py`. Under noise
 that lasts for some rounds, a gate compares two runs of the same speed, too, as in `gate.py`.
 """
 
@@ -23,7 +23,7 @@ import gate
 from common import Target, conclude, table
 
 from pytest_gpuperf.analysis import verdict
-from pytest_gpuperf.analysis.estimation import Exclusion
+from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
@@ -35,7 +35,7 @@ from pytest_gpuperf.timing.workload import Workload
 
 LIMIT = 10.0
 CPU = 10e-3  # seconds a call
-SLOW = (50e-3, 80e-3)  # rounds that take so long have no time to sit apart
+SLOW = (50e-3, 80e-3)  # of which a test has time for fewer than 150 rounds
 OPTIONS = RunOptions(sampling=SamplingPlan(precision_time=0.0))  # stops at the verdict
 DRAWS = 40_000  # of independent ratios, for the true median
 SMALL = 0.01  # the noise of a device on which a cell has no other
@@ -93,9 +93,9 @@ def spells(factor: float, rounds_each: float, chance: Random, share: float = 0.4
 class Cell:
     """A shape of noise on either device, at a true ratio; the largest share of wrong verdicts each way.
 
-    `missed` is the largest share of intervals without the true ratio, of a limit and of a bare marker, and
-    `regressed` that of gates which find a loss where nothing changed; where the speedup did `change`, it is
-    the least share of those which find it.
+    `missed` is the largest share of runs, of a limit and of a bare marker, whose certain interval lacks the
+    true ratio, and `regressed` that of gates which find a loss where nothing changed; where the speedup did
+    `change`, it is the least share of those which find it.
     """
 
     name: str
@@ -146,7 +146,7 @@ def cells() -> list[Cell]:
             above = Cell(name=f"{side} {name}", cpu=cpu, gpu=gpu, factor=1.05, failed=2.5)
             found += [at_limit, above]
             if name in ("AR(1) 0.9, 3 %", "AR(1) 0.9, 10 %", "1.3x for 20 rounds"):
-                # Rounds within one spell do not show that they depend on each other.
+                # A spell may last as long as the first looks.
                 passed = inf if "rounds" in name else 10
                 slow = replace(at_limit, passed=passed, regressed=inf)
                 found += [replace(slow, seconds=seconds) for seconds in SLOW]
@@ -239,8 +239,8 @@ def tally(place: int, *, runs: int, seed: int) -> Tally:
     for _ in range(runs):
         demand = Demand(min=LIMIT)
         sampling, elapsed = measure(cell, noise, chance, demand)
-        speedup = sampling.speedup("interleaved")
-        found[verdict.judge(speedup, demand, OPTIONS).status] += 1
+        speedup = sampling.speedup()
+        found[verdict.judge(speedup, demand, sampling.sampled.look).status] += 1
         rounds.append(speedup.rounds)
         seconds.append(elapsed)
         missed["limit"] += misses(cell, sampling)
@@ -272,14 +272,14 @@ def round_time(cell: Cell) -> float:
 
 
 def misses(cell: Cell, sampling: RoundSampler) -> bool:
-    """Return whether the interval does not hold the true ratio."""
-    interval = sampling.speedup("interleaved").estimate
+    """Return whether what is certain does not hold the true ratio."""
+    interval = sampling.speedup().sure
     return not interval.lower <= LIMIT * cell.factor <= interval.upper
 
 
 def finds_a_loss(cell: Cell, noise: float, chance: Random) -> bool:
     """Return whether a gate fails a run against the baseline of another, of the same speed or changed."""
-    before = record(measure(cell, noise, chance, Demand(), gate.PLAN)[0])
+    before = record(measure(cell, noise, chance, Demand(), gate.BASELINE_PLAN)[0])
     base = Report(name="baseline.json", run=Run(environment=gate.HERE, started="", records=(before,)))
     held = Gate(gate.ASKED, [base], lambda: gate.HERE, gated=True)
     later = replace(cell, factor=cell.factor * cell.change)
@@ -295,9 +295,8 @@ def record(sampling: RoundSampler) -> Record:
         status="recorded",
         reason=None,
         demand=Demand(),
-        speedup=sampling.speedup("interleaved"),
-        round_time=sampling.round_time,
-        rounds_elapsed=sampling.elapsed,
+        speedup=sampling.speedup(),
+        rounds_elapsed=sampling.seconds,
     )
 
 
@@ -307,7 +306,7 @@ def measure(
     chance: Random,
     demand: Demand,
     options: RunOptions = OPTIONS,
-    exclusions: Sequence[Exclusion] = (),
+    limits: Sequence[Limit] = (),
 ) -> tuple[RoundSampler, float]:
     """Measure one comparison; return its rounds and the time that it took on the clock."""
     clock = Clock()
@@ -327,7 +326,7 @@ def measure(
     context = TrialContext(
         demand=demand, options=options, order=chance, remaining=lambda: options.max_time - clock()
     )
-    sampling = RoundSampler(context, exclusions)
+    sampling = RoundSampler(context, limits)
     gpu_seconds = cell.seconds * exp(noise) / (LIMIT * cell.factor)
     sampling.take_interleaved(side("cpu", cell.cpu, cell.seconds), side("gpu", cell.gpu, gpu_seconds))
     return sampling, clock()

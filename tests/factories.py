@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.estimation import Sampled
 from pytest_gpuperf.analysis.scaling import curves, with_speedup
 from pytest_gpuperf.model.comparison import (
     Commit,
@@ -25,8 +25,8 @@ from pytest_gpuperf.model.comparison import (
     Outcome,
     Tolerance,
 )
-from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions
-from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Estimate, Measurement, Round, Speedup
+from pytest_gpuperf.model.demand import Demand, Pairing
+from pytest_gpuperf.model.measurement import Bounds, Copies, DeviceInfo, Estimate, Measurement, Round, Speedup
 from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
@@ -47,7 +47,8 @@ HERE = Environment(
 )
 ELSEWHERE = replace(HERE, cpu={**HERE.cpu, "name": "another"})
 NODEID = "tests/test_fft.py::test_fft"
-ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
+ROUNDS = 28  # enough for every look
+LASTED = 10.0  # seconds, after which a limit is decided 1 % beyond what was seen
 
 
 def within(share: float = 0.1, metric: Metric = "speedup") -> Tolerance:
@@ -101,11 +102,8 @@ def speedup(
         value=value,
         low=low,
         high=high,
-        confidence=0.95,
-        resolution=0.01,
+        certain=Bounds(low=low and low / 1.01, high=high and high * 1.01),
         rounds=ROUNDS,
-        evidence=50.0,
-        autocorrelation=None,
     )
     return replace(known, **changes)
 
@@ -152,7 +150,7 @@ def record(nodeid: str = NODEID, **changes: Any) -> Record:
 
 
 def recorded(nodeid: str = "test_a.py::test_1", value: float = 10.0, **changes: Any) -> Record:
-    """Return the record of a test without limits: 10 ms on the CPU, and this speedup, within 5 %."""
+    """Return the record of a test without limits: 10 ms on the CPU, and this speedup, within 4 %."""
     known = record(
         nodeid,
         status="recorded",
@@ -160,9 +158,8 @@ def recorded(nodeid: str = "test_a.py::test_1", value: float = 10.0, **changes: 
         scope="call",
         cpu=measured(CPU, 10e-3),
         gpu=measured(GPU, 10e-3 / value),
-        speedup=speedup_within(value),
-        round_time=11e-3,
-        rounds_elapsed=10.0,  # they sit apart
+        speedup=speedup_within(value, 0.04),
+        rounds_elapsed=LASTED,
     )
     return replace(known, **changes)
 
@@ -328,12 +325,9 @@ def taken(ratio: float) -> Round:
     return Round(cpu=ratio * 1e-3, gpu=1e-3)
 
 
-def estimation_of(ratios: Iterable[float], demand: Demand) -> SequentialEstimator:
-    """Return the estimator of a demand that has taken rounds with these speedups."""
-    estimation = SequentialEstimator(demand, RunOptions())
-    for ratio in ratios:
-        estimation.add(taken(ratio))
-    return estimation
+def sampled(*ratios: float, seconds: float = LASTED) -> Sampled:
+    """Return the times of rounds with these speedups, which took so many seconds together."""
+    return Sampled(cpu=[ratio * 1e-3 for ratio in ratios], gpu=[1e-3] * len(ratios), seconds=seconds)
 
 
 def noisy(seed: int, *, spread: float, centre: float = 1.0) -> Iterator[float]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from math import ceil, floor
 from statistics import quantiles
 
-from pytest_gpuperf.analysis.verdict import autocorrelation_note
 from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode
 from pytest_gpuperf.model.record import Record
@@ -218,13 +217,6 @@ def _side_stream(case: _Case) -> Diagnosis | None:
     return _diagnosis("side_stream", what, outside_time=outside, device_time=worked, gpu=call)
 
 
-def _dependent_samples(case: _Case) -> Diagnosis | None:
-    speedup = case.record.speedup
-    if speedup is None or (sentence := autocorrelation_note(speedup)) is None:
-        return None
-    return _diagnosis("dependent_samples", sentence, autocorrelation=speedup.autocorrelation)
-
-
 def _noisy_samples(case: _Case) -> Diagnosis | None:
     spreads = {name: _spread(measurement) for name, measurement in case.measured.items()}
     noisy = {name: 100 * spread for name, spread in spreads.items() if spread > _NOISY}
@@ -282,7 +274,6 @@ _RULES: tuple[Callable[[_Case], Diagnosis | None], ...] = (
     _short_block,
     _first_call,
     _side_stream,
-    _dependent_samples,
     _noisy_samples,
     _allocation,
 )

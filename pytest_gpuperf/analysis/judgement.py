@@ -33,7 +33,7 @@ def judge_offline(measured: OffloadInput, options: RunOptions, memory: Memory) -
     Nothing is decided by samples that interference or a throttled GPU made too slow.
     """
     demand, doubts = measured.demand, (measured.disturbance, measured.throttled)
-    on_speedup = verdict.judge(measured.speedup, demand, options, *doubts)
+    on_speedup = verdict.judge(measured.speedup, demand, measured.look, *doubts)
     return Judgement(
         verdict=verdict.apply_memory_limit(on_speedup, memory, demand),
         offload=offload.assess(measured, options),
@@ -43,13 +43,10 @@ def judge_offline(measured: OffloadInput, options: RunOptions, memory: Memory) -
 
 def _notes(measured: OffloadInput) -> Iterator[Note]:
     """Yield notes on disturbances that did not change the verdict."""
-    speedup, demand, disturbance = measured.speedup, measured.demand, measured.disturbance
-    autocorrelation = verdict.autocorrelation_note(speedup)
-    if autocorrelation is not None:
-        yield Note(code="dependent_samples", text=autocorrelation)
+    demand, disturbance = measured.demand, measured.disturbance
     if (totals := _totals(measured)) is not None:
         yield Note(code="totals_differ", text=totals)
-    if disturbance and verdict.stands(speedup, demand, disturbance.estimate):
+    if disturbance and verdict.stands(measured.speedup, disturbance.speedup, demand, measured.look):
         yield Note(code="interference", text=disturbance.reason)
     if measured.throttled is not None and not demand.limits:
         yield Note(code="gpu_throttled", text=measured.throttled)

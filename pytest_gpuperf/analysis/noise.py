@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Interference, Measurement
+from pytest_gpuperf.model.measurement import DeviceInfo, Interference, Measurement, Speedup
 
 MOST_DROPPED = 0.2
 """The largest share of rounds that may be dropped; with more, the rest do not show the GPU's usual speed."""
@@ -17,13 +17,14 @@ _MOST_SPREAD = 3  # a median this many times the fastest block is not of the sam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """What is certain of a speedup although other work disturbed its samples, and what did.
+    """What shows of a speedup although other work disturbed its samples, and what did.
 
-    More rounds bring the ends of the interval nearer to those of `medians`.
+    More rounds bring the ends of its range nearer to the medians `least` and `most`.
     """
 
-    estimate: Estimate
-    medians: Estimate
+    speedup: Speedup
+    least: float
+    most: float
     reason: str
 
 

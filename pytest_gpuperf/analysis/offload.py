@@ -1,19 +1,18 @@
 """From rounds, copies and prices to whether the work is worth offloading, with the numbers and a sentence."""
 
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf, log
+from math import ceil, inf
 from statistics import median
 
-from pytest_gpuperf.analysis import noise
-from pytest_gpuperf.analysis.estimation import estimate
-from pytest_gpuperf.analysis.evidence import ALPHA, e_value
+from pytest_gpuperf.analysis import looks, noise
+from pytest_gpuperf.analysis.estimation import Sampled
+from pytest_gpuperf.analysis.looks import Limit, Look, Range
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.analysis.verdict import UNCONFIRMED, describe_regime, ratio
+from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Measurement, Round, Speedup, Transfer
+from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
@@ -24,7 +23,6 @@ LINKS = {
     "PCIe 5 x16": 32e9 * 16 * 128 / 130 / 8,
     "NVLink-C2C": 450e9,
 }
-_MOST_DOUBLINGS = 50  # of a number of calls
 _ROUNDING = 1e-9  # relative error within which a count of calls is treated as an integer
 _whole = "{:.0f}".format
 _WORTH = {True: "worth it", False: "not worth it", None: "unclear whether it is worth it"}
@@ -34,9 +32,9 @@ _WORTH = {True: "worth it", False: "not worth it", None: "unclear whether it is 
 class OffloadInput:
     """The measurement of one test: its rounds, with the copies that the demand includes, and secondary ones.
 
-    `copies` are the seconds that they add to a call, for the last of the rounds or for all. `disturbance` is
-    what is certain where other work took time, and `throttled` says why the GPU was slower than usual. What
-    rests on the rounds spends `alpha_share` of alpha: the rest is for those that a restart discarded.
+    `sampled` are the times that the speedup rests on. `copies` are the seconds that they add to a call, for
+    the last of the rounds or for all. `disturbance` is what shows where other work took time, and `throttled`
+    says why the GPU was slower than usual.
     """
 
     demand: Demand
@@ -44,17 +42,22 @@ class OffloadInput:
     cpu: Measurement
     gpu: Measurement
     rounds: Sequence[Round]
+    sampled: Sampled
     speedup: Speedup
     copies: Sequence[float]
     transfer: Transfer | None
     disturbance: Disturbance | None = None
     throttled: str | None = None
-    alpha_share: float = 1.0
 
     @property
-    def certain(self) -> Estimate:
-        """The speedup with the interval that holds although other work disturbed the samples."""
-        return self.disturbance.estimate if self.disturbance else self.speedup.estimate
+    def look(self) -> Look:
+        """The look at the rounds."""
+        return self.sampled.look
+
+    @property
+    def undisturbed(self) -> Speedup:
+        """The speedup with the range that holds although other work disturbed the samples."""
+        return self.disturbance.speedup if self.disturbance else self.speedup
 
     @property
     def with_copies(self) -> list[tuple[Round, float]]:
@@ -62,19 +65,32 @@ class OffloadInput:
         return list(zip(self.rounds[len(self.rounds) - len(self.copies) :], self.copies, strict=True))
 
     def is_beyond(self, limit: float) -> bool | None:
-        """Return whether the speedup is above a limit; None while that is inconclusive."""
+        """Return whether the speedup is above a limit, by what a test takes to pass; None while unclear."""
         if self.throttled:
             return None
-        above = self.certain.is_above(limit)
-        return None if above is False and self.speedup.is_unconfirmed else above
+        found = self.undisturbed.estimate
+        side = looks.decided(Limit(limit, limit, "neither"), Range(found.lower, found.upper), self.look)
+        return None if side is None else side == "above"
+
+    def estimate(
+        self, cpu: Sequence[float], gpu: Sequence[float], sampling: Neighbours | None = None
+    ) -> Speedup | None:
+        """Return the speedup of other times than those that are judged.
+
+        Where they are not one of each round, they were taken in a short time of their own.
+        """
+        every_round = min(len(cpu), len(gpu)) == self.sampled.rounds
+        seconds = self.sampled.seconds if every_round else 0.0
+        sampled = Sampled(cpu=cpu, gpu=gpu, seconds=seconds, sampling=sampling or self.sampled.sampling)
+        return sampled.speedup()
 
 
 def assess(measured: OffloadInput, options: RunOptions) -> Offload:
     """Return whether a workload that was timed on both devices is worth offloading."""
     worth = measured.is_beyond(1.0)
-    regimes = _regimes(measured, options)
+    regimes = _regimes(measured)
     price = _price(measured, options)
-    break_even = _break_even(measured, options)
+    break_even = _break_even(measured, regimes)
     time = _demanded_time(measured.cpu, measured.demand)
     included = describe_regime(measured.demand, measured.regime)
     parts = [f"{_WORTH[worth]}: {ratio(measured.speedup)} {included}"]
@@ -88,7 +104,7 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
         regime=measured.regime,
         by_latency=measured.demand.latency,
         price=price,
-        latency=_latency(measured, options),
+        latency=_latency(measured),
         break_even_calls=break_even,
         gpu_limits=_gpu_limits(time, measured.demand, options),
         links=_links(time, measured.transfer),
@@ -127,38 +143,38 @@ def assess_cpu_only(
     )
 
 
-def _regimes(measured: OffloadInput, options: RunOptions) -> dict[str, Speedup | None]:
-    """Return the speedup in each regime that can be computed; a whole body is a regime of its own."""
+def _regimes(measured: OffloadInput) -> dict[str, Speedup | None]:
+    """Return the speedup in each regime that can be computed; a whole body is a regime of its own.
+
+    Rounds repeat the samples of a CPU variant that has fewer: each of them counts once.
+    """
     if measured.regime == "body":
         return {}
-    sampling = measured.speedup.sampling
     regimes: dict[str, Speedup | None] = {measured.regime: measured.speedup}
+    on_cpu, on_gpu = measured.sampled.cpu, [each.gpu for each in measured.rounds]
+    is_interleaved = measured.sampled.sampling == "interleaved"
     if measured.regime != "never":
-        ratios = (one_round.cpu / one_round.gpu for one_round in measured.rounds)
-        regimes["never"] = estimate(ratios, options, sampling, alpha_share=measured.alpha_share)
+        regimes["never"] = measured.estimate(on_cpu, on_gpu)
     for regime, calls in (("once", measured.demand.calls), ("always", 1)):
         if regime in regimes or calls is None or measured.transfer is None:
             continue
         if measured.transfer.bytes == 0:
             regimes[regime] = regimes["never"]
             continue
-        ratios = (one.cpu / (one.gpu + copies / calls) for one, copies in measured.with_copies)
-        regimes[regime] = estimate(ratios, options, sampling, alpha_share=measured.alpha_share)
+        included = [one.gpu + copies / calls for one, copies in measured.with_copies]
+        of_the_same = on_cpu[len(on_cpu) - len(included) :] if is_interleaved else on_cpu
+        regimes[regime] = measured.estimate(of_the_same, included)
     return regimes
 
 
-def _latency(measured: OffloadInput, options: RunOptions) -> Speedup | None:
+def _latency(measured: OffloadInput) -> Speedup | None:
     """Return the speedup of calls that are waited for one by one; single-call rounds already are."""
     calls_in_blocks = {measured.cpu.block_calls, measured.gpu.block_calls}
     if measured.demand.latency or calls_in_blocks == {1}:
-        ratios = (one_round.cpu / one_round.gpu for one_round in measured.rounds)
-        return estimate(ratios, options, measured.speedup.sampling, alpha_share=measured.alpha_share)
-    pairs = zip(measured.cpu.waited_for, measured.gpu.waited_for, strict=False)
-    ratios = (cpu / gpu for cpu, gpu in pairs)
-    if 1 not in calls_in_blocks:  # single calls are sampled once, after any restart
-        return estimate(ratios, options, measured.speedup.sampling)
+        return measured.estimate(measured.sampled.cpu, [each.gpu for each in measured.rounds])
     # Where one device's blocks are single calls, its samples are those of the rounds; the other's came later.
-    return estimate(ratios, options, "variants", alpha_share=measured.alpha_share)
+    sampling: Neighbours | None = "variants" if 1 in calls_in_blocks else None
+    return measured.estimate(measured.cpu.waited_for, measured.gpu.waited_for, sampling)
 
 
 def _price(measured: OffloadInput, options: RunOptions) -> Price | None:
@@ -167,88 +183,62 @@ def _price(measured: OffloadInput, options: RunOptions) -> Price | None:
     if cost_ratio is None:
         return None
     speedup = measured.speedup
-    low = measured.certain.lower
+    found = measured.undisturbed.estimate
     return Price(
         ratio=cost_ratio,
         needed=cost_ratio,
         saves=measured.is_beyond(cost_ratio),
         saving_percent=Estimate(
             value=100 * (1 - cost_ratio / speedup.value),
-            low=100 * (1 - cost_ratio / low) if low > 0 else None,
-            high=100 * (1 - cost_ratio / measured.certain.upper),
+            low=100 * (1 - cost_ratio / found.lower) if found.lower > 0 else None,
+            high=100 * (1 - cost_ratio / found.upper),
         ),
     )
 
 
-def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None:
+def _break_even(measured: OffloadInput, regimes: dict[str, Speedup | None]) -> BreakEven | None:
     """Return after how many calls the copies and the first call are amortized.
 
     A call saves cpu - gpu. What the first call cost is the GPU's start-up in this process: kernels that were
     compiled before, or come from a cache on disk, make it smaller.
     """
-    startup = measured.gpu.startup
-    if measured.regime == "body" or startup is None:
+    startup, resident = measured.gpu.startup, regimes.get("never")
+    if resident is None or startup is None:
         return None
+    gpu = median(one_round.gpu for one_round in measured.rounds)
     is_free = measured.transfer is not None and measured.transfer.bytes == 0
-    with_copies = [(one_round, 0.0) for one_round in measured.rounds] if is_free else measured.with_copies
-    alpha = measured.alpha_share * ALPHA
-    transfer = _calls(with_copies, options, alpha)
-    first_call = _calls([(one_round, startup) for one_round in measured.rounds], options, alpha)
+    copies = 0.0 if is_free else median(measured.copies) if measured.copies else None
+    first_call = _calls(startup, gpu, resident)
     reason = None
     if first_call is None and measured.is_beyond(1.0) is False:
         reason = "never: a call on the GPU takes no less time than on the CPU"
     elif first_call is None:
         reason = "inconclusive: half of the rounds show no saving"
-    elif transfer is None and measured.copies:
-        reason = "inconclusive: half of the rounds with timed copies show no saving"
-    elif transfer is None:
+    elif copies is None:
         reason = (measured.transfer.reason if measured.transfer else None) or "the copies were not timed"
     return BreakEven(
-        transfer=transfer,
+        transfer=None if copies is None else _calls(copies, gpu, resident),
         first_call=first_call,
-        both=_calls([(one_round, copies + startup) for one_round, copies in with_copies], options, alpha),
+        both=None if copies is None else _calls(copies + startup, gpu, resident),
         reason=reason,
     )
 
 
-def _calls(costs: Sequence[tuple[Round, float]], options: RunOptions, alpha: float) -> Estimate | None:
-    """Return the number of calls whose savings are each round's cost; None for never, and without rounds.
+def _calls(cost: float, gpu: float, speedup: Speedup) -> Estimate | None:
+    """Return how many calls on the GPU, of so many seconds each, save the seconds of a cost; None for never.
 
-    The median over the rounds. The interval holds the numbers for which the speedup, with the cost shared by
-    so many calls, is not significantly above or below 1, by the same evidence as a speedup's.
+    A call saves cpu - gpu = (speedup - 1) gpu: at the speedup's value, and at the ends of its range.
     """
-    if not costs:
+
+    def calls(ratio: float) -> int | None:
+        # By noise, a loop with copies may be quicker than one without.
+        needed = max(0.0, cost) / ((ratio - 1) * gpu) if ratio > 1 else None
+        return None if needed is None else ceil(needed * (1 - _ROUNDING))
+
+    value = calls(speedup.value)
+    if value is None:
         return None
-    savings = ((cost, one_round.cpu - one_round.gpu) for one_round, cost in costs)
-    middle = median(cost / saving if saving > 0 else inf for cost, saving in savings)
-    if middle == inf:
-        return None
-
-    def evidence(calls: float, sign: int) -> float:
-        ratios = (log(one.cpu / (one.gpu + (cost / calls if cost else 0.0))) for one, cost in costs)
-        return e_value([sign * ratio for ratio in ratios], log(1 + options.sampling.resolution))
-
-    enough = 1 / alpha
-    value = max(0, ceil(middle * (1 - _ROUNDING)))  # by noise, a loop with copies may be quicker than without
-    lowest = _smallest(lambda calls: evidence(calls, -1) < enough) if value else 0
-    highest: int | None = 0
-    if evidence(inf, 1) < enough:
-        highest = None
-    elif any(cost for _, cost in costs):
-        highest = _smallest(lambda calls: evidence(calls, 1) >= enough)
-    return Estimate(
-        value=value,
-        low=min(value, lowest if lowest is not None else value),
-        high=None if highest is None else max(value, highest),
-    )
-
-
-def _smallest(holds: Callable[[int], bool]) -> int | None:
-    """Return the smallest number from 1 on for which it holds, as it then does for all larger ones."""
-    above = next((2**power for power in range(_MOST_DOUBLINGS) if holds(2**power)), None)
-    if above is None:
-        return None
-    return bisect_left(range(above), 1, lo=above // 2 + 1, key=lambda number: int(holds(number)))
+    return Estimate(value=value, low=calls(speedup.estimate.upper), high=calls(speedup.estimate.lower))
 
 
 def _demanded_time(measurement: Measurement, demand: Demand) -> float | None:
@@ -281,16 +271,16 @@ def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
 
 
 def _doubt_text(measured: OffloadInput) -> str | None:
-    """Return why it is unclear whether the speedup is above 1, where its interval excludes 1."""
-    speedup = measured.speedup
-    if speedup.estimate.is_above(1.0) is None:
+    """Return why it is unclear whether the speedup is above 1, where all stretches lie on one side of 1."""
+    if measured.speedup.estimate.is_above(1.0) is None:
         return None
     if measured.throttled:
         return measured.throttled
-    if measured.certain.is_above(1.0) is None:
-        certain = units.interval(measured.certain.low, measured.certain.high, units.digits)
-        return f"other work disturbed the times, so only {certain} is certain"
-    return UNCONFIRMED[speedup.confirmation] if speedup.confirmation else None
+    if measured.undisturbed.estimate.is_above(1.0) is None:
+        found = measured.undisturbed
+        shown = units.interval(found.low, found.high, units.digits)
+        return f"other work disturbed the times, so that it may be anything in {shown}"
+    return f"so short a measurement shows it from {measured.look.meets:g}x on"
 
 
 def _copies_text(measured: OffloadInput, always: Speedup | None, break_even: BreakEven | None) -> str | None:
@@ -300,7 +290,7 @@ def _copies_text(measured: OffloadInput, always: Speedup | None, break_even: Bre
         return None
     if not measured.is_beyond(1.0):
         return None
-    if always.estimate.lower * measured.certain.lower > measured.speedup.estimate.lower:
+    if always.estimate.lower * measured.undisturbed.estimate.lower > measured.speedup.estimate.lower:
         return f"even with copies at every call ({ratio(always)})"
     if break_even is None or break_even.transfer is None:
         return None

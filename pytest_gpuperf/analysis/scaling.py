@@ -11,6 +11,7 @@ from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling, ScalingCurve, ScalingPoint
 
 _GOOD = 0.95  # an efficiency that leaves nothing to explain
+_DRIFT = 0.01  # of a share: what 1 % between the times of two tests makes of it, which no range shows
 
 
 def with_required_speedup(demand: Demand, scaling: Scaling) -> Demand:
@@ -130,6 +131,7 @@ def _diagnoses(points: Sequence[ScalingPoint], fewest: int) -> Iterable[Diagnosi
     if len(shares) < 2 or efficiency is None or efficiency.upper > _GOOD:
         return
     (fewer, first), (most, last) = shares[0], shares[-1]
+    stayed = last.lower - _DRIFT <= first.value <= last.upper + _DRIFT and first.lower <= last.value + _DRIFT
     numbers: dict[str, float | int | str | None] = {
         "fewer_devices": fewer,
         "share_on_fewer": first.value,
@@ -142,14 +144,14 @@ def _diagnoses(points: Sequence[ScalingPoint], fewest: int) -> Iterable[Diagnosi
             "exchange results costs more than they save; give each call more work"
         )
         yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
-    elif last.lower > first.upper:
+    elif last.lower > first.upper + _DRIFT:
         sentence = (
             f"the share of the work that the devices do not divide grows from {_share(first.value)} on "
             f"{fewer} devices to {_share(last.value)} on {most} (Karp-Flatt): communication or "
             "synchronization holds it back; exchange less, or give each device more work"
         )
         yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
-    elif 0 < last.lower <= first.value <= last.upper <= 1 and first.lower <= last.value:  # it stayed
+    elif stayed and last.lower > 0 and last.upper <= 1:
         sentence = (
             f"about {units.digits(100 * last.value)} % of the work is not divided among the devices, however "
             f"many there are (Karp-Flatt {karp_flatt_text(last)} on {most} devices): divide it, too, or make "

@@ -6,8 +6,8 @@ from itertools import takewhile
 from math import inf
 from typing import Literal
 
-from pytest_gpuperf.analysis.estimation import Side
-from pytest_gpuperf.analysis.spacing import LARGEST_LEVEL
+from pytest_gpuperf.analysis import looks
+from pytest_gpuperf.analysis.looks import Limit, Range, Side
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.demand import SizeGroup
 from pytest_gpuperf.model.measurement import Speedup
@@ -71,10 +71,9 @@ def find(records: Iterable[Record]) -> tuple[Threshold, ...]:
 
     It is the smallest measured size from which the GPU wins at all larger measured sizes, too: the
     definition of GPU-BLOB (github.com/UoB-HPC/GPU-BLAS-Offload-Benchmark), with uncertainty added. A size is
-    won or lost when the whole interval of its speedup, in the regime of its demand, is above or below 1.
-    Each size's interval holds at its own level alpha. The chance that the threshold is reported too low is
-    at most alpha, since that takes a wrong win at the one size that decides; that it is reported too high, at
-    most k alpha, since one wrong loss among k sizes is enough.
+    won or lost when a look decides that its speedup, in the regime of its demand, is above or below 1. That
+    the threshold is reported too low takes a wrong win at the one size that decides; that it is reported too
+    high, one wrong loss among all sizes.
     """
     size_groups: dict[str, SizeGroup] = {}
     members: dict[str, dict[float, Record]] = {}
@@ -144,23 +143,24 @@ def _label(parameter: str, size: float, record: Record | None) -> str:
         return f"{_assignments(parameter, size)} ({_why_missing(record)})"
     doubt = ""
     if _won(record) is None and speedup.estimate.is_above(1) is not None:
-        doubt = ", not confirmed" if speedup.is_unconfirmed else ", on a busy machine"
+        doubt = ", too near 1 for so short a measurement"
+        if record.interference or record.gpu_interference:
+            doubt = ", on a busy machine"
     return f"{_assignments(parameter, size)} ({ratio(speedup)}{doubt})"
 
 
 def _won(record: Record) -> bool | None:
     """Return whether the GPU wins by the offload verdict, if there is one: it trusts no disturbed samples.
 
-    Where the GPU must not win at a size, a win near 1 counts only if it is confirmed.
+    A side on which the group fails takes what a failure takes.
     """
     speedup, size_group = record.speedup, record.size_group
-    won = speedup.estimate.is_above(1) if speedup else None
-    if record.offload is not None:
-        won = record.offload.worth
-    must_not_win = size_group is not None and size_group.at_least is not None
-    if won and speedup and speedup.is_unconfirmed and must_not_win and speedup.estimate.lower < LARGEST_LEVEL:
+    if speedup is None or (record.offload is not None and record.offload.worth is None):
         return None
-    return won
+    limit = Limit(1.0, 1.0, side_that_fails(size_group) if size_group else "neither")
+    found = Range(speedup.estimate.lower, speedup.estimate.upper)
+    side = looks.decided(limit, found, looks.at_end(speedup.rounds, record.rounds_elapsed or 0.0))
+    return None if side is None else side == "above"
 
 
 def _limits(required: SizeGroup | Threshold, curve: _Curve) -> list[_Limit]:

@@ -1,55 +1,33 @@
 """From the interval of a speedup and the required limits to a verdict and its reason."""
 
-from math import inf
 from typing import Literal
 
-from pytest_gpuperf.analysis import noise
+from pytest_gpuperf.analysis import looks, noise
+from pytest_gpuperf.analysis.looks import Look, Range
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Confirmation, Estimate, Memory, Speedup
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Estimate, Memory, Speedup
 from pytest_gpuperf.model.offload import Regime
 from pytest_gpuperf.model.record import ReasonCode, Verdict
 
 Decision = Literal["passed", "failed"]
-UNCONFIRMED: dict[Confirmation, str] = {
-    "contradicted": "a second measurement, with rounds far apart, did not confirm it",
-    "no_time": "time was up before a second measurement, with rounds far apart, could confirm it",
-    "interrupted": "a second measurement, with rounds far apart, was interrupted before it could confirm it",
-    "not_apart": "its rounds followed each other too closely to be sure",
-    "dependent": "its rounds are like their neighbours, and others, far apart, did not confirm it",
-}
-"""Why a limit that is missed decides nothing."""
-_REMEDIES: dict[Confirmation, str] = {
-    "contradicted": "; use a quieter machine, or move the limit further from the measured value",
-    "no_time": "; allow more time with max_time",
-    "interrupted": "",
-    "dependent": "; allow more time with max_time, or use a quieter machine",
-    "not_apart": "; tests timed apart cannot be measured again together: use the fixture `device`, or a "
-    "limit farther from {value}x",
-}
-DEPENDENT = 0.3
-"""The lag-1 autocorrelation above which successive rounds are called dependent."""
 
 
-def decision(low: float, high: float, demand: Demand) -> Decision | None:
-    """Return whether an interval of the speedup meets the demand; None while it is inconclusive.
-
-    "Passed" and "the whole interval lies within the limits" are the same statement.
-    """
-    least = demand.min if demand.min is not None else 0.0
-    most = demand.max if demand.max is not None else inf
-    if high < least or low > most:
+def decision(speedup: Speedup, demand: Demand, look: Look) -> Decision | None:
+    """Return whether what was seen of a speedup meets the demand; None while it is inconclusive."""
+    found = Range(speedup.estimate.lower, speedup.estimate.upper)
+    limits = [*looks.limits_of(demand)]
+    sides = [looks.decided(limit, found, look) for limit in limits]
+    if any(side and limit.is_red(side) for limit, side in zip(limits, sides, strict=True)):
         return "failed"
-    if low > least and (high < most or most == inf):
-        return "passed"
-    return None
+    return "passed" if all(sides) else None
 
 
 def judge(
     speedup: Speedup,
     demand: Demand,
-    plan: RunOptions,
+    look: Look,
     disturbance: Disturbance | None = None,
     throttled: str | None = None,
     *,
@@ -67,51 +45,28 @@ def judge(
     state = state or f"required {describe_demand(demand)}, speedup {ratio(speedup)}"
     if throttled is not None:
         return Verdict(status="inconclusive", reason=f"{state}: {throttled}", reason_code="gpu_throttled")
-    if disturbance and not stands(speedup, demand, disturbance.estimate):
+    decided = decision(speedup, demand, look)
+    if disturbance and not stands(speedup, disturbance.speedup, demand, look):
         reason = f"{state}: {disturbance.reason}; {noise.REMEDY}"
         return Verdict(status="inconclusive", reason=reason, reason_code="interference")
-    decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
-    is_doubtful = speedup.is_unconfirmed if decided == "failed" else speedup.confirmation == "dependent"
-    if decided and speedup.confirmation and is_doubtful:
-        remedy = _REMEDIES[speedup.confirmation].format(value=units.digits(speedup.value))
-        reason = f"{state}: {UNCONFIRMED[speedup.confirmation]}{remedy}"
-        return Verdict(status="inconclusive", reason=reason, reason_code="not_confirmed")
     if decided == "passed":
         return Verdict(status="passed", reason=None)
     if decided == "failed":
         return Verdict(status="failed", reason=state, reason_code=missed)
     state += f": inconclusive after {units.count(speedup.rounds, 'round')}"
-    if speedup.rounds >= plan.sampling.max_rounds:
-        reason = f"{state}; use a quieter machine, or move the limit further from the measured value"
-        return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_rounds")
+    found = Range(speedup.estimate.lower, speedup.estimate.upper)
+    if speedup.low is not None and any(looks.is_hopeless(limit, found) for limit in looks.limits_of(demand)):
+        straddled = any(speedup.estimate.is_above(limit) is None for limit in demand.limits)
+        where = "on both sides of" if straddled else "too near"
+        reason = f"{state}, which lie {where} the limit; use a quieter machine, or move the limit"
+        return Verdict(status="inconclusive", reason=reason, reason_code="limit_too_close")
     reason = f"{state}; allow more time with max_time"
     return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")
 
 
-def interrupted(speedup: Speedup) -> Verdict:
-    """Return the verdict where a second measurement broke off that another limit than the demand's needs."""
-    reason = f"speedup {ratio(speedup)}: {UNCONFIRMED['interrupted']}"
-    return Verdict(status="inconclusive", reason=reason, reason_code="not_confirmed")
-
-
-def stands(speedup: Speedup, demand: Demand, certain: Estimate) -> bool:
-    """Return whether the speedup is on the same side of every limit without the time lost to other work."""
-    measured = speedup.estimate
-    return all(
-        (measured.lower <= limit or certain.lower > limit)
-        and (measured.upper >= limit or certain.upper < limit)
-        for limit in demand.limits
-    )
-
-
-def autocorrelation_note(speedup: Speedup) -> str | None:
-    """Return the note that successive rounds are correlated, if they are."""
-    if speedup.autocorrelation is None or speedup.autocorrelation <= DEPENDENT:
-        return None
-    return (
-        f"dependent samples: lag-1 autocorrelation {speedup.autocorrelation:.2f}, so the interval may be "
-        "too narrow; check for other work on the machine"
-    )
+def stands(speedup: Speedup, changed: Speedup, demand: Demand, look: Look) -> bool:
+    """Return whether a speedup decides the same where it may have been another one."""
+    return decision(speedup, demand, look) == decision(changed, demand, look)
 
 
 def apply_memory_limit(verdict: Verdict, memory: Memory, demand: Demand) -> Verdict:

@@ -36,7 +36,7 @@ _MOST_TESTS = 50
 _EPILOG = """\
 example: gpuperf compare baseline.json report.json --fail-on speedup:10% --fail-on memory:5%
 
-A metric regressed when the whole of its new interval lies beyond the baseline's, less the tolerance. Without
+A metric regressed when it misses the baseline's range, less the tolerance, as a marker's limit. Without
 --fail-on it is speedup:10%, and efficiency:10% of scaling tests.
 
 exit codes: 0 nothing regressed, or --fail nothing; 1 something did, or too little was measured; 2 the reports
@@ -107,7 +107,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     if not (chosen.fail_on or any(record.scaling for record in records)):
         without = (each for each in gate_options.tolerances if each.metric != "efficiency")
         gate_options = replace(gate_options, tolerances=tuple(without))
-    gated = new.gate is not None and bool(new.gate.tolerances)
+    gated = new.gate is not None
     gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated)
     run, failures = _with_comparisons(new, gate, options)
     if not run.complete:
@@ -129,7 +129,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
 def compared_with(run: Run, base: Path) -> Run:
     """Return a run with its comparisons with an earlier report, which fail nothing."""
     options = GateOptions(baseline=base)
-    gated = run.gate is not None and bool(run.gate.tolerances)
+    gated = run.gate is not None
     gate = Gate(options, _candidates(options, base), lambda: run.environment, gated=gated)
     return _with_comparisons(run, gate, RunOptions())[0]
 

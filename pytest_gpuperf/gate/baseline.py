@@ -1,11 +1,10 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
@@ -47,20 +46,7 @@ class Comparer:
         if differences := self._differences(now, before, tolerance):
             values = {"baseline": earlier.estimate, "found": value.estimate}
             return self._not_comparable(tolerance, differences, **values)
-        value = self._confirmed(now, earlier, value, tolerance)
         return self._compare_values(earlier, value, tolerance)
-
-    def _confirmed(
-        self, now: Record, before: MetricValue, value: MetricValue, tolerance: Tolerance
-    ) -> MetricValue:
-        """Return the value, in doubt where it got worse in a spell that no later rounds confirm."""
-        if value.doubt is not None or not regression.is_worse(before.estimate, value.estimate, tolerance):
-            return value
-        limit = regression.limits(before.estimate, tolerance)[0]
-        confirmation = metrics.confirmation(now, tolerance.metric, limit, gated=self.gated)
-        if confirmation not in verdict.UNCONFIRMED:
-            return value
-        return replace(value, doubt=f"{verdict.UNCONFIRMED[confirmation]}; {self._measure_longer}")
 
     def _compare_values(self, before: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
         """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
@@ -68,7 +54,7 @@ class Comparer:
         It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
         """
         earlier, later = before.estimate, now.estimate
-        outcome = regression.compare_intervals(earlier, later, tolerance)
+        outcome = regression.compare_ranges(earlier, later, now.look, tolerance)
         doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
         if doubt is None and before.doubt is not None and outcome != "regressed":
             doubt = f"when the baseline was made {before.doubt}"
@@ -76,8 +62,8 @@ class Comparer:
             outcome = "inconclusive"
         reason: str | None = None
         if outcome == "inconclusive":
-            # Whichever interval is wider has to be narrower.
-            is_older_wider = regression.width(earlier) > regression.width(later)
+            # Whichever is wider has to be narrower: the baseline's range, or the new one with its factor.
+            is_older_wider = regression.width(earlier) > regression.width(later) * now.look.meets
             remedy = text.NEW_BASELINE if is_older_wider else self._measure_longer
             numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
             reason = f"{numbers}; {doubt or remedy}"

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 
 from pytest_gpuperf.analysis import scaling
-from pytest_gpuperf.analysis.estimation import Exclusion
+from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.gate import baseline, metrics, regression, table, text
 from pytest_gpuperf.gate.baseline import Comparer, comparable_tests
 from pytest_gpuperf.gate.table import Answer, GetCause, Rules
@@ -65,9 +65,9 @@ class Gate:
             return next(iter(self.candidates), None)
         return baseline.closest(self.candidates, self._environment)
 
-    def limits(self, nodeid: str) -> tuple[Exclusion, ...]:
+    def limits(self, nodeid: str) -> tuple[Limit, ...]:
         """Return the limits of a change, from which a test's speedup must be distinguished, too."""
-        if not self.options.is_gate or self.base is None or nodeid not in self.base.records:
+        if self.base is None or nodeid not in self.base.records:
             return ()
         record = self.base.records[nodeid]
         metric: Metric = "efficiency" if record.scaling else "speedup"
@@ -80,9 +80,9 @@ class Gate:
         for tolerance in self.options.compared:
             if tolerance.metric == metric:
                 lost, gained = regression.limits(before, tolerance)
-                limits.append(Exclusion(*lost, "below"))
+                limits.append(Limit(*lost, "below"))
                 if self.options.improvements:
-                    limits.append(Exclusion(*gained, "above"))
+                    limits.append(Limit(*gained, "above"))
         # No sampling decides against a baseline too wide for its own value to lie outside of the limit.
         return tuple(
             limit

@@ -1,16 +1,15 @@
-"""From a record to a metric with its interval, and to why it decides less than that says."""
+"""From a record to a metric: the range in which it was seen, and how far beyond a limit it must lie."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, log
+from math import inf
 
-from pytest_gpuperf.analysis import noise, spacing
-from pytest_gpuperf.analysis.estimation import alpha_share, estimate_time
-from pytest_gpuperf.analysis.evidence import ALPHA
-from pytest_gpuperf.gate.regression import LESS_IS_BETTER, Range
+from pytest_gpuperf.analysis import looks, noise
+from pytest_gpuperf.analysis.estimation import estimate_time
+from pytest_gpuperf.analysis.looks import Look
 from pytest_gpuperf.model.comparison import Metric
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.measurement import Confirmation, Estimate, Speedup
+from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.record import Record
 
 TIME_OF: dict[Kind, Metric] = {"cpu": "cpu_time", "gpu": "gpu_time"}
@@ -19,15 +18,19 @@ _TIMED = {metric: kind for kind, metric in TIME_OF.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValue:
-    """A metric of a record: `doubt` is why it decides nothing, `widened` why its interval is so wide."""
+    """A metric of a record, and the factors beyond a limit at which it decides.
+
+    `doubt` is why it decides nothing, `widened` why its range is so wide.
+    """
 
     estimate: Estimate
+    look: Look
     doubt: str | None = None
     widened: str | None = None
 
 
 def has(record: Record, metric: Metric) -> bool:
-    """Return whether a record has a metric, without the work of making its interval."""
+    """Return whether a record has a metric, without the work of making its range."""
     if metric in _TIMED:
         return len(_samples(record, metric)) > 0
     if metric in ("memory", "efficiency"):
@@ -42,10 +45,9 @@ def is_held(record: Record, metric: Metric) -> bool:
 
 
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
-    """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
+    """Return a metric with its range, in seconds, bytes or as a ratio; None where a record has none."""
     if metric in _TIMED:
-        alpha = alpha_share(restarted=record.restart_reason is not None) * ALPHA
-        return estimate_time(_samples(record, metric), alpha)
+        return estimate_time(_samples(record, metric))
     if not _is_valid(record, metric):
         return None
     if metric == "memory":
@@ -58,12 +60,13 @@ def estimate_of(record: Record, metric: Metric) -> Estimate | None:
 
 
 def value_of(record: Record, metric: Metric) -> MetricValue | None:
-    """Return a metric, its interval widened by what disturbed the measurement."""
+    """Return a metric, its range widened by what disturbed the measurement."""
     exact = estimate_of(record, metric)
     if exact is None:
         return None
     if metric == "memory":
-        return MetricValue(estimate=exact)
+        return MetricValue(estimate=exact, look=looks.EXACT)
+    look = _look_at(record, metric)
     throttled = None
     if metric != "cpu_time":
         compared = _compared(record)
@@ -72,45 +75,26 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     on_cpu = noise.worst_in_report(record.cpu, record.interference) if metric != "gpu_time" else None
     on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if metric != "cpu_time" else None
     if on_cpu is None and on_gpu is None:
-        return MetricValue(estimate=exact, doubt=throttled)
+        return MetricValue(estimate=exact, look=look, doubt=throttled)
     low, high = exact.low, exact.high
     if shortened := on_gpu if metric == "gpu_time" else on_cpu:  # less time, or a smaller ratio
         low = (low or 0.0) * shortened.own_share or None
     if on_gpu and metric != "gpu_time":
         high = high / on_gpu.own_share if high is not None and on_gpu.own_share > 0 else None
     widened = replace(exact, low=low, high=high)
-    return MetricValue(estimate=widened, doubt=throttled, widened=noise.describe(on_cpu, on_gpu))
+    return MetricValue(estimate=widened, look=look, doubt=throttled, widened=noise.describe(on_cpu, on_gpu))
 
 
-def confirmation(record: Record, metric: Metric, limit: Range, *, gated: bool) -> Confirmation | None:
-    """Return whether rounds far apart confirm that a metric got worse; None where no spell explains it.
-
-    `limit` is from where to where "worse" may begin. In a run that was measured for a gate the speedup was
-    measured once more near this limit, and what no limit of its own rests on has rounds apart in time.
-    """
-    if metric == "memory":
-        return None
-    speedup = _compared(record)
-    if (
-        metric in ("speedup", "efficiency")
-        and speedup
-        and (speedup.is_unconfirmed or (gated and speedup.confirmation))
-    ):
-        return speedup.confirmation
-    values = _values(record, metric)
-    measured = estimate_of(record, metric)
-    ends = [end for end in (measured.lower, measured.upper) if 0 < end < inf] if measured else []
-    less_is_better = metric in LESS_IS_BETTER
-    distances = [log(each / limit[1] if less_is_better else limit[0] / each) for each in values or ends]
-    if not spacing.is_near(distances):
-        return None
-    is_apart = spacing.are_sustained(distances, lasted(record)) if values else gated
-    return "confirmed" if is_apart else "not_apart"
-
-
-def lasted(record: Record) -> float:
-    """Return how many rounds could have been taken in the time that sampling took, with its pauses."""
-    return record.rounds_elapsed / record.round_time if record.rounds_elapsed and record.round_time else 0.0
+def _look_at(record: Record, metric: Metric) -> Look:
+    """Return the look at the samples of a metric that has some."""
+    seconds = record.rounds_elapsed or 0.0
+    if metric in _TIMED:
+        return looks.at_end(len(_samples(record, metric)), seconds)
+    compared, found = _compared(record), _speedup(record, metric)
+    rounds = compared.rounds if compared else 0
+    if found is not None and found.rounds != rounds:  # a secondary measurement, which was short
+        return looks.at_end(found.rounds, 0.0)
+    return looks.at_end(rounds, seconds)
 
 
 def _speedup(record: Record, metric: Metric) -> Speedup | None:
@@ -125,16 +109,6 @@ def _speedup(record: Record, metric: Metric) -> Speedup | None:
 def _compared(record: Record) -> Speedup | None:
     """Return the speedup that a test's rounds are about: over the CPU, or over fewer devices."""
     return record.scaling.speedup if record.scaling else record.speedup
-
-
-def _values(record: Record, metric: Metric) -> Sequence[float]:
-    """Return the values that a metric is the median of, in order; none where not all of them are kept."""
-    if metric in _TIMED:
-        return _samples(record, metric)
-    if metric == "speedup" and record.cpu and record.gpu and record.demand.transfer == "never":
-        pairs = zip(*(each.samples_for(record.demand) for each in (record.cpu, record.gpu)), strict=False)
-        return [cpu / gpu for cpu, gpu in pairs]
-    return []
 
 
 def _is_valid(record: Record, metric: Metric) -> bool:

@@ -1,7 +1,10 @@
 """From a baseline's estimate and a later one to whether a metric got worse."""
 
 from math import inf
+from typing import Literal
 
+from pytest_gpuperf.analysis import looks
+from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
 
@@ -11,33 +14,29 @@ Range = tuple[float, float]
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "memory"})
 
 
-def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> Outcome:
-    """Return whether a metric got worse by more than its tolerance: beyond both intervals, or not at all.
+def compare_ranges(before: Estimate, now: Estimate, look: Look, tolerance: Tolerance) -> Outcome:
+    """Return whether a metric got worse by more than its tolerance, did not, or became better by as much.
 
     Like a verdict, of the limit baseline x (1 - tolerance), or (1 + tolerance) where less is better; but that
-    limit is itself an interval, and "regressed" is that the whole of the new interval lies beyond all of it.
-    Each interval misses its value with a chance of at most alpha on either side, so a good run fails with a
-    chance of at most twice alpha, whenever its sampling stopped.
+    limit is itself a range, as wide as the baseline was seen to be. All of what was seen now must lie beyond
+    all of it, by the factors of the look at it: a baseline that was lucky must not fail all later runs.
     """
-    if is_worse(before, now, tolerance):
-        return "regressed"
-    allowed, gained = limits(before, tolerance)
     less_is_better = tolerance.metric in LESS_IS_BETTER
-    if now.is_above(gained[0]) is False if less_is_better else now.is_above(gained[1]):
+    worse: Literal["above", "below"] = "above" if less_is_better else "below"
+    allowed, gained = limits(before, tolerance)
+    found = looks.Range(now.lower, now.upper)
+    better = looks.decided(Limit(*gained, "neither"), found, look)
+    if better not in (None, worse):
         return "improved"
-    is_allowed = now.upper <= allowed[0] if less_is_better else now.lower >= allowed[1]
-    return "not_regressed" if is_allowed else "inconclusive"
-
-
-def is_worse(before: Estimate, now: Estimate, tolerance: Tolerance) -> bool:
-    """Return whether the whole interval of a metric lies beyond all of what its baseline allows."""
-    # Both intervals count: a baseline that was lucky must not fail every run that follows.
-    low, high = limits(before, tolerance)[0]
-    return now.lower > high if tolerance.metric in LESS_IS_BETTER else now.upper < low
+    if looks.decided(Limit(*allowed, worse), found, look) == worse:
+        return "regressed"
+    # Exactly as much as is allowed is allowed: memory is often what it was.
+    met = found.high * look.meets <= allowed[0] if less_is_better else found.low >= allowed[1] * look.meets
+    return "not_regressed" if met else "inconclusive"
 
 
 def ratio(before: Estimate, now: Estimate) -> Estimate | None:
-    """Return now / before, with the interval that both of theirs leave it; None for a baseline of zero."""
+    """Return now / before, with the range that both of theirs leave it; None for a baseline of zero."""
     if before.value <= 0:
         return None
     low = None if now.low is None or before.high is None else now.low / before.high
@@ -58,5 +57,5 @@ def limits(before: Estimate, tolerance: Tolerance) -> tuple[Range, Range]:
 
 
 def width(estimate: Estimate) -> float:
-    """Return the ratio of an interval's ends; infinite where its lower end is zero or unbounded."""
+    """Return the ratio of a range's ends; infinite where its lower end is zero or unbounded."""
     return estimate.upper / estimate.low if estimate.low else inf

@@ -30,9 +30,9 @@ METRIC_NAMES: dict[Metric, str] = {
 }
 # What would decide a doubt; what slowed a GPU down comes with its own remedy.
 MORE_TIME = "more time (max_time) or a quieter machine would decide it"
-RUN_WITH_GATE = "measure it with --gpuperf-baseline and --gpuperf-fail-on: other runs stop at their verdict"
+RUN_WITH_GATE = "measure it with --gpuperf-baseline: other runs stop at their verdict"
 NEW_BASELINE = (
-    "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
+    "the baseline's range is too wide: remove it and recreate it with --gpuperf-fail-on, "
     "or run gpuperf baseline update with the report of a run with that option"
 )
 BASELINE_INCOMPLETE = (
@@ -97,14 +97,14 @@ def describe(
 ) -> str:
     """Return the numbers of an outcome: `speedup got worse: 8.00x [7.80, 8.20], baseline 10.0x ...`.
 
-    `widened` is why the new interval is wider than its samples alone make it.
+    `widened` is why the new range is wider than its samples alone make it.
     """
     metric = tolerance.metric
     numbers = f"{format_metric(metric, now)}, baseline {format_metric(metric, before)}"
     limit = _consequence(tolerance, outcome)
     ratio = regression.ratio(before, now)
     change = f": {format_change(ratio)}, {limit}" if ratio else f"; {limit}"
-    cause = f"; the interval reaches so low because {widened}" if widened else ""
+    cause = f"; the range reaches so low because {widened}" if widened else ""
     return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}"
 
 
@@ -192,7 +192,7 @@ def _first(absent: Sequence[Absent]) -> str:
 
 
 def format_change(ratio: Estimate) -> str:
-    """Return a ratio as a change: `-20.0 % [-24.1, -16.3]`, without its interval where it is exact.
+    """Return a ratio as a change: `-20.0 % [-24.1, -16.3]`, without its range where it is exact.
 
     From a factor of ten on it is one: `12.0x as much [11.0, 13.0]`.
     """

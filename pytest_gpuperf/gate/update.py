@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
 
-from pytest_gpuperf.analysis import scaling, threshold
+from pytest_gpuperf.analysis import looks, scaling, threshold
 from pytest_gpuperf.gate import fingerprint, metrics, regression, table, text
 from pytest_gpuperf.gate.baseline import Comparer
 from pytest_gpuperf.model import units
@@ -157,7 +157,7 @@ def _only_in_baseline(
 
 
 def _is_worse(comparison: Comparison) -> bool:
-    """Return whether later runs would be held to less: to a lower end of the interval, or to nothing."""
+    """Return whether later runs would be held to less: to a lower end of the range, or to nothing."""
     before, now = comparison.baseline, comparison.found
     if before is None or now is None:
         return before is not None
@@ -175,7 +175,7 @@ def _regression(nodeid: str, comparison: Comparison) -> str | None:
     if comparison.outcome != "not_comparable" or before is None or now is None:
         return None
     tolerance = Tolerance(metric=comparison.metric, share=comparison.tolerance)
-    outcome = regression.compare_intervals(before, now, tolerance)
+    outcome = regression.compare_ranges(before, now, looks.EXACT, tolerance)
     if outcome == "not_regressed":
         return None
     return f"{nodeid}: {text.describe(before, now, tolerance, outcome)}; {comparison.reason}"

@@ -58,7 +58,7 @@ class Comparison:
     found: Estimate | None = None
     """Value in this run; null if missing."""
     ratio: Estimate | None = None
-    """`found` / `baseline`, with the interval that follows from theirs; null without one of them."""
+    """`found` / `baseline`, with the range that follows from theirs; null without one of them."""
     differences: tuple[str, ...] = ()
     """What differs where the two cannot be compared: `CPU: EPYC in the baseline, Xeon now`."""
 
@@ -180,9 +180,9 @@ class GateOptions:
         return bool(self.tolerances) or self.improvements
 
     @property
-    def measures_longer(self) -> bool:
-        """Whether tests are measured until a change shows: for a gate, or for the baseline of one."""
-        return self.is_gate or self.create
+    def compares(self) -> bool:
+        """Whether tests are measured until a change shows: since a baseline, or for one."""
+        return self.is_gate or self.baseline is not None or self.create
 
     @property
     def compared(self) -> tuple[Tolerance, ...]:

@@ -129,34 +129,27 @@ class SamplingPlan:
     """How long and how often a workload is sampled: constants that users do not set. Times in seconds.
 
     A block lasts at least `block_time`. Warm-up ends when three blocks agree within `warmup_tolerance`, or
-    after `warmup_time`. Sampling continues after the verdict until the interval is within `precision`
-    of its value, for at most `precision_time`; without a limit for at most `record_time` or `record_rounds`.
-    A slow workload with fewer than `precision_rounds` by then may take most of the time limit for them.
-    Secondary measurements (copies, latency) that no limit rests on take at most `secondary_time` each, or
-    `secondary_rounds`, in blocks of `secondary_block_time`. With `may_restart` samples of a busy machine are
-    taken again, once. No interval is narrower than the `resolution`. With `apart` all rounds sit apart in
-    time, not only those near a limit. A device that is sampled alone, as in a variant, has `alone_share` of
-    the time limit for it, and `alone_together` samples for each round.
+    after `warmup_time`. Sampling continues after the verdict until the range of the stretches is within
+    `precision` of the value, for at most `precision_time`; without a limit for at most `record_time`. With
+    `whole` it takes all of its time: other runs are compared with what is found. Secondary measurements
+    (copies, latency) take at most `secondary_time` each, in blocks of `secondary_block_time`, or one sample
+    in each round where a check rests on them (`in_rounds`). Samples that are `compared` with another run's
+    are taken for longer where they cannot be taken again: of a CPU variant. Samples of a busy machine, or of
+    calls that took another time later, are taken again once, where it `may_restart`.
     """
 
-    min_rounds: int = 6
-    max_rounds: int = 60
     block_time: float = 1e-3
     warmup_tolerance: float = 0.05
     warmup_time: float = 0.1
     precision: float = 0.05
     precision_time: float = 0.03
-    precision_rounds: int = 0
     record_time: float = 1.0
-    record_rounds: int = 500
     secondary_time: float = 0.003
-    secondary_rounds: int = 0
     secondary_block_time: float = 0.25e-3
-    resolution: float = 0.01
     may_restart: bool = True
-    apart: bool = False
-    alone_share: float = 0.25
-    alone_together: int = 1
+    compared: bool = False
+    whole: bool = False
+    in_rounds: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,6 @@ from pytest_gpuperf.model.quantities import (
     AtLeastOne,
     Bandwidth,
     Bytes,
-    Confidence,
-    Correlation,
     Count,
     NonNegative,
     Positive,
@@ -31,12 +29,6 @@ else:
 _Shared = TypeVar("_Shared")
 
 Neighbours = Literal["interleaved", "variants"]  # whether the samples of a round were taken side by side
-Rule = Literal["sign_test", "few_rounds"]
-"""What an interval rests on: on which side of it each round lies, or how far so few rounds lie apart."""
-Confirmation = Literal["confirmed", "contradicted", "no_time", "interrupted", "not_apart", "dependent"]
-"""What rounds far apart in time say of a limit that the interval misses; `no_time` for them was left, and
-`not_apart` are rounds that cannot be taken again. With `dependent` the interval meets the limits, by rounds
-that are like their neighbours, and rounds far apart did not show the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,45 +311,45 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The ends of an interval; an unbounded end is None."""
+
+    low: NonNegative | None
+    """Lower end; null when unbounded."""
+    high: NonNegative | None
+    """Upper end; null when unbounded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Speedup:
-    """The median ratio cpu time / gpu time with its anytime-valid interval; an unbounded end is None."""
+    """The median ratio cpu time / gpu time, the range in which it was seen, and what is certain of it."""
 
     value: Positive
-    """Median of cpu time / gpu time over the rounds."""
+    """Median of cpu time / gpu time over the rounds; of two variants or runs, the ratio of their medians."""
     low: NonNegative | None
-    """Lower end of the interval; null when unbounded."""
+    """Least median of seven stretches of the rounds, in order; of fewer rounds, their least; null for one
+    round, and where other work took an unknown part of the times.
+    """
     high: NonNegative | None
-    """Upper end of the interval; null when unbounded."""
-    confidence: Confidence
-    """Probability that the anytime-valid interval contains the median ratio."""
-    resolution: NonNegative
-    """Relative width added at both ends for the drift of wall clocks."""
+    """Greatest median of the stretches, likewise."""
+    certain: Bounds
+    """`low` and `high` less and times the factor beyond which a limit is missed: the fewer seconds the rounds
+    took, the larger it is.
+    """
     rounds: AtLeastOne
     """Number of rounds behind the estimate."""
-    evidence: NonNegative | None
-    """Largest e-value of any round against the limit nearest to `value`, on the stronger side; null without a
-    demand.
-    """
-    autocorrelation: Correlation | None
-    """Lag-1 autocorrelation of the log ratios; null for too few rounds, or without spread."""
     sampling: Neighbours = "interleaved"
     """Whether the two samples of a round were taken next to each other, or by two tests."""
-    rule: Rule = "sign_test"
-    """What the interval rests on; few_rounds: too few, when time was up, for the sign test."""
-    confirmation: Confirmation | None = None
-    """Whether rounds far apart in time miss a limit, too, that the interval misses by so little that a spell
-    of other load may explain it, or meet it like rounds that depend on each other; null where that is clear.
-    """
-
-    @property
-    def is_unconfirmed(self) -> bool:
-        """Whether the interval misses a limit, and that decides nothing."""
-        return self.confirmation not in (None, "confirmed")
 
     @property
     def estimate(self) -> Estimate:
-        """The value with its interval alone."""
+        """The value with the range in which it was seen."""
         return Estimate(value=self.value, low=self.low, high=self.high)
+
+    @property
+    def sure(self) -> Estimate:
+        """The value with the interval in which it certainly lies."""
+        return Estimate(value=self.value, low=self.certain.low, high=self.certain.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

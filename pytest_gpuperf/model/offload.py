@@ -17,7 +17,6 @@ DiagnosisCode = Literal[
     "short_block",
     "first_call",
     "side_stream",
-    "dependent_samples",
     "noisy_samples",
     "allocation",
     "communication_bound",

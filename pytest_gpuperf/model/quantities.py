@@ -10,8 +10,6 @@ from msgspec import Meta
 AtLeastOne = Annotated[int, Meta(ge=1, extra={"valid": "an integer of at least 1"})]
 Bandwidth = Annotated[float, Meta(gt=0, extra={"unit": "B/s"})]
 Bytes = Annotated[int, Meta(ge=0, extra={"unit": "B"})]
-Confidence = Annotated[float, Meta(gt=0, lt=1)]
-Correlation = Annotated[float, Meta(ge=-1, le=1)]
 Count = Annotated[int, Meta(ge=0)]
 Finite = Annotated[float, Meta(extra={"valid": "a finite number"})]
 MemoryLimit = Annotated[

@@ -34,8 +34,7 @@ ReasonCode = Literal[
     "cpu_variant_skipped",
     # inconclusive
     "not_enough_time",
-    "not_enough_rounds",
-    "not_confirmed",
+    "limit_too_close",
     "interference",
     "gpu_throttled",
     # failed
@@ -52,7 +51,6 @@ ReasonCode = Literal[
 NoteCode = Literal[
     # of the measurement
     "interference",
-    "dependent_samples",
     "not_enough_time",
     "gpu_throttled",
     "rounds_dropped",
@@ -165,10 +163,8 @@ class Record:
     """Number of rounds that do not count because the GPU was slowed down."""
     check_elapsed: Seconds | None = None
     """Seconds spent comparing the results."""
-    round_time: Seconds | None = None
-    """Seconds that a round of samples took on average, without the pause before it."""
     rounds_elapsed: Seconds | None = None
-    """Seconds spent sampling, with the pauses between the rounds."""
+    """Seconds that sampling took, of two variants or runs the fewer; the more, the nearer a limit may be."""
     elapsed: Seconds | None = None
     """Seconds spent on the whole measurement of the test."""
     interference: Interference | None = None

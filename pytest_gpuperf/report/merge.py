@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations, repeat
+from itertools import combinations, cycle, repeat
 from math import inf
 from typing import TypeVar
 
-from pytest_gpuperf.analysis import diagnosis, estimation, noise, scaling, spacing, threshold
-from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
+from pytest_gpuperf.analysis import diagnosis, estimation, noise, scaling, threshold
+from pytest_gpuperf.analysis.estimation import Sampled
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
-from pytest_gpuperf.gate import fingerprint, metrics, policy
+from pytest_gpuperf.gate import fingerprint, policy
 from pytest_gpuperf.gate.table import Rules
 from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -229,19 +229,19 @@ def _joined(cpu: _ReportedRecord, gpu: _ReportedRecord, cost_ratio: float | None
     if verdict is not None:
         return replace(record, **asdict(verdict))
     options = RunOptions(cost_ratio=cost_ratio)
-    on_gpu = gpu.measurement.samples_for(record.demand)
+    on_cpu, on_gpu = (result.measurement.samples_for(record.demand) for result in (cpu, gpu))
     copies = record.transfer.beside(on_gpu) if record.transfer else []
     included = copies if record.demand.transfer != "never" else ()
-    sampled = (result.measurement.samples_for(record.demand) for result in (cpu, gpu))
-    times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
+    # As of variants in one run: where the GPU has more samples, those of the CPU begin again.
+    times = zip(cycle(on_cpu), on_gpu, included or repeat(0.0), strict=False)
     rounds = [Round(cpu=one, gpu=other, copies=copied) for one, other, copied in times]
-    at_one = [Exclusion(1.0, 1.0, "either")] if record.size_group else []
-    alpha_share = estimation.alpha_share(restarted=record.restart_reason is not None)
-    estimator = SequentialEstimator(record.demand, options, at_one, alpha_share=alpha_share)
-    for one_round in rounds:
-        estimator.add(one_round)
-    lasted = min(metrics.lasted(result.record) for result in (cpu, gpu))
-    speedup = estimator.speedup("variants", confirmation=spacing.confirmation(estimator, lasted))
+    sampled = Sampled(
+        cpu=on_cpu,
+        gpu=[estimation.gpu_time(each, record.demand) for each in rounds] if included else on_gpu,
+        seconds=record.rounds_elapsed or 0.0,
+        sampling="variants",
+    )
+    speedup = sampled.speedup()
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
     latency = record.demand.latency
     dropped = gpu.record.dropped_rounds
@@ -253,20 +253,12 @@ def _joined(cpu: _ReportedRecord, gpu: _ReportedRecord, cost_ratio: float | None
         cpu=cpu.measurement,
         gpu=gpu.measurement,
         rounds=rounds,
+        sampled=sampled,
         speedup=speedup,
         copies=copies[: len(rounds)],
         transfer=record.transfer,
-        disturbance=estimation.undisturbed(
-            speedup,
-            rounds,
-            record.demand,
-            options,
-            cpu=interference,
-            gpu=gpu_interference,
-            alpha_share=alpha_share,
-        ),
+        disturbance=sampled.in_spite_of(interference, gpu_interference),
         throttled=noise.throttle_reason(dropped, dropped + len(gpu.measurement.samples_for(record.demand))),
-        alpha_share=alpha_share,
     )
     judged = judge_offline(measured, options, record.memory or _MEMORY_NOT_REPORTED)
     joined = replace(
@@ -309,8 +301,7 @@ def _combined(cpu: _ReportedRecord, gpu: _ReportedRecord) -> Record:
         diagnosis=(),
         dropped_rounds=on_cpu.dropped_rounds + on_gpu.dropped_rounds,
         check_elapsed=None,
-        round_time=_sum(on_cpu.round_time, on_gpu.round_time),
-        rounds_elapsed=_sum(on_cpu.rounds_elapsed, on_gpu.rounds_elapsed),
+        rounds_elapsed=min(on_cpu.rounds_elapsed or 0.0, on_gpu.rounds_elapsed or 0.0),
         elapsed=_sum(on_cpu.elapsed, on_gpu.elapsed),
         interference=on_cpu.interference,
         restart_reason=on_cpu.restart_reason or on_gpu.restart_reason,

@@ -6,7 +6,6 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec
-from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing.checks import CpuResult
 
@@ -24,7 +23,7 @@ class CpuVariants:
         self._results: dict[str, CpuResult] = {}
         self._ended: dict[str, Record] = {}
         self._items: dict[str, pytest.Item] = {}
-        self._waiting: dict[str, list[DeviceSpec]] = {}
+        self._waiting: dict[str, list[ItemSpec]] = {}
         self._partners: frozenset[str] = frozenset()
 
     def plan(self, found: Iterable[pytest.Item], selected: Iterable[ItemSpec]) -> None:
@@ -38,14 +37,14 @@ class CpuVariants:
 
     def _expect(self, gpu: ItemSpec) -> None:
         if gpu.partner is not None and gpu.device is not None and gpu.problem is None:
-            self._waiting.setdefault(gpu.partner, []).append(gpu.device)
+            self._waiting.setdefault(gpu.partner, []).append(gpu)
 
     def has_gpu_variant(self, cpu: ItemSpec) -> bool:
         """Return whether a GPU variant is compared with this CPU variant, if both run."""
         return cpu.nodeid in self._partners
 
-    def waiting_for(self, cpu: ItemSpec) -> list[DeviceSpec]:
-        """Return the devices of the GPU variants that will run and are not measured yet."""
+    def waiting_for(self, cpu: ItemSpec) -> list[ItemSpec]:
+        """Return the GPU variants that will run and are not measured yet."""
         return self._waiting.get(cpu.nodeid, [])
 
     def keep(self, cpu: ItemSpec, result: CpuResult) -> None:
@@ -65,8 +64,9 @@ class CpuVariants:
     def release(self, gpu: ItemSpec) -> None:
         """Discard the CPU variant's samples when its last GPU variant has been measured."""
         waiting = self._waiting.get(gpu.partner or "", [])
-        if gpu.device in waiting:
-            waiting.remove(gpu.device)
+        waits = [each for each in waiting if each.device == gpu.device]
+        if waits:
+            waiting.remove(waits[0])
         if gpu.partner is not None and not waiting:
             self._results.pop(gpu.partner, None)
 
@@ -77,7 +77,8 @@ class CpuVariants:
         ended = self.end_for(gpu)
         if ended is not None and ended.status != "recorded":
             return None
-        if gpu.device not in self._waiting.get(gpu.partner, []):  # measured before, and run again
+        waiting = self._waiting.get(gpu.partner, [])
+        if gpu.device not in (each.device for each in waiting):  # measured before, and run again
             self._expect(gpu)
         return self._items.get(gpu.partner)
 

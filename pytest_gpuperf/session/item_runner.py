@@ -111,12 +111,20 @@ class ItemRunner:
         return _RECORDED
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
-        is_awaited = any(map(self._machine.has_gpu, self._cpu_variants.waiting_for(spec)))
-        if spec.source != "all" and (is_awaited or spec.pair is None):
-            # All that the trial gives to one device; a quarter of the time where no variant waits for it.
-            seconds = inf if is_awaited else _SHARE_OF_ONE_DEVICE * trial.options.max_time
+        waiting = [
+            each for each in self._cpu_variants.waiting_for(spec) if self._machine.has_gpu(each.device)
+        ]
+        is_awaited = bool(waiting)
+        sampling = trial.options.sampling
+        if spec.source == "all":
+            seconds = sampling.record_time
+        elif is_awaited or spec.pair is None:
+            # What limits and checks rest on cannot be measured again: it takes all the time of the rounds.
+            decides = any(each.demand.limits or each.size_group for each in waiting)
+            is_longer = is_awaited and (decides or sampling.compared)
+            seconds = inf if is_longer else _SHARE_OF_ONE_DEVICE * trial.options.max_time
         else:
-            seconds = trial.options.sampling.precision_time
+            seconds = sampling.precision_time
         try:
             result = trial.time_cpu(bind, self._machine.cpu(spec.device), seconds)
         except UnknownResult as found:

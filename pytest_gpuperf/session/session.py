@@ -108,7 +108,7 @@ class GpuPerfSession:
             raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
         run_options = options.run_options(config)
         self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
-        self.gate = Gate(gate, candidates, self._environment, gated=gate.measures_longer)
+        self.gate = Gate(gate, candidates, self._environment, gated=gate.compares)
         self.records = RecordStore(report)
         self.thresholds = OpenThresholds()
         self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
@@ -225,8 +225,6 @@ class GpuPerfSession:
         except BaseException as error:
             fault = self.machine.fault(error, trial.nodeid, trial.device)
             verdict = self._verdict_of_error(error, trial, fault)
-            if fault is not None or isinstance(error, KeyboardInterrupt | pytest.exit.Exception):
-                verdict = trial.unless_confirming(verdict)  # as it was not the workload that raised
             self.store_record(self._with_pairing(trial.record(verdict), spec), item)
             if fault is None:
                 if (hint := hints.of_error(error, spec, item)) is not None:
@@ -265,7 +263,7 @@ class GpuPerfSession:
             question=ScalingQuestion(spec.scaling) if spec.scaling else None,
             size_group=spec.size_group,
             acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
-            exclusions=self.gate.limits(spec.nodeid),
+            limits=self.gate.limits(spec.nodeid),
             on_round=self._live_line.begin(spec.nodeid, spec.demand) if self._live_line else None,
         )
 

@@ -15,6 +15,7 @@ from time import get_clock_info, perf_counter, thread_time
 from typing import Any, NamedTuple
 
 from pytest_gpuperf.analysis import noise
+from pytest_gpuperf.analysis.looks import STRETCHES
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import one_thread, other_work, waits
 from pytest_gpuperf.devices.protocol import TimedDevice
@@ -291,7 +292,7 @@ class BlockTimer:
         if each <= 0:  # other work was in the way
             return
         surely_beside = max(0.0, beside - 2 * hypot(2 * _error_of_median(once), _error_of_median(twice)))
-        longest = min(_LONGEST_BLOCK, _SHARE_OF_PAIRS * remaining, plan.record_time / plan.min_rounds)
+        longest = min(_LONGEST_BLOCK, _SHARE_OF_PAIRS * remaining, plan.record_time / STRETCHES)
         if not surely_beside:
             longest = min(longest, _LONGEST_IN_DOUBT * plan.block_time)
         most = longest / max(each, median(twice) / (2 * calls))

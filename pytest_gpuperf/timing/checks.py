@@ -41,12 +41,11 @@ When = Literal["before", "after"]
 class CpuResult:
     """What a CPU variant leaves for its GPU variant: its measurement, and its results on the host.
 
-    So many of its blocks could have been timed in the time that sampling `lasted`, with its pauses. With a
-    `restart_reason`, earlier samples were discarded.
+    Its samples took so many `seconds`. With a `restart_reason`, earlier samples were discarded.
     """
 
     measurement: Measurement
-    lasted: float
+    seconds: float
     results: list[list[Leaf]]
     interference: Interference | None
     restart_reason: str | None

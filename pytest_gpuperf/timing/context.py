@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Speedup
 
@@ -18,13 +16,12 @@ class TrialContext:
     """The limits and options of one test, the random order of its rounds, and the time it has left.
 
     `remaining` returns the seconds that the test has left, below zero when time is up. A trial passes
-    `TimeBudget.remaining`. `pause` lets seconds pass on a device's clock, between rounds: `TimeBudget.pause`.
-    `on_round` is called after each round, outside what is timed; None where nobody watches.
+    `TimeBudget.remaining`. `on_round` is called after each round, outside what is timed; None where nobody
+    watches.
     """
 
     demand: Demand
     options: RunOptions
     order: Random
     remaining: Callable[[], float]
-    pause: Callable[[TimedDevice, float], None] = capabilities.pause
     on_round: OnRound | None = None

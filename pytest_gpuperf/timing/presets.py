@@ -1,49 +1,32 @@
-"""From the options of a run to its sampling plan: how precisely, and how long, tests are sampled."""
+"""From the options of a run to its sampling plan: how long tests are sampled."""
 
 from dataclasses import replace
 
-from pytest_gpuperf.analysis.spacing import LASTING_ROUNDS, ROUNDS_TOGETHER, SAMPLING_SHARE
-from pytest_gpuperf.model.comparison import GateOptions
+from pytest_gpuperf.model.comparison import GateOptions, Metric
 from pytest_gpuperf.model.demand import SamplingPlan
 
-_SECONDARY_METRICS = frozenset({"latency", "with_copies"})
+_IN_ROUNDS: frozenset[Metric] = frozenset({"latency", "with_copies"})
+# Of these no look is waited for.
+_NOT_LOOKED_AT: frozenset[Metric] = _IN_ROUNDS | {"cpu_time", "gpu_time"}
+_UNMARKED_TIME, _UNMARKED_GATED_TIME = 0.05, 2.0  # seconds: there may be thousands of them
 
 
 def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
-    """Return the plan of a gated run, or of one that makes a baseline; any that compares has rounds apart.
+    """Return the plan of a run that is compared with an earlier one, or that makes a baseline.
 
-    On recorded noise it distinguishes 20 % from 10 % in at least 99 % of runs (benchmarks/gate.py).
+    The limit of a check on the speedup is one more that a look decides. A baseline, and what no look decides,
+    takes all of the sampling time.
     """
-    if not gate.measures_longer:
-        return replace(plan, apart=gate.baseline is not None)
-    # With an interval as wide on the baseline's side, a change of 20 % is still told from the 10 % that a
-    # gate tolerates. Workloads too slow for 100 rounds in a second take 66, which last longer than a spell:
-    # noise of 2 % leaves an interval of 4 % after 45 rounds.
-    precise = replace(
+    checked = {tolerance.metric for tolerance in gate.tolerances}
+    return replace(
         plan,
-        precision=0.04,
-        precision_time=1.0,
-        precision_rounds=LASTING_ROUNDS,
-        max_rounds=100,
-        apart=True,
-        alone_share=SAMPLING_SHARE,
-        alone_together=ROUNDS_TOGETHER,
+        compared=gate.compares,
+        whole=gate.create or bool(checked & _NOT_LOOKED_AT),
+        in_rounds=bool(checked & _IN_ROUNDS),
     )
-    if not any(tolerance.metric in _SECONDARY_METRICS for tolerance in gate.tolerances):
-        return precise
-    return replace(precise, secondary_time=0.25, secondary_rounds=30, secondary_block_time=plan.block_time)
 
 
 def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     """Return a short plan for the tests of `--gpuperf-all`: there may be thousands of them."""
-    seconds = 0.3 if gate.measures_longer else 0.02
-    return replace(
-        plan,
-        record_time=max(0.05, seconds),
-        precision_time=seconds,
-        precision_rounds=min(15, plan.precision_rounds),  # enough to see a loss of three quarters
-        warmup_time=0.02,
-        may_restart=False,
-        apart=False,
-        alone_together=1,
-    )
+    seconds = _UNMARKED_GATED_TIME if gate.compares else _UNMARKED_TIME
+    return replace(plan, record_time=seconds, warmup_time=0.02, may_restart=False, whole=False)

@@ -105,12 +105,12 @@ class SpeedupQuestion:
                 cpu=cpu,
                 gpu=gpu.measurement,
                 rounds=rounds.rounds,
+                sampled=rounds.sampled,
                 speedup=facts.speedup,
                 copies=transfer.beside([one_round.gpu for one_round in rounds.rounds]),
                 transfer=transfer,
                 disturbance=facts.disturbance,
                 throttled=rounds.throttled,
-                alpha_share=rounds.alpha_share,
             )
             judgement = judge_offline(measured, options, memory)
         timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]

@@ -1,72 +1,85 @@
-"""From the timers of one test to its rounds: enough of them, without those of a throttled GPU."""
+"""From the timers of one test to its rounds: as many as decide, without those of a throttled GPU."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import cycle, repeat
+from time import perf_counter
 
-from pytest_gpuperf.analysis import noise, spacing
-from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator, alpha_share
-from pytest_gpuperf.analysis.stopping import is_used_up, should_stop
+from pytest_gpuperf.analysis import estimation, looks, noise
+from pytest_gpuperf.analysis.estimation import Sampled
+from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.model.measurement import Confirmation, Neighbours, Round, Speedup
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model.measurement import Round, Speedup
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
 
-_MIN_ALONE = 2  # samples of one device, taken however long they last while there is time
-_PAUSES, _UNTIMED = (0.5, 1.5), (1, 2)  # of what is planned; untimed blocks after each pause
+_FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
+_MOST_DROPPED = 12  # rounds of a throttled GPU, before too large a share of them ends sampling
+# Rounds must not fall into step with calls that alternate, or with anything periodic. Before a round there is
+# a random wait, and sometimes a round that is not timed. No wait lets the clocks of a GPU fall.
+_WAIT_SHARE, _LONGEST_WAIT = 1 / 4, 0.01  # of a round; seconds
+_UNTIMED_SHARE = 1 / 8  # of the rounds have an untimed one before them
+_SLOW = 1 / 100  # of the sampling time: longer rounds have time for an untimed one in a stretch, and no waits
+_MANY_ROUNDS = 500  # decide as much as more would, and keep reports small: of more, each waits longer
 
 
 class RoundSampler:
     """The rounds of one test in the mode of its demand; `dropped` were taken while the GPU was throttled.
 
-    What is estimated from `rounds` may spend `alpha_share` of alpha: the rest is for those that a restart
-    discards.
-
-    `exclusions` are ranges of speedups that the interval must exclude as well before sampling stops.
+    `limits` are ranges of speedups that the rounds must lie outside of, as well as the demand's limits.
     """
 
-    def __init__(self, context: TrialContext, exclusions: Sequence[Exclusion] = ()) -> None:
+    def __init__(self, context: TrialContext, limits: Sequence[Limit] = ()) -> None:
         self._context = context
-        self._exclusions = exclusions
+        self._limits = [*looks.limits_of(context.demand), *limits]
+        # Where nothing is required, sampling goes on until it shows whether the GPU is worth its price.
+        price = context.options.cost_ratio or 1.0
+        self._worth = Limit(price, price, "neither")
         self._memory = MemoryWatch()
-        self._begin(alpha_share(restarted=False))
+        self._begin()
 
     def restart(self) -> None:
         """Discard every round."""
-        self._begin(alpha_share(restarted=True))
+        self._begin()
 
-    def _begin(self, share: float) -> None:
-        demand, options = self._context.demand, self._context.options
-        self.alpha_share = share
-        self._estimator = SequentialEstimator(demand, options, self._exclusions, alpha_share=share)
+    def _begin(self) -> None:
         self.rounds: list[Round] = []
         self.begun = 0
         self.dropped = 0
         self.throttle: tuple[str, ...] = ()
         self.elapsed: float | None = None
-        self.round_time = 0.0
-        self._confirmation: Confirmation | None = None
+        self._look: Look | None = None  # the last one that was taken
+        self._is_decided = False
+        self._recorded: Sampled | None = None
 
-    def speedup(self, sampling: Neighbours) -> Speedup | None:
-        """Return the estimate from the rounds so far."""
-        return self._estimator.speedup(sampling, confirmation=self._confirmation)
+    @property
+    def sampled(self) -> Sampled:
+        """The times of the rounds so far, as the demand counts them."""
+        of_rounds = estimation.sampled_rounds(self.rounds, self._context.demand, self.elapsed or 0.0)
+        if self._recorded is None:
+            return of_rounds
+        seconds = min(of_rounds.seconds, self._recorded.seconds)
+        return Sampled(cpu=self._recorded.cpu, gpu=of_rounds.gpu, seconds=seconds, sampling="variants")
+
+    def speedup(self) -> Speedup | None:
+        """Return what the rounds so far show; None before the first."""
+        return self.sampled.speedup()
+
+    @property
+    def seconds(self) -> float | None:
+        """The seconds that sampling took, of two variants the fewer; None before the first round."""
+        return self.sampled.seconds if self.elapsed is not None else None
 
     @property
     def throttled(self) -> str | None:
         """Why the rounds decide nothing, when too many of them were dropped."""
         return noise.throttle_reason(self.dropped, self.begun, self.throttle)
-
-    @property
-    def lasted(self) -> float:
-        """How many rounds could have been taken in the time that the rounds took with their pauses."""
-        if not self.elapsed:
-            return 0.0
-        # Rounded: sums of floats must not make 66 rounds without pauses look like fewer.
-        return round(self.elapsed / self.round_time, 6)
 
     @property
     def too_late_to_restart(self) -> bool:
@@ -78,236 +91,172 @@ class RoundSampler:
         cpu: BlockTimer,
         gpu: BlockTimer,
         loop: BlockTimer | None = None,
+        *,
+        others: Sequence[BlockTimer] = (),
         may_stop: Callable[[], bool] = lambda: True,
     ) -> None:
         """Take rounds of both devices, and of a `loop` of calls with their transfers if any, in random order.
 
-        Where they decide, but `may_stop` does not allow it, take more while there is time. Where they miss a
-        limit, but not by far, or meet it by rounds that depend on each other, take rounds once more, far
-        apart, which must show the same.
+        The `others` take a sample in each round, too. Where rounds decide, but `may_stop` does not allow it,
+        take more while there is time.
         """
-        timers = [cpu, gpu, *filter(None, [loop])]
-        take_round = blocks.round_of(timers, self._context.order)
-
-        def sample_cpu() -> float:
-            take_round()
-            return cpu.samples[-1]
-
-        source = _RoundSource(sample_cpu, timers, gpu, loop)
-        self._take(source)
-        if self.rounds and not may_stop():
-            self._take(source, may_stop)
-        if not self.rounds or self.throttled is not None:
-            return
-        missed = spacing.unconfirmed(self._estimator)
-        is_dependent = spacing.depends(self._estimator, self.lasted)
-        if missed or is_dependent:
-            self._confirmation = "interrupted"  # until it ends
-            sums = [timer.sums for timer in timers]
-            try:
-                found = self._confirm(missed, source)
-                self._confirmation = "dependent" if is_dependent and found != "confirmed" else found
-            finally:
-                for timer, before in zip(timers, sums, strict=True):
-                    timer.go_back(len(self.rounds), before)
+        timers = [cpu, gpu, *filter(None, [loop]), *others]
+        self._take(_RoundSource(timers, gpu, loop, (cpu.samples[-1] for _ in repeat(None))), may_stop)
 
     def take_against(
         self,
-        cpu_samples: Sequence[float],
+        recorded: CpuResult,
         gpu: BlockTimer,
         loop: BlockTimer | None = None,
         *,
-        cpu_lasted: float,
-        cpu_restarted: bool = False,
+        others: Sequence[BlockTimer] = (),
     ) -> None:
-        """Take a round for each sample that the CPU variant left; these rounds are never taken again.
-
-        The CPU's samples lasted as long as so many of its blocks, with their pauses; a restart may have
-        discarded earlier ones. Where they miss a limit, but not by far, the rest of them are taken over three
-        quarters of the test's time, to show whether that lasts.
-        """
-        self._begin(alpha_share(restarted=cpu_restarted))
-        timers = [gpu, *filter(None, [loop])]
-        recorded = iter(cpu_samples)
-
-        def next_sample() -> float | None:
-            cpu_sample = next(recorded, None)
-            for timer in timers if cpu_sample is not None else ():
-                timer.take_sample()
-            return cpu_sample
-
-        def confirmation() -> Confirmation | None:
-            return spacing.confirmation(self._estimator, min(cpu_lasted, self.lasted))
-
-        source = _RoundSource(next_sample, timers, gpu, loop)
-        self._take(source)
-        if not self.rounds or self.throttled is not None:
+        """Take rounds of the GPU, to be compared with the samples that the CPU variant left."""
+        cpu_samples = recorded.measurement.samples_for(self._context.demand)
+        if not cpu_samples:
             return
-        options = self._context.options
-        longest = spacing.SAMPLING_SHARE * options.max_time
-        left = min(len(cpu_samples) - self.begun, options.sampling.max_rounds - self._estimator.taken)
-        if left > 0 and cpu_lasted >= spacing.LASTING_ROUNDS and confirmation():
-            apart = min(longest / spacing.FEWEST_ROUNDS, (longest - (self.elapsed or 0.0)) / left)
-            self._take(
-                source,
-                lambda: not confirmation() or (self.elapsed or 0.0) >= longest,
-                least_pause=apart - self.round_time,
-            )
-        self._confirmation = confirmation()
+        self._recorded = Sampled(cpu=cpu_samples, gpu=(), seconds=recorded.seconds)
+        timers = [gpu, *filter(None, [loop]), *others]
+        self._take(_RoundSource(timers, gpu, loop, cycle(cpu_samples)), lambda: True)
 
-    def take_alone(self, timer: BlockTimer, seconds: float) -> None:
-        """Take two samples of one device alone, and more within `seconds`, up to the plan's most rounds.
-
-        They last for no more than the plan's share of the test's time. Where a limit may rest on them they
-        sit apart in time: its variant cannot take them again.
-        """
-        plan = self._context.options.sampling
-        seconds = min(seconds, self._context.options.max_time * plan.alone_share)
-        is_apart = plan.apart or bool(self._context.demand.limits or self._exclusions)
-        most, pause = plan.max_rounds * plan.alone_together, 0.0
-        while self._context.remaining() >= 0:
-            if self.begun >= _MIN_ALONE and (self.begun >= most or (self.elapsed or 0.0) >= seconds):
-                break
-            idle = self._pause(pause, [timer]) if self.begun % plan.alone_together == 0 else 0.0
-            self.begun += 1
+    def take_alone(self, timer: BlockTimer, seconds: float, *, others: Sequence[BlockTimer] = ()) -> None:
+        """Take two samples of one device alone, and more within `seconds` of its sampling time."""
+        longest = self._sampling_time
+        seconds = min(seconds, longest)
+        timers = [timer, *others]
+        take_round = blocks.round_of(timers, self._context.order)
+        while not self._is_time_up(seconds):
             started = timer.device.clock()
-            timer.take_sample()
-            self._add_time(seconds_between(started, timer.device.clock()), idle)
-            self._memory.collect_if_grown(timer.device)
-            self._report_round()
-            if is_apart:
-                pause = spacing.pause_alone(self.round_time, seconds, plan.alone_together)
-                if not plan.apart:
-                    most = spacing.FEWEST_ROUNDS if pause else spacing.LASTING_ROUNDS
-
-    def _take(
-        self,
-        source: "_RoundSource",
-        may_stop: Callable[[], bool] | None = None,
-        least_pause: float = 0.0,
-    ) -> None:
-        """Take rounds until the stopping rule ends them, or as soon as they may stop."""
-        gpu = source.gpu
-        spell: list[Round] = []
-        due = 0  # rounds of a spell that are still to be taken
-        while due or not self._is_over(may_stop):
+            self._keep_out_of_step(timers, longest)
             self.begun += 1
-            idle = 0.0
-            if not due:
-                due = spacing.rounds_together(self._estimator, self.round_time, self.elapsed or 0.0)
-                pause = spacing.pause_before_next(self._estimator, self.round_time)
-                idle = self._pause(max(pause, least_pause), source.timers)
-            due -= 1
-            counters = capabilities.throttle_counters(gpu.device)
-            started = gpu.device.clock()
-            taken = source.take()
-            if taken is None:
-                self.begun -= 1
-                break
-            self._add_time(seconds_between(started, gpu.device.clock()), idle)
-            if reasons := capabilities.throttle(gpu.device, counters):
+            take_round()
+            self._end_round(timer.device, started)
+
+    def _take(self, source: "_RoundSource", may_stop: Callable[[], bool]) -> None:
+        """Take rounds until a look decides, until none can, or until the time is up."""
+        device, longest = source.gpu.device, self._sampling_time
+        take_round = blocks.round_of(source.timers, self._context.order)
+        while not self._is_over(longest, may_stop):
+            started = device.clock()
+            self._keep_out_of_step(source.timers, longest)
+            self.begun += 1
+            counters = capabilities.throttle_counters(device)
+            take_round()
+            if reasons := capabilities.throttle(device, counters):
                 self.throttle = tuple(sorted({*self.throttle, *reasons}))
                 self.dropped += 1
                 for timer in source.timers:
                     timer.drop_last_sample()
             else:
-                self.rounds.append(taken)
-                spell.append(taken)
-            if spell and not due:
-                self._estimator.add(spacing.middle(spell, self._estimator))
-                spell = []
-            self._memory.collect_if_grown(gpu.device)
-            self._report_round()
+                self.rounds.append(source.last_round())
+            self._end_round(device, started)
 
-    def _is_over(self, may_stop: Callable[[], bool] | None) -> bool:
-        """Return whether no more rounds are taken."""
-        spent, left = self.elapsed or 0.0, self._context.remaining()
-        if may_stop is not None:
-            return may_stop() or is_used_up(self._estimator, spent=spent, left=left, dropped=self.dropped)
-        return should_stop(self._estimator, spent=spent, left=left, dropped=self.dropped, lasted=self.lasted)
-
-    def _add_time(self, working: float, idle: float) -> None:
-        """Add the seconds of the round that has begun, and of the pause before it."""
-        self.elapsed = (self.elapsed or 0.0) + idle + working
-        self.round_time += (working - self.round_time) / self.begun
-
-    def _report_round(self, confirming: int = 0) -> None:
-        """Tell who watches that a round has ended, of all or of those that confirm them."""
+    def _end_round(self, device: TimedDevice, started: float) -> None:
+        """Count the time of a round, and tell who watches that it has ended."""
+        self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
+        self._memory.collect_if_grown(device)
         if self._context.on_round is not None:
-            self._context.on_round(self.begun + confirming, partial(self.speedup, "interleaved"))
+            self._context.on_round(self.begun, self.speedup)
 
-    def _confirm(self, missed: frozenset[str], source: "_RoundSource") -> Confirmation:
-        """Return whether rounds far apart miss the same limits; they are weighed alone, and are not kept."""
-        context, plan = self._context, self._context.options.sampling
-        again = SequentialEstimator(context.demand, context.options, self._exclusions)
-        if missed and spacing.is_confirmed_already(self._estimator, self.lasted):
-            return "confirmed"
-        apart = spacing.second_measurement(self.round_time, context.remaining())
-        if apart is None and not missed:
-            return "no_time"
-        if apart is None:  # but so many slow rounds may have been taken that they last longer than a spell
-            own = spacing.confirmation(self._estimator, self._estimator.taken)
-            return "confirmed" if own == "confirmed" else "no_time"
-        for _ in range(plan.max_rounds):
-            # A pause, an untimed round, those that are timed, and the two calls that end the test.
-            if context.remaining() < apart.pause + (3 + apart.together) * self.round_time:
-                return "no_time"
-            if self._pause(apart.pause, source.timers) < apart.pause / 2:
-                return "no_time"  # a clock of its own that nothing lets go on
-            spell = [one for _ in range(apart.together) if (one := source.take_unthrottled())]
-            if not spell:
-                continue
-            again.add(spacing.middle(spell, again))
-            self._report_round(again.taken)
-            if again.taken < plan.min_rounds:
-                continue
-            missed_again = again.missed.keys()
-            if missed and missed <= missed_again:
-                return "confirmed"
-            if again.is_decided:
-                return "contradicted" if missed or missed_again else "confirmed"
-        return "contradicted"
+    def _is_over(self, longest: float, may_stop: Callable[[], bool]) -> bool:
+        """Return whether no more rounds are taken, and weigh those so far where a look is due."""
+        if self._is_time_up(longest):
+            return True
+        spent, taken = self.elapsed or 0.0, len(self.rounds)
+        if self.throttled is not None:
+            return self.dropped > _MOST_DROPPED
+        plan = self._context.options.sampling
+        if taken < looks.STRETCHES or plan.whole:
+            return False
+        if not self._limits and spent >= plan.record_time:
+            return True
+        look = looks.reached(taken, self.sampled.seconds)
+        if look is not None and (look != self._look or self._is_decided):
+            self._look = look
+            self._is_decided = not self._open_limits(look)
+        if self._is_decided:
+            return (spent >= plan.precision_time or self._is_precise) and may_stop()
+        return bool(self._limits) and self._is_hopeless(longest)
 
-    def _pause(self, seconds: float, timers: Sequence[BlockTimer]) -> float:
-        """Wait, and let each device run untimed; return the seconds, without a wait for other processes.
+    def _is_time_up(self, longest: float) -> bool:
+        """Return whether there is no time for one more round: the fewest are begun while any is left."""
+        left = self._context.remaining()
+        if left < 0 or self.begun < _FEWEST:
+            return left < 0
+        # One more round, and the two calls that end the test, must fit into the time that is left.
+        return (self.elapsed or 0.0) >= longest or 2 * self._round_time > left
 
-        How long and how often is random: rounds must not fall into step with calls that alternate, as those
-        with two buffers in turn, or with anything periodic. Where the device has a clock of its own and no
-        `pause`, no time passes between.
-        """
-        if not seconds:
-            return 0.0
-        device, order = timers[-1].device, self._context.order
-        seconds *= order.uniform(*_PAUSES)
-        begun = device.clock()
-        self._context.pause(device, seconds)
-        resumed = device.clock()
-        for _ in range(order.choice(_UNTIMED)):
-            for timer in order.sample(timers, len(timers)):  # the last one leaves its memory in the caches
+    def _open_limits(self, look: Look) -> list[Limit]:
+        """Return the limits that a look at the rounds so far leaves open."""
+        found = self.sampled.seen
+        return [limit for limit in self._limits or [self._worth] if not looks.decided(limit, found, look)]
+
+    def _is_hopeless(self, longest: float) -> bool:
+        """Return whether stretches of the last look already lie on both sides of every limit left."""
+        size = int(longest / self._round_time) // looks.STRETCHES
+        if self._look is None or not size or len(self.rounds) % size:  # no stretch has just ended
+            return False
+        found = self.sampled.in_stretches_of(size)
+        return all(looks.is_hopeless(limit, found) for limit in self._open_limits(self._look))
+
+    @property
+    def _is_precise(self) -> bool:
+        """Whether the range of the stretches is as narrow as the plan requires."""
+        found, width = self.sampled, 1 + self._context.options.sampling.precision
+        return found.seen.high <= width * found.value and found.value <= width * found.seen.low
+
+    @property
+    def _sampling_time(self) -> float:
+        """The seconds that rounds may take from now on."""
+        whole = looks.SAMPLING_SHARE * self._context.options.max_time
+        if self._recorded is not None:  # longer than the other variant decides no more
+            whole = min(whole, self._recorded.seconds)
+        return max(0.0, min(whole, self._context.remaining()))
+
+    @property
+    def _round_time(self) -> float:
+        """The seconds that a round takes, with the waits and untimed rounds before it."""
+        return (self.elapsed or 0.0) / self.begun if self.begun else 0.0
+
+    def _keep_out_of_step(self, timers: Sequence[BlockTimer], longest: float) -> None:
+        """Wait for a random while, or let each device run untimed at random, before a round."""
+        if self.begun < looks.STRETCHES:  # one round a stretch shows alternation by itself
+            return
+        chance, round_time = self._context.order, self._round_time
+        if round_time > _SLOW * longest:
+            size = int(longest / round_time) // looks.STRETCHES
+            is_untimed = size > 1 and self.begun % size == 0 and chance.random() < 1 / 2
+        else:
+            early = self.begun * longest / _MANY_ROUNDS - (self.elapsed or 0.0)
+            most = min(max(_WAIT_SHARE * round_time, 2 * early), _LONGEST_WAIT)
+            _wait(timers[-1].device, most * chance.random())
+            is_untimed = chance.random() < _UNTIMED_SHARE
+        if is_untimed:
+            for timer in chance.sample(timers, len(timers)):
                 timer.run_untimed()
-        return min(seconds, seconds_between(begun, resumed)) + seconds_between(resumed, device.clock())
 
 
 @dataclass(frozen=True, slots=True)
 class _RoundSource:
-    """Where rounds come from: `take_all` samples every timer and returns the CPU's time; None at the end."""
+    """Where rounds come from: timers that are sampled in each, and the CPU's time in the last one."""
 
-    take_all: Callable[[], float | None]
     timers: Sequence[BlockTimer]
     gpu: BlockTimer
     loop: BlockTimer | None
+    cpu: Iterator[float]
 
-    def take(self) -> Round | None:
-        """Return the next round; None where the CPU has no more samples."""
-        cpu_sample = self.take_all()
-        if cpu_sample is None:
-            return None
-        gpu_sample = self.gpu.samples[-1]
-        copies = self.loop.samples[-1] - gpu_sample if self.loop else 0.0
-        return Round(cpu=cpu_sample, gpu=gpu_sample, copies=copies)
+    def last_round(self) -> Round:
+        """Return the round that was just taken."""
+        gpu = self.gpu.samples[-1]
+        copies = self.loop.samples[-1] - gpu if self.loop else 0.0
+        return Round(cpu=next(self.cpu), gpu=gpu, copies=copies)
 
-    def take_unthrottled(self) -> Round | None:
-        """Return the next round; None where the GPU was slowed down in it, too."""
-        counters = capabilities.throttle_counters(self.gpu.device)
-        taken = self.take()
-        return None if capabilities.throttle(self.gpu.device, counters) else taken
+
+def _wait(device: TimedDevice, seconds: float) -> None:
+    """Let so many seconds pass: too few to sleep for, which would let the processor's clocks fall."""
+    if device.clock is not perf_counter:
+        capabilities.pause(device, seconds)
+        return
+    ends = perf_counter() + seconds
+    while perf_counter() < ends:
+        pass

@@ -58,16 +58,14 @@ class ScalingQuestion:
         judged = verdict.judge(
             speedup,
             facts.context.demand,
-            facts.context.options,
+            facts.rounds.sampled.look,
             facts.disturbance,
             facts.rounds.throttled,
             state=scaling.describe(self._scaling, speedup),
             missed="efficiency_below_limit",
         )
-        notes = [*outcome.notes_on_rounds(facts.rounds), *facts.checks.notes]
-        if (dependence := verdict.autocorrelation_note(speedup)) is not None:
-            notes.append(Note(code="dependent_samples", text=dependence))
-        return Answer(verdict=judged, notes=tuple(notes))
+        notes = (*outcome.notes_on_rounds(facts.rounds), *facts.checks.notes)
+        return Answer(verdict=judged, notes=notes)
 
     def finish(self, record: Record) -> Record:
         """Return the record with what was measured in place of a CPU as the base of the scaling."""

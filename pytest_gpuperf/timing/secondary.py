@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-from pytest_gpuperf.analysis.spacing import pause_alone
+from pytest_gpuperf.analysis.looks import STRETCHES
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.timing import blocks, transfers, untimed_calls
@@ -16,7 +16,7 @@ NO_TIME = "max_time was reached before the transfers were timed; allow more time
 NO_ROUNDS = "every round was dropped, so the transfers were not timed"
 NO_ROOM = "not enough device memory for a second copy of the inputs, so the transfers were not timed"
 _SHORT_CALL = 0.01  # seconds: a longer one is not repeated only to time its copies with it
-_TIME_APART = 1.0  # seconds that thirty rounds with their pauses may take
+_MOST_ROUNDS = 60
 
 
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
@@ -29,14 +29,22 @@ def sample_other_mode(timers: Sequence[BlockTimer], context: TrialContext) -> No
     """Sample blocks where the demand is on latency, and single calls where it is on throughput."""
     if context.remaining() < 0:
         return
-    other_timers = []
+    _sample([other for other in other_modes(timers, context) if not other.samples], _MOST_ROUNDS, context)
+
+
+def other_modes(timers: Sequence[BlockTimer], context: TrialContext) -> list[BlockTimer]:
+    """Return timers of blocks where the demand is on latency, and of single calls where it is on throughput.
+
+    Where each block is one call, both modes are the same, and there is no other timer.
+    """
+    found = []
     for timer in timers:
         per_call = timer.per_call(_in_short_blocks(context.options))
-        if per_call is not timer:  # else each block is one call, and both modes are the same
-            other_timers.append(timer if context.demand.latency else per_call)
-    if other_timers:
-        blocks.share_calls(*other_timers)
-    _sample(other_timers, context.options.sampling.max_rounds, context)
+        if per_call is not timer:
+            found.append(timer if context.demand.latency else per_call)
+    if found:
+        blocks.share_calls(*found)
+    return found
 
 
 def time_transfers(
@@ -65,7 +73,7 @@ def _sampled_transfers(
     gpu: BlockTimer, rounds: int, context: TrialContext, loop: BlockTimer | None
 ) -> Transfer:
     # A function of its own: when it raises, no variable of the caller keeps the copies alive.
-    options = _in_short_blocks(context.options)
+    options, rounds = _in_short_blocks(context.options), min(rounds, _MOST_ROUNDS)
     if loop is None and gpu.fastest_sample <= _SHORT_CALL:
         loop = transfers.loop_timer(gpu.workload, options)
         _sample([loop] if loop else [], rounds, context)  # before the others, which hold one more result
@@ -84,27 +92,17 @@ def _in_short_blocks(options: RunOptions) -> RunOptions:
 def _sample(timers: Sequence[BlockTimer], max_rounds: int, context: TrialContext) -> None:
     """Take rounds within the secondary time of the plan.
 
-    The fewest rounds that give an interval are taken if the test has time left for them. Where a gate rests
-    on them they sit apart in time, as those of the verdict do.
+    As many as there are stretches are taken if the test has time left for them.
     """
     if not timers or not max_rounds or context.remaining() < 0:
         return
-    plan = context.options.sampling
-    min_rounds = max(plan.min_rounds, plan.secondary_rounds)
     clock = timers[0].device.clock
-    started, idle = clock(), 0.0
+    started = clock()
     take_round = blocks.round_of(timers, context.order)
     for taken in count(1):
         take_round()
         spent = seconds_between(started, clock())
         if taken >= max_rounds or spent / taken > context.remaining():
             return
-        if taken >= min_rounds and spent >= plan.secondary_time:
+        if taken >= STRETCHES and spent >= context.options.sampling.secondary_time:
             return
-        if plan.apart and plan.secondary_rounds:
-            working = spent - idle
-            idle -= clock()
-            context.pause(timers[0].device, pause_alone(working / taken, _TIME_APART))
-            for timer in timers:
-                timer.run_untimed()
-            idle += clock()

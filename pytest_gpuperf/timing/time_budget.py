@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from time import perf_counter
 
-from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.clock import ClockError, seconds_between
 from pytest_gpuperf.timing.lock import LockHold
 
@@ -16,7 +14,6 @@ A session passes `MeasurementLock.acquire`, with pytest-timeout's timer paused m
 """
 
 _MOST_ON_HOST = 30.0  # seconds by the host's clock of a test whose devices simulate time; its limit if longer
-_LONG_PAUSE = 0.05  # seconds, in which a process that waits for the lock will try to get it
 
 
 class TimeBudget:
@@ -51,18 +48,6 @@ class TimeBudget:
         with self._held:
             self._acquire()
             yield
-
-    def pause(self, device: TimedDevice, seconds: float) -> None:
-        """Let seconds pass while the lock is held; in a long pause other processes may have it.
-
-        A lock that could not be had is not tried again: that may take minutes each time.
-        """
-        if seconds < _LONG_PAUSE or self.warnings:
-            capabilities.pause(device, seconds)
-            return
-        self._held.close()
-        capabilities.pause(device, seconds)
-        self._acquire()
 
     @contextmanager
     def without_limit(self) -> Iterator[None]:

@@ -8,15 +8,15 @@ from statistics import median
 from typing import Any
 from zlib import crc32
 
-from pytest_gpuperf.analysis import estimation, noise, offload, threshold, verdict
-from pytest_gpuperf.analysis.estimation import Exclusion
+from pytest_gpuperf.analysis import looks, noise, offload, threshold, verdict
+from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.other_libraries import other_library
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Estimate, Interference, Speedup, Transfer
+from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
@@ -47,7 +47,7 @@ class Trial:
     inputs are held for a device; while transfers are timed, one result and the inputs twice.
 
     `question` is what is asked of the measurement: the speedup of the GPU, unless it is another one.
-    `exclusions` are ranges of speedups that the interval must exclude as well before sampling stops.
+    `limits` are ranges of speedups that the rounds must lie outside of, as well as the demand's limits.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Trial:
         question: Question | None = None,
         size_group: SizeGroup | None = None,
         acquire_lock: AcquireLock | None = None,
-        exclusions: Sequence[Exclusion] = (),
+        limits: Sequence[Limit] = (),
         on_round: OnRound | None = None,
     ) -> None:
         self.nodeid = nodeid
@@ -74,14 +74,12 @@ class Trial:
             options=self.options,
             order=Random(crc32(nodeid.encode("utf-8", "surrogatepass"))),  # noqa: S311 - an order, not a secret
             remaining=self._budget.remaining,
-            pause=self._budget.pause,
             on_round=on_round,
         )
         if size_group is not None:
             # The threshold of a size group lies where the speedup crosses 1: each size must be clear of it.
-            fails = threshold.side_that_fails(size_group)
-            exclusions = (*exclusions, Exclusion(1.0, 1.0, fails))
-        self._rounds = RoundSampler(self._context, exclusions)
+            limits = (*limits, Limit(1.0, 1.0, threshold.side_that_fails(size_group)))
+        self._rounds = RoundSampler(self._context, limits)
         self._question = question or SpeedupQuestion()
         self._checks = self._question.checks(demand)
         self._device: TimedDevice | None = None
@@ -112,7 +110,10 @@ class Trial:
                     self._change = self._change or state.change(bind, gpu)  # a restart asks no second time
                 loop = self._demanded_loop(self._gpu)
                 blocks.share_calls(cpu_timer, gpu_timer, *filter(None, [loop]))
-                self._rounds.take_interleaved(cpu_timer, gpu_timer, loop, self._may_stop)
+                others = self._in_rounds(self._cpu, self._gpu)
+                self._rounds.take_interleaved(
+                    cpu_timer, gpu_timer, loop, others=others, may_stop=self._may_stop
+                )
                 if self._checks.differ:
                     return self._judge()
                 self._require_same_results(of_cpu, self._cpu)
@@ -136,19 +137,13 @@ class Trial:
         self._restart_reason = cpu_result.restart_reason
         self._gpu, of_gpu = self._first_call(bind, gpu)
         self._compare(cpu_result.results, of_gpu, gpu, "before")
-        cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock(), self._checks.outlasting_refusals():
             (gpu_timer,) = self._warmed_up(self._gpu)
             loop = self._demanded_loop(self._gpu)
             if self._gpu.workload.restore is not None:  # so many calls after a reset are the CPU's work, too
                 gpu_timer.block_calls = cpu_result.measurement.block_calls
-            self._rounds.take_against(
-                cpu_samples,
-                gpu_timer,
-                loop,
-                cpu_lasted=cpu_result.lasted,
-                cpu_restarted=cpu_result.restart_reason is not None,
-            )
+            others = self._in_rounds(self._gpu)
+            self._rounds.take_against(cpu_result, gpu_timer, loop, others=others)
             self._measure_least_time(self._gpu)
             if self._checks.differ:
                 return self._judge()
@@ -162,7 +157,8 @@ class Trial:
         self._cpu, results = self._first_call(bind, cpu)
         with self._budget.lock():
             for _ in self._attempts(self._cpu):
-                self._rounds.take_alone(self._warmed_up(self._cpu)[0], seconds)
+                (timer,) = self._warmed_up(self._cpu)
+                self._rounds.take_alone(timer, seconds, others=self._in_rounds(self._cpu))
                 self._measure_least_time(self._cpu)
                 if self._interference(self._cpu) is None or self._rounds.too_late_to_restart:
                     break
@@ -173,7 +169,7 @@ class Trial:
             self.note("interference", reason)
         return CpuResult(
             measurement=self._cpu.measurement,
-            lasted=self._rounds.lasted,
+            seconds=self._rounds.elapsed or 0.0,
             results=results,
             interference=interference,
             restart_reason=self._restart_reason,
@@ -222,8 +218,7 @@ class Trial:
             memory=outcome.memory_of(self._gpu) if self._gpu else None,
             dropped_rounds=self._rounds.dropped,
             check_elapsed=self._checks.elapsed,
-            round_time=self._rounds.round_time or None,
-            rounds_elapsed=self._rounds.elapsed,
+            rounds_elapsed=self._rounds.seconds,
             elapsed=self._budget.elapsed,
             turn_wait=self._budget.waited or None,
             interference=self._interference(self._cpu),
@@ -263,16 +258,6 @@ class Trial:
         """Add a note to the record."""
         self.notes.append(Note(code=code, text=text))
 
-    def unless_confirming(self, ended: Verdict) -> Verdict:
-        """Return how a test ended: inconclusive where it was in a second measurement of what failed."""
-        speedup = self._speedup
-        if speedup is None or speedup.confirmation != "interrupted":
-            return ended
-        judged = verdict.judge(speedup, self.demand, self.options)
-        if judged.status != "inconclusive":  # a gate's limit was missed; no result after timing was compared
-            judged = verdict.interrupted(speedup)
-        return replace(judged, reason=f"{judged.reason}: {ended.reason}")
-
     def discard_estimate(self) -> None:
         """Discard the estimate but keep the samples: they did not measure the requested work."""
         self._rounds.restart()
@@ -289,7 +274,7 @@ class Trial:
 
     @property
     def _speedup(self) -> Speedup | None:
-        return self._rounds.speedup("variants" if isinstance(self._cpu, CpuResult) else "interleaved")
+        return self._rounds.speedup()
 
     def _interference(self, side: BlockTimer | CpuResult | None) -> Interference | None:
         """Return what disturbed the samples of a device that count for the demand."""
@@ -299,39 +284,32 @@ class Trial:
     @property
     def _disturbance(self) -> Disturbance | None:
         """What is certain of the speedup, if the samples of either device were disturbed."""
-        speedup, rounds = self._speedup, self._rounds.rounds
-        if speedup is None:
-            return None
         cpu, gpu = self._interference(self._cpu), self._interference(self._gpu)
-        return estimation.undisturbed(
-            speedup,
-            rounds,
-            self.demand,
-            self.options,
-            cpu=cpu,
-            gpu=gpu,
-            alpha_share=self._rounds.alpha_share,
-        )
+        return self._rounds.sampled.in_spite_of(cpu, gpu)
 
     @property
     def _samples_usable(self) -> bool:
         """Whether the samples need not be taken again: without interference, or conclusive in spite of it."""
         disturbance = self._disturbance
-        return disturbance is None or self._decides(disturbance.estimate)
+        return disturbance is None or self._decides(disturbance.speedup)
 
     def _may_stop(self) -> bool:
         """Return whether the verdict stands in spite of a disturbance, or more rounds are no use."""
         for timer in self._timers:
             self._measure_least_time(timer)
         disturbance = self._disturbance
-        if disturbance is None or self._decides(disturbance.estimate):
+        if disturbance is None or self._decides(disturbance.speedup):
             return True
-        return not self._decides(disturbance.medians)
+        medians = replace(disturbance.speedup, low=disturbance.least, high=disturbance.most)
+        return not self._decides(medians, looks.EXACT)  # a later look would not decide either
 
-    def _decides(self, certain: Estimate) -> bool:
-        """Return whether there is a verdict, and what is certain of the speedup leaves it as it is."""
+    def _decides(self, changed: Speedup, look: Look | None = None) -> bool:
+        """Return whether there is a verdict, which stands where the speedup may be another one."""
         speedup = self._speedup
-        return bool(speedup and self.demand.limits and verdict.stands(speedup, self.demand, certain))
+        return bool(speedup and self.demand.limits and self._stands(speedup, changed, look))
+
+    def _stands(self, speedup: Speedup, changed: Speedup, look: Look | None = None) -> bool:
+        return verdict.stands(speedup, changed, self.demand, look or self._rounds.sampled.look)
 
     def _changed_late(self, *timers: BlockTimer) -> bool:
         """Return whether quick numbers rest on times that later calls do not take; asked once in a test.
@@ -526,10 +504,16 @@ class Trial:
             timer.restart()
 
     def _demanded_loop(self, gpu: BlockTimer) -> BlockTimer | None:
-        """Return the timer of calls with their transfers if the demand includes them: it is in each round."""
-        if self.demand.transfer != "never" and self._budget.remaining() >= 0:
+        """Return the timer of calls with their transfers, for each round, if limit or check rests on it."""
+        is_asked = self.demand.transfer != "never" or self.options.sampling.in_rounds
+        if is_asked and self._budget.remaining() >= 0:
             self._loop = transfers.loop_timer(gpu.workload, self.options, self._sampled(gpu))
         return self._loop
+
+    def _in_rounds(self, *timers: BlockTimer) -> list[BlockTimer]:
+        """Return the timers of the mode that the demand is not on, where a check rests on it."""
+        is_asked = self._question.times_secondary and self.options.sampling.in_rounds
+        return secondary.other_modes(timers, self._context) if is_asked else []
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
         """Measure what the verdict does not rest on; a failure is a note, unless device or clock was lost."""
@@ -556,9 +540,9 @@ class Trial:
             return ended
         self.note("time_changed", change.text)
         least, most = min(1.0, 1 / change.factor), max(1.0, 1 / change.factor)
-        measured = speedup.estimate
-        certain = Estimate(value=speedup.value, low=least * measured.lower, high=most * measured.upper)
-        if ended.reason_code == "devices_disagree" or verdict.stands(speedup, self.demand, certain):
+        found = speedup.estimate
+        changed = replace(speedup, low=least * found.lower, high=most * found.upper)
+        if ended.reason_code == "devices_disagree" or self._stands(speedup, changed):
             return ended
         return Verdict(status="inconclusive", reason=f"speedup {verdict.ratio(speedup)}: {change.text}")
 

@@ -98,42 +98,6 @@ def test_an_exception_that_generators_take_for_theirs_is_the_workloads_own(run, 
     assert (raised if error == "StopIteration" else 0) == advised
 
 
-MISSED = TWO_TESTS.replace("4.98", "6")  # 5x, so near that a second measurement follows the first six rounds
-
-
-@pytest.mark.parametrize("kind", ["lost", "out_of_memory"])
-def test_a_gpu_that_fails_in_a_second_measurement_leaves_the_first_inconclusive(faulty, kind):
-    result, found = faulty(f"kind='{kind}', call=46", "-Wdefault", source=MISSED)
-    first = found["test_first"]
-    assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])
-    assert (first["speedup"]["rounds"], first["speedup"]["confirmation"]) == (6, "interrupted")
-    assert "was interrupted before it could confirm it: " in first["reason"]
-    assert first["reason"].count("GPU (simulated GPU)") == 1
-    outcomes = {"passed": 2, "errors": 2} if kind == "lost" else {"passed": 4}
-    result.assert_outcomes(**outcomes, warnings=1)
-
-
-@pytest.mark.parametrize("marker", ["min=4", ""], ids=["met", "bare"])
-def test_a_gpu_that_fails_while_a_gates_limit_is_confirmed_leaves_both_inconclusive(faulty, pytester, marker):
-    source = TWO_TESTS.replace("min=4.98", marker)
-    faulty("kind='lost', call=10**9", source=source, gpu="1.6e-3")
-    (pytester.path / "report.json").rename(pytester.path / "base.json")
-    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "-Wdefault", "-kfirst")
-    result, found = faulty("kind='out_of_memory', call=58", *gate, source=source)
-    result.assert_outcomes(passed=1, deselected=3, warnings=2 if marker else 1)
-    first = found["test_first"]
-    assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])
-    assert "was interrupted before it could confirm it: out of memory on the GPU" in first["reason"]
-    assert ["inconclusive"] == [comparison["outcome"] for comparison in first["comparisons"]]
-
-
-def test_an_exception_of_a_workload_in_a_second_measurement_is_its_failure(faulty):
-    result, found = faulty("kind='error', call=46", source=MISSED)
-    result.assert_outcomes(passed=3, failed=1)
-    assert found["test_first"]["status"] == "error"
-    assert found["test_first"]["speedup"]["rounds"] == 6
-
-
 def test_an_exception_on_the_cpu_names_the_cpu(run):
     result = run(
         """

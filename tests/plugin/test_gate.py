@@ -102,7 +102,7 @@ def test_a_lost_speedup_fails_its_own_test_although_its_demand_is_met(held, pyte
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
         [
-            "speedup got worse: 7.97x [[]7.89, 8.05], baseline 9.95x [[]9.85, 10.0]: -19.9 % [[]*, *], *",
+            "speedup got worse: 7.97x [[]7.97, 7.97], baseline 9.95x [[]9.95, 9.95]: -19.9 %*, 10 % less *",
             "test_fast * >=3x * -20 % * regressed",
             "baseline base.json of * (tolerance: speedup 10 %): 2*",
         ]
@@ -119,7 +119,7 @@ def test_a_lost_speedup_fails_its_own_test_although_its_demand_is_met(held, pyte
     ("expected", "gpu", "option"),
     [
         ("not_regressed", 1.05e-3, "-v"),  # within the tolerance
-        ("improved", 0.5e-3, "-v"),
+        ("improved", 0.4e-3, "-v"),
         ("regressed", SLOWER, "--gpuperf-fail=nothing"),
     ],
 )
@@ -140,7 +140,6 @@ def test_a_gain_fails_where_that_is_asked_for_and_the_summary_says_it(held, pyte
 
 
 def test_without_fail_on_losses_are_only_said_and_doubts_stay(ends, made):
-    """Such a run stops at its own verdict and would not take more time."""
     made(BARE)
     lost = ends(BARE, "--gpuperf-baseline=base.json", gpu=SLOWER)
     assert pytest.ExitCode.OK == lost.ret
@@ -151,7 +150,7 @@ def test_without_fail_on_losses_are_only_said_and_doubts_stay(ends, made):
     doubt = ends(BARE, "--gpuperf-baseline=base.json", gpu=in_spells)
     (found,) = doubt.report["records"][0]["comparisons"]
     assert "inconclusive" == found["outcome"]
-    assert "measure it with --gpuperf-baseline and --gpuperf-fail-on" in found["reason"]
+    assert "more time (max_time) or a quieter machine would decide it" in found["reason"]
 
 
 def test_a_rerun_takes_the_loss_back(held):
@@ -187,7 +186,7 @@ def test_it(device):
 @pytest.mark.parametrize(
     ("then", "failed", "said"),
     [
-        ("BACKEND.gpu('').launch(1e-3 if n == 2 else 0)", 1, "speedup got worse: "),
+        ("BACKEND.gpu('').launch(2e-3 if n == 2 else 0)", 1, "speedup got worse: "),
         (
             "assert n == 1 or calls.count(2) < 2, 'not twice'",
             1,

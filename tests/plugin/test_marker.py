@@ -81,9 +81,9 @@ def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(["1 inconclusive"])
     result.stdout.fnmatch_lines(
-        ["*InconclusiveWarning: required at least 2x, speedup 2.0*inconclusive after 60 rounds*"]
+        ["*InconclusiveWarning: required at least 2x, speedup 2.0*inconclusive after * rounds, which lie on*"]
     )
-    assert 1 == str(result.stdout).count("inconclusive after 60 rounds"), "among the warnings alone"
+    assert 1 == str(result.stdout).count("inconclusive after "), "among the warnings alone"
 
 
 @pytest.mark.parametrize("options", [[], ["--disable-warnings"]])
@@ -104,7 +104,7 @@ def test_a_doubt_is_said_once_whether_pytest_shows_warnings_or_not(run, options)
         "-Walways",
         *options,
     )
-    assert 1 == " ".join(str(result.stdout).split()).count("inconclusive after 60 rounds")
+    assert 1 == " ".join(str(result.stdout).split()).count("inconclusive after ")
 
 
 @pytest.mark.parametrize(
@@ -614,7 +614,7 @@ def test_a_workload_that_cannot_be_called_is_named(run, workload, said):
 
 
 def test_times_of_a_slow_spell_are_measured_again(run):
-    """The CPU is a hundred times slower for its first calls, as it is when a neighbour takes its cores."""
+    """The CPU is twenty times slower for its first calls, as it is when a neighbour takes its cores."""
     result = run(
         """
         import pytest
@@ -622,14 +622,18 @@ def test_times_of_a_slow_spell_are_measured_again(run):
         @pytest.mark.speedup(min=5)
         def test_spell(device):
             calls = iter(range(10**9))
-            slow = lambda: device.kind == "cpu" and next(calls) < 11
-            return lambda: device.launch(0.1 if slow() else 1e-3)
+            slow = lambda: device.kind == "cpu" and next(calls) < 15
+            return lambda: device.launch(20e-3 if slow() else 1e-3)
         """,
         "-v",
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["test_spell *1.00 ms *failed", "*restarted the measurement: the machine was busy*"]
+        [
+            "test_spell",
+            "* 1.00 ms *failed",
+            "*restarted the measurement: on the CPU later calls took 1.00 ms*",
+        ]
     )
 
 

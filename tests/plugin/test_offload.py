@@ -124,7 +124,7 @@ def test_memory_is_a_second_gate_and_one_alone_too(statuses):
 def test_both_gates_say_why_they_failed(suite, report):
     suite(of("min=100, max_memory=1"))
     reason = report()["records"][0]["reason"]
-    assert "[9.90, 10.1]; the workload holds 16.0 kB on the device, max_memory is 1 B" in reason
+    assert "[10.0, 10.0]; the workload holds 16.0 kB on the device, max_memory is 1 B" in reason
 
 
 def test_a_result_that_holds_no_values_yet_is_an_error_that_names_its_type(suite):
@@ -142,12 +142,12 @@ def test_a_price_that_is_none_is_a_usage_error(suite, price):
 
 
 def test_the_price_says_what_is_saved_on_the_command_line_and_in_the_ini_file(suite, report, pytester):
-    suite(of("min=3"), "--gpuperf-cost-ratio=5")
+    suite(of("min=3"), "--gpuperf-cost-ratio=4")
     offload = report()["records"][0]["offload"]
-    assert offload["price"]["saving_percent"]["value"] == pytest.approx(50)
+    assert offload["price"]["saving_percent"]["value"] == pytest.approx(60)
     assert offload["price"]["saves"] is True
-    assert "5 times the price" in offload["reason"]
-    pytester.makeini("[pytest]\ngpuperf_cost_ratio = 20")
+    assert "4 times the price" in offload["reason"]
+    pytester.makeini("[pytest]\ngpuperf_cost_ratio = 25")
     suite(of("min=3"))
     assert report()["records"][0]["offload"]["price"]["saves"] is False
 

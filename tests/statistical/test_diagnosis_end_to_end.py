@@ -139,28 +139,13 @@ def test_work_on_a_side_stream_that_outlasts_the_events_is_told(expected, beside
     assert expected == ("side_stream" in codes(body))
 
 
-def wandering(seed=1):
-    """Return noise whose neighbours resemble each other."""
-    draws, level = np.random.default_rng(seed), [0.0]
-
-    def factor():
-        level[0] = 0.95 * level[0] + 0.1 * draws.standard_normal()
-        return float(np.exp(level[0]))
-
-    return factor
-
-
 def white(spread, seed=1):
     draws = np.random.default_rng(seed)
     return lambda: float(np.exp(spread * draws.standard_normal()))
 
 
-def test_samples_that_resemble_their_neighbours_are_dependent():
-    assert "dependent_samples" in codes(upload, noise=wandering())
-
-
 @for_each(("expected", "spread"), [(["noisy_samples"], 0.4), ([], 0.02)])
-def test_samples_that_scatter_are_noisy_and_not_dependent(expected, spread):
+def test_samples_that_scatter_are_noisy(expected, spread):
     assert expected == codes(upload, noise=white(spread))
 
 

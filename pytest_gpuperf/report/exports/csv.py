@@ -92,7 +92,6 @@ _COLUMNS = {
     "cpu_first_call_s": "cpu.first_call",
     "gpu_first_call_s": "gpu.first_call",
     **_interval("speedup", "x", "speedup"),
-    "confidence": "speedup.confidence",
     "rounds": "speedup.rounds",
     "required_min_x": "demand.min",
     "required_max_x": "demand.max",

@@ -47,7 +47,7 @@ def _tooltip(record: Record, speedup: Speedup) -> str:
         for kind, measurement in (("CPU", record.cpu), ("GPU", record.gpu))
         if measurement
     ]
-    lines.append(f"{record.status}, {speedup.rounds} rounds, {speedup.confidence:.0%} interval")
+    lines.append(f"{record.status}, range of {speedup.rounds} rounds")
     if record.is_emulated:
         lines.append("emulated: not a GPU's speedup")
     return "\n".join(lines)

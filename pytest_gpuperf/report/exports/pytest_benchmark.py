@@ -99,7 +99,7 @@ def _between(data: Any, low: float, high: float) -> Any:
 
 def _extra(record: Record, measurement: Measurement) -> dict[str, Any]:
     """Return what pytest-benchmark has no place for: the device, the verdict, speedup, efficiency."""
-    parts = {"speedup": "value", "speedup_low": "low", "speedup_high": "high", "confidence": "confidence"}
+    parts = {"speedup": "value", "speedup_low": "low", "speedup_high": "high"}
     ends = {"efficiency": "value", "efficiency_low": "low", "efficiency_high": "high"}
     efficiency = record.scaling.efficiency if record.scaling else None
     return {

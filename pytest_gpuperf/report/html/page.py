@@ -79,7 +79,6 @@ def text(run: Run, history: "History | None" = None) -> str:
         counted=len(records),
         with_details=len(listings),
         in_common=in_common,
-        confidences={record.speedup.confidence for record in records if record.speedup},
         parts=call_time.legend(records[: len(listings)]),
         has_changes=any(record.comparisons for record in records),
         thresholds=[

@@ -42,7 +42,7 @@ def waiting(nodeid: str, width: int) -> str:
 
 
 def outcome(record: Record) -> str | None:
-    """Return what a finished test has measured: `2.9x [2.8, 3.0], required 3x, 12 rounds, 412 ms`.
+    """Return what a finished test has measured: `2.9x [2.8, 3.0], required 3x, 12 rounds in 0.3 s, 0.4 s`.
 
     Of a scaling test it is the efficiency. None where it has measured nothing.
     """
@@ -52,12 +52,13 @@ def outcome(record: Record) -> str | None:
         sides = (("CPU", record.cpu), ("GPU", record.gpu))
         facts = [f"{name} {units.seconds(side.median)}" for name, side in sides if side and side.median]
     else:
+        seen_in = f" in {units.seconds(record.rounds_elapsed)}" if record.rounds_elapsed else ""
         is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
         facts = [
             *([*_of_scaling(scaling)] if scaling else [ratio(speedup), _required(record.demand)]),
             "inconclusive" if record.status == "inconclusive" else cause(record) or "",
             "regressed" if is_regressed else "",
-            units.count(speedup.rounds, "round"),
+            units.count(speedup.rounds, "round") + seen_in,
         ]
     if facts and record.elapsed:
         facts.append(units.seconds(record.elapsed))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from cases import for_each
-from factories import CPU, GPU, measurement, offload, recorded, speedup
+from factories import CPU, GPU, measurement, offload, recorded
 
 from pytest_gpuperf.analysis.diagnosis import find
 from pytest_gpuperf.model.demand import Demand
@@ -31,7 +31,6 @@ ORDER = [
     "short_block",
     "first_call",
     "side_stream",
-    "dependent_samples",
     "noisy_samples",
     "allocation",
 ]
@@ -104,9 +103,7 @@ def test_of_measurements_without_samples_and_of_times_of_zero_nothing_is_said():
 def test_of_a_record_with_nothing_wrong_in_it_nothing_is_said():
     gpu = on_gpu(dtypes=("float32",), block_time=1.0, inspection=seen(device_time=1.9, allocations=0))
     cpu = on_cpu(dtypes=("float32",), block_time=1.0, processors=7.9)
-    assert () == find(
-        copied(0.1, cpu=cpu, gpu=gpu, speedup=speedup(autocorrelation=0.1)), usable=8, pool_threads=8
-    )
+    assert () == find(copied(0.1, cpu=cpu, gpu=gpu), usable=8, pool_threads=8)
 
 
 @for_each("synchronizes", [True, False])
@@ -119,7 +116,7 @@ def test_all_reasons_are_given_in_their_order(synchronizes):
     )
     gpu = on_gpu(1, 2, 2, 2.6, 3, first_call=99, dtypes=("float64",), block_time=9, inspection=inspection)
     cpu = on_cpu(dtypes=("float32",), processors=1.0)
-    worst = copied(3.0, cpu=cpu, gpu=gpu, speedup=speedup(autocorrelation=0.9))
+    worst = copied(3.0, cpu=cpu, gpu=gpu)
     missing = {"launch_bound"} if synchronizes else {"host_synchronization", "side_stream"}
     assert [code for code in ORDER if code not in missing] == codes(worst, usable=8)
 
@@ -211,12 +208,6 @@ TF32 = replace(GPU, reduced_precision="TF32")
             ),
             {"outside_time": 0.4, "device_time": 1.5, "gpu": 2.0},
             inspected(device_time=1.5, outside_time=0.4, synchronize_cost=0.01),
-        ),
-        (
-            "dependent_samples",
-            "dependent samples: lag-1 autocorrelation 0.42",
-            {"autocorrelation": 0.42},
-            record(speedup=speedup(autocorrelation=0.42)),
         ),
         (
             "noisy_samples",
@@ -466,11 +457,6 @@ def test_without_the_cpu_the_first_call_is_compared_with_nothing():
 )
 def test_little_work_outside_the_events_is_no_side_stream(expected, outside_time, cost):
     assert expected == codes(inspected(outside_time=outside_time, synchronize_cost=cost))
-
-
-@for_each(("expected", "autocorrelation"), [(["dependent_samples"], 0.31), ([], 0.3), ([], -0.9), ([], None)])
-def test_samples_that_hardly_resemble_their_neighbours_are_not_dependent(expected, autocorrelation):
-    assert expected == codes(record(speedup=speedup(autocorrelation=autocorrelation)))
 
 
 @for_each(

@@ -3,6 +3,7 @@
 import factories
 from cases import for_each
 
+from pytest_gpuperf.analysis.estimation import sampled_rounds
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import Demand, RunOptions
@@ -19,6 +20,7 @@ def notes(cpu, gpu, *, copies=0.0, demand=None) -> list[str]:
         cpu=factories.measurement(factories.CPU, *cpu),
         gpu=factories.measurement(factories.GPU, *gpu),
         rounds=rounds,
+        sampled=sampled_rounds(rounds, demand or Demand(), factories.LASTED),
         speedup=factories.speedup(10.0),
         copies=[copies] * len(rounds),
         transfer=Transfer(h2d=None, d2h=None, reason="nothing moves"),

@@ -1,13 +1,16 @@
-"""Regression: what two intervals say about a metric, in which words, and what may never turn a run red."""
+"""Regression: what two ranges say about a metric, in which words, and what may never turn a run red."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 from cases import for_each
 from factories import estimate, within
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.gate.regression import LESS_IS_BETTER, compare_intervals, limits, ratio
+from pytest_gpuperf.analysis import looks
+from pytest_gpuperf.analysis.looks import Look
+from pytest_gpuperf.gate.regression import LESS_IS_BETTER, compare_ranges, limits, ratio
 from pytest_gpuperf.gate.text import describe, format_change, format_metric
 from pytest_gpuperf.model.comparison import METRICS
 from pytest_gpuperf.model.measurement import Estimate
@@ -19,10 +22,12 @@ def exactly(value) -> Estimate:
     return estimate(value, value, value)
 
 
-TEN = estimate(
-    10.0, 9.5, 10.5
-)  # a quarter less is allowed: the limit lies from 7.125 to 7.875, a quarter more
-# is from 11.875 to 13.125
+def outcome_of(before, now, tolerance, look=looks.EXACT):
+    return compare_ranges(before, now, look, tolerance)
+
+
+# A quarter less is allowed: the limit lies from 7.125 to 7.875; a quarter more is from 11.875 to 13.125.
+TEN = estimate(10.0, 9.5, 10.5)
 
 
 @for_each("metric", MORE_IS_BETTER)
@@ -47,8 +52,8 @@ TEN = estimate(
         ("inconclusive", None, None),
     ],
 )
-def test_where_more_is_better_the_whole_interval_decides(expected, metric, low, high):
-    assert expected == compare_intervals(TEN, estimate(8.0, low, high), within(0.25, metric))
+def test_where_more_is_better_the_whole_range_decides(expected, metric, low, high):
+    assert expected == outcome_of(TEN, estimate(8.0, low, high), within(0.25, metric))
 
 
 @for_each("metric", sorted(LESS_IS_BETTER))
@@ -70,8 +75,32 @@ def test_where_more_is_better_the_whole_interval_decides(expected, metric, low, 
         ("inconclusive", None, None),
     ],
 )
-def test_where_less_is_better_the_whole_interval_decides(expected, metric, low, high):
-    assert expected == compare_intervals(TEN, estimate(10.0, low, high), within(0.25, metric))
+def test_where_less_is_better_the_whole_range_decides(expected, metric, low, high):
+    assert expected == outcome_of(TEN, estimate(10.0, low, high), within(0.25, metric))
+
+
+SHORT = Look(1.2, 2.0)
+
+
+@for_each(
+    ("expected", "metric", "low", "high"),
+    [
+        ("regressed", "speedup", 3.0, 3.56),
+        ("inconclusive", "speedup", 3.0, 3.57),
+        ("inconclusive", "speedup", 9.44, 10.0),
+        ("not_regressed", "speedup", 9.46, 10.0),
+        ("not_regressed", "speedup", 15.74, 16.0),
+        ("improved", "speedup", 15.76, 16.0),
+        ("regressed", "gpu_time", 26.26, 30.0),
+        ("inconclusive", "gpu_time", 26.24, 30.0),
+        ("inconclusive", "gpu_time", 9.0, 9.9),
+        ("not_regressed", "gpu_time", 9.0, 9.89),
+        ("not_regressed", "gpu_time", 5.0, 5.94),
+        ("improved", "gpu_time", 5.0, 5.93),
+    ],
+)
+def test_a_short_run_must_lie_beyond_the_limit_by_the_factors_of_its_look(expected, metric, low, high):
+    assert expected == outcome_of(TEN, estimate(low, low, high), within(0.25, metric), SHORT)
 
 
 @for_each(
@@ -87,38 +116,42 @@ def test_where_less_is_better_the_whole_interval_decides(expected, metric, low, 
 )
 def test_a_baseline_fails_nothing_with_the_end_that_it_lacks(expected, metric, low, high):
     worse = estimate(100.0, 99.0, 101.0) if metric == "gpu_time" else estimate(0.1, 0.09, 0.11)
-    assert expected == compare_intervals(estimate(10.0, low, high), worse, within(0.1, metric))
+    assert expected == outcome_of(estimate(10.0, low, high), worse, within(0.1, metric))
 
 
 def test_no_tolerance_at_all_fails_only_what_is_apart():
-    assert compare_intervals(TEN, estimate(9.5, 9.0, 9.5), within(0.0)) == "inconclusive"
-    assert compare_intervals(TEN, estimate(9.4, 9.0, 9.4), within(0.0)) == "regressed"
-    assert compare_intervals(TEN, estimate(11.0, 10.5, 11.0), within(0.0)) == "not_regressed"
+    assert outcome_of(TEN, estimate(9.5, 9.0, 9.5), within(0.0)) == "inconclusive"
+    assert outcome_of(TEN, estimate(9.4, 9.0, 9.4), within(0.0)) == "regressed"
+    assert outcome_of(TEN, estimate(11.0, 10.5, 11.0), within(0.0)) == "not_regressed"
 
 
 def test_a_tolerance_of_everything_never_fails():
     for high in (10.5, None):
-        assert (
-            compare_intervals(estimate(10.0, 9.5, high), estimate(0.1, 0.05, 0.2), within(1.0))
-            == "not_regressed"
-        )
-        assert (
-            compare_intervals(estimate(10.0, 9.5, high), estimate(0.1, None, 0.2), within(1.0))
-            == "not_regressed"
-        )
+        assert outcome_of(estimate(10.0, 9.5, high), estimate(0.1, 0.05, 0.2), within(1.0)) == "not_regressed"
+        assert outcome_of(estimate(10.0, 9.5, high), estimate(0.1, None, 0.2), within(1.0)) == "not_regressed"
 
 
 @for_each("metric", sorted(LESS_IS_BETTER))
 def test_more_than_twice_as_much_may_be_tolerated_where_less_is_better(metric):
-    assert compare_intervals(TEN, estimate(30.0, 29.0, 31.0), within(2.0, metric)) == "inconclusive"
-    assert compare_intervals(TEN, estimate(28.0, 27.0, 28.5), within(2.0, metric)) == "not_regressed"
-    assert compare_intervals(TEN, estimate(32.0, 31.6, 33.0), within(2.0, metric)) == "regressed"
-    assert compare_intervals(TEN, estimate(0.1, 0.1, 0.1), within(2.0, metric)) == "not_regressed"
+    assert outcome_of(TEN, estimate(30.0, 29.0, 31.0), within(2.0, metric)) == "inconclusive"
+    assert outcome_of(TEN, estimate(28.0, 27.0, 28.5), within(2.0, metric)) == "not_regressed"
+    assert outcome_of(TEN, estimate(32.0, 31.6, 33.0), within(2.0, metric)) == "regressed"
+    assert outcome_of(TEN, estimate(0.1, 0.1, 0.1), within(2.0, metric)) == "not_regressed"
 
 
-@for_each(("expected", "now"), [("not_regressed", 0), ("regressed", 1)])
-def test_beside_no_memory_any_is_more(expected, now):
-    assert expected == compare_intervals(exactly(0), exactly(now), within(0.5, "memory"))
+@for_each(
+    ("expected", "before", "now", "share"),
+    [
+        ("not_regressed", 0, 0, 0.5),
+        ("regressed", 0, 1, 0.5),
+        ("not_regressed", 8, 12, 0.5),
+        ("regressed", 8, 13, 0.5),
+        ("not_regressed", 8, 8, 0.0),
+        ("improved", 8, 7, 0.0),
+    ],
+)
+def test_memory_may_be_exactly_what_is_allowed(expected, before, now, share):
+    assert expected == outcome_of(exactly(before), exactly(now), within(share, "memory"))
 
 
 def test_the_limit_is_as_wide_as_the_baseline_makes_it():
@@ -143,7 +176,7 @@ def test_the_limit_is_as_wide_as_the_baseline_makes_it():
         (None, exactly(0.0), exactly(0.0)),
     ],
 )
-def test_a_ratio_is_as_wide_as_both_intervals_leave_it(expected, before, now):
+def test_a_ratio_is_as_wide_as_both_ranges_leave_it(expected, before, now):
     assert expected == ratio(before, now)
 
 
@@ -230,6 +263,8 @@ def test_where_there_is_no_ratio_none_is_said():
 ENDS = st.floats(min_value=1e-6, max_value=1e6)
 METRIC = st.sampled_from(METRICS)
 SHARES = st.floats(min_value=0.0, max_value=0.99)
+OF_ALL_LENGTHS = [looks.at_end(28, seconds) for seconds in (0.0, 1.0, 2.0, 7.5)]
+LOOKS = st.sampled_from([looks.EXACT, *OF_ALL_LENGTHS])
 
 
 @st.composite
@@ -255,65 +290,59 @@ def better(found, metric, by):
     return scaled(found, 1 / by if metric in LESS_IS_BETTER else by)
 
 
-@given(estimates(), METRIC, SHARES)
-def test_a_run_beside_itself_never_regresses_nor_improves(found, metric, share):
-    assert compare_intervals(found, found, within(share, metric)) in ("not_regressed", "inconclusive")
+@given(estimates(), METRIC, SHARES, LOOKS)
+def test_a_run_beside_itself_never_regresses_nor_improves(found, metric, share, look):
+    assert outcome_of(found, found, within(share, metric), look) in ("not_regressed", "inconclusive")
 
 
-@given(estimates(), estimates(), METRIC, SHARES, st.floats(1.0, 100.0))
-def test_a_wider_interval_never_turns_a_run_red(before, now, metric, share, by):
-    assume(compare_intervals(before, now, within(share, metric)) != "regressed")
-    assert compare_intervals(wider(before, by), now, within(share, metric)) != "regressed"
-    assert compare_intervals(before, wider(now, by), within(share, metric)) != "regressed"
+@given(estimates(), estimates(), METRIC, SHARES, LOOKS, st.floats(1.0, 100.0))
+def test_a_wider_range_never_turns_a_run_red(before, now, metric, share, look, by):
+    assume(outcome_of(before, now, within(share, metric), look) != "regressed")
+    assert outcome_of(wider(before, by), now, within(share, metric), look) != "regressed"
+    assert outcome_of(before, wider(now, by), within(share, metric), look) != "regressed"
 
 
-@given(estimates(), estimates(), METRIC, SHARES, st.floats(1.0, 100.0))
-def test_a_wider_interval_never_makes_a_doubt_a_pass(before, now, metric, share, by):
-    assume(compare_intervals(before, now, within(share, metric)) == "inconclusive")
-    assert compare_intervals(wider(before, by), now, within(share, metric)) == "inconclusive"
-    assert compare_intervals(before, wider(now, by), within(share, metric)) == "inconclusive"
+@given(estimates(), estimates(), METRIC, SHARES, LOOKS, st.floats(1.0, 100.0))
+def test_a_wider_range_never_makes_a_doubt_a_pass(before, now, metric, share, look, by):
+    assume(outcome_of(before, now, within(share, metric), look) == "inconclusive")
+    assert outcome_of(wider(before, by), now, within(share, metric), look) == "inconclusive"
+    assert outcome_of(before, wider(now, by), within(share, metric), look) == "inconclusive"
 
 
 ORDER = ["regressed", "inconclusive", "not_regressed", "improved"]
 
 
-@given(estimates(), estimates(), METRIC, SHARES, st.floats(1.0, 100.0))
-def test_better_numbers_never_have_a_worse_outcome(before, now, metric, share, by):
+@given(estimates(), estimates(), METRIC, SHARES, LOOKS, st.floats(1.0, 100.0))
+def test_better_numbers_never_have_a_worse_outcome(before, now, metric, share, look, by):
     tolerance = within(share, metric)
-    first, then = (
-        compare_intervals(before, now, tolerance),
-        compare_intervals(before, better(now, metric, by), tolerance),
-    )
+    first = outcome_of(before, now, tolerance, look)
+    then = outcome_of(before, better(now, metric, by), tolerance, look)
     assert ORDER.index(first) <= ORDER.index(then)
 
 
-@given(estimates(), estimates(), METRIC, SHARES, st.floats(0.0, 0.9))
-def test_a_larger_tolerance_never_turns_a_run_red(before, now, metric, share, more):
-    assume(compare_intervals(before, now, within(share, metric)) != "regressed")
-    assert compare_intervals(before, now, within(share + more, metric)) != "regressed"
+@given(estimates(), estimates(), METRIC, SHARES, LOOKS, st.floats(0.0, 0.9))
+def test_a_larger_tolerance_never_turns_a_run_red(before, now, metric, share, look, more):
+    assume(outcome_of(before, now, within(share, metric), look) != "regressed")
+    assert outcome_of(before, now, within(share + more, metric), look) != "regressed"
 
 
-@given(estimates(), estimates(), METRIC, SHARES, st.sampled_from([2.0**-20, 0.5, 4.0, 2.0**20]))
-def test_the_unit_does_not_matter(before, now, metric, share, unit):
+@given(estimates(), estimates(), METRIC, SHARES, LOOKS, st.sampled_from([2.0**-20, 0.5, 4.0, 2.0**20]))
+def test_the_unit_does_not_matter(before, now, metric, share, look, unit):
     tolerance = within(share, metric)
-    assert compare_intervals(before, now, tolerance) == compare_intervals(
-        scaled(before, unit), scaled(now, unit), tolerance
-    )
+    outcomes = [outcome_of(scaled(before, by), scaled(now, by), tolerance, look) for by in (1.0, unit)]
+    assert outcomes[0] == outcomes[1]
 
 
 @given(estimates(), estimates())
-def test_a_ratio_lies_in_its_interval(before, now):
+def test_a_ratio_lies_in_its_range(before, now):
     found = ratio(before, now)
     assert (found.low or 0.0) <= found.value * (1 + 1e-9)
     assert found.high is None or found.value <= found.high * (1 + 1e-9)
 
 
 @given(estimates(), estimates(), METRIC, SHARES)
-def test_what_regressed_is_apart_from_the_limit_and_so_is_what_did_not(before, now, metric, share):
-    low, high = limits(before, within(share, metric))[0]
-    outcome = compare_intervals(before, now, within(share, metric))
-    told = (now.high is not None and now.high < low) or (now.low is not None and now.low > high)
-    if outcome == "inconclusive":
-        assert not told
-    elif outcome == "regressed":
-        assert told
+def test_the_longer_a_run_was_sampled_the_more_it_decides_and_nothing_else(before, now, metric, share):
+    tolerance = within(share, metric)
+    outcomes = [outcome_of(before, now, tolerance, look) for look in OF_ALL_LENGTHS]
+    for earlier, later in pairwise(outcomes):
+        assert earlier in ("inconclusive", later) or (earlier, later) == ("not_regressed", "improved")

@@ -106,7 +106,7 @@ BODY = TEXT.removeprefix("{\n")
             "is not JSON: Expecting ',' delimiter at line 28",
         ),
         (TEXT.encode().replace(b"a processor", b"\xff", 1), "is not JSON: it is not UTF-8 at byte"),
-        (TEXT.encode().replace(b"dependent samples", b"\xff", 1), "is not JSON: it is not UTF-8 at byte"),
+        (TEXT.encode().replace(b"it was traced", b"\xff", 1), "is not JSON: it is not UTF-8 at byte"),
         ('{\n "complete": true,\n' + BODY, "an object has the key 'complete' again at line 5, column 2; "),
         (TEXT.replace('"peak":160', '"peak":160,"peak":1'), "an object has the key 'peak' again at line "),
         (TEXT.replace('"x":1.5', '"x":1.5,"\\u0078" :1'), "an object has the key 'x' again at line "),

@@ -64,7 +64,7 @@ def test_all_forms_of_a_report_name_the_cause_alike():
     assert "| failed: results differ |" in markdown.text(run)
     assert any(str(line).endswith("  failed: results differ") for line in section.lines(run, 120))
     assert ">10.0x failed: results differ<" in badge.svg(run, "test_a")
-    assert progress.outcome(failed) == "10.0x [9.00, 11.0], required 3x, results differ, 12 rounds"
+    assert progress.outcome(failed) == "10.0x [9.00, 11.0], required 3x, results differ, 28 rounds"
 
 
 @for_each("counted", RUNS)

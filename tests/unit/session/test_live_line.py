@@ -76,16 +76,6 @@ def test_nothing_is_written_inside_a_round_or_more_than_twice_a_second(measure, 
     assert all(after - before >= 0.5 for before, after in pairwise(bench.writes))
 
 
-def test_a_second_measurement_is_shown_too():
-    bench = Bench(cpu=0.02, gpu=0.002, demand=Demand(min=10.5))
-    bench.compare()
-    assert "confirmed" == bench.trial.record(bench.trial._judge()).speedup.confirmation
-    taken = len(bench.trial._rounds.rounds)
-    rounds = [int(text.split("  ")[1].split()[0]) for text in bench.texts]
-    assert rounds == sorted(rounds)
-    assert rounds[-1] > taken
-
-
 def test_a_measurement_that_is_restarted_says_so_until_its_end():
     bench = Bench()
     after_round = bench.line.begin(NODEID, Demand(min=3))

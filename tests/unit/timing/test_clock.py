@@ -12,14 +12,14 @@ from cases import for_each
 from walks import bound, trial_of
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.clock import ClockError, seconds_between
 
-OPTIONS = RunOptions(sampling=SamplingPlan(max_rounds=8))
+OPTIONS = RunOptions(max_time=0.2)
 WALKS = {
-    "at the limit, with pauses": Demand(min=10),
+    "at the limit": Demand(min=10),
     "copies in the rounds": Demand(max=30, transfer="always"),
     "latency": Demand(min=3, latency=True),
 }

@@ -24,6 +24,7 @@ SIZE = 10**5
 # Seconds: less than it takes to write SIZE numbers, about as long (see `write_takes`), and far longer.
 FAST, AS_LONG, SLOW = [1e-7], [1e-4], [10.0]
 IMPOSSIBLE = [1e-9]  # with more bytes per second than any memory
+SHORT = SamplingPlan(warmup_time=1e-3)
 
 DEVICES = {
     "host": lambda: HostDevice("a processor"),
@@ -421,8 +422,7 @@ def test_what_is_remembered_keeps_no_array_alive():
 
 def measured(body, demand):
     """Return the record of a test on NumPy and on a stand-in for a GPU, by the real clock."""
-    sampling = SamplingPlan(max_rounds=6, record_rounds=6, warmup_time=1e-3)
-    return walked(body, *(make() for make in DEVICES.values()), demand, sampling=sampling)
+    return walked(body, *(make() for make in DEVICES.values()), demand, sampling=SHORT, max_time=0.2)
 
 
 @for_each("demand", [Demand(), Demand(max=1), Demand(min=1)])
@@ -464,7 +464,7 @@ def test_a_kept_result_is_an_error_though_the_other_device_took_all_the_time(lib
 
         return cache(compute) if device.kind == kind else compute
 
-    options = RunOptions(sampling=SamplingPlan(max_rounds=6, record_rounds=6, warmup_time=1e-3), max_time=0.2)
+    options = RunOptions(sampling=SHORT, max_time=0.2)
     devices = HostDevice("a processor"), StandIn(library, module=library).gpu("")
     with pytest.raises(GpuPerfError, match=f"result on the {kind.upper()} was kept from an earlier call"):
         trial_of(Demand(), options).compare(bound(body), *devices)

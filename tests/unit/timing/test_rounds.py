@@ -1,36 +1,36 @@
 """Sampling: which rounds are kept, which are dropped, and when there are enough of them."""
 
 from dataclasses import replace
-from functools import partial
-from itertools import count, pairwise
+from itertools import count
 from math import inf
 from random import Random
+from time import perf_counter
 
+import factories
 import numpy as np
 import pytest
 from cases import for_each
 from walks import prepared, simulated
 
-from pytest_gpuperf.analysis.estimation import Exclusion
+from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.analysis.verdict import judge
+from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
+from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.presets import for_gate
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.transfers import loop_timer
 
-# Ten rounds of a test without a limit, whatever they show.
-TEN = RunOptions(sampling=SamplingPlan(precision=0.0, record_rounds=10, record_time=inf))
+# As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.
+TEN = RunOptions(max_time=9.5 * 11e-3 / 0.75, sampling=SamplingPlan(whole=True))
+# Rounds until the verdict. The whole sampling time is 7.5 s.
 QUICK = RunOptions(sampling=SamplingPlan(precision_time=0.0))
+LIMIT = Demand(min=10)
 HOT = "power cap"
-
-
-def order() -> Random:
-    return Random(0)  # noqa: S311 - an order, not a secret
 
 
 def hot_in(*rounds):
@@ -61,36 +61,49 @@ class Bench:
         gpu=1e-3,
         demand=None,
         options=TEN,
+        limits=(),
+        seed=0,
         throttle=tuple,
         allowed=inf,
-        gpu_noise=lambda clock: 1.0,
+        gpu_noise=lambda now: 1.0,
     ):
         self.clock = Clock()
         here = simulated("cpu", self.clock, kernel=cpu)
         timing = Timing(kernel=gpu, bandwidth=1e6, upload=4e6)
         there = SimulatedDevice(
-            "gpu", clock=self.clock, timing=timing, throttle=throttle, noise=lambda: gpu_noise(self.clock)
+            "gpu",
+            clock=self.clock,
+            timing=timing,
+            throttle=throttle,
+            noise=lambda: gpu_noise(self.clock() - self.begun),
         )
+        self.begun = 0.0
         self.cpu, self.gpu = (BlockTimer(workload=prepared(device, adding)) for device in (here, there))
-        begun = self.clock()
+        self.begun = self.clock()
+        self.watched = []
         context = TrialContext(
             demand=demand or Demand(),
             options=options,
-            order=order(),
-            remaining=lambda: begun + allowed - self.clock(),
+            order=Random(seed),  # noqa: S311 - an order, not a secret
+            remaining=lambda: self.begun + allowed - self.clock(),
+            on_round=lambda begun, speedup: self.watched.append((begun, speedup())),
         )
-        self.sampling = RoundSampler(context)
+        self.sampling = RoundSampler(context, limits)
 
-    @property
-    def timers(self) -> list[BlockTimer]:
-        return [self.cpu, self.gpu]
-
-    def interleaved(self, loop=None) -> RoundSampler:
-        self.sampling.take_interleaved(self.cpu, self.gpu, loop)
+    def interleaved(self, loop=None, **options) -> RoundSampler:
+        self.sampling.take_interleaved(self.cpu, self.gpu, loop, **options)
         return self.sampling
 
-    def against(self, *cpu_samples, loop=None, cpu_lasted=inf) -> RoundSampler:
-        self.sampling.take_against(cpu_samples, self.gpu, loop, cpu_lasted=cpu_lasted)
+    def against(self, *cpu_samples, seconds=inf, **options) -> RoundSampler:
+        measurement = factories.measurement(factories.CPU, *cpu_samples)
+        left = CpuResult(
+            measurement=measurement, seconds=seconds, results=[], interference=None, restart_reason=None
+        )
+        self.sampling.take_against(left, self.gpu, **options)
+        return self.sampling
+
+    def alone(self, seconds, **options) -> RoundSampler:
+        self.sampling.take_alone(self.cpu, seconds, **options)
         return self.sampling
 
     def loop(self) -> BlockTimer:
@@ -106,24 +119,24 @@ def kept(sampling) -> list[tuple[float, float]]:
     return [(taken.cpu, taken.gpu) for taken in sampling.rounds]
 
 
-def test_rounds_are_of_both_devices_until_there_are_enough():
+def test_rounds_are_of_both_devices_and_without_copies_have_none():
     bench = Bench()
     found = bench.interleaved()
-    assert [(pytest.approx(10e-3), pytest.approx(1e-3))] * 10 == kept(found)
+    assert found.rounds == [Round(cpu=pytest.approx(10e-3), gpu=pytest.approx(1e-3))] * 10
     assert (10, 0, (), None) == (found.begun, found.dropped, found.throttle, found.throttled)
     assert kept(found) == list(zip(bench.cpu.samples, bench.gpu.samples, strict=True))
-    assert found.elapsed == pytest.approx(10 * 11e-3)
-    assert found.speedup("interleaved").value == pytest.approx(10)
+    assert found.elapsed == found.seconds == pytest.approx(10 * 11e-3)
+    assert (found.speedup().value, found.speedup().sampling) == (pytest.approx(10), "interleaved")
+    assert [begun for begun, _ in bench.watched] == [*range(1, 11)]
+    assert bench.watched[-1][1] == found.speedup()
 
 
-def test_rounds_without_copies_have_none():
-    assert [0.0] * 10 == [taken.copies for taken in Bench().interleaved().rounds]
-
-
-def test_before_the_first_round_there_is_nothing():
-    sampling = Bench().sampling
-    assert ([], 0, 0, None) == (sampling.rounds, sampling.begun, sampling.dropped, sampling.elapsed)
-    assert (None, None) == (sampling.speedup("interleaved"), sampling.throttled)
+def test_before_the_first_round_and_after_a_restart_there_is_nothing():
+    begun = Bench(throttle=hot_in(1)).interleaved()
+    begun.restart()
+    for sampling in (Bench().sampling, begun):
+        assert ([], 0, 0, ()) == (sampling.rounds, sampling.begun, sampling.dropped, sampling.throttle)
+        assert {None} == {sampling.elapsed, sampling.seconds, sampling.speedup(), sampling.throttled}
 
 
 def test_a_round_that_raised_was_begun_and_those_before_it_stay():
@@ -137,31 +150,23 @@ def test_a_round_that_raised_was_begun_and_those_before_it_stay():
 
 def test_rounds_of_a_gpu_that_was_slowed_down_are_dropped_from_all_workloads_alike():
     bench = Bench(throttle=hot_in(2, 5))
-    stepping(bench.cpu, (step * 10e-3 for step in count(1)))
-    stepping(bench.gpu, (step * 1e-3 for step in count(1)))
-    found = bench.interleaved()
-    rounds = [step for step in range(1, 13) if step not in (2, 5)]
-    assert [(pytest.approx(step * 10e-3), pytest.approx(step * 1e-3)) for step in rounds] == kept(found)
-    assert [pytest.approx(step * 10e-3) for step in rounds] == list(bench.cpu.samples)
-    assert [pytest.approx(step * 1e-3) for step in rounds] == list(bench.gpu.samples)
-    assert (12, 2, (HOT,)) == (found.begun, found.dropped, found.throttle)
-    assert found.elapsed == pytest.approx(sum(range(1, 13)) * 11e-3), (
-        "time was spent on the dropped ones, too"
-    )
-    assert found.speedup("interleaved").rounds == 10
-
-
-def test_rounds_are_dropped_from_the_copies_too():
-    bench = Bench(throttle=hot_in(2, 5))
-    loop = bench.loop()
-    found = bench.interleaved(loop)
-    assert [10, 10, 10] == [len(timer.samples) for timer in (*bench.timers, loop)]
-    assert [pytest.approx(11e-3)] * 10 == list(loop.samples)
-    assert [pytest.approx(10e-3)] * 10 == [taken.copies for taken in found.rounds]
+    other, loop = BlockTimer(workload=bench.cpu.workload), bench.loop()
+    stepping(bench.cpu, (step * 1e-3 for step in count(1)))
+    stepping(bench.gpu, (step * 1e-4 for step in count(1)))
+    found = bench.interleaved(loop, others=[other])
+    rounds = [step for step in range(1, found.begun + 1) if step not in (2, 5)]
+    assert [pytest.approx(step * 1e-3) for step in rounds] == list(bench.cpu.samples)
+    assert [pytest.approx(step * 1e-4) for step in rounds] == list(bench.gpu.samples)
+    assert kept(found) == list(zip(bench.cpu.samples, bench.gpu.samples, strict=True))
+    assert {len(rounds)} == {len(timer.samples) for timer in (loop, other)}
+    assert [pytest.approx(11e-3 - step * 1e-4) for step in rounds] == [taken.copies for taken in found.rounds]
+    assert (2, (HOT,), len(rounds)) == (found.dropped, found.throttle, found.speedup().rounds)
+    took = sum(step * 1.1e-3 + 11e-3 + 10e-3 for step in range(1, found.begun + 1))
+    assert found.elapsed == pytest.approx(took), "time was spent on the dropped ones, too"
 
 
 def test_a_round_is_dropped_for_what_the_gpu_counted_in_it_and_not_for_its_state_after_it():
-    bench = Bench(throttle=lambda: (HOT,))
+    bench = Bench(throttle=always)
     counted = {"nanoseconds": 0, "asked": 0}
 
     def counters():
@@ -171,7 +176,7 @@ def test_a_round_is_dropped_for_what_the_gpu_counted_in_it_and_not_for_its_state
 
     bench.gpu.device.throttle_counters = counters
     found = bench.interleaved()
-    assert (11, 1, (HOT,)) == (found.begun, found.dropped, found.throttle)
+    assert (10, 1, (HOT,)) == (found.begun, found.dropped, found.throttle)
 
 
 def test_all_reasons_for_which_it_was_slowed_down_are_told_each_once():
@@ -181,447 +186,257 @@ def test_all_reasons_for_which_it_was_slowed_down_are_told_each_once():
 
 
 @for_each(
-    ("expected", "begun", "dropped"),
-    [(False, 10, 0), (False, 10, 2), (True, 10, 3), (False, 60, 12), (True, 60, 13), (True, 1, 1)],
+    ("begun", "dropped", "hot"),
+    [
+        (7, 0, []),
+        (8, 1, [1]),
+        (10, 2, [1, 2]),
+        (15, 3, [1, 2, 3]),
+        (25, 13, range(1, 60, 2)),
+        (13, 13, range(60)),
+    ],
 )
-def test_more_than_a_fifth_of_dropped_rounds_is_a_reason_and_fewer_are_none(expected, begun, dropped):
-    sampling = Bench().sampling
-    sampling.begun, sampling.dropped, sampling.throttle = begun, dropped, (HOT,)
-    assert expected is (sampling.throttled is not None)
-
-
-def test_the_reason_names_what_slowed_it_down_and_what_to_do():
-    found = Bench(throttle=hot_in(*range(1, 60, 2))).interleaved()
-    assert found.throttled == (
-        "the GPU was slowed down (power cap) in 13 of 25 rounds; improve its cooling or raise its power limit"
-    )
-
-
-@for_each(("expected", "hot"), [((11, 1), [1]), ((12, 2), [1, 2]), ((15, 3), [1, 2, 3])])
-def test_sampling_goes_on_until_the_dropped_rounds_are_few(expected, hot):
-    found = Bench(throttle=hot_in(*hot)).interleaved()
-    assert expected == (found.begun, found.dropped)
-    assert found.throttled is None
-
-
-def test_sampling_ends_when_a_fifth_of_the_most_rounds_was_dropped():
-    found = Bench(
-        options=replace(TEN, sampling=replace(TEN.sampling, max_rounds=20)), throttle=hot_in(1, 2, 4, 6, 9)
-    ).interleaved()
-    assert (9, 5, 4) == (found.begun, found.dropped, len(found.rounds))
-    assert "in 5 of 9 rounds" in found.throttled
-
-
-def test_a_gpu_that_is_always_slowed_down_ends_without_a_speedup():
-    bench = Bench(throttle=always)
+def test_sampling_goes_on_until_the_dropped_rounds_are_few_or_thirteen(begun, dropped, hot):
+    bench = Bench(demand=Demand(min=3), options=QUICK, throttle=hot_in(*hot))
     found = bench.interleaved()
-    assert (13, 13, []) == (found.begun, found.dropped, found.rounds)
-    assert found.speedup("interleaved") is None
-    assert "in 13 of 13 rounds" in found.throttled
-    assert [0, 0] == [len(timer.samples) for timer in bench.timers]
+    assert (begun, dropped) == (found.begun, found.dropped)
+    assert {begun - dropped} == {len(kept) for kept in (found.rounds, bench.cpu.samples, bench.gpu.samples)}
+    assert (found.speedup() is None) is (begun == dropped)
+    slowed = f"the GPU was slowed down (power cap) in 13 of {begun} rounds; improve its cooling or raise its"
+    assert found.throttled == (f"{slowed} power limit" if dropped == 13 else None)
 
 
-def test_dropped_rounds_take_no_longer_than_the_time_allowed():
-    found = Bench(cpu=3.0, gpu=1.0, throttle=always, allowed=20.0).interleaved()
-    assert (4, []) == (found.begun, found.rounds)  # of 4 s each, and time for two calls more
-    assert Bench(cpu=3.0, gpu=1.0, throttle=hot_in(1, 2), allowed=20.0).interleaved().begun == 4
-
-
-SLOW_ROUNDS = [(-1.0, 0), (1.0, 1), (32.0, 2), (70.0, 2)]  # of 30 s and 31 s: those for which there is time
-
-
-@for_each(("allowed", "begun"), SLOW_ROUNDS)
-def test_two_rounds_are_begun_while_there_is_time_dropped_or_not(allowed, begun):
+@for_each(("allowed", "begun"), [(-1.0, 0), (1.0, 1), (32.0, 2), (70.0, 2)])
+def test_two_rounds_or_samples_of_one_device_are_begun_while_there_is_time(allowed, begun):
+    """Rounds take 31 s, dropped or not, with a limit or without one, and samples 30 s."""
     for throttle in (tuple, hot_in(1), always):
-        assert Bench(cpu=30.0, throttle=throttle, allowed=allowed).interleaved().begun == begun
+        for demand in (LIMIT, Demand()):
+            bench = Bench(cpu=30.0, demand=demand, options=QUICK, throttle=throttle, allowed=allowed)
+            assert bench.interleaved().begun == begun
+    assert Bench(cpu=30.0, allowed=allowed).alone(inf).begun == begun
 
 
-@for_each(("allowed", "begun"), SLOW_ROUNDS)
-def test_one_device_alone_is_sampled_twice_while_there_is_time(allowed, begun):
-    bench = Bench(cpu=30.0, allowed=allowed)
-    bench.sampling.take_alone(bench.cpu, inf)
-    assert bench.sampling.begun == len(bench.cpu.samples) == begun
+@for_each("throttle", [tuple, hot_in(1, 2), always])
+def test_a_round_begins_only_where_there_is_time_for_it_and_for_two_calls_more(throttle):
+    options = RunOptions(max_time=100.0)
+    bench = Bench(cpu=3.0, gpu=1.0, demand=LIMIT, options=options, throttle=throttle, allowed=20.0)
+    assert bench.interleaved().begun == 4
 
 
-def test_a_clear_demand_ends_with_the_precision_time():
-    options = RunOptions(sampling=SamplingPlan(precision=0.0, precision_time=0.1))
-    assert Bench(demand=Demand(min=3), options=options).interleaved().begun == 10
+@for_each(
+    ("expected", "seconds", "value"),
+    [
+        ("passed", 0.08, 10 * 2.1),  # seven rounds
+        ("passed", 1, 10 * 1.25),
+        ("passed", 2, 10 * 1.15),
+        ("passed", 7.5, 10 * 1.05),
+        ("inconclusive", 1, 10 * 1.005),  # one of the seven stretches to come already lies too near
+        ("failed", 7.5, 10 / 1.05),
+        ("failed", 7.5, 10 / 1.4),
+        ("failed", 2, 10 / 1.6),
+        ("failed", 2, 10 / 30),
+    ],
+)
+def test_the_nearer_a_speedup_is_to_its_limit_the_longer_it_is_sampled(expected, seconds, value):
+    bench = Bench(gpu=10e-3 / value, demand=LIMIT, options=QUICK)
+    found = bench.interleaved()
+    assert found.elapsed == pytest.approx(seconds, rel=0.1)
+    assert judge(found.speedup(), LIMIT, found.sampled.look).status == expected
 
 
-def test_rounds_against_variants_take_their_samples_one_by_one():
-    bench = Bench(gpu=2e-3)
-    found = bench.against(0.1, 0.2)
-    assert [(0.1, bench.gpu.samples[0]), (0.2, bench.gpu.samples[1])] == kept(found)
-    assert [pytest.approx(2e-3)] * 2 == list(bench.gpu.samples)
-    assert len(bench.cpu.samples) == 0
-    assert found.speedup("variants").sampling == "variants"
+@for_each(("seconds", "allowed"), [(7.5 / 7, inf), (3.5 / 7, 3.5)])
+def test_where_less_time_is_left_than_rounds_may_take_it_is_divided_into_stretches(seconds, allowed):
+    found = Bench(gpu=1e-3, demand=LIMIT, options=QUICK, allowed=allowed).interleaved()
+    assert found.elapsed == pytest.approx(seconds, rel=0.1)
 
 
-@for_each(("begun", "samples"), [(0, 0), (3, 3), (10, 50)])
-def test_rounds_against_variants_end_with_their_samples_or_when_there_are_enough(begun, samples):
+@for_each(
+    ("expected", "seconds", "spell"),
+    [
+        ("passed", 7.5, 0.3),  # less than half of a stretch
+        ("inconclusive", 2.5, 1.5),  # until one of the seven stretches to come has ended after it
+        ("failed", 2, inf),
+    ],
+)
+def test_a_spell_in_which_the_gpu_is_slow_fails_nothing(expected, seconds, spell):
+    """It misses the limit by a factor of three meanwhile, and meets it by 5 % then."""
+    noise = lambda now: 3.0 if now < spell else 1.0  # noqa: E731 - as short as the lambda of the default
+    found = Bench(gpu=1e-3 / 1.05, demand=LIMIT, options=QUICK, gpu_noise=noise).interleaved()
+    assert found.elapsed == pytest.approx(seconds, rel=0.2)
+    assert judge(found.speedup(), LIMIT, found.sampled.look).status == expected
+
+
+@for_each(
+    ("seconds", "limits"),
+    [
+        (0.08, ()),
+        (2, [Limit(16, 17)]),
+        (7.5, [Limit(9.4, 9.6)]),
+        (1, [Limit(5, 20)]),  # no look will decide it
+        (7.5, [Limit(5, 20), Limit(9.4, 9.6)]),
+    ],
+)
+def test_other_limits_than_those_of_the_demand_must_be_decided_too(seconds, limits):
+    found = Bench(demand=Demand(min=3), options=QUICK, limits=limits).interleaved()
+    assert found.elapsed == pytest.approx(seconds, rel=0.1)
+
+
+@for_each(
+    ("seconds", "value", "plan"),
+    [
+        (0.08, 10, SamplingPlan(precision_time=0)),  # it shows on which device the work is faster
+        (1, 1.01, SamplingPlan(precision_time=0)),
+        (2, 1.001, SamplingPlan(precision_time=0, record_time=2)),
+        (7.5, 10, SamplingPlan(precision_time=0, whole=True)),
+    ],
+)
+def test_without_a_limit_sampling_takes_a_second_at_most_unless_it_takes_all_its_time(seconds, value, plan):
+    found = Bench(gpu=10e-3 / value, options=RunOptions(sampling=plan)).interleaved()
+    assert found.elapsed == pytest.approx(seconds, rel=0.1)
+
+
+@for_each(("seconds", "worst"), [(0.08, 0.98), (0.2, 0.9), (0.08, 1.02), (0.2, 1.1)])
+def test_after_the_verdict_sampling_goes_on_until_the_range_is_narrow_or_for_some_time(seconds, worst):
+    """Of seven rounds the second is the worst."""
+    steps = count()
+    options = RunOptions(sampling=SamplingPlan(precision=0.05, precision_time=0.2))
+    bench = Bench(
+        demand=Demand(min=3), options=options, gpu_noise=lambda now: worst if next(steps) % 7 == 1 else 1.0
+    )
+    assert bench.interleaved().elapsed == pytest.approx(seconds, rel=0.1)
+
+
+def test_a_verdict_of_the_first_look_that_later_rounds_take_back_is_none():
+    """Until the range is narrow, seven rounds are twice the limit, and all later ones miss it."""
+    options = RunOptions(sampling=SamplingPlan(precision=0.0, precision_time=0.3))
+    bench = Bench(demand=LIMIT, options=options, gpu_noise=lambda now: 0.45 if now < 0.075 else 1.2)
+    found = bench.interleaved()
+    assert judge(found.speedup(), LIMIT, found.sampled.look).status == "failed"
+    assert found.elapsed == pytest.approx(7.5, rel=0.1)
+
+
+@for_each(("seconds", "may_stop"), [(1, lambda now: now > 1), (7.5, lambda now: False)])
+def test_where_the_verdict_may_not_stand_sampling_goes_on_while_there_is_time(seconds, may_stop):
+    bench = Bench(demand=Demand(min=3), options=QUICK)
+    bench.interleaved(may_stop=lambda: may_stop(bench.clock() - bench.begun))
+    assert bench.sampling.elapsed == pytest.approx(seconds, rel=0.1)
+
+
+def test_rounds_against_a_variant_take_its_samples_in_turn_and_their_copies():
+    bench = Bench(gpu=2e-3, throttle=hot_in(2))
+    loop, other = bench.loop(), BlockTimer(workload=bench.gpu.workload)
+    found = bench.against(0.1, 0.2, loop=loop, others=[other])
+    assert [(0.1, 0.2)[place % 2] for place in range(len(found.rounds))] == [one.cpu for one in found.rounds]
+    assert [pytest.approx(2e-3)] * len(found.rounds) == list(bench.gpu.samples)
+    assert [pytest.approx(10e-3)] * len(found.rounds) == [one.copies for one in found.rounds]
+    assert {len(found.rounds)} == {len(loop.samples), len(other.samples)} == {found.begun - 1}
+    assert (0, 1) == (len(bench.cpu.samples), found.dropped)
+
+
+@for_each(
+    ("expected", "seconds", "value", "other", "allowed"),
+    [
+        ("passed", 0.07, 10 * 2.1, 7.5, inf),
+        ("failed", 7.5, 10 / 1.05, 7.5, inf),
+        ("failed", 7.5, 10 / 1.05, 9.0, inf),
+        ("inconclusive", 3, 10 / 1.05, 3.0, inf),  # as long as the other variant: more decides no more
+        ("inconclusive", 3, 10 / 1.05, 7.5, 3.0),
+        ("failed", 2, 10 / 1.6, 3.0, inf),
+    ],
+)
+def test_variants_are_looked_at_by_the_seconds_of_the_shorter_one(expected, seconds, value, other, allowed):
+    bench = Bench(gpu=10e-3, demand=LIMIT, options=QUICK, allowed=allowed)
+    found = bench.against(*[value * 10e-3] * 28, seconds=other)
+    assert [pytest.approx(seconds, rel=0.01)] * 2 == [found.seconds, found.elapsed]
+    assert (found.speedup().value, found.speedup().sampling) == (pytest.approx(value), "variants")
+    assert judge(found.speedup(), LIMIT, found.sampled.look).status == expected
+
+
+def test_without_samples_of_the_other_variant_there_are_no_rounds():
     bench = Bench()
-    found = bench.against(*[0.1] * samples)
-    assert [begun] * 3 == [found.begun, len(found.rounds), len(bench.gpu.samples)]
+    assert ([], 0, 0) == (bench.against().rounds, bench.sampling.begun, len(bench.gpu.samples))
 
 
-def test_a_dropped_round_takes_the_variants_sample_with_it():
-    bench = Bench(throttle=hot_in(2))
-    stepping(bench.gpu, iter([1e-3, 2e-3, 3e-3, 4e-3]))
-    found = bench.against(0.1, 0.2, 0.3, 0.4)
-    approximately = [(each, pytest.approx(each / 100)) for each in (0.1, 0.3, 0.4)]
-    assert approximately == kept(found)
-    assert [pytest.approx(1e-3), pytest.approx(3e-3), pytest.approx(4e-3)] == list(bench.gpu.samples)
-    assert (4, 1) == (found.begun, found.dropped)
-
-
-def test_rounds_against_variants_have_their_copies():
-    bench = Bench(throttle=hot_in(2))
-    loop = bench.loop()
-    found = bench.against(0.1, 0.2, 0.3, loop=loop)
-    assert [Round(cpu=0.1, gpu=pytest.approx(1e-3), copies=pytest.approx(10e-3))] == found.rounds[:1]
-    assert [pytest.approx(11e-3)] * 2 == list(loop.samples)
+@for_each(("samples", "seconds"), [(2, 0.0), (5, 0.095), (299, inf)])  # of two timers, with waits
+def test_one_device_alone_is_sampled_for_so_many_seconds_and_no_longer_than_in_rounds(samples, seconds):
+    bench = Bench(options=QUICK)
+    other = BlockTimer(workload=bench.cpu.workload)
+    found = bench.alone(seconds, others=[other])
+    assert [samples] * 3 == [found.begun, len(bench.cpu.samples), len(other.samples)]
+    assert found.elapsed == pytest.approx(max(2 * 20e-3, min(seconds, 7.5)), rel=0.2)
+    assert found.speedup() is None
 
 
 @for_each(
     ("expected", "demand"),
     [
         (10 / (1 + 10), Demand(transfer="always")),
-        (10 / (1 + 10), Demand(transfer="once", calls=1)),
         (10 / (1 + 10 / 4), Demand(transfer="once", calls=4)),
-        (10 / (1 + 10 / 1000), Demand(transfer="once", calls=1000)),
     ],
 )
 def test_copies_enter_the_estimate_shared_by_the_calls(expected, demand):
     bench = Bench(cpu=10e-3, gpu=1e-3, demand=demand)
-    found = bench.interleaved(bench.loop())
-    assert found.speedup("interleaved").value == pytest.approx(expected)
-    assert [pytest.approx(10e-3)] * 10 == [taken.copies for taken in found.rounds]
+    assert bench.interleaved(bench.loop()).speedup().value == pytest.approx(expected)
 
 
-def noting(steps, timer, call):
-    steps.append(id(timer))
-    return call()
-
-
-def test_all_workloads_of_a_round_come_in_an_order_drawn_afresh():
-    bench = Bench()
-    loop, steps = bench.loop(), []
-    for timer in (*bench.timers, loop):
-        timer.workload = replace(timer.workload, call=partial(noting, steps, timer, timer.workload.call))
-        timer.block_calls = 1
-    bench.interleaved(loop)
+def test_all_workloads_of_a_round_come_in_an_order_drawn_afresh(monkeypatch):
+    steps, take = [], BlockTimer.take_sample
+    monkeypatch.setattr(BlockTimer, "take_sample", lambda timer: (steps.append(id(timer)), take(timer)))
+    bench = Bench(options=RunOptions(max_time=2.0, sampling=SamplingPlan(whole=True)))
+    bench.interleaved(bench.loop())
     rounds = [tuple(steps[first : first + 3]) for first in range(0, len(steps), 3)]
     assert {3} == {len(set(taken)) for taken in rounds}
-    assert len(set(rounds)) > 3
+    assert len(set(rounds)) == 6
 
 
-def test_a_fresh_start_gives_up_every_round():
-    sampling = Bench(throttle=hot_in(1)).interleaved()
-    sampling.restart()
-    assert ([], 0, 0, ()) == (sampling.rounds, sampling.begun, sampling.dropped, sampling.throttle)
-    assert (None, None) == (sampling.elapsed, sampling.speedup("interleaved"))
+def between(seconds, seed=0) -> tuple[int, list[float], dict[int, list[str]]]:
+    """Return how many rounds of so many seconds fit into 7.5 s, and what lies between them.
 
+    That are the waits, and the devices that worked untimed, by the number of rounds before that.
+    """
+    options = RunOptions(sampling=SamplingPlan(whole=True))
+    bench = Bench(cpu=0.9 * seconds, gpu=0.1 * seconds, options=options, seed=seed)
+    waits, untimed, pause = [], {}, bench.gpu.device.pause
 
-def test_a_size_group_goes_on_until_its_speedup_is_told_from_the_threshold():
-    rounds = {}
-    for exclusions in ((), (Exclusion(1.0, 1.0),)):
-        bench = Bench(cpu=1.005e-3, gpu=1e-3)
-        context = TrialContext(demand=Demand(min=0.1), options=QUICK, order=order(), remaining=lambda: inf)
-        sampling = RoundSampler(context, exclusions)
-        sampling.take_interleaved(bench.cpu, bench.gpu)
-        rounds[exclusions] = sampling.begun
-    assert rounds == {(): 6, (Exclusion(1.0, 1.0),): 60}
+    def run_untimed(timer, run=BlockTimer.run_untimed):
+        untimed.setdefault(bench.sampling.begun, []).append(timer.device.kind)
+        run(timer)
 
-
-def starts_of(device):
-    """Return the list to which the device adds the time of each launch."""
-    launch, starts = device.launch, []
-
-    def launched(*arguments, **options):
-        starts.append(device.clock())
-        launch(*arguments, **options)
-
-    device.launch = launched
-    return starts
-
-
-@for_each(("untimed", "pause", "limit"), [((1, 2), 12, 9.5), ((0, 0), 0, 3)])
-def test_near_a_limit_each_round_follows_a_pause_and_blocks_that_are_not_sampled(untimed, pause, limit):
-    bench = Bench(demand=Demand(min=limit), options=QUICK)
-    starts = starts_of(bench.gpu.device)
-    bench.interleaved()
-    assert len(bench.sampling.rounds) == 6
-    fewest, most = (1 + 5 * (each + 1) for each in untimed)
-    assert fewest <= len(starts) <= most, "nothing precedes the first round"
-    least, longest = (
-        (6 + 5 * (share * pause + each)) * 11e-3 for share, each in zip((0.5, 1.5), untimed, strict=True)
-    )
-    assert 0.999 * least <= bench.sampling.elapsed <= 1.001 * longest
-
-
-def test_the_blocks_that_are_not_sampled_come_in_an_order_drawn_afresh(monkeypatch):
-    untimed = []
-    monkeypatch.setattr(BlockTimer, "run_untimed", lambda timer: untimed.append(timer.device.kind))
-    bench = Bench(demand=Demand(min=9.5), options=QUICK)
-    bench.interleaved()
-    pairs = [tuple(untimed[first : first + 2]) for first in range(0, len(untimed), 2)]
-    assert {("cpu", "gpu"), ("gpu", "cpu")} == set(pairs)
-
-
-def in_a_spell(end, **changes):
-    """Return a bench whose GPU takes 1.2 times as long until `end`, with a limit that it then misses."""
-    bench = Bench(
-        demand=Demand(min=9.5),
-        options=QUICK,
-        gpu_noise=lambda clock: 1.2 if clock() < end else 1.0,
-        **changes,
-    )
-    return bench.interleaved()
-
-
-@for_each(
-    ("expected", "confirmation", "end"), [("failed", "confirmed", inf), ("inconclusive", "contradicted", 1.2)]
-)
-def test_a_failure_near_a_limit_is_one_if_rounds_far_apart_fail_too(expected, confirmation, end):
-    sampling = in_a_spell(end)
-    found = sampling.speedup("interleaved")
-    assert (found.rounds, found.confirmation) == (6, confirmation)
-    assert found.value == pytest.approx(10 / 1.2)
-    assert judge(found, Demand(min=9.5), RunOptions()).status == expected
-
-
-def test_the_samples_of_a_second_measurement_are_not_kept():
-    bench = Bench(gpu=1.2e-3, demand=Demand(min=9.5), options=QUICK)
-    bench.interleaved()
-    assert bench.sampling.speedup("interleaved").confirmation == "confirmed"
-    assert [6, 6] == [len(timer.samples) for timer in bench.timers]
-    assert bench.cpu.measurement.processors == pytest.approx(1.0), "as many as its samples kept busy"
-
-
-def test_a_failure_that_there_is_no_time_to_confirm_is_a_doubt():
-    assert in_a_spell(inf, allowed=1.2).speedup("interleaved").confirmation == "no_time"
-
-
-@for_each("ratio", [5.0, 20.0])
-def test_far_from_a_limit_nothing_is_confirmed(ratio):
-    bench = Bench(gpu=10e-3 / ratio, demand=Demand(min=9.5), options=QUICK)
-    assert bench.interleaved().speedup("interleaved").confirmation is None
-    assert bench.sampling.elapsed < 0.1
-
-
-def test_rounds_after_a_restart_need_more_evidence_so_that_all_together_spend_alpha_once():
-    bench = Bench(demand=Demand(min=3), options=QUICK)
-    assert bench.interleaved().begun == 6
-    bench.sampling.restart()
-    # of 0.025 a fifth is left for the restart: 0.7 * 2**n + 0.3 * (2**(n + 1) - 1) / (n + 1) >= 200
-    assert bench.interleaved().begun == 9
-
-
-def test_a_second_measurement_that_misses_another_limit_confirms_nothing():
-    """At first it misses `min` and the limit of a baseline, and then the baseline's alone."""
-    bench = Bench(gpu_noise=lambda clock: 1.3 if clock() < 1.2 else 1.08)
-    context = TrialContext(demand=Demand(min=8.5), options=QUICK, order=order(), remaining=lambda: inf)
-    sampling = RoundSampler(context, [Exclusion(9.6, 9.8)])
-    sampling.take_interleaved(bench.cpu, bench.gpu)
-    found = sampling.speedup("interleaved")
-    assert (found.value, found.confirmation) == (pytest.approx(10 / 1.3), "contradicted")
-
-
-def test_a_second_measurement_need_not_tell_what_the_first_did_not_miss():
-    """A limit of a baseline around the value would never be told from it."""
-    bench = Bench(gpu=1e-3 / 0.95)
-    context = TrialContext(demand=Demand(min=10), options=QUICK, order=order(), remaining=lambda: inf)
-    sampling = RoundSampler(context, [Exclusion(9.4, 9.6)])
-    sampling.take_interleaved(bench.cpu, bench.gpu)
-    assert sampling.speedup("interleaved").confirmation == "confirmed"
-
-
-def test_an_error_in_a_second_measurement_keeps_the_samples_of_the_first():
-    bench = Bench(gpu=1.2e-3, demand=Demand(min=9.5), options=QUICK)
-    launch, calls = bench.gpu.device.launch, count(1)
-
-    def launch_or_raise(*arguments, **changes):
-        if next(calls) > 14:  # 6 rounds, 5 untimed blocks, and 2 rounds with 1 untimed block more
-            raise RuntimeError("broken")
-        launch(*arguments, **changes)
-
-    bench.gpu.device.launch = launch_or_raise
-    with pytest.raises(RuntimeError, match="broken"):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BlockTimer, "run_untimed", run_untimed)
+        bench.gpu.device.pause = lambda waited: (waits.append(waited), pause(waited))
         bench.interleaved()
-    found = bench.sampling.speedup("interleaved")
-    assert (found.rounds, found.confirmation) == (6, "interrupted")
-    assert [6, 6] == [len(timer.samples) for timer in bench.timers]
-
-
-SLOW = RunOptions(max_time=10, sampling=SamplingPlan(precision_time=0.0))
+    return bench.sampling.begun, waits, untimed
 
 
 @for_each(
-    ("expected", "seconds", "spell"),
+    ("seconds", "longest", "rounds"),
     [
-        ("confirmed", 0.08, inf),
-        ("contradicted", 0.08, 6 * 0.088),  # ends with the first six rounds
-        ("no_time", 0.08, 26 * 0.088),  # lasts on, and more than six would have to agree
-        ("no_time", 0.2, inf),
+        (50e-3, 0.01, 120),
+        (20e-3, 0.25 * 24e-3, 300),  # a quarter of a round with what lies between
+        (2e-3, 0.01, 1050),  # quick rounds wait longer: 500 are enough
     ],
 )
-def test_of_slow_rounds_the_middle_ones_of_twelve_confirm_where_there_is_time_for_them(
-    expected, seconds, spell
-):
-    bench = Bench(
-        cpu=seconds,
-        gpu=seconds / 10,
-        demand=Demand(min=9.5),
-        options=SLOW,
-        allowed=10,
-        gpu_noise=lambda clock: 1.2 if clock() < 0.3 + spell else 1.0,
-    )
-    found = bench.interleaved().speedup("interleaved")
-    assert expected == found.confirmation
-    assert found.rounds == 6
-    assert bench.clock() < 10
+def test_rounds_keep_out_of_step_with_what_is_periodic(seconds, longest, rounds):
+    taken, waits, untimed = between(seconds)
+    assert taken == pytest.approx(rounds, rel=0.1)
+    assert (taken - 7, True) == (len(waits), min(untimed) >= 7), "the first seven follow each other"
+    assert 0 <= min(waits) < 0.1 * longest
+    assert 0.8 * longest < max(waits) <= 1.05 * longest
+    assert len(untimed) == pytest.approx(taken / 8, rel=0.3)
+    assert {("cpu", "gpu"), ("gpu", "cpu")} == set(map(tuple, untimed.values()))
 
 
-def drifting(after):
-    """Return the noise of a GPU whose rounds are like their neighbours: 1 to 1.06 and back; then `after`."""
-
-    def noise(clock):
-        step = round(clock() / 0.088) % 20
-        return after if clock() > 20 * 0.088 else 1 + 0.006 * min(step, 20 - step)
-
-    return noise
+def test_slow_rounds_have_no_waits_and_in_about_every_second_stretch_an_untimed_one():
+    """Four or five of 0.2 s are a stretch, and one of 0.6 s."""
+    found = [between(0.2, seed) for seed in range(20)]
+    assert not any(waits for _, waits, _ in found)
+    assert sum(len(untimed) for _, _, untimed in found) == pytest.approx(20 * 7 / 2, rel=0.3)
+    assert between(0.6) == (13, [], {})
 
 
-@for_each(
-    ("expected", "rounds", "seconds", "after"),
-    [
-        (("confirmed", "passed"), 16, 0.08, 1.0),
-        (("dependent", "inconclusive"), 16, 0.08, 1.2),
-        ((None, "passed"), 6, 0.01, 1.0),  # these rounds sit apart
-    ],
-)
-def test_slow_rounds_that_are_alike_meet_a_limit_if_others_far_apart_meet_it_too(
-    expected, rounds, seconds, after
-):
-    demand = Demand(min=9)
-    bench = Bench(
-        cpu=seconds,
-        gpu=seconds / 10,
-        demand=demand,
-        options=SLOW,
-        allowed=10,
-        gpu_noise=drifting(after) if seconds == 0.08 else lambda clock: 1.0,
-    )
-    found = bench.interleaved().speedup("interleaved")
-    assert expected == (found.confirmation, judge(found, demand, SLOW).status)
-    assert rounds == found.rounds
-
-
-def test_slow_rounds_that_are_not_alike_meet_a_limit_without_others():
-    bench = Bench(cpu=0.08, gpu=0.008, demand=Demand(min=9), options=SLOW, allowed=10)
-    found = bench.interleaved().speedup("interleaved")
-    assert (16, None) == (found.rounds, found.confirmation)
-    assert bench.clock() < 0.2 + 16 * 0.088
-
-
-def test_a_clock_of_its_own_that_does_not_pause_confirms_nothing():
-    bench = Bench(gpu=1.2e-3, demand=Demand(min=9.5), options=QUICK)
-    for device in (bench.cpu.device, bench.gpu.device):
-        device.pause = None
-    assert bench.interleaved().speedup("interleaved").confirmation == "no_time"
-
-
-def test_a_second_measurement_ends_once_it_meets_the_limit():
-    missed = [True]  # until the first measurement has ended
-    bench = Bench(demand=Demand(min=9.5), options=QUICK, gpu_noise=lambda _: 1.2 if missed else 1.0)
-    report = bench.sampling._report_round
-    bench.sampling._report_round = lambda *counts: (
-        report(*counts),
-        bench.sampling.begun < 6 or missed.clear(),
-    )
-    starts = starts_of(bench.gpu.device)
-    assert bench.interleaved().speedup("interleaved").confirmation == "contradicted"
-    rounds, untimed = 6 + 6 * 11, 5 + 6  # once or twice as many blocks are untimed
-    assert rounds + untimed <= len(starts) <= rounds + 2 * untimed
-
-
-def test_an_interrupted_second_measurement_of_rounds_that_are_alike_is_no_doubt_of_theirs():
-    drift = drifting(after=1.0)
-
-    def drift_and_break(clock):
-        if clock() > 22 * 0.088:
-            raise KeyboardInterrupt
-        return drift(clock)
-
-    known = {"cpu": 0.08, "gpu": 0.008, "demand": Demand(min=9), "options": SLOW, "allowed": 10}
-    bench = Bench(gpu_noise=drift_and_break, **known)
-    with pytest.raises(KeyboardInterrupt):
-        bench.interleaved()
-    found = bench.sampling.speedup("interleaved")
-    assert (found.rounds, found.confirmation) == (16, "interrupted")
-
-
-def variants(spell, samples=30, cpu_lasted=300) -> tuple[Bench, RoundSampler]:
-    """Return the rounds of variants that miss a limit by a fifth while the GPU is slow, for some seconds."""
-    bench = Bench(
-        cpu=12e-3,
-        demand=Demand(min=10),
-        options=RunOptions(),
-        gpu_noise=lambda clock: 1.5 if clock() < 0.05 + spell else 1.0,
-    )
-    return bench, bench.against(*[12e-3] * samples, cpu_lasted=cpu_lasted)
-
-
-def test_variants_that_miss_a_limit_but_not_by_far_are_sampled_for_three_quarters_of_their_time():
-    bench, sampling = variants(inf)
-    assert (30, "confirmed") == (len(sampling.rounds), sampling.speedup("variants").confirmation)
-    assert bench.clock() == pytest.approx(7.5, rel=0.2)
-
-
-def test_a_spell_in_which_variants_miss_a_limit_fails_none_of_them():
-    _, sampling = variants(0.3)
-    assert sampling.speedup("variants").confirmation is None
-    assert len(sampling.rounds) < 30
-
-
-def test_without_samples_of_the_cpu_that_last_or_are_left_variants_wait_for_nothing():
-    for samples, cpu_lasted in [(30, 60), (6, 300)]:
-        assert variants(inf, samples, cpu_lasted)[0].clock() < 0.5
-    assert variants(inf, 30, 60)[1].speedup("variants").confirmation == "not_apart"
-
-
-def test_few_samples_that_are_left_are_no_farther_apart_than_thirty_would_be():
-    bench, sampling = variants(inf, 10)
-    assert len(sampling.rounds) == 10
-    assert bench.clock() < 10 * 1.5 * 7.5 / 30
-
-
-def test_variants_far_from_a_limit_end_with_their_verdict():
-    bench = Bench(cpu=12e-3, demand=Demand(min=30), options=RunOptions())
-    assert len(bench.against(*[12e-3] * 30, cpu_lasted=300).rounds) < 30
-    assert bench.clock() < 0.2
-
-
-@for_each(("cpu", "samples", "together"), [(30e-3, 250, 250), (1e-3, 1100, 11)])
-def test_one_device_alone_takes_eleven_samples_for_each_round_of_a_check(monkeypatch, cpu, samples, together):
-    """For three quarters of its time, with pauses where there is time for them."""
-    plan = for_gate(SamplingPlan(), GateOptions(create=True))
-    bench = Bench(cpu=cpu, options=RunOptions(sampling=plan))
-    begun, take = [], BlockTimer.take_sample
-    monkeypatch.setattr(BlockTimer, "take_sample", lambda timer: begun.append(bench.clock()) or take(timer))
-    bench.sampling.take_alone(bench.cpu, inf)
-    assert len(bench.cpu.samples) == pytest.approx(samples, abs=1)
-    assert bench.clock() < 7.6
-    gaps = [later - earlier for earlier, later in pairwise(begun)]
-    after_pauses = [place for place, gap in enumerate(gaps, 1) if gap > 1.5 * cpu]
-    assert after_pauses == [*range(together, len(begun), together)]
-
-
-@for_each("seed", range(8))
-def test_sums_of_floats_do_not_make_enough_rounds_too_few(seed):
-    """66 samples that follow each other last as long as six with pauses, whatever each of them takes."""
-    chance = Random(seed)  # noqa: S311 - noise, not a secret
-    bench = Bench(cpu=35e-3, demand=Demand(min=3), options=RunOptions())
-    stepping(bench.cpu, (35e-3 * chance.lognormvariate(0, 0.1) for _ in count()))
-    bench.sampling.take_alone(bench.cpu, inf)
-    assert (66, 66.0) == (len(bench.cpu.samples), bench.sampling.lasted)
+def test_a_wait_on_a_real_clock_keeps_the_processor_at_work(monkeypatch):
+    monkeypatch.setattr("time.sleep", None)
+    begun = perf_counter()
+    rounds._wait(HostDevice("a processor"), 2e-3)
+    assert perf_counter() - begun >= 2e-3

@@ -57,7 +57,7 @@ def samples_of(timer) -> tuple[int, int]:
     ("sampled", "which", "demand"),
     [
         ((0, 11), "latencies", THROUGHPUT),  # blocks of 14 calls until 3 ms were spent
-        ((6, 0), "samples", LATENCY),  # blocks of 53 calls, as they count for a verdict
+        ((7, 0), "samples", LATENCY),  # blocks of 53 calls, as they count for a verdict
     ],
 )
 def test_beside_a_demand_of_throughput_single_calls_are_sampled_and_of_latency_blocks(sampled, which, demand):
@@ -81,7 +81,7 @@ def test_both_devices_are_sampled_in_the_same_rounds():
     clock = Clock()
     timers = [warmed_up(simulated(kind, clock)) for kind in ("cpu", "gpu")]
     other_mode(timers, THROUGHPUT)
-    assert [(0, 6), (0, 6)] == [samples_of(timer) for timer in timers]
+    assert [(0, 7), (0, 7)] == [samples_of(timer) for timer in timers]
 
 
 @for_each("demand", [THROUGHPUT, LATENCY])
@@ -108,29 +108,19 @@ def test_the_latency_of_a_single_call_includes_its_launch_and_its_synchronize():
     assert timer.measurement.median == pytest.approx(10e-6 + (5e-6 + 2e-6) / timer.block_calls)
 
 
-@for_each(
-    ("expected", "plan"),
-    [
-        (4, SamplingPlan(max_rounds=4)),  # no more than the plan allows
-        (7, SamplingPlan(secondary_time=1e-9, secondary_rounds=7)),  # a gate on it needs them
-        (6, SamplingPlan(secondary_time=1e-9)),  # the fewest, though they take longer
-    ],
-)
-def test_the_other_mode_has_the_rounds_of_its_plan(expected, plan):
+@for_each(("expected", "seconds"), [(7, 1e-9), (60, 1.0)])
+def test_the_other_mode_has_a_round_for_each_stretch_and_sixty_at_most(expected, seconds):
     timer = warmed_up(simulated())
-    other_mode([timer], THROUGHPUT, RunOptions(sampling=plan))
+    other_mode([timer], THROUGHPUT, RunOptions(sampling=SamplingPlan(secondary_time=seconds)))
     assert samples_of(timer) == (0, expected)
 
 
-@for_each(("pauses", "rounds"), [(6, 7), (0, 0)])
-def test_the_rounds_of_the_other_kind_sit_apart_where_a_gate_rests_on_them(pauses, rounds):
+def test_what_was_sampled_in_the_rounds_of_the_verdict_is_not_sampled_again():
     timer = warmed_up(simulated())
-    block = timer.per_call(RunOptions()).block_calls * 21e-6
-    plan = SamplingPlan(apart=True, secondary_time=1e-9, secondary_rounds=rounds)
-    begun = timer.device.clock()
-    other_mode([timer], THROUGHPUT, RunOptions(sampling=plan))
-    _, taken = samples_of(timer)
-    assert timer.device.clock() - begun == pytest.approx(taken * block + pauses * (12 + 1) * block)
+    (other,) = secondary.other_modes([timer], context())
+    other.take_sample()
+    other_mode([timer], THROUGHPUT)
+    assert samples_of(timer) == (0, 1)
 
 
 def test_another_round_is_taken_only_when_the_test_has_time_for_it():
@@ -165,14 +155,14 @@ def rounds_of(transfer) -> int:
 
 def test_copies_are_timed_in_rounds_of_their_own():
     transfer = transfers(prepared(simulated(bandwidth=5e6)))
-    assert rounds_of(transfer) == 6  # the fewest; they take longer than secondary_time
+    assert rounds_of(transfer) == 7  # the fewest; they take longer than secondary_time
     assert (transfer.median, transfer.reason) == (pytest.approx(3.2e-3), None)
 
 
 def test_a_quick_call_is_timed_in_a_loop_with_its_copies_too():
     found = transfers(prepared(simulated(kernel=1e-3, bandwidth=8e6)), call=1e-3)
-    assert [pytest.approx(3e-3)] * 6 == list(found.loop)
-    assert [pytest.approx(2e-3)] * 6 == found.samples
+    assert [pytest.approx(3e-3)] * 7 == list(found.loop)
+    assert [pytest.approx(2e-3)] * 7 == found.samples
 
 
 def test_a_slow_call_is_not_repeated_for_its_copies():
@@ -191,9 +181,14 @@ def test_a_loop_that_was_in_the_rounds_of_the_verdict_is_not_timed_again(left):
     assert len(loop.samples) == 1
 
 
-@for_each(("expected", "rounds"), [(1, 1), (2, 2), (6, 6), (6, 60)])
+@for_each(("expected", "rounds"), [(1, 1), (2, 2), (7, 7), (7, 60)])
 def test_copies_have_at_most_as_many_rounds_as_the_workload_had(expected, rounds):
     assert expected == rounds_of(transfers(prepared(simulated(bandwidth=5e6)), rounds))
+
+
+def test_copies_have_sixty_rounds_at_most():
+    endless = RunOptions(sampling=SamplingPlan(secondary_time=inf))
+    assert rounds_of(transfers(prepared(simulated()), 600, endless)) == 60
 
 
 @for_each(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)])

@@ -34,7 +34,7 @@ def test_github_action_benchmark_gets_its_published_fields(loaded, full):
         "unit": "x",
         "value": 10.0,
         "range": "[9.00, 11.0]",
-        "extra": "CPU: 20.0 ms on EPYC\nGPU: 1.75 ms on H200\nfailed, 12 rounds, 95% interval",
+        "extra": "CPU: 20.0 ms on EPYC\nGPU: 1.75 ms on H200\nfailed, range of 28 rounds",
     } == found[0]
 
 
@@ -47,7 +47,7 @@ def test_github_action_benchmark_gets_the_efficiency_of_a_scaling_test(loaded):
             "unit": "efficiency",
             "value": 0.5,
             "range": "[0.45, 0.55]",
-            "extra": "GPU: 6.00 ms on H200\npassed, 12 rounds, 95% interval",
+            "extra": "GPU: 6.00 ms on H200\npassed, range of 28 rounds",
         }
     ] == found
 

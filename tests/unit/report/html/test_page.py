@@ -132,13 +132,6 @@ def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one():
     assert "needs 4.00 ms" in shown.rows[0]
 
 
-def test_a_confidence_is_named_where_all_intervals_have_it():
-    narrow = record("b.py::test_b", speedup=speedup(confidence=0.8))
-    captions = [" ".join(Page(text(run_of(record(), *more))).texts) for more in ((), (narrow,))]
-    assert ["with its 95 % interval" in caption for caption in captions] == [True, False]
-    assert "the speedup with its interval" in captions[1]
-
-
 def test_the_result_of_the_regression_check_stands_above_the_tests():
     shown = text(run_of(record(), gate=gate_result("nothing was measured: no GPU")))
     assert 0 < shown.index("nothing was measured: no GPU") < shown.index('id="tests"')
@@ -171,10 +164,10 @@ def test_details_say_all_that_the_record_says():
 
 
 def test_what_all_tests_share_is_said_once():
-    shown = text(run_of(*(record(f"a.py::test_{index}", round_time=1e-3 * index) for index in (1, 2))))
+    shown = text(run_of(*(record(f"a.py::test_{index}", rounds_elapsed=1e-3 * index) for index in (1, 2))))
     assert 1 == shown.count("The same for all tests")
     assert 1 == shown.count("<dt>speedup<dd>10.0x")
-    assert 2 == shown.count("<dt>round time<dd>")
+    assert 2 == shown.count("<dt>rounds elapsed<dd>")
 
 
 def test_beyond_the_first_tests_a_row_keeps_its_reason_and_the_page_says_where_the_rest_is():

@@ -367,7 +367,7 @@ def test_what_pays_in_time_and_not_in_money_is_told_too(section):
 
 
 def noted(text: str) -> Note:
-    return Note(code="dependent_samples", text=text)
+    return Note(code="traced", text=text)
 
 
 def test_another_note_is_not_taken_for_that_of_a_gpu_variant(section):
@@ -738,11 +738,9 @@ def hard_cases():
         record(
             "tests/test_gate.py::test_near",
             status="inconclusive",
-            reason="required at least 3x, speedup 3.05x [2.95, 3.15]: inconclusive after 60 rounds; use a "
-            "quieter machine, or move the limit further from the measured value",
-            notes=(
-                noted("dependent samples: lag-1 autocorrelation 0.42, so the interval may be too narrow"),
-            ),
+            reason="required at least 3x, speedup 3.05x [2.95, 3.15]: inconclusive after 60 rounds, which "
+            "lie on both sides of the limit; use a quieter machine, or move the limit",
+            notes=(noted("another process used the GPU while this test was measured"),),
         ),
         *(skipped(f"tests/test_skip.py::test_skip[{n}]", "CuPy has no such function") for n in range(3)),
         record(
