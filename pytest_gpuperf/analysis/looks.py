@@ -18,8 +18,7 @@ STRETCHES = 7
 SAMPLING_SHARE = 0.75
 """The share of max_time in which rounds are taken; the rest is for secondary measurements."""
 _UNSURE = 2.0  # of short measurements: no spell of a slower clock was seen to be as strong
-_LEAST_PER_STRETCH = 4
-_MANY = _LEAST_PER_STRETCH * STRETCHES  # rounds; with fewer, medians of stretches are as noisy as rounds
+_MANY = 4 * STRETCHES  # rounds; with fewer, medians of stretches are as noisy as rounds
 _AT_END = 1.01  # levels of one workload drift by up to 0.8 % in recorded noise
 # Fewer rounds than stretches must lie beyond a limit by a factor that is rare in Laplace noise of the log
 # ratio, as two devices have it whose times are of Pareto's distribution with a tail of 0.8.
@@ -58,7 +57,9 @@ EXACT = Look(1.0, 1.0)
 """Of values without noise, such as the memory that a workload holds."""
 _FIRST = Look(_UNSURE, None)
 _BY_SECONDS = ((7.5, Look(_AT_END, _AT_END)), (2.0, Look(1.1, 1.5)), (1.0, Look(1.2, None)))
-_FEW_PER_STRETCH = 1.1
+SHARPEST = _BY_SECONDS[0][1]
+"""The look after which more time decides nothing that is nearer to a limit."""
+_LEAST_OF_FEW = 1.1  # the least factor of fewer rounds than `_MANY`
 
 
 def reached(rounds: int, seconds: float) -> Look | None:
@@ -74,7 +75,7 @@ def at_end(rounds: int, seconds: float) -> Look:
         factor = _TWO_ROUNDS if rounds <= 2 else _FEW_ROUNDS
         return Look(factor, factor)
     meets, misses = next((look for least, look in _BY_SECONDS if seconds >= least), _FIRST)
-    least = 1.0 if rounds >= _MANY else _FEW_PER_STRETCH
+    least = 1.0 if rounds >= _MANY else _LEAST_OF_FEW
     return Look(max(meets, least), max(misses or _UNSURE, least))
 
 
@@ -102,7 +103,7 @@ def decided(limit: Limit, found: Range, look: Look) -> Literal["below", "above"]
 
 def is_hopeless(limit: Limit, found: Range) -> bool:
     """Return whether no later rounds decide a limit: stretches of the last look lie on both sides of it."""
-    return found.low <= limit.high * _AT_END and found.high * _AT_END >= limit.low
+    return found.low < limit.low and found.high > limit.high
 
 
 def limits_of(demand: Demand) -> Iterator[Limit]:

@@ -70,12 +70,12 @@ def describe(scaling: Scaling, speedup: Speedup) -> str:
 
 
 def efficiency_text(efficiency: Estimate) -> str:
-    """Return an efficiency with its interval: `0.81 [0.79, 0.83]`."""
+    """Return an efficiency with its range: `0.81 [0.79, 0.83]`."""
     return f"{efficiency.value:.2f} {units.interval(efficiency.low, efficiency.high, '{:.2f}'.format)}"
 
 
 def karp_flatt_text(share: Estimate) -> str:
-    """Return a share of the work that is not divided, with its interval: `0.083 [0.071, 0.095]`."""
+    """Return a share of the work that is not divided, with its range: `0.083 [0.071, 0.095]`."""
     return f"{_share(share.value)} {units.interval(share.low, share.high, _share)}"
 
 

@@ -1,4 +1,4 @@
-"""From the interval of a speedup and the required limits to a verdict and its reason."""
+"""From the range of a speedup and the required limits to a verdict and its reason."""
 
 from typing import Literal
 
@@ -55,7 +55,8 @@ def judge(
         return Verdict(status="failed", reason=state, reason_code=missed)
     state += f": inconclusive after {units.count(speedup.rounds, 'round')}"
     found = Range(speedup.estimate.lower, speedup.estimate.upper)
-    if speedup.low is not None and any(looks.is_hopeless(limit, found) for limit in looks.limits_of(demand)):
+    is_close = any(looks.decided(limit, found, looks.SHARPEST) is None for limit in looks.limits_of(demand))
+    if speedup.low is not None and is_close:
         straddled = any(speedup.estimate.is_above(limit) is None for limit in demand.limits)
         where = "on both sides of" if straddled else "too near"
         reason = f"{state}, which lie {where} the limit; use a quieter machine, or move the limit"
@@ -108,5 +109,5 @@ def describe_demand(demand: Demand) -> str:
 
 
 def ratio(speedup: Speedup | Estimate) -> str:
-    """Return a speedup with its interval: `2.9x [2.6, 3.2]`."""
+    """Return a speedup with its range: `2.9x [2.6, 3.2]`."""
     return f"{units.digits(speedup.value)}x {units.interval(speedup.low, speedup.high, units.digits)}"

@@ -54,7 +54,7 @@ class Comparer:
         It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
         """
         earlier, later = before.estimate, now.estimate
-        outcome = regression.compare_ranges(earlier, later, now.look, tolerance)
+        outcome = regression.compare_ranges(earlier, later, now.look, tolerance, luck=before.look.meets)
         doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
         if doubt is None and before.doubt is not None and outcome != "regressed":
             doubt = f"when the baseline was made {before.doubt}"
@@ -62,8 +62,9 @@ class Comparer:
             outcome = "inconclusive"
         reason: str | None = None
         if outcome == "inconclusive":
-            # Whichever is wider has to be narrower: the baseline's range, or the new one with its factor.
-            is_older_wider = regression.width(earlier) > regression.width(later) * now.look.meets
+            # Whichever is wider, with its factor, has to be narrower.
+            then, since = (regression.width(each.estimate) * each.look.meets for each in (before, now))
+            is_older_wider = then > since
             remedy = text.NEW_BASELINE if is_older_wider else self._measure_longer
             numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
             reason = f"{numbers}; {doubt or remedy}"

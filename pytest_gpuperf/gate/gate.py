@@ -79,7 +79,7 @@ class Gate:
         limits = []
         for tolerance in self.options.compared:
             if tolerance.metric == metric:
-                lost, gained = regression.limits(before, tolerance)
+                lost, gained = regression.limits(before, tolerance, metrics.look_at(record, metric).meets)
                 limits.append(Limit(*lost, "below"))
                 if self.options.improvements:
                     limits.append(Limit(*gained, "above"))

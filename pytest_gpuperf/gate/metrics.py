@@ -66,7 +66,7 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
         return None
     if metric == "memory":
         return MetricValue(estimate=exact, look=looks.EXACT)
-    look = _look_at(record, metric)
+    look = look_at(record, metric)
     throttled = None
     if metric != "cpu_time":
         compared = _compared(record)
@@ -85,7 +85,7 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     return MetricValue(estimate=widened, look=look, doubt=throttled, widened=noise.describe(on_cpu, on_gpu))
 
 
-def _look_at(record: Record, metric: Metric) -> Look:
+def look_at(record: Record, metric: Metric) -> Look:
     """Return the look at the samples of a metric that has some."""
     seconds = record.rounds_elapsed or 0.0
     if metric in _TIMED:

@@ -4,27 +4,27 @@ from math import inf
 from typing import Literal
 
 from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.analysis.looks import Limit, Look
+from pytest_gpuperf.analysis.looks import Limit, Look, Range
 from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
-
-Range = tuple[float, float]
-"""From where to where a limit may lie: it is as uncertain as the estimate that it is made of."""
 
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "memory"})
 
 
-def compare_ranges(before: Estimate, now: Estimate, look: Look, tolerance: Tolerance) -> Outcome:
-    """Return whether a metric got worse by more than its tolerance, did not, or became better by as much.
+def compare_ranges(
+    before: Estimate, now: Estimate, look: Look, tolerance: Tolerance, *, luck: float = 1.0
+) -> Outcome:
+    """Return whether a metric got worse by more than its tolerance, did not, or got better by as much.
 
     Like a verdict, of the limit baseline x (1 - tolerance), or (1 + tolerance) where less is better; but that
     limit is itself a range, as wide as the baseline was seen to be. All of what was seen now must lie beyond
-    all of it, by the factors of the look at it: a baseline that was lucky must not fail all later runs.
+    all of it, by the factors of the look at it. A baseline that was sampled for a short time may be lucky by
+    a factor of `luck`, and must not fail all later runs.
     """
     less_is_better = tolerance.metric in LESS_IS_BETTER
     worse: Literal["above", "below"] = "above" if less_is_better else "below"
-    allowed, gained = limits(before, tolerance)
-    found = looks.Range(now.lower, now.upper)
+    allowed, gained = limits(before, tolerance, luck)
+    found = Range(now.lower, now.upper)
     better = looks.decided(Limit(*gained, "neither"), found, look)
     if better not in (None, worse):
         return "improved"
@@ -44,16 +44,17 @@ def ratio(before: Estimate, now: Estimate) -> Estimate | None:
     return Estimate(value=now.value / before.value, low=low, high=high)
 
 
-def limits(before: Estimate, tolerance: Tolerance) -> tuple[Range, Range]:
+def limits(before: Estimate, tolerance: Tolerance, luck: float = 1.0) -> tuple[Range, Range]:
     """Return from where to where "worse than allowed" may begin, and "better by as much".
 
-    An estimate that decides lies wholly above or below.
+    An estimate that decides lies wholly above or below. The baseline may be better than it should by `luck`.
     """
     low, high = before.lower, before.upper
     less, more = 1 - tolerance.share, 1 + tolerance.share
-    lower = (low * less, high * less if less else 0.0)  # inf * 0 is no number
-    upper = (low * more, high * more)
-    return (upper, lower) if tolerance.metric in LESS_IS_BETTER else (lower, upper)
+    least_more, most_less = low * more, high * less if less else 0.0  # inf * 0 is no number
+    if tolerance.metric in LESS_IS_BETTER:
+        return Range(least_more, high * more * luck), Range(low * less, most_less)
+    return Range(low * less / luck, most_less), Range(least_more, high * more)
 
 
 def width(estimate: Estimate) -> float:

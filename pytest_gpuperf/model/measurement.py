@@ -1,4 +1,4 @@
-"""What was measured of one test: times in seconds, sizes in bytes, estimates with their intervals."""
+"""What was measured of one test: times in seconds, sizes in bytes, estimates with their ranges."""
 
 from array import array
 from collections.abc import Sequence
@@ -284,14 +284,14 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A value with its interval; an unbounded end is None."""
+    """A value with the range in which it was seen; an unbounded end is None."""
 
     value: float
     """The estimate itself."""
     low: float | None
-    """Lower end of the interval; null when unbounded."""
+    """Lower end of the range; null when unbounded."""
     high: float | None
-    """Upper end of the interval; null when unbounded."""
+    """Upper end of the range; null when unbounded."""
 
     @property
     def lower(self) -> float:
@@ -304,7 +304,7 @@ class Estimate:
         return inf if self.high is None else self.high
 
     def is_above(self, limit: float) -> bool | None:
-        """Return whether the value is above a limit; None while the interval includes the limit."""
+        """Return whether the value is above a limit; None while the range includes the limit."""
         if self.lower > limit:
             return True
         return False if self.upper < limit else None
@@ -312,7 +312,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The ends of an interval; an unbounded end is None."""
+    """The ends of a range; an unbounded end is None."""
 
     low: NonNegative | None
     """Lower end; null when unbounded."""
@@ -345,11 +345,6 @@ class Speedup:
     def estimate(self) -> Estimate:
         """The value with the range in which it was seen."""
         return Estimate(value=self.value, low=self.low, high=self.high)
-
-    @property
-    def sure(self) -> Estimate:
-        """The value with the interval in which it certainly lies."""
-        return Estimate(value=self.value, low=self.certain.low, high=self.certain.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

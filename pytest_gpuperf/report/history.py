@@ -29,14 +29,14 @@ _LONGEST_REASON = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval(Estimate):
-    """The speedup that a test is about, with its interval."""
+    """The speedup that a test is about, with its range."""
 
     value: _Ratio
     """Median of cpu time / gpu time."""
     low: _Bounded | None
-    """Lower end of the interval; null when unbounded."""
+    """Lower end of the range; null when unbounded."""
     high: _Bounded | None
-    """Upper end of the interval; null when unbounded."""
+    """Upper end of the range; null when unbounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -321,7 +321,7 @@ def plot_legend(records: Iterable[Record]) -> str:
     records = [record for record in records if record.speedup]
     limits = ", `║` required" if any(record.demand.limits for record in records) else ""
     baseline = ", `○` baseline" if any(map(baseline_of, records)) else ""
-    return f"`├─●─┤` speedup with its interval (`◄` and `►`: no end), `│` 1x{limits}{baseline}"
+    return f"`├─●─┤` speedup with its range (`◄` and `►`: no end), `│` 1x{limits}{baseline}"
 
 
 def plot_heading(axis: LogScale) -> str:

@@ -86,7 +86,7 @@ def baseline_text(comparison: Comparison | None) -> str:
 
 
 def change_text(comparison: Comparison | None) -> str:
-    """Return the change from the baseline in percent, with its interval: `-12.3 % [-15.0, -9.1]`."""
+    """Return the change from the baseline in percent, with its range: `-12.3 % [-15.0, -9.1]`."""
     return (
         "-" if comparison is None or comparison.ratio is None else gate_text.format_change(comparison.ratio)
     )
@@ -319,7 +319,7 @@ def environment_facts(environment: Environment) -> Iterator[tuple[str, str]]:
 def properties(record: Record) -> Iterator[tuple[str, str | float]]:
     """Yield a test's properties in the files of JUnit and pytest-json-report, as names and values.
 
-    They are its status, its speedup or efficiency with the interval, and the outcomes of its comparisons.
+    They are its status, its speedup or efficiency with the range, and the outcomes of its comparisons.
     """
     yield f"{PROPERTY_PREFIX}status", record.status
     efficiency = record.scaling.efficiency if record.scaling else None

@@ -21,7 +21,7 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     return replace(
         plan,
         compared=gate.compares,
-        whole=gate.create or bool(checked & _NOT_LOOKED_AT),
+        whole=bool(checked & _NOT_LOOKED_AT) or (gate.create and checked != {"memory"}),
         in_rounds=bool(checked & _IN_ROUNDS),
     )
 

@@ -1,8 +1,7 @@
 """From the timers of one test to its rounds: as many as decide, without those of a throttled GPU."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import cycle, repeat
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from time import perf_counter
 
 from pytest_gpuperf.analysis import estimation, looks, noise
@@ -38,17 +37,14 @@ class RoundSampler:
     def __init__(self, context: TrialContext, limits: Sequence[Limit] = ()) -> None:
         self._context = context
         self._limits = [*looks.limits_of(context.demand), *limits]
-        # Where nothing is required, sampling goes on until it shows whether the GPU is worth its price.
-        price = context.options.cost_ratio or 1.0
-        self._worth = Limit(price, price, "neither")
+        # Where nothing is required, sampling goes on until it shows if the GPU is faster, and saves money.
+        prices = {1.0, context.options.cost_ratio or 1.0}
+        self._worth = [Limit(price, price, "neither") for price in prices]
         self._memory = MemoryWatch()
-        self._begin()
+        self.restart()
 
     def restart(self) -> None:
         """Discard every round."""
-        self._begin()
-
-    def _begin(self) -> None:
         self.rounds: list[Round] = []
         self.begun = 0
         self.dropped = 0
@@ -101,7 +97,7 @@ class RoundSampler:
         take more while there is time.
         """
         timers = [cpu, gpu, *filter(None, [loop]), *others]
-        self._take(_RoundSource(timers, gpu, loop, (cpu.samples[-1] for _ in repeat(None))), may_stop)
+        self._take(timers, gpu, loop, lambda: cpu.samples[-1], may_stop)
 
     def take_against(
         self,
@@ -117,7 +113,8 @@ class RoundSampler:
             return
         self._recorded = Sampled(cpu=cpu_samples, gpu=(), seconds=recorded.seconds)
         timers = [gpu, *filter(None, [loop]), *others]
-        self._take(_RoundSource(timers, gpu, loop, cycle(cpu_samples)), lambda: True)
+        of_cpu = cycle(cpu_samples)
+        self._take(timers, gpu, loop, lambda: next(of_cpu), lambda: True)
 
     def take_alone(self, timer: BlockTimer, seconds: float, *, others: Sequence[BlockTimer] = ()) -> None:
         """Take two samples of one device alone, and more within `seconds` of its sampling time."""
@@ -132,23 +129,32 @@ class RoundSampler:
             take_round()
             self._end_round(timer.device, started)
 
-    def _take(self, source: "_RoundSource", may_stop: Callable[[], bool]) -> None:
+    def _take(
+        self,
+        timers: Sequence[BlockTimer],
+        gpu: BlockTimer,
+        loop: BlockTimer | None,
+        cpu_sample: Callable[[], float],
+        may_stop: Callable[[], bool],
+    ) -> None:
         """Take rounds until a look decides, until none can, or until the time is up."""
-        device, longest = source.gpu.device, self._sampling_time
-        take_round = blocks.round_of(source.timers, self._context.order)
+        device, longest = gpu.device, self._sampling_time
+        take_round = blocks.round_of(timers, self._context.order)
         while not self._is_over(longest, may_stop):
             started = device.clock()
-            self._keep_out_of_step(source.timers, longest)
+            self._keep_out_of_step(timers, longest)
             self.begun += 1
             counters = capabilities.throttle_counters(device)
             take_round()
             if reasons := capabilities.throttle(device, counters):
                 self.throttle = tuple(sorted({*self.throttle, *reasons}))
                 self.dropped += 1
-                for timer in source.timers:
+                for timer in timers:
                     timer.drop_last_sample()
             else:
-                self.rounds.append(source.last_round())
+                on_gpu = gpu.samples[-1]
+                copies = loop.samples[-1] - on_gpu if loop else 0.0
+                self.rounds.append(Round(cpu=cpu_sample(), gpu=on_gpu, copies=copies))
             self._end_round(device, started)
 
     def _end_round(self, device: TimedDevice, started: float) -> None:
@@ -162,15 +168,15 @@ class RoundSampler:
         """Return whether no more rounds are taken, and weigh those so far where a look is due."""
         if self._is_time_up(longest):
             return True
-        spent, taken = self.elapsed or 0.0, len(self.rounds)
+        spent, sampled = self.elapsed or 0.0, self.sampled
         if self.throttled is not None:
             return self.dropped > _MOST_DROPPED
         plan = self._context.options.sampling
-        if taken < looks.STRETCHES or plan.whole:
+        if sampled.rounds < looks.STRETCHES or plan.whole:
             return False
         if not self._limits and spent >= plan.record_time:
             return True
-        look = looks.reached(taken, self.sampled.seconds)
+        look = looks.reached(sampled.rounds, sampled.seconds)
         if look is not None and (look != self._look or self._is_decided):
             self._look = look
             self._is_decided = not self._open_limits(look)
@@ -189,15 +195,15 @@ class RoundSampler:
     def _open_limits(self, look: Look) -> list[Limit]:
         """Return the limits that a look at the rounds so far leaves open."""
         found = self.sampled.seen
-        return [limit for limit in self._limits or [self._worth] if not looks.decided(limit, found, look)]
+        return [limit for limit in self._limits or self._worth if not looks.decided(limit, found, look)]
 
     def _is_hopeless(self, longest: float) -> bool:
         """Return whether stretches of the last look already lie on both sides of every limit left."""
         size = int(longest / self._round_time) // looks.STRETCHES
         if self._look is None or not size or len(self.rounds) % size:  # no stretch has just ended
             return False
-        found = self.sampled.in_stretches_of(size)
-        return all(looks.is_hopeless(limit, found) for limit in self._open_limits(self._look))
+        found, still_open = self.sampled.in_stretches_of(size), self._open_limits(self._look)
+        return bool(still_open) and all(looks.is_hopeless(limit, found) for limit in still_open)
 
     @property
     def _is_precise(self) -> bool:
@@ -234,22 +240,6 @@ class RoundSampler:
         if is_untimed:
             for timer in chance.sample(timers, len(timers)):
                 timer.run_untimed()
-
-
-@dataclass(frozen=True, slots=True)
-class _RoundSource:
-    """Where rounds come from: timers that are sampled in each, and the CPU's time in the last one."""
-
-    timers: Sequence[BlockTimer]
-    gpu: BlockTimer
-    loop: BlockTimer | None
-    cpu: Iterator[float]
-
-    def last_round(self) -> Round:
-        """Return the round that was just taken."""
-        gpu = self.gpu.samples[-1]
-        copies = self.loop.samples[-1] - gpu if self.loop else 0.0
-        return Round(cpu=next(self.cpu), gpu=gpu, copies=copies)
 
 
 def _wait(device: TimedDevice, seconds: float) -> None:

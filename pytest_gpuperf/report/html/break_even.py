@@ -47,7 +47,7 @@ class _Case:
 
 
 def figure(record: Record) -> Figure | None:
-    """Return both devices' cost of k calls, with the interval of the k from which the GPU's is lower.
+    """Return both devices' cost of k calls, with the range of the k from which the GPU's is lower.
 
     The GPU's begins with what its first call took longer than a later one, and with the copies, once for all
     calls: what `BreakEven.both` is about, or `first_call` where the copies were not timed. With a cost ratio
@@ -141,7 +141,7 @@ def _line(style: Style, cost: _Cost, box: Plot, last: float) -> Iterator[Mark]:
 
 
 def _crossing(calls: Estimate, box: Plot) -> Iterator[Mark]:
-    """Yield the interval of the crossing, and the crossing."""
+    """Yield the range of the crossing, and the crossing."""
     low, middle, high = (box.place(end, None)[0] for end in (calls.lower, calls.value, calls.upper))
     yield Mark("muted", bar(low, _TOP, max(high - low, 1), box.y.length), filled=True, faint=True)
     if calls.value:
@@ -149,7 +149,7 @@ def _crossing(calls: Estimate, box: Plot) -> Iterator[Mark]:
 
 
 def _calls(calls: Estimate) -> str:
-    """Return the crossing with its interval: `12 calls [9, 20]`."""
+    """Return the crossing with its range: `12 calls [9, 20]`."""
     return f"{_count(calls.value)} {units.interval(calls.low, calls.high, plot.number)}"
 
 

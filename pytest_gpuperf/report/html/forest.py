@@ -1,4 +1,4 @@
-"""The forest plot: each test's speedup with its interval, all on one axis, beside what is required of it."""
+"""The forest plot: each test's speedup with its range, all on one axis, beside what is required of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
@@ -26,7 +26,7 @@ from pytest_gpuperf.report.verdicts import verdict, verdict_code
 
 WIDTH = 220
 _ROW = 24  # pixels from one row to the next
-_MIDDLE, _GHOST = 10.0, 18.0  # heights of the interval and of the baseline's, in a row
+_MIDDLE, _GHOST = 10.0, 18.0  # heights of the range and of the baseline's, in a row
 _MARGIN = 6.0  # room for a dot at an end of the axis
 _LONGEST_NAME = 60  # characters in a plot that stands alone
 _STYLES: dict[str, Style] = {
@@ -125,7 +125,7 @@ def _upright(style: Style, values: tuple[float, ...], shared: LogScale, top: flo
 
 
 def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
-    """Yield 1x, the limits, the baseline's interval and the test's own, whose dot has a shape by verdict."""
+    """Yield 1x, the limits, the baseline's range and the test's own, whose dot has a shape by verdict."""
     speedup = record.speedup
     if speedup is None:
         return
@@ -141,6 +141,6 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
         yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 4), filled=True, title="baseline")
     style = _STYLES.get(verdict_code(record), "muted")
     low, high = place(speedup.low), place(speedup.high or shared.high)
-    # The interval and the dot are one path: a page has thousands, and a browser takes long for each.
+    # The range and the dot are one path: a page has thousands, and a browser takes long for each.
     path = line((low, _MIDDLE), (high, _MIDDLE)) + _SHAPES.get(style, _dot)(place(speedup.value), _MIDDLE)
     yield Mark(style, path, filled=style != "inconclusive", outlined=True)

@@ -22,7 +22,7 @@ _LEFT, _RIGHT = 40.0, 308.0
 _TOP, _HEIGHT = 18.0, 64.0
 _MOST_POINTS = 60
 _TOO_FEW = f"changes are looked for in {FEWEST} or more"
-_FARTHEST = 2.0  # times the largest speedup: so far the axis shows an interval
+_FARTHEST = 2.0  # times the largest speedup: so far the axis shows a range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def figures(history: History) -> Histories:
 
 
 def figure(series: Series) -> Figure | None:
-    """Return the speedup with its interval over the runs, and its changes; None with fewer than two runs."""
+    """Return the speedup with its range over the runs, and its changes; None with fewer than two runs."""
     found = [point.result.speedup for point in series.timed if point.result.speedup]
     if len(found) < 2:
         return None
@@ -109,7 +109,7 @@ def _rank(series: Series) -> tuple[int, float]:
 
 
 def _thinned(found: Sequence[Estimate]) -> Iterator[tuple[int, Estimate]]:
-    """Yield the estimates with their places: all, or of each few the middle one, in all their intervals.
+    """Yield the estimates with their places: all, or of each few the middle one, in all their ranges.
 
     The first and the last are those of the runs whose dates the axis has.
     """

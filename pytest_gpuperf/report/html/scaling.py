@@ -13,7 +13,7 @@ from pytest_gpuperf.report.scale import LinearScale, LogScale
 
 _LEFT, _TOP = 40.0, 22.0
 _HEIGHT = 140.0
-_FARTHEST = 1.5  # times the largest efficiency: so far the axis shows an interval
+_FARTHEST = 1.5  # times the largest efficiency: so far the axis shows a range
 _SAMPLE, _WORDS, _GAP = 16.0, 20.0, 8.0  # of the legend: a line, where its words begin, the next one
 _CAPTIONS: dict[Mode, str] = {
     "strong": "Speedup over the fewest devices / how many times as many devices.",
@@ -50,7 +50,7 @@ def figure(curve: ScalingCurve) -> Figure | None:
         finding=_finding(curve, *shown[-1]),
         marks=marks,
         words=words,
-        caption=f"{_CAPTIONS[curve.mode]} 1 is perfect; a bar is an interval.",
+        caption=f"{_CAPTIONS[curve.mode]} 1 is perfect; a bar is a range.",
     )
 
 
@@ -60,7 +60,7 @@ def _across(box: Plot, value: float, style: Style, *, dashed: bool = False) -> M
 
 
 def _marks(first: ScalingPoint, shown: Sequence[tuple[int, Estimate]], box: Plot) -> Iterator[Mark]:
-    """Yield the intervals and the line through the efficiencies; it begins at the fewest devices, with 1."""
+    """Yield the ranges and the line through the efficiencies; it begins at the fewest devices, with 1."""
     bars = ((box.place(count, each.upper), box.place(count, each.lower)) for count, each in shown)
     yield Mark("gpu", "".join(rule(x, top, bottom) for (x, top), (_, bottom) in bars))
     begin = [(first.count, 1.0)] if first.efficiency is None and first.time is not None else []

@@ -16,7 +16,7 @@ from pytest_gpuperf.report.scale import LogScale
 
 _LEFT, _TOP, _RIGHT = 54.0, 22.0, 12.0
 _HEIGHT, _LINE = 140.0, 13.0
-_FARTHEST = 3.0  # times the largest time, or a third of the smallest: so far the axis shows an interval
+_FARTHEST = 3.0  # times the largest time, or a third of the smallest: so far the axis shows a range
 _LONGEST_NAME = 24
 _Anchor = Literal["start", "end"]
 _ANCHORS: tuple[_Anchor, ...] = ("start", "end")
@@ -49,7 +49,7 @@ class _Label:
 def figure(threshold: Threshold) -> Figure | None:
     """Return the times over the size with the threshold; None with fewer than two sizes on a GPU.
 
-    The interval of a time on the GPU is that of its ratio to the CPU's: the CPU's own lies in it.
+    The range of a time on the GPU is that of its ratio to the CPU's: the CPU's own lies in it.
     """
     points = [point for point in threshold.curve if 0 < point.size < inf]
     curves = [curve for curve in _curves(threshold, points) if curve.times]
@@ -113,10 +113,10 @@ def _curves(threshold: Threshold, points: Sequence[Point]) -> Iterator[_Curve]:
 
 
 def _time(size: float, value: float, cpu: float | None, found: Estimate | None) -> _Time:
-    """Return a time with the interval that its ratio to the CPU's has."""
+    """Return a time with the range that its ratio to the CPU's has."""
     if cpu is None or found is None:
         return _Time(size, Estimate(value=value, low=value, high=value))
-    # The median of the ratios is not the ratio of the medians: the interval may miss what is drawn in it.
+    # The median of the ratios is not the ratio of the medians: the range may miss what is drawn in it.
     low = min(cpu / found.high, value) if found.high else None
     high = max(cpu / found.low, value) if found.low else None
     return _Time(size, Estimate(value=value, low=low, high=high))
@@ -203,6 +203,6 @@ def _caveats(threshold: Threshold, shown: int) -> Iterator[str]:
     if threshold.by_latency:
         yield "Times of calls in a row; the threshold is that of single calls, each waited for."
     else:
-        yield "Time per call; a band is the interval of the speedup."
+        yield "Time per call; a band is the range of the speedup."
     if hidden := len(threshold.curve) - shown:
         yield f"Sizes that are not above zero have no place on this axis: {hidden}."

@@ -89,7 +89,7 @@ def _step(before: float, after: float) -> str:
 
 
 def _result(point: Point) -> str:
-    """Return the speedup with its interval, and the test's status where it did not pass."""
+    """Return the speedup with its range, and the test's status where it did not pass."""
     status, speedup = point.result.status, point.result.speedup
     if speedup is None:
         return f"no speedup: {status}"

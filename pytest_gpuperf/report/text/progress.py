@@ -88,7 +88,7 @@ def _of_scaling(scaling: Scaling) -> Iterator[str]:
 
 
 def _so_far(speedup: Speedup) -> str:
-    """Return a speedup, with its interval once that has an end."""
+    """Return a speedup, with its range once that has an end."""
     is_open = speedup.low is None and speedup.high is None
     return f"{units.digits(speedup.value)}x" if is_open else ratio(speedup)
 

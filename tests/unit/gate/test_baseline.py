@@ -332,6 +332,23 @@ def test_the_shorter_a_run_was_sampled_the_further_from_the_limit_it_decides(exp
     assert expected == compared(now, record(), metric=metric).outcome
 
 
+@for_each("metric", ["speedup", "gpu_time"])
+@for_each(
+    ("expected", "lost", "elapsed"),
+    [
+        ("regressed", 1.3, 7.5),
+        ("regressed", 1.5, 2.0),
+        ("inconclusive", 1.3, 1.0),
+        ("inconclusive", 1.3, 0.1),
+        ("regressed", 3.0, 0.1),
+    ],
+)
+def test_a_baseline_that_was_sampled_for_a_short_time_may_have_been_lucky(expected, lost, elapsed, metric):
+    found = compared(slower(metric, lost), record(rounds_elapsed=elapsed), metric=metric)
+    assert found.outcome == expected
+    assert (text.NEW_BASELINE in (found.reason or "")) is (expected == "inconclusive")
+
+
 @for_each("metric", ["latency", "with_copies"])
 @for_each(("expected", "value"), [("inconclusive", 10 / 1.3), ("regressed", 10 / 3)])
 def test_fewer_samples_than_rounds_were_short_however_long_the_rounds_took(expected, value, metric):

@@ -230,7 +230,7 @@ def test_a_round_begins_only_where_there_is_time_for_it_and_for_two_calls_more(t
         ("passed", 1, 10 * 1.25),
         ("passed", 2, 10 * 1.15),
         ("passed", 7.5, 10 * 1.05),
-        ("inconclusive", 1, 10 * 1.005),  # one of the seven stretches to come already lies too near
+        ("inconclusive", 7.5, 10 * 1.005),
         ("failed", 7.5, 10 / 1.05),
         ("failed", 7.5, 10 / 1.4),
         ("failed", 2, 10 / 1.6),
@@ -244,9 +244,19 @@ def test_the_nearer_a_speedup_is_to_its_limit_the_longer_it_is_sampled(expected,
     assert judge(found.speedup(), LIMIT, found.sampled.look).status == expected
 
 
-@for_each(("seconds", "allowed"), [(7.5 / 7, inf), (3.5 / 7, 3.5)])
-def test_where_less_time_is_left_than_rounds_may_take_it_is_divided_into_stretches(seconds, allowed):
-    found = Bench(gpu=1e-3, demand=LIMIT, options=QUICK, allowed=allowed).interleaved()
+def test_between_two_looks_nothing_is_decided():
+    """The limit is met by 4 % in the first 0.4 s, and by 30 % then: from 5.6 s on all stretches show it."""
+    demand, gpu = Demand(min=10), 1e-3 / 1.3
+    bench = Bench(gpu=gpu, demand=demand, options=QUICK, gpu_noise=lambda now: 1.25 if now < 0.4 else 1.0)
+    assert bench.interleaved().elapsed == pytest.approx(7.5, rel=0.01)
+
+
+@for_each(("seconds", "allowed"), [(2 * 7.5 / 7, inf), (2 * 3.5 / 7, 3.5)])
+def test_sampling_ends_when_two_stretches_of_the_time_left_lie_on_both_sides_of_the_limit(seconds, allowed):
+    def noise(now):
+        return 1.3 if now < 0.6 * seconds else 0.7
+
+    found = Bench(gpu=1e-3, demand=LIMIT, options=QUICK, allowed=allowed, gpu_noise=noise).interleaved()
     assert found.elapsed == pytest.approx(seconds, rel=0.1)
 
 
@@ -272,7 +282,7 @@ def test_a_spell_in_which_the_gpu_is_slow_fails_nothing(expected, seconds, spell
         (0.08, ()),
         (2, [Limit(16, 17)]),
         (7.5, [Limit(9.4, 9.6)]),
-        (1, [Limit(5, 20)]),  # no look will decide it
+        (7.5, [Limit(5, 20)]),  # no look decides it
         (7.5, [Limit(5, 20), Limit(9.4, 9.6)]),
     ],
 )
@@ -292,6 +302,13 @@ def test_other_limits_than_those_of_the_demand_must_be_decided_too(seconds, limi
 )
 def test_without_a_limit_sampling_takes_a_second_at_most_unless_it_takes_all_its_time(seconds, value, plan):
     found = Bench(gpu=10e-3 / value, options=RunOptions(sampling=plan)).interleaved()
+    assert found.elapsed == pytest.approx(seconds, rel=0.1)
+
+
+@for_each(("seconds", "price", "value"), [(0.08, 4, 10), (1, 4, 5), (1, 4, 1.3), (0.1, 0.2, 2.5)])
+def test_with_a_price_it_shows_whether_the_gpu_is_faster_and_whether_it_saves_money(seconds, price, value):
+    options = RunOptions(cost_ratio=price, sampling=SamplingPlan(precision_time=0))
+    found = Bench(gpu=10e-3 / value, options=options).interleaved()
     assert found.elapsed == pytest.approx(seconds, rel=0.1)
 
 
