@@ -80,9 +80,14 @@ def at_end(rounds: int, seconds: float) -> Look:
 
 
 def medians(values: Sequence[float], size: int) -> list[float]:
-    """Return the median of each full stretch of so many values; of an even number the last is left out."""
+    """Return the median of each full stretch of so many values.
+
+    Of an even number one is left out: the last and the first in turn, so that values which alternate between
+    two levels do not begin each stretch on the same one.
+    """
     odd = size - 1 + size % 2
-    starts = range(0, min(STRETCHES, len(values) // size) * size, size)
+    stretches = range(min(STRETCHES, len(values) // size))
+    starts = (place * size + place % 2 * (size - odd) for place in stretches)
     return [median(values[start : start + odd]) for start in starts]
 
 

@@ -57,7 +57,8 @@ def test_few_rounds_lie_beyond_their_limit_by_chance_once_in_forty_on_either_sid
     ("expected", "values", "size"),
     [
         ([3, 1, 4, 1, 5, 9, 2], [3, 1, 4, 1, 5, 9, 2], 1),
-        ([3, 4, 5], [3, 1, 4, 1, 5, 9], 2),  # the last of an even number is left out
+        ([3, 1, 5], [3, 1, 4, 1, 5, 9], 2),  # the last and the first of an even number are left out in turn
+        ([1, 2, 1], [1, 2] * 6, 4),  # so that values which alternate show it
         ([3, 5], [3, 1, 4, 1, 5, 9, 2], 3),  # the seventh is in no full stretch
         ([4], [8, 4, 2, 0], 4),
         ([*range(7)], range(9), 1),  # there are seven
