@@ -102,7 +102,7 @@ def test_levels_that_last_for_many_rounds_lead_to_few_wrong_verdicts():
     on_cpu = Counter(verdict_at(10, draws, (10e-3, levels(1.3)), (1e-3, STILL)) for _ in range(runs))
     on_gpu = Counter(verdict_at(10, draws, (10e-3, STILL), (1e-3, levels(1.3))) for _ in range(runs))
     assert on_cpu["passed"] <= 11
-    assert on_gpu["failed"] <= 4
+    assert on_gpu["failed"] <= 6
 
 
 def in_turn(*factors):
