@@ -1,1 +1,1 @@
-"""Pure numbers: samples to evidence, estimates, verdicts and diagnoses."""
+"""Pure numbers: samples to stretches, looks, verdicts and diagnoses."""

@@ -95,7 +95,7 @@ STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the evidence says about the demand, and why."""
+    """What the rounds say about the demand, and why."""
 
     status: Status
     reason: str | None
