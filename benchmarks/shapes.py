@@ -273,8 +273,8 @@ def round_time(cell: Cell) -> float:
 
 def misses(cell: Cell, sampling: RoundSampler) -> bool:
     """Return whether what is certain does not hold the true ratio."""
-    interval = sampling.speedup().sure
-    return not interval.lower <= LIMIT * cell.factor <= interval.upper
+    certain = sampling.speedup().certain
+    return not (certain.low or 0.0) <= LIMIT * cell.factor <= (certain.high or inf)
 
 
 def finds_a_loss(cell: Cell, noise: float, chance: Random) -> bool:
