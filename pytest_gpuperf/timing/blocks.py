@@ -43,7 +43,7 @@ _LATE_CALLS, _FEWEST_LATE_CALLS = ((256, 0.13), (64, 0.35)), 24
 _LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm a difference by that factor
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
-_MOST_BESIDE_CALLS = 0.005  # of a block's time: half of what the last look resolves
+_MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
 _LONGEST_BLOCK, _LONGEST_IN_DOUBT = 0.1, 5  # seconds; times the plan's block time
 _MOST_RECOMPILES = 10  # blocks: torch compiles a function 8 times at most
 _MOST_PAIRS = 6  # of blocks of k and of 2k calls
@@ -275,7 +275,7 @@ class BlockTimer:
         return self.workload.first_call or 0.0
 
     def fill_pipeline(self, options: RunOptions, remaining: float) -> None:
-        """Put so many calls in a block that what it spends beside them is at most 0.5 % of it.
+        """Put so many calls in a block that what it spends beside them is at most 1 % of it.
 
         A block of k calls takes T(k) = a + k b: it fills the pipeline of host and device, and waits for the
         device at its end; each further call takes b, as in a loop. Blocks of k and of 2k calls tell a from b.

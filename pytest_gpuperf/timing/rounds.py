@@ -174,8 +174,8 @@ class RoundSampler:
         plan = self._context.options.sampling
         if sampled.rounds < looks.STRETCHES or plan.whole:
             return False
-        if not self._limits and spent >= plan.record_time:
-            return True
+        if not self._limits and (plan.compared or spent >= plan.record_time):
+            return spent >= plan.record_time  # later runs are compared with it: seven rounds are a moment
         look = looks.reached(sampled.rounds, sampled.seconds)
         if look is not None and (look != self._look or self._is_decided):
             self._look = look

@@ -399,7 +399,7 @@ def test_a_block_is_as_long_as_the_plan_says_and_holds_no_more_calls_than_that_t
             fewer = found.block_calls - 1
             once, twice = (run(kind, walk.kernels(kind), timing, calls) for calls in (fewer, 2 * fewer))
             beside, each = 2 * once - twice + timing.synchronize, (twice - once) / fewer
-            fills_too_little = kind == "gpu" and 200 * beside > fewer * each * (1 - 1e-9)
+            fills_too_little = kind == "gpu" and 100 * beside > fewer * each * (1 - 1e-9)
             assert fewer * per_call <= 1.1 * shortest or fills_too_little, walk
 
 
