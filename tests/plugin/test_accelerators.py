@@ -84,7 +84,7 @@ def found(pytester):
     def call(source, *options, chosen="accelerator:switch"):
         pytester.makepyfile(test_it=f"import pytest\n{source}")
         chooses = [f"--gpuperf-gpu={chosen}"] if chosen else []
-        ours = [*chooses, "--gpuperf-json=r.json", "--gpuperf-max-time=1", "--gpuperf-lock=none"]
+        ours = [*chooses, "--gpuperf-json=r.json", "--gpuperf-max-time=3", "--gpuperf-lock=none"]
         result = pytester.runpytest_inprocess("-p", "no:randomly", *ours, *options)
         report = pytester.path / "r.json"
         listed = json.loads(report.read_text(encoding="utf-8"))["records"] if report.exists() else []

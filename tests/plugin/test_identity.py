@@ -154,7 +154,12 @@ def test_workers_tell_tests_apart_that_have_one_node_id(run_places, monkeypatch)
 def test_a_baseline_finds_each_test_however_it_was_collected(run_places, pytester):
     places = ["package.far", "package.near"]
     path = pytester.path / "base.json"
-    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-fail=nothing"]
+    gate = [
+        f"--gpuperf-baseline={path}",
+        "--gpuperf-fail-on=speedup:90%",
+        "--gpuperf-fail=nothing",
+        "--gpuperf-max-time=0.2",
+    ]
     run_places("beside", places, *gate, "--gpuperf-baseline-missing=create")
     for chosen in (places[::-1], ["{suite}/package/near/test_fft.py", "{suite}/package/far"]):
         found = run_places("beside", chosen, *gate)
@@ -184,7 +189,12 @@ def test_why_a_test_of_an_installed_package_did_not_run(
     run_places, pytester, root, cause, chosen, file, source
 ):
     path = pytester.path / "base.json"
-    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-fail=nothing"]
+    gate = [
+        f"--gpuperf-baseline={path}",
+        "--gpuperf-fail-on=speedup:10%",
+        "--gpuperf-fail=nothing",
+        "--gpuperf-max-time=0.2",
+    ]
     run_places(root, PACKAGES, *gate, "--gpuperf-baseline-missing=create")
     (pytester.path / "suite/package/near" / file).write_text(source, encoding="utf-8")
     absent = run_places(root, chosen, *gate).run.gate.absent
@@ -249,7 +259,7 @@ def test_a_report_of_a_test_that_ran_twice_is_compared_with_one_of_a_single_run_
         suite(source, *options)
         reports[name] = str((pytester.path / "r.json").rename(pytester.path / f"{name}.json"))
     for base, head in (("once", "twice"), ("twice", "once")):
-        assert 0 == main(["compare", reports[base], reports[head], "--fail-on=speedup:60%", "--strict"])
+        assert 0 == main(["compare", reports[base], reports[head], "--fail-on=speedup:90%", "--strict"])
         said = capsys.readouterr().out
         assert "new" not in said.split()
         assert "did not run" not in said
