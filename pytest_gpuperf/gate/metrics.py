@@ -45,7 +45,7 @@ def is_held(record: Record, metric: Metric) -> bool:
 
 
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
-    """Return a metric with its range, in seconds, bytes or as a ratio; None where a record has none."""
+    """Return a metric with its range: seconds, bytes or a ratio. None if it was not measured."""
     if metric in _TIMED:
         return estimate_time(_samples(record, metric))
     if not _is_valid(record, metric):

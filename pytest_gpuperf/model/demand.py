@@ -133,9 +133,10 @@ class SamplingPlan:
     `precision` of the value, for at most `precision_time`; without a limit for at most `record_time`. With
     `whole` it takes all of its time: other runs are compared with what is found. Secondary measurements
     (copies, latency) take at most `secondary_time` each, in blocks of `secondary_block_time`, or one sample
-    in each round where a check rests on them (`in_rounds`). Samples that are `compared` with another run's
-    are taken for longer where they cannot be taken again: of a CPU variant. Samples of a busy machine, or of
-    calls that took another time later, are taken again once, where it `may_restart`.
+    in each round where a check rests on them (`in_rounds`). With `compared`, a run is measured for a baseline
+    or against one: a CPU variant is sampled for longer, since nothing can sample it again, and a test without
+    limits for the whole of `record_time`. A test restarts once at most, where it `may_restart`: on a busy
+    machine, or if later calls took another time.
     """
 
     block_time: float = 1e-3
