@@ -78,10 +78,11 @@ def show(report: Path) -> CommandResult:
     """Print a report's table and notes, without colours: they may go to a file or another program."""
     run = reader.load_report(report)
     lines = [str(line) for line in section.lines(run, width(), all_notes=True)]
-    early = [] if run.complete else ["", "the run ended early: this is not all of it"]
     not_run = gate_text.not_run(run)
-    rest = ["", not_run] if not_run else []
-    return lines_result([*(lines or ["no test with a speedup marker ran"]), *rest, *early])
+    failures = [f"FAILED: {failure.text}" for failure in (run.gate.failures if run.gate else ())]
+    below = [*([not_run] if not_run else []), *failures]
+    rest = ["", *below] if below else []
+    return lines_result([*(lines or ["no test with a speedup marker ran"]), *rest])
 
 
 def validate(report: Path) -> CommandResult:

@@ -310,7 +310,10 @@ def environment_facts(environment: Environment) -> Iterator[tuple[str, str]]:
     device = {**{name: getattr(gpu, name, None) for name in names}, "missing": environment.gpu_reason}
     pools = {pool.library: f"{pool.threads} threads" for pool in environment.thread_pools}
     yield "python", environment.python
-    for group, values in (("host", environment.host), ("CPU", environment.cpu), ("GPU", device)):
+    host = dict(environment.host)
+    if isinstance(memory := host.get("memory"), int | float):
+        host["memory"] = units.size(memory)
+    for group, values in (("host", host), ("CPU", environment.cpu), ("GPU", device)):
         yield from ((f"{group} {name}", str(value)) for name, value in values.items() if value is not None)
     for pairs in (environment.packages, pools, environment.variables or {}):
         yield from ((name, str(value)) for name, value in pairs.items())

@@ -1,24 +1,31 @@
-"""From a run to what a reader sees of it, in order: headline, rows, notes, sentences, counts. No layout."""
+"""From a run to what a reader sees of it, in words and in order. Terminal, Markdown and page lay it out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
 
 from pytest_gpuperf.analysis import noise
+from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report.names import short_names
+from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.summary import (
     Saying,
     common_cells,
+    environment_facts,
     explained_by_variant,
     gate_lines,
     gpu_text,
     left_alone_text,
+    measured_scalings,
     measured_thresholds,
     sayings_of,
     short_change,
@@ -27,7 +34,9 @@ from pytest_gpuperf.report.summary import (
 from pytest_gpuperf.report.verdicts import (
     FAILURES,
     GRAVEST_FIRST,
+    Count,
     VerdictCode,
+    rank,
     rows_of,
     run_counts,
     shown_records,
@@ -43,11 +52,13 @@ NOTHING_ABOVE: ShownAbove = MappingProxyType({})
 
 
 class Row(NamedTuple):
-    """One test in the table: its name, its cells by their headings, and how it ended."""
+    """One test in the table: its name, its cells by their headings, how it ended, and what is said of it."""
 
+    record: Record
     name: str
     cells: Mapping[str, str]
     code: VerdictCode
+    said: Sequence[Saying]
 
 
 class Note(NamedTuple):
@@ -60,41 +71,74 @@ class Note(NamedTuple):
 class View(NamedTuple):
     """A run as its reader sees it.
 
-    `more_notes` is how many texts the notes leave out; `sentences` are those of the thresholds, of what was
-    measured without a marker, of the regression check, and the totals.
+    `headline` has the devices, `cautions` what a reader may not overlook, `notes` what is said of tests;
+    `more_notes` is how many texts those leave out. `gate` is about the regression check: what it compared,
+    `gate_failures` why it failed, `not_compared` what it lacked. `commands` repeat what failed.
     """
 
+    title: str
+    counts: Sequence[Count]
     headline: str
+    commit: str | None
+    cautions: Sequence[str]
     headings: Sequence[str]
     rows: Sequence[Row]
     notes: Sequence[Note]
     more_notes: int
-    sentences: Sequence[Sequence[str]]
+    thresholds: Sequence[str]
+    scalings: Sequence[ScalingCurve]
+    unmarked: Sequence[str]
+    gate: Sequence[str]
+    gate_failures: Sequence[str]
+    not_compared: str | None
+    totals: Sequence[str]
+    commands: Sequence[str]
+    environment: Sequence[tuple[str, str]]
 
 
-def of(run: Run, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) -> View:
+def of(
+    run: Run, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False, worst_first: bool = False
+) -> View:
     """Return the view of a run. What pytest has shown `above` is not said again.
 
-    Without `all_notes` each kind of note is said once, and what only explains is left out.
+    Without `all_notes` each kind of note is said once, and what only explains is left out. Rows stand in the
+    order of the suite, and of tests without a marker the slowest; with `worst_first` all rows do in that one.
     """
     records = shown_records(run)
-    listed = _with_rows(records)
+    listed = sorted(records, key=_place) if worst_first else _with_rows(records)
     rows, names = rows_of(listed), short_names(listed)
     notes, more = _notes(listed, names, above, all_notes=all_notes)
     if not all_notes and (busy := _busy(rows, names)) is not None:
         notes.append(busy)
+    explained = explained_by_variant(records)
     return View(
+        title=_title(records),
+        counts=run_counts(run),
         headline=_headline(run, records),
+        commit=_commit(run.commit) if run.commit else None,
+        cautions=list(_cautions(run)),
         headings=_headings(rows),
-        rows=[Row(names[record.nodeid], _cells(record), verdict_code(record)) for record in rows],
+        rows=[
+            Row(
+                record,
+                names[record.nodeid],
+                _cells(record),
+                verdict_code(record),
+                list(sayings_of(record, explained)),
+            )
+            for record in rows
+        ],
         notes=notes,
         more_notes=more,
-        sentences=[
-            thresholds(run, measured_thresholds(run), above),
-            [*_unmarked(run, rows), *filter(None, [left_alone_text(run)])],
-            list(gate_lines(run)),
-            _totals(run, records),
-        ],
+        thresholds=thresholds(run, measured_thresholds(run), above),
+        scalings=_scalings(run),
+        unmarked=_unmarked(run, rows),
+        gate=list(gate_lines(run)),
+        gate_failures=[failure.text for failure in run.gate.failures] if run.gate else [],
+        not_compared=gate_text.not_run(run),
+        totals=list(_totals(run, records)),
+        commands=list(_commands(run, rows)),
+        environment=list(environment_facts(run.environment)),
     )
 
 
@@ -132,6 +176,64 @@ def _with_rows(records: Sequence[Record]) -> list[Record]:
     for record in listed:
         places.setdefault(function_of(record.nodeid), len(places))
     return sorted(listed, key=lambda record: places[function_of(record.nodeid)])
+
+
+def _place(record: Record) -> tuple[int, float]:
+    """Return a record's place: what went wrong first, and of that what is the farthest from its limit."""
+    place = rank(record)
+    return place, -_excess(record) if place == 0 else 0.0
+
+
+def _excess(record: Record) -> float:
+    """Return how many times a test misses its limit, or its baseline; infinity where that is not known."""
+    if record.speedup is None or record.status == "error":
+        return inf
+    value, least, most = record.speedup.value, record.demand.min, record.demand.max
+    misses = [least / value] if least is not None and value else []
+    misses += [value / most] if most is not None else []
+    ratios = [each.ratio.value for each in record.comparisons if each.outcome == "regressed" and each.ratio]
+    misses += [max(ratio, 1 / ratio) if ratio else inf for ratio in ratios]
+    return max(misses, default=inf)
+
+
+def _title(records: Sequence[Record]) -> str:
+    """Return what the run is about: whether it has speedups, and whether they are a real GPU's."""
+    if records and not any(
+        record.speedup or (record.scaling and record.scaling.efficiency) for record in records
+    ):
+        return "Speedups (none was measured)"
+    return "Speedups on an emulated device" if any(each.is_emulated for each in records) else "Speedups"
+
+
+def _commit(commit: Commit) -> str:
+    branch = f" of {commit.branch}" if commit.branch else ""
+    changed = ", with files that differ from it" if commit.changed else ""
+    return printable(f"commit {commit.id}{branch}{changed}")
+
+
+def _cautions(run: Run) -> Iterator[str]:
+    """Yield what the rows do not show of the run."""
+    if not run.complete:
+        yield "the run ended early: this is not all of it"
+    if left_alone := left_alone_text(run):
+        yield left_alone
+    if run.merged and run.merged.differences:
+        yield f"the runs that were merged differ: {'; '.join(run.merged.differences)}"
+    if waited := sum(record.turn_wait or 0.0 for record in run.records):
+        yield f"waited {units.seconds(waited)} in all for other processes that measured"
+
+
+def _scalings(run: Run) -> list[ScalingCurve]:
+    """Return the curves that were measured, those of tests that failed first."""
+    ranks = {record.nodeid: rank(record) for record in run.records}
+    return sorted(measured_scalings(run), key=lambda curve: ranks.get(curve.points[-1].nodeid, 0))
+
+
+def _commands(run: Run, rows: Sequence[Record]) -> Iterator[str]:
+    """Yield the commands that repeat the tests that failed or regressed, and those of missed thresholds."""
+    missed = {each.curve[-1].nodeid for each in run.thresholds if each.status == "failed" and each.curve}
+    repeater = Repeater(run)
+    return (repeater.command(each) for each in rows if rank(each) == 0 or each.nodeid in missed)
 
 
 def _headline(run: Run, records: Sequence[Record]) -> str:
@@ -237,20 +339,14 @@ def _unmarked(run: Run, rows: Sequence[Record]) -> list[str]:
     return [f"--gpuperf-all: {units.count(run.unmarked, 'test')}, {compared}; {rest}"]
 
 
-def _totals(run: Run, records: Sequence[Record]) -> list[str]:
-    """Return how many of several tests ended how and are worth it, and how long tests waited."""
-    counts = run_counts(run)
-    is_plain = len(counts) < 2 and all(count.code in ("passed", "recorded", "skipped") for count in counts)
-    totals = [] if is_plain else [", ".join(map(str, counts))]  # pytest says the same of one kind
+def _totals(run: Run, records: Sequence[Record]) -> Iterator[str]:
+    """Yield how many of several tests are worth it."""
     for label, is_emulated in (("worth it (GPU surely faster)", False), ("emulated device faster", True)):
         compared = [record for record in records if record.gpu and record.is_emulated == is_emulated]
         offloads = [record.offload for record in compared if record.offload]
         if len(offloads) > 1:
             worth = sum(offload.worth is True for offload in offloads)
-            totals.append(f"{label}: {worth} of {len(offloads)}")
+            yield f"{label}: {worth} of {len(offloads)}"
         if len(offloads) > 1 and run.cost_ratio is not None:
             saves = sum(offload.price is not None and offload.price.saves is True for offload in offloads)
-            totals.append(f"costs less at {run.cost_ratio:g} times the price: {saves}")
-    waited = sum(record.turn_wait or 0.0 for record in records)
-    waits = f"waited {units.seconds(waited)} in all for other processes that measured"
-    return [*filter(None, ["; ".join(totals)]), *([waits] if waited else [])]
+            yield f"costs less at {run.cost_ratio:g} times the price: {saves}"

@@ -330,7 +330,7 @@ def test_a_summary_is_written_over_its_like_only(refused, call):
     said = "notes.md exists and is not a summary of ours; choose another file"
     assert refused("compare", "base.json", "base.json", "--markdown=notes.md") == said
     assert [call("compare", "base.json", "base.json", "--markdown=s.md")[0] for _ in range(2)] == [0, 0]
-    assert Path("s.md").read_text(encoding="utf-8").startswith("### Speedups")
+    assert Path("s.md").read_text(encoding="utf-8").startswith("<!-- pytest-gpuperf -->\n### Speedups")
 
 
 SUITE = """

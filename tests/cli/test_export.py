@@ -15,7 +15,7 @@ FORMS = {
     "github-action-benchmark": "[",
     "bencher": "{",
     "csv": "test,",
-    "markdown": "### Speedups",
+    "markdown": "<!-- pytest-gpuperf -->",
     "svg": "<!-- pytest-gpuperf -->",
 }
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from command import record, skipped, written
-from factories import HERE
+from factories import HERE, gate_result
 
 from pytest_gpuperf.cli import main, reports
 
@@ -29,6 +29,11 @@ def test_show_says_that_a_report_is_not_all(call):
         "",
         "the run ended early: this is not all of it",
     ]
+
+
+def test_show_says_why_the_regression_check_failed(call):
+    written("r.json", record(), gate=gate_result("nothing was compared"))
+    assert "FAILED: nothing was compared" in call("show", "r.json")[1]
 
 
 def test_show_of_a_machine_that_is_not_named(call):

@@ -374,7 +374,7 @@ def test_summary_exports_and_history_are_written_anew_by_each_run_that_measures(
     assert pytest.ExitCode.OK == result.ret
     result.stdout.fnmatch_lines(["summary: *it.md", "export as csv: *it.csv", "history: *kept*"])
     before = written()
-    assert before["it.md"].startswith("### Speedups")
+    assert before["it.md"].startswith("<!-- pytest-gpuperf -->\n### Speedups")
     assert before["it.csv"].startswith("test,")
     assert "test_it.py::test_bare" in json.loads(before["it.json"])
     assert pytest.ExitCode.INTERRUPTED == run(SUITE + "\n1 / 0\n", *files).ret

@@ -8,11 +8,11 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, Metric
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report import view
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.summary import (
     change_text,
-    measured_scalings,
     scaling_heading,
     scaling_lines,
     shared_reasons,
@@ -29,6 +29,7 @@ _COLOURS: dict[VerdictCode, Colour | None] = {
     "recorded": None,
 }
 """Of all other verdicts it is yellow."""
+_PLAIN = ("passed", "recorded", "skipped")
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_NOTED, _LONGEST_NOTE = 10, 3  # notes, and lines of each
 _CUT = " ..."
@@ -49,8 +50,12 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
         if all_notes
         else _few_notes(shown.notes, shown.more_notes, text_width)
     )
-    sentences = (_wrapped(block, text_width) for block in shown.sentences)
-    blocks = [notes, _scalings(run, text_width), *sentences]
+    sentences = (shown.thresholds, [*shown.unmarked, *shown.cautions], shown.gate, _totals(shown))
+    blocks = [
+        notes,
+        _scalings(shown.scalings, text_width),
+        *(_wrapped(block, text_width) for block in sentences),
+    ]
     if not all_notes:  # few lines need no gaps between them
         blocks = [list(chain.from_iterable(blocks))]
     below = [Line(text) for block in blocks if block for text in ("", *block)]
@@ -70,6 +75,13 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     notes = _few_notes(view.failures(run, above), 0, text_width)
     thresholds = _wrapped(view.thresholds(run, failed, above), text_width)
     return [Line(text) for text in (*_wrapped([counted], text_width), *notes, *thresholds)]
+
+
+def _totals(shown: View) -> list[str]:
+    """Return the totals in one line; of tests that all passed or skipped pytest says the number itself."""
+    is_plain = len(shown.counts) < 2 and all(each.code in _PLAIN for each in shown.counts)
+    totals = [*([] if is_plain else [", ".join(map(str, shown.counts))]), *shown.totals]
+    return ["; ".join(totals)] if totals else []
 
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:
@@ -113,10 +125,10 @@ def _shortened(block: Sequence[str], width: int) -> Sequence[str]:
     return [*shown, last + _CUT]
 
 
-def _scalings(run: Run, width: int) -> list[str]:
+def _scalings(curves: Iterable[ScalingCurve], width: int) -> list[str]:
     """Return how each group of tests scales with the number of devices."""
     shown = []
-    for curve in measured_scalings(run):
+    for curve in curves:
         shown += table.wrapped(f"scaling of {scaling_heading(curve)}", width)
         shown += [line for text in scaling_lines(curve) for line in table.wrapped(f"  {text}", width, "    ")]
     return shown

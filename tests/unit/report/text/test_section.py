@@ -1,8 +1,6 @@
 """Terminal: the section's lines, their columns, units and width."""
 
-import os
 from dataclasses import replace
-from pathlib import Path
 from time import process_time
 
 import pytest
@@ -11,7 +9,6 @@ from factories import (
     GPU,
     comparison,
     estimate,
-    gate_result,
     measurement,
     offload,
     on_cpu_only,
@@ -22,16 +19,16 @@ from factories import (
     threshold,
     variants,
 )
+from golden import assert_golden, run_with_everything
 
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference
-from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Point
+from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link
 from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.report.text.section import NOTHING_ABOVE, short_lines
 from pytest_gpuperf.report.text.section import lines as section_lines
 
 WIDTHS = [60, 80, 100, 120, 200]
-GOLDEN = Path(__file__).parents[3] / "data" / "terminal"
 
 
 def lines(run, width, **options) -> list[str]:
@@ -51,6 +48,10 @@ def section():
 def row_of(name: str, shown: list[str]) -> str:
     (row,) = [line for line in shown if line.startswith(f"{name} ")]
     return row
+
+
+def test_what_the_rows_do_not_show_of_a_run_is_said_below_them(section):
+    assert "the run ended early: this is not all of it" in section(record(), complete=False)
 
 
 def test_without_records_nothing_is_shown(section):
@@ -701,67 +702,7 @@ def test_the_time_grows_no_faster_than_the_number_of_tests():
     assert min(seconds(1_000) for _ in range(3)) < 3 * 10 * min(seconds(100) for _ in range(3))
 
 
-def hard_cases():
-    """Return a run with what is hard to show: its lines at each width are in tests/data/terminal."""
-    solver = (
-        "tests/linalg/test_solvers.py::TestConjugateGradient::test_converges_for_badly_conditioned_matrices"
-    )
-    cpu, gpu = variants(offload=offload(always=speedup(4.56, 4, 5)))
-    regressed = replace(REGRESSED, outcome="regressed")
-    records = [
-        *(
-            record(f"tests/test_fft.py::test_fft[{n}-{dtype}]", offload=offload(always=speedup(2.34, 2, 3)))
-            for n in (64, 4096, 1048576)
-            for dtype in ("float32", "complex128")
-        ),
-        record("tests/test_one.py::test_alike", demand=Demand(), status="recorded"),
-        record("tests/test_two.py::test_alike", demand=Demand(max=20, transfer="always")),
-        record(f"{solver}[numpy-to-cupy-double-precision-with-jacobi-preconditioner-131072]"),
-        record(f"{solver}[8]", demand=Demand(min=2, max=40, transfer="once", calls=1000)),
-        record("tests/test_two.py::test_latency", demand=Demand(min=1.5, latency=True)),
-        cpu,
-        gpu,
-        record("tests/test_gate.py::test_lost[16]", comparisons=(regressed,)),
-        record(
-            "tests/test_gate.py::test_slow",
-            status="failed",
-            reason="required at least 30x, speedup 10.0x [9.00, 11.0]",
-            demand=Demand(min=30),
-            diagnosis=(
-                Diagnosis(code="float64", sentence="float64: use float32 where its digits do", numbers={}),
-            ),
-            offload=offload(reason="worth it: 10.0x with the data on the device"),
-        ),
-        record(
-            "tests/test_gate.py::test_known", status="failed", reason="as it should", expected_failure=True
-        ),
-        record(
-            "tests/test_gate.py::test_near",
-            status="inconclusive",
-            reason="required at least 3x, speedup 3.05x [2.95, 3.15]: inconclusive after 60 rounds, which "
-            "lie on both sides of the limit; use a quieter machine, or move the limit",
-            notes=(noted("another process used the GPU while this test was measured"),),
-        ),
-        *(skipped(f"tests/test_skip.py::test_skip[{n}]", "CuPy has no such function") for n in range(3)),
-        record(
-            "tests/test_two.py::test_broken", status="error", reason="ValueError: shapes differ", speedup=None
-        ),
-    ]
-    points = tuple(Point(size=n, nodeid=f"test_fft[{n}]", cpu=1.0, gpu=1.0) for n in (64, 4096))
-    return run_of(
-        *records,
-        gpu=replace(GPU, name="a stand-in", emulated=True),
-        thresholds=(threshold(name="test_fft[float32]", curve=points),),
-        gate=gate_result(started="2026-11-20T10:00:00+00:00"),
-    )
-
-
 @for_each("width", WIDTHS)
-def test_the_hard_cases_look_at_each_width_as_they_did(width):
-    """To write the files again: GPUPERF_GOLDEN=write pytest tests/unit/report/text/test_section.py."""
-    shown = "".join(f"{line}\n" for line in lines(hard_cases(), width, all_notes=False))
-    path = GOLDEN / f"{width}.txt"
-    if os.environ.get("GPUPERF_GOLDEN") == "write":
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(shown, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == shown
+def test_a_run_with_everything_looks_at_each_width_as_it_did(width):
+    shown = lines(run_with_everything(), width, all_notes=False)
+    assert_golden(f"terminal-{width}.txt", "".join(f"{line}\n" for line in shown))

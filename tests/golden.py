@@ -1,0 +1,112 @@
+"""A run that has everything, and the files that hold what each form of the report makes of it."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from factories import (
+    GPU,
+    comparison,
+    estimate,
+    gate_result,
+    offload,
+    record,
+    run_of,
+    scaled,
+    skipped,
+    speedup,
+    threshold,
+    variants,
+)
+
+from pytest_gpuperf.analysis.scaling import curves
+from pytest_gpuperf.model.comparison import Commit, GateNote
+from pytest_gpuperf.model.demand import Demand, UnknownValue
+from pytest_gpuperf.model.offload import Diagnosis, Point
+from pytest_gpuperf.model.record import Merged, Note, Run
+
+_DATA = Path(__file__).parent / "data" / "golden"
+
+
+def assert_golden(name: str, text: str) -> None:
+    """Assert that a text is that of the file; GPUPERF_GOLDEN=write writes it, to be read in the diff."""
+    path = _DATA / name
+    if os.environ.get("GPUPERF_GOLDEN") == "write":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+
+
+def run_with_everything() -> Run:
+    """Return a run that has everything that a report can show, and what is hard to show."""
+    solver = (
+        "tests/linalg/test_solvers.py::TestConjugateGradient::test_converges_for_badly_conditioned_matrices"
+    )
+    cpu, gpu = variants(offload=offload(always=speedup(4.56, 4, 5)))
+    regressed = comparison(
+        reason="speedup got worse: 5.00x [4.90, 5.10], baseline 10.0x [9.80, 10.2]: -50.0 % [-51.9, -48.0], "
+        "10 % less is allowed",
+        ratio=estimate(0.5, 0.48, 0.52),
+    )
+    records = [
+        *(
+            record(f"tests/test_fft.py::test_fft[{n}-{dtype}]", offload=offload(always=speedup(2.34, 2, 3)))
+            for n in (64, 4096, 1048576)
+            for dtype in ("float32", "complex128")
+        ),
+        record("tests/test_one.py::test_alike", demand=Demand(), status="recorded"),
+        record("tests/test_two.py::test_alike", demand=Demand(max=20, transfer="always")),
+        record(f"{solver}[numpy-to-cupy-double-precision-with-jacobi-preconditioner-131072]"),
+        record(f"{solver}[8]", demand=Demand(min=2, max=40, transfer="once", calls=1000)),
+        record("tests/test_two.py::test_latency", demand=Demand(min=1.5, latency=True)),
+        cpu,
+        gpu,
+        record("tests/test_gate.py::test_lost[16]", comparisons=(regressed,)),
+        record(
+            "tests/test_gate.py::test_slow",
+            status="failed",
+            reason="required at least 30x, speedup 10.0x [9.00, 11.0]",
+            demand=Demand(min=30),
+            diagnosis=(
+                Diagnosis(code="float64", sentence="float64: use float32 where its digits do", numbers={}),
+            ),
+            offload=offload(reason="worth it: 10.0x with the data on the device"),
+        ),
+        record(
+            "tests/test_gate.py::test_known", status="failed", reason="as it should", expected_failure=True
+        ),
+        record(
+            "tests/test_gate.py::test_near",
+            status="inconclusive",
+            reason="required at least 3x, speedup 3.05x [2.95, 3.15]: inconclusive after 60 rounds, which "
+            "lie on both sides of the limit; use a quieter machine, or move the limit",
+            notes=(
+                Note(code="gpu_shared", text="another process used the GPU while this test was measured"),
+            ),
+        ),
+        *(skipped(f"tests/test_skip.py::test_skip[{n}]", "CuPy has no such function") for n in range(3)),
+        record(
+            "tests/test_two.py::test_broken", status="error", reason="ValueError: shapes differ", speedup=None
+        ),
+    ]
+    points = tuple(Point(size=n, nodeid=f"test_fft[{n}]", cpu=1.0, gpu=1.0) for n in (64, 4096))
+    scaling = [scaled(1), scaled(2, 0.99), scaled(4, 0.6, required=0.5)]
+    gate = gate_result(
+        "1 test of the baseline did not run: tests/test_gate.py::test_gone",
+        started="2026-11-20T10:00:00+00:00",
+        notes=(GateNote(code="baseline_stale", text="1 test improved beyond the tolerance"),),
+    )
+    return run_of(
+        *records,
+        *scaling,
+        gpu=replace(GPU, name="a stand-in", emulated=True),
+        complete=False,
+        arguments=("--gpuperf-gpu=cupy",),
+        unmarked=0,
+        unknown_values=(UnknownValue(parameter="backend", value="'dask'", tests=2),),
+        merged=Merged(reports=("a", "b"), hosts_differ=True, differences=("python: 3.11, 3.12",)),
+        commit=Commit(id="abc123", branch="main", changed=True),
+        thresholds=(threshold(name="test_fft[float32]", curve=points),),
+        scalings=curves(scaling),
+        gate=gate,
+    )
