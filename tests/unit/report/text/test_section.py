@@ -147,37 +147,6 @@ def test_every_test_is_named_in_full(section, wide, name, width):
     assert bracket + parameters in shown
 
 
-def test_names_that_leave_room_for_the_numbers_stand_beside_them(section):
-    shown = section(record("test_x.py::test_x[float32-4096]"), width=80)
-    assert row_of("test_x[float32-4096]", shown)
-
-
-def test_parameters_stand_below_their_function_where_whole_names_leave_too_little_room(section):
-    function = "test_x.py::test_of_a_name_with_forty_characters_in"
-    shown = section(record(f"{function}[64]"), record("test_y.py::test_y"), record(f"{function}[4096]"))
-    assert [
-        "test_of_a_name_with_forty_characters_in",
-        "  [64]    20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
-        "  [4096]  20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
-        "test_y    20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
-    ] == shown[3:7]
-
-
-def test_parameters_that_are_long_themselves_stand_above_their_numbers(section):
-    parameters = "[" + "float32-" * 8 + "]"
-    assert [
-        "test_x",
-        f"  {parameters}",
-        "      20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
-    ] == section(record(f"test_x.py::test_x{parameters}"))[3:6]
-
-
-def test_names_alike_are_shown_with_their_files(section):
-    shown = section(record("a/test_one.py::test_fft"), record("b/test_two.py::test_fft"))
-    assert row_of("test_one.py::test_fft", shown)
-    assert row_of("test_two.py::test_fft", shown)
-
-
 def test_only_names_that_are_alike_are_shown_with_their_files(section):
     alike = [record("test_one.py::test_fft[1]"), record("test_two.py::test_fft[2]")]
     shown = section(*alike, record("test_two.py::test_sort"))
@@ -201,18 +170,6 @@ def test_deselected_tests_are_not_shown(section):
     assert not any("test_other" in line for line in section(record(), unmeasured))
 
 
-def test_skipped_tests_are_shown_with_their_reason(section):
-    shown = section(skipped("test_x.py::test_other", "no GPU here"))
-    assert row_of("test_other", shown).endswith("skipped")
-    assert "test_other: no GPU here" in shown
-
-
-def test_a_reason_that_tests_share_is_given_once(section):
-    tests = [skipped(f"test_x.py::test_{name}", "no GPU here") for name in "abc"]
-    shown = section(*tests)
-    assert [line for line in shown if "no GPU here" in line] == ["test_a and 2 more: no GPU here"]
-
-
 def test_what_became_of_a_gpu_variant_is_told_with_it_and_not_again_with_the_other(section):
     note = Note(code="gpu_variant_without_speedup", text="in any words")
     numpy = record("test_x.py::test_a[numpy]", notes=(note,))
@@ -222,11 +179,6 @@ def test_what_became_of_a_gpu_variant_is_told_with_it_and_not_again_with_the_oth
     deselected = replace(cupy, reason_code="deselected")
     assert "test_a[numpy]: in any words" in section(numpy, deselected)
     assert "test_a[numpy]: in any words" in section(numpy, replace(cupy, pairing=None))
-
-
-def test_a_note_is_given_like_a_reason(section):
-    failed = record(notes=(noted("dependent samples"),), status="failed", reason="too slow")
-    assert ["", "test_fft: too slow", "  dependent samples", "", "1 failed"] == section(failed)[-5:]
 
 
 def test_a_pass_needs_no_reasons(section):
@@ -250,19 +202,6 @@ def test_the_speedup_with_copies_stands_beside_the_one_without(section):
 
 
 LONG = "tests/test_fft.py::test_of_a_name_with_forty_characters_in"
-
-
-def test_columns_for_which_the_terminal_is_too_narrow_are_written_out_below_the_row(section):
-    wide = record(LONG, demand=Demand(min=3), offload=offload(always=speedup(2.34, 2, 3)))
-    plain = record("test_x.py::test_x", demand=Demand(), status="recorded")
-    assert [
-        "test        CPU      GPU             speedup  verdict",
-        "test_of_a_name_with_forty_characters_in",
-        "        20.0 ms  1.75 ms  10.0x [9.00, 11.0]  passed",
-        "    with copies 2.34x, limit >=3x",
-        "test_x  20.0 ms  1.75 ms  10.0x [9.00, 11.0]  recorded",
-    ] == section(wide, plain, width=60)[2:7]
-    assert "with copies" in section(wide, width=80)[2]
 
 
 @for_each(
@@ -295,6 +234,11 @@ def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(section, expect
     assert expected == ("  it cannot pay" in shown)
 
 
+REGRESSED = comparison(
+    reason="speedup got worse: 5.00x [4.90, 5.10], baseline 10.0x [9.80, 10.2]: -50.0 % [-51.9, -48.0], 10 % "
+    "less is allowed",
+    ratio=estimate(0.5, 0.48, 0.52),
+)
 WHY = Diagnosis(code="float64", sentence="float64: it is slow", numbers={})
 
 
@@ -504,16 +448,6 @@ def test_what_failed_is_among_the_notes_that_are_shown(section):
     assert "test_failed: too slow" in section(*said_of(12, "doubt"), failed, all_notes=False)
 
 
-def test_texts_with_the_same_tests_stand_together(section):
-    first, second, other = noted("one"), noted("two"), noted("three")
-    tests = [
-        record("test_x.py::test_a", notes=(first, second)),
-        record("test_x.py::test_b", notes=(second, first)),
-    ]
-    shown = section(*tests, record("test_x.py::test_c", notes=(other,)))
-    assert ["test_a and 1 more: one", "  two", "test_c: three"] == shown[-3:]
-
-
 def test_what_pytest_has_shown_of_a_failed_test_is_not_said_again(section):
     why = "speedup 2x, required at least 3x"
     failed = record(status="failed", reason=why, diagnosis=(WHY,), offload=offload())
@@ -572,29 +506,17 @@ def test_a_note_on_both_variants_is_said_once(section):
         ("inconclusive", "yellow", {"status": "inconclusive"}),
         ("skipped", "yellow", {"status": "skipped"}),
         ("failed (expected)", "yellow", {"status": "failed", "expected_failure": True}),
+        ("regressed", "red", {"comparisons": (REGRESSED,)}),
+        ("regressed (expected)", "yellow", {"comparisons": (REGRESSED,), "expected_failure": True}),
         ("error (expected)", "yellow", {"status": "error", "expected_failure": True}),
     ],
 )
 def test_the_verdict_alone_has_a_colour(verdict, colour, changes):
     reason = None if changes.get("status", "passed") in ("passed", "recorded") else "why"
-    shown = section_lines(run_of(record(**{"reason": reason, **changes})), 80)
+    shown = section_lines(run_of(record(**{"reason": reason, **changes})), 120)
     row = next(line for line in shown if line.text.startswith("test_fft "))
     assert (verdict, colour) == (row.verdict, row.colour)
     assert {None} == {line.colour for line in shown if line is not row}
-
-
-REGRESSED = comparison(
-    reason="speedup got worse: 5.00x [4.90, 5.10], baseline 10.0x [9.80, 10.2]: -50.0 % [-51.9, -48.0], 10 % "
-    "less is allowed",
-    ratio=estimate(0.5, 0.48, 0.52),
-)
-
-
-@for_each(("colour", "is_expected"), [("red", False), ("yellow", True)])
-def test_a_regression_is_the_verdict(colour, is_expected):
-    lost = record(comparisons=(REGRESSED,), expected_failure=is_expected)
-    (row,) = [line for line in section_lines(run_of(lost), 80) if line.colour]
-    assert ("regressed (expected)" if is_expected else "regressed", colour) == (row.verdict, row.colour)
 
 
 def short(*records: Record, **options) -> list[str]:
