@@ -136,16 +136,16 @@ def tolerances_text(gate: GateResult) -> str:
     return ", ".join(f"{tolerance.metric} {units.percent(tolerance.share)}" for tolerance in gate.tolerances)
 
 
-def left_alone_text(run: Run, shown: Callable[[str], str] = str) -> str | None:
+def left_alone_text(run: Run) -> str | None:
     """Return how many marked tests ran as if they had no marker, because no backend knows their device.
 
-    `shown` returns a value as it is to be written. None where there are no such tests.
+    None where there are no such tests.
     """
     if not run.unknown_values:
         return None
     tests = units.count(sum(value.tests for value in run.unknown_values), "test")
     values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
-    few = units.first_few(map(shown, values), most=6)
+    few = units.first_few(values, most=6)
     return f"left alone: {tests} on devices that are not known ({few}); gpuperf_device_values can map them"
 
 
@@ -261,11 +261,10 @@ def scaling_heading(curve: ScalingCurve) -> str:
 
 def scaling_lines(curve: ScalingCurve) -> Iterator[str]:
     """Yield what was measured on each number of devices, and what holds the efficiency back."""
-    yield from (
-        f"{units.count(point.count, 'device')}: {', '.join(_scaling_facts(point).values())}"
-        for point in curve.points
-        if point.time is not None
-    )
+    for point in curve.points:
+        if point.time is not None:
+            known = [f"{name} {cell}" for name, cell in scaling_cells(point).items() if cell != "-"]
+            yield ", ".join(known)
     yield from (diagnosis.sentence for diagnosis in curve.diagnosis)
 
 
@@ -278,18 +277,6 @@ def scaling_cells(point: ScalingPoint) -> dict[str, str]:
         "efficiency": "-" if point.efficiency is None else efficiency_text(point.efficiency),
         "Karp-Flatt": "-" if point.karp_flatt is None else karp_flatt_text(point.karp_flatt),
     }
-
-
-def _scaling_facts(point: ScalingPoint) -> dict[str, str]:
-    """Return what is known of a number of devices, by name."""
-    found = {"time": units.seconds(point.time)} if point.time is not None else {}
-    if point.speedup is not None:
-        found["speedup"] = f"{units.digits(point.speedup.value)}x"
-    if point.efficiency is not None:
-        found["efficiency"] = f"efficiency {efficiency_text(point.efficiency)}"
-    if point.karp_flatt is not None:
-        found["karp_flatt"] = f"Karp-Flatt {karp_flatt_text(point.karp_flatt)}"
-    return found
 
 
 def gpu_text(environment: Environment, shown: Callable[[object], str] = str) -> str:

@@ -77,9 +77,9 @@ def test_the_terminal_shows_the_curve_and_what_holds_it_back(suite):
     suite(marker="@pytest.mark.scaling([1, 2, 4])", extra=1e-3).stdout.fnmatch_lines(
         [
             "scaling of test_it.py::test_step (strong)",
-            "  1 device: 11.0 ms",
-            "  2 devices: 6.00 ms, 1.83x, efficiency 0.92 [[]0.92, 0.92], Karp-Flatt 0.091*",
-            "  4 devices: 3.50 ms, 3.14x, efficiency 0.79 [[]0.79, 0.79], Karp-Flatt 0.091*",
+            "  devices 1, time 11.0 ms",
+            "  devices 2, time 6.00 ms, speedup 1.83x, efficiency 0.92 [[]0.92, 0.92],*",
+            "  devices 4, time 3.50 ms, speedup 3.14x, efficiency 0.79 [[]0.79, 0.79],*",
             "  about 9.09 % of the work is not divided among the devices*",
         ]
     )
