@@ -31,7 +31,7 @@ from pytest_gpuperf.model.measurement import (
     Speedup,
     Transfer,
 )
-from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price
+from pytest_gpuperf.model.offload import BreakEven, Offload
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report import files, reader
 from pytest_gpuperf.report.json import document
@@ -45,7 +45,6 @@ UNIT = 1 if sys.platform == "darwin" else 1024  # of the system's peak
 COMMAND = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="AMD EPYC 7763", library="numpy 2.4.6")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="NVIDIA A100", library="cupy 13.6, driver 13.0")
-LINKS = (("PCIe 3 x16", 15.75e9), ("PCIe 4 x16", 31.5e9), ("PCIe 5 x16", 63e9), ("NVLink-C2C", 450e9))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,20 +272,15 @@ def offload(whole: Speedup, chance: Random) -> Offload:
     calls = Estimate(value=chance.random(), low=chance.random(), high=chance.random())
     return Offload(
         worth=True,
+        faster=True,
         reason=f"worth it: {whole.value:.3g}x with the data on the device; even with copies at every call",
         regime="never",
         by_latency=False,
-        price=Price(ratio=2.5, needed=3.0, saves=True, saving_percent=calls),
         never=whole,
         once=None,
         always=speedup(chance),
         latency=speedup(chance),
         break_even_calls=BreakEven(transfer=calls, first_call=calls, both=calls, reason=None),
-        gpu_limits=GpuLimits(demand=3e-3 * chance.random(), price=4e-3 * chance.random()),
-        links=tuple(
-            Link(name=name, bandwidth=speed, seconds=chance.random(), speedup_at_most=9 * chance.random())
-            for name, speed in LINKS
-        ),
     )
 
 

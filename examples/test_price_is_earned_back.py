@@ -1,5 +1,5 @@
 """A GPU that costs 2.5 times as much must be 2.5 times as fast before the work costs less.
-Expect all pairs of 2,048 bodies to cost less, copies included (`--gpuperf-cost-ratio=2.5` reports how much).
+Expect all pairs of 2,048 bodies to cost less, copies included (`--gpuperf-cost-ratio=2.5` asks it of all).
 Source: JAX, docs/benchmarking.md, a product of 1000x1000: NumPy 16.2 ms, the copy up 1.26 ms, a GPU 0.485 ms.
 """
 

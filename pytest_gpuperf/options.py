@@ -214,7 +214,7 @@ _MEASURING = (
     ),
     _number(
         "cost-ratio",
-        f"show costs, too: {_COST_RATIO}",
+        f"speedup beyond which a GPU is worth it: {_COST_RATIO} (default: 1)",
         metavar="R",
         expected=f"a price ratio above 0: the {_COST_RATIO}",
     ),

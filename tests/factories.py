@@ -26,8 +26,17 @@ from pytest_gpuperf.model.comparison import (
     Tolerance,
 )
 from pytest_gpuperf.model.demand import Demand, Pairing
-from pytest_gpuperf.model.measurement import Bounds, Copies, DeviceInfo, Estimate, Measurement, Round, Speedup
-from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Point, Price, Threshold
+from pytest_gpuperf.model.measurement import (
+    Bounds,
+    Copies,
+    DeviceInfo,
+    Estimate,
+    Measurement,
+    Round,
+    Speedup,
+    Transfer,
+)
+from pytest_gpuperf.model.offload import Offload, Point, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
 from pytest_gpuperf.report.history import Entry, Group, History, Interval
@@ -123,15 +132,9 @@ def estimate_within(value: float, share: float) -> Estimate:
     return estimate(value, value * (1 - share), value * (1 + share))
 
 
-def offload(*, saves: bool | None = True, **changes: Any) -> Offload:
-    """Return an offload that pays, in time and at 2.5 times the price."""
-    known = Offload(
-        worth=True,
-        reason="it pays",
-        regime="never",
-        by_latency=False,
-        price=Price(ratio=2.5, needed=2.5, saves=saves, saving_percent=None),
-    )
+def offload(**changes: Any) -> Offload:
+    """Return an offload that pays."""
+    known = Offload(worth=True, faster=True, reason="it pays", regime="never", by_latency=False)
     return replace(known, **changes)
 
 
@@ -172,13 +175,10 @@ def skipped(
     return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
 
 
-def on_cpu_only(
-    limits: GpuLimits | None, demand: Demand | None = None, links: tuple[Link, ...] = ()
-) -> Record:
-    """Return the record of a test for which there was no GPU, with what a call may take on one."""
-    cannot_pay = offload(saves=None, worth=None, reason="it cannot pay", gpu_limits=limits, links=links)
-    known = record(status="skipped", reason="no GPU", demand=demand or Demand(), gpu=None, speedup=None)
-    return replace(known, offload=cannot_pay)
+def on_cpu_only(**changes: Any) -> Record:
+    """Return the record of a test for which there was no GPU: 20 ms on the CPU."""
+    known = {"status": "skipped", "reason": "no GPU", "transfer": Transfer(h2d=None, d2h=None)}
+    return record(**{**known, "gpu": None, "speedup": None, **changes})
 
 
 def variants(name: str = "a.py::test_a", **changes: Any) -> tuple[Record, Record]:
@@ -275,7 +275,6 @@ def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Ru
         environment=replace(HERE, gpu=gpu),
         started="2026-01-01T00:00:00+00:00",
         records=records,
-        cost_ratio=2.5,
     )
     return replace(known, **changes)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Copies, Estimate, Inspection, Transfer
-from pytest_gpuperf.model.offload import BreakEven, Offload, Point, Price, Regime, Threshold
+from pytest_gpuperf.model.offload import BreakEven, Offload, Point, Regime, Threshold
 from pytest_gpuperf.model.scaling import MODES, ScalingCurve, ScalingPoint
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -40,15 +40,14 @@ def records(draw):
             inspection=draw(inspection),
         )
 
-    price = Price(ratio=draw(st.floats(1e-9, 1e9)), needed=1.0, saves=None, saving_percent=None)
     maybe = st.none() | ESTIMATES
     even = BreakEven(transfer=None, first_call=draw(maybe), both=draw(maybe), reason=None)
     offload = Offload(
         worth=None,
+        faster=None,
         reason="-",
         regime="never",
         by_latency=False,
-        price=draw(st.sampled_from([None, price])),
         break_even_calls=draw(st.sampled_from([None, even, even])),
     )
     transfer = st.builds(Transfer, h2d=COPIES, d2h=COPIES, loop=SAMPLES)

@@ -1,11 +1,11 @@
-"""From rounds, copies and prices to whether the work is worth offloading, with the numbers and a sentence."""
+"""From rounds and copies to whether the work is worth offloading, with the numbers and a sentence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil
 from statistics import median
 
-from pytest_gpuperf.analysis import looks, noise
+from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.analysis.estimation import Sampled
 from pytest_gpuperf.analysis.looks import Limit, Look, Range
 from pytest_gpuperf.analysis.noise import Disturbance
@@ -13,18 +13,9 @@ from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
-from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
+from pytest_gpuperf.model.offload import BreakEven, Offload, Regime
 
-# Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
-# 900 GB/s that NVIDIA names for NVLink-C2C in both directions. No copy of pageable memory reaches them.
-LINKS = {
-    "PCIe 3 x16": 8e9 * 16 * 128 / 130 / 8,
-    "PCIe 4 x16": 16e9 * 16 * 128 / 130 / 8,
-    "PCIe 5 x16": 32e9 * 16 * 128 / 130 / 8,
-    "NVLink-C2C": 450e9,
-}
 _ROUNDING = 1e-9  # relative error within which a count of calls is treated as an integer
-_whole = "{:.0f}".format
 _WORTH = {True: "worth it", False: "not worth it", None: "unclear whether it is worth it"}
 
 
@@ -86,60 +77,30 @@ class OffloadInput:
 
 
 def assess(measured: OffloadInput, options: RunOptions) -> Offload:
-    """Return whether a workload that was timed on both devices is worth offloading."""
-    worth = measured.is_beyond(1.0)
+    """Return whether a workload that was timed on both devices is worth offloading.
+
+    It is where the GPU is faster by more than its machine costs more: by more than 1 where no ratio is known.
+    """
+    limit = options.cost_ratio or 1.0
+    worth, faster = measured.is_beyond(limit), measured.is_beyond(1.0)
     regimes = _regimes(measured)
-    price = _price(measured, options)
-    break_even = _break_even(measured, regimes)
-    time = _demanded_time(measured.cpu, measured.demand)
+    break_even = _break_even(measured, regimes, faster=faster)
     included = describe_regime(measured.demand, measured.regime)
-    parts = [f"{_WORTH[worth]}: {ratio(measured.speedup)} {included}"]
+    at = f" at {limit:g} times the price" if options.cost_ratio else ""
+    parts = [f"{_WORTH[worth]}{at}: {ratio(measured.speedup)} {included}"]
     if worth is None:
-        parts += filter(None, [_doubt_text(measured)])
-    if worth is not False:
-        parts += filter(None, [_copies_text(measured, regimes.get("always"), break_even), _price_text(price)])
+        parts += filter(None, [_doubt_text(measured, limit)])
+    elif worth:
+        parts += filter(None, [_copies_text(measured, limit, regimes.get("always"), break_even)])
     return Offload(
         worth=worth,
+        faster=faster,
         reason="; ".join(parts),
         regime=measured.regime,
         by_latency=measured.demand.latency,
-        price=price,
         latency=_latency(measured),
         break_even_calls=break_even,
-        gpu_limits=_gpu_limits(time, measured.demand, options),
-        links=_links(time, measured.transfer),
         **regimes,
-    )
-
-
-def assess_cpu_only(
-    cpu: Measurement, demand: Demand, transfer: Transfer, options: RunOptions, *, disturbed: bool = False
-) -> Offload:
-    """Return what the CPU's times alone show: what a GPU must reach, and which links rule that out.
-
-    With `disturbed` times only the links count: the CPU was slower than it should be.
-    """
-    time = None if disturbed else _demanded_time(cpu, demand)
-    limits = _gpu_limits(time, demand, options)
-    links = _links(time, transfer)
-    slowest = max(cpu.samples_for(demand), default=inf)
-    hopeless = bool(links) and slowest < min(link.seconds for link in links)
-    ratio = options.cost_ratio
-    parts = [_cpu_only_text(limits, ratio, disturbed=disturbed)]
-    if hopeless and transfer.bytes is not None:
-        fastest = links[-1]
-        parts.append(
-            f"with copies at every call no link makes it worth it: on {fastest.name} they alone take "
-            f"{units.seconds(fastest.seconds)} for {units.size(transfer.bytes)}"
-        )
-    return Offload(
-        worth=False if hopeless and demand.transfer == "always" else None,
-        reason="; ".join(parts),
-        regime="body" if transfer.h2d is None else demand.transfer,
-        by_latency=demand.latency,
-        price=None if ratio is None else Price(ratio=ratio, needed=ratio, saves=None, saving_percent=None),
-        gpu_limits=limits,
-        links=links,
     )
 
 
@@ -177,26 +138,9 @@ def _latency(measured: OffloadInput) -> Speedup | None:
     return measured.estimate(measured.cpu.waited_for, measured.gpu.waited_for, sampling)
 
 
-def _price(measured: OffloadInput, options: RunOptions) -> Price | None:
-    """Return the change in cost: a call on the GPU costs ratio / speedup of what it costs on the CPU."""
-    cost_ratio = options.cost_ratio
-    if cost_ratio is None:
-        return None
-    speedup = measured.speedup
-    found = measured.undisturbed.estimate
-    return Price(
-        ratio=cost_ratio,
-        needed=cost_ratio,
-        saves=measured.is_beyond(cost_ratio),
-        saving_percent=Estimate(
-            value=100 * (1 - cost_ratio / speedup.value),
-            low=100 * (1 - cost_ratio / found.lower) if found.lower > 0 else None,
-            high=100 * (1 - cost_ratio / found.upper),
-        ),
-    )
-
-
-def _break_even(measured: OffloadInput, regimes: dict[str, Speedup | None]) -> BreakEven | None:
+def _break_even(
+    measured: OffloadInput, regimes: dict[str, Speedup | None], *, faster: bool | None
+) -> BreakEven | None:
     """Return after how many calls the copies and the first call are amortized.
 
     A call saves cpu - gpu. What the first call cost is the GPU's start-up in this process: kernels that were
@@ -210,7 +154,7 @@ def _break_even(measured: OffloadInput, regimes: dict[str, Speedup | None]) -> B
     copies = 0.0 if is_free else median(measured.copies) if measured.copies else None
     first_call = _calls(startup, gpu, resident)
     reason = None
-    if first_call is None and measured.is_beyond(1.0) is False:
+    if first_call is None and faster is False:
         reason = "never: a call on the GPU takes no less time than on the CPU"
     elif first_call is None:
         reason = "inconclusive: half of the rounds show no saving"
@@ -241,85 +185,30 @@ def _calls(cost: float, gpu: float, speedup: Speedup) -> Estimate | None:
     return Estimate(value=value, low=calls(speedup.estimate.upper), high=calls(speedup.estimate.lower))
 
 
-def _demanded_time(measurement: Measurement, demand: Demand) -> float | None:
-    """Return the median time that the demand is about: of a call in a block, or of one that is waited for."""
-    return measurement.latency if demand.latency else measurement.median
-
-
-def _gpu_limits(time: float | None, demand: Demand, options: RunOptions) -> GpuLimits | None:
-    if time is None:
-        return None
-    return GpuLimits(
-        demand=time / demand.min if demand.min else None,
-        price=time / options.cost_ratio if options.cost_ratio else None,
-    )
-
-
-def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
-    """Return the least cost of one call's copies, link by link; nothing when no bytes move."""
-    if transfer is None or not transfer.bytes:
-        return ()
-    return tuple(
-        Link(
-            name=name,
-            bandwidth=bandwidth,
-            seconds=transfer.bytes / bandwidth,
-            speedup_at_most=time * bandwidth / transfer.bytes if time is not None else None,
-        )
-        for name, bandwidth in LINKS.items()
-    )
-
-
-def _doubt_text(measured: OffloadInput) -> str | None:
-    """Return why it is unclear whether the speedup is above 1, where all stretches lie on one side of 1."""
-    if measured.speedup.estimate.is_above(1.0) is None:
+def _doubt_text(measured: OffloadInput, limit: float) -> str | None:
+    """Return why it is unclear whether the speedup is above a limit, where all stretches lie on one side."""
+    if measured.speedup.estimate.is_above(limit) is None:
         return None
     if measured.throttled:
         return measured.throttled
-    if measured.undisturbed.estimate.is_above(1.0) is None:
+    if measured.undisturbed.estimate.is_above(limit) is None:
         found = measured.undisturbed
         shown = units.interval(found.low, found.high, units.digits)
         return f"other work disturbed the times, so that it may be anything in {shown}"
-    return f"so short a measurement shows it from {measured.look.meets:g}x on"
+    return f"so short a measurement shows it from {limit * measured.look.meets:g}x on"
 
 
-def _copies_text(measured: OffloadInput, always: Speedup | None, break_even: BreakEven | None) -> str | None:
-    """Return what copies do to a speedup with resident data; None where that is not known or not worth it."""
+def _copies_text(
+    measured: OffloadInput, limit: float, always: Speedup | None, break_even: BreakEven | None
+) -> str | None:
+    """Return what copies do to a resident speedup that is worth it; None where that is not known."""
     transfer = measured.transfer
     if measured.regime != "never" or transfer is None or not transfer.bytes or always is None:
         return None
-    if not measured.is_beyond(1.0):
-        return None
-    if always.estimate.lower * measured.undisturbed.estimate.lower > measured.speedup.estimate.lower:
+    if always.estimate.lower * measured.undisturbed.estimate.lower > limit * measured.speedup.estimate.lower:
         return f"even with copies at every call ({ratio(always)})"
     if break_even is None or break_even.transfer is None:
         return None
-    calls = f"{break_even.transfer.value:.0f} call{'' if break_even.transfer.value == 1 else 's'}"
-    return f"its copies ({units.size(transfer.bytes)}) are amortized after {calls} on the same data"
-
-
-def _price_text(price: Price | None) -> str | None:
-    saving = price.saving_percent if price else None
-    if price is None or saving is None:
-        return None
-    at = f"at {price.ratio:g} times the price"
-    if price.saves is None:
-        return f"unclear whether it saves money {at}"
-    if price.saves:
-        return f"{at} it costs {saving.value:.0f} % less {units.interval(saving.low, saving.high, _whole)}"
-    low, high = (None if end is None else -end for end in (saving.high, saving.low))
-    return f"{at} it costs {-saving.value:.0f} % more {units.interval(low, high, _whole)}"
-
-
-def _cpu_only_text(limits: GpuLimits | None, cost_ratio: float | None, *, disturbed: bool) -> str:
-    """Return how long a call may take on a GPU that was not measured."""
-    if disturbed:
-        unknown = "how long a call may take on a GPU is not known"
-        return f"{unknown}: other work disturbed the times on the CPU; {noise.REMEDY}"
-    aims = []
-    if limits is not None and limits.demand is not None:
-        aims.append(f"at most {units.seconds(limits.demand)} for the required speedup")
-    if limits is not None and limits.price is not None:
-        aims.append(f"at most {units.seconds(limits.price)} to save money at {cost_ratio:g} times the price")
-    allowed = f": a call may take {', and '.join(aims)}" if aims else ""
-    return f"no GPU was measured{allowed}"
+    after = units.count(int(break_even.transfer.value), "call")
+    amortized = "amortized" if limit == 1 else "amortized in time"  # the money takes more calls
+    return f"its copies ({units.size(transfer.bytes)}) are {amortized} after {after} on the same data"

@@ -155,7 +155,7 @@ def _won(record: Record) -> bool | None:
     A side on which the group fails takes what a failure takes.
     """
     speedup, size_group = record.speedup, record.size_group
-    if speedup is None or (record.offload is not None and record.offload.worth is None):
+    if speedup is None or (record.offload is not None and record.offload.faster is None):
         return None
     limit = Limit(1.0, 1.0, side_that_fails(size_group) if size_group else "neither")
     found = Range(speedup.estimate.lower, speedup.estimate.upper)

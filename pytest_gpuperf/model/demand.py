@@ -159,7 +159,7 @@ class RunOptions:
 
     `max_time` is the time limit of one test in seconds. `default_device` is the device of tests that do not
     choose one themselves. A GPU machine costs `cost_ratio` times as much as a CPU machine; None where nobody
-    asked for costs. `lock` is the file that lets one process measure at a time, `auto` or `none`. `sampling`
+    said so. `lock` is the file that lets one process measure at a time, `auto` or `none`. `sampling`
     follows from the other options: a gated run samples more precisely.
     """
 

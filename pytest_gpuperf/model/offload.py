@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate, Speedup
-from pytest_gpuperf.model.quantities import Bandwidth, Ratio, RatioOrZero, Seconds
+from pytest_gpuperf.model.quantities import Seconds
 
 Regime = Literal["never", "once", "always", "body"]
 DiagnosisCode = Literal[
@@ -39,59 +39,20 @@ class BreakEven:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """The cost of a GPU machine, and whether the speedup makes up for it."""
-
-    ratio: Ratio
-    """Cost of an hour of a GPU machine over that of a CPU machine."""
-    needed: Ratio
-    """Smallest speedup that lowers the cost."""
-    saves: bool | None
-    """Whether the cost gets lower; null while inconclusive."""
-    saving_percent: Estimate | None
-    """Percent of the cost that are saved, negative for a loss; time that the CPU lost to other processes is
-    taken off the low end.
-    """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuLimits:
-    """The seconds that a call may take on the GPU, including the copies that the demand includes."""
-
-    demand: Seconds | None
-    """Seconds per call for the smallest speedup that passes; null without one."""
-    price: Seconds | None
-    """Seconds per call for a lower cost; null without a cost ratio."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """The least that the copies of every call cost on one kind of link, which bounds the speedup."""
-
-    name: str
-    """Name of the kind of link."""
-    bandwidth: Bandwidth
-    """Bytes per second in one direction, by the specification of the link."""
-    seconds: Seconds
-    """Seconds of the copies of one call."""
-    speedup_at_most: RatioOrZero | None
-    """Time on the CPU over `seconds`: the bound for any GPU with copies at every call."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:
     """Whether moving the work to the GPU pays, in the regime that the marker chose."""
 
     worth: bool | None
-    """Whether the GPU is faster beyond doubt, in `regime`; null while in doubt, or without a GPU."""
+    """Whether the GPU is faster beyond doubt by more times than it costs more, in `regime`: by more than the
+    run's `cost_ratio`, or than 1 without it; null while in doubt."""
+    faster: bool | None
+    """Whether the GPU is faster beyond doubt, whatever it costs, in `regime`; null while in doubt."""
     reason: str
     """The answer, as a sentence."""
     regime: Regime
-    """Copies that `worth`, `price` and the speedup of the record include; body: those that the body makes."""
+    """Copies that `worth` and the speedup of the record include; body: those that the body makes."""
     by_latency: bool
-    """Whether `worth`, `price` and the speedup of the record are those of single calls, each waited for."""
-    price: Price | None = None
-    """The cost, and whether the speedup makes up for it; null without a cost ratio."""
+    """Whether `worth` and the speedup of the record are those of single calls, each waited for."""
     never: Speedup | None = None
     """Speedup with the data on the device, without copies."""
     once: Speedup | None = None
@@ -101,11 +62,8 @@ class Offload:
     latency: Speedup | None = None
     """Speedup of single calls, each waited for, without the copies that are timed apart."""
     break_even_calls: BreakEven | None = None
-    """Calls on the same data that earn back the costs; null when nothing was measured."""
-    gpu_limits: GpuLimits | None = None
-    """Time that a call may take on the GPU; null when nothing was measured."""
-    links: tuple[Link, ...] = ()
-    """Bounds by the kinds of link, slowest first; empty when no bytes are copied."""
+    """Calls on the same data that earn back the time of the copies and of the first call; null for a whole
+    body, and where the first call was not timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

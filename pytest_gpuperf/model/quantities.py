@@ -20,7 +20,6 @@ NonNegative = Annotated[float, Meta(ge=0, extra={"valid": "a finite number of at
 Positive = Annotated[float, Meta(gt=0)]
 Seconds = Annotated[float, Meta(ge=0, extra={"unit": "s"})]
 Ratio = Annotated[float, Meta(gt=0, extra={"unit": "x", "valid": "a finite number above 0"})]
-RatioOrZero = Annotated[float, Meta(ge=0, extra={"unit": "x"})]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(min_length=1)]
 TimeLimit = Annotated[

@@ -152,7 +152,7 @@ class Record:
     transfer: Transfer | None = None
     """Copies between host and device; null when nothing was measured."""
     offload: Offload | None = None
-    """Whether moving the work to the GPU pays; null when nothing was measured."""
+    """Whether moving the work to the GPU pays; null without a speedup."""
     scaling: Scaling | None = None
     """Comparison with fewer devices, whose times are in `gpu`; null for a test of speedup."""
     memory: Memory | None = None

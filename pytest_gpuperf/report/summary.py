@@ -10,7 +10,7 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult, Metric
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import Offload, Threshold
+from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
 from pytest_gpuperf.report.verdicts import FAILURES, in_words, verdict_code, worst
@@ -35,18 +35,16 @@ def common_cells(record: Record) -> dict[str, str]:
 
 
 def _longest_gpu_call(record: Record) -> str:
-    """Return how long a call may take on a GPU that was not measured: for the demand, or for the price."""
-    limits = record.offload.gpu_limits if record.offload else None
-    most = (limits.demand or limits.price) if limits and record.demand.max is None else None
-    return f"needs {units.seconds(most)}" if most is not None else "-"
+    """Return how long a call may take on a GPU that was not measured, for the speedup that is required.
 
-
-def _is_gpu_limit_unknown(record: Record) -> bool:
-    """Return whether the CPU's times do not show how long a call may take on a GPU that was not measured."""
-    offload = record.offload
-    if record.gpu or offload is None or offload.gpu_limits is not None or record.demand.max is not None:
-        return False
-    return record.demand.min is not None or offload.price is not None
+    Not in the row of a CPU variant: those of a test's variants leave its copies to the GPU's.
+    """
+    demand, cpu = record.demand, record.cpu
+    is_alone = cpu is not None and record.transfer is not None and not record.interference
+    if cpu is None or not is_alone or demand.min is None or demand.max is not None:
+        return "-"
+    time = cpu.latency if demand.latency else cpu.median
+    return "-" if time is None else f"needs {units.seconds(time / demand.min)}"
 
 
 def format_time(seconds: float | None) -> str:
@@ -188,7 +186,8 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
     """
     reasons = [record.reason, *(comparison.reason for comparison in record.comparisons)]
     yield from map(Saying, filter(None, reasons))
-    is_explained, has_failed = _is_offload_explained(record), verdict_code(record) in FAILURES
+    has_failed = verdict_code(record) in FAILURES
+    is_explained = record.offload is not None and (not record.offload.worth or record.status == "failed")
     diagnoses = [
         Saying(each.sentence, each.code, only_explains=not has_failed)
         for each in record.diagnosis
@@ -202,26 +201,10 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
     for note in record.notes:
         if not (note.code == "gpu_variant_without_speedup" and record.nodeid in explained):
             yield Saying(note.text, note.code)
-    if record.offload is not None and is_explained and not _is_worth_it(record.offload):
-        yield Saying(record.offload.reason, "not_worth_it", only_explains=record.gpu is not None)
+    if record.offload is not None and not record.offload.worth:
+        yield Saying(record.offload.reason, "not_worth_it", only_explains=True)
     if not has_failed:
         yield from diagnoses
-
-
-def _is_offload_explained(record: Record) -> bool:
-    """Return whether it is said what holds a record back: it failed, or is not worth it."""
-    offload = record.offload
-    if offload is None or (_is_worth_it(offload) and record.status != "failed"):
-        return False
-    bounds = [link.speedup_at_most for link in offload.links]
-    no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
-    # Without a GPU the table shows how long a call may take on one, if that is known.
-    return record.gpu is not None or _is_gpu_limit_unknown(record) or bool(no_link_is_fast_enough)
-
-
-def _is_worth_it(offload: Offload) -> bool:
-    """Return whether moving the work to the GPU surely saves time, and costs no more."""
-    return offload.worth is True and not (offload.price is not None and offload.price.saves is False)
 
 
 def measured_thresholds(run: Run) -> list[Threshold]:

@@ -341,12 +341,11 @@ def _unmarked(run: Run, rows: Sequence[Record]) -> list[str]:
 
 def _totals(run: Run, records: Sequence[Record]) -> Iterator[str]:
     """Yield how many of several tests are worth it."""
-    for label, is_emulated in (("worth it (GPU surely faster)", False), ("emulated device faster", True)):
+    faster = f"more than {run.cost_ratio:g} times as fast" if run.cost_ratio else "faster"
+    labels = (f"worth it (GPU surely {faster})", f"emulated device {faster}")
+    for label, is_emulated in zip(labels, (False, True), strict=True):
         compared = [record for record in records if record.gpu and record.is_emulated == is_emulated]
         offloads = [record.offload for record in compared if record.offload]
         if len(offloads) > 1:
             worth = sum(offload.worth is True for offload in offloads)
             yield f"{label}: {worth} of {len(offloads)}"
-        if len(offloads) > 1 and run.cost_ratio is not None:
-            saves = sum(offload.price is not None and offload.price.saves is True for offload in offloads)
-            yield f"costs less at {run.cost_ratio:g} times the price: {saves}"

@@ -86,7 +86,8 @@ class ItemRunner:
         cpu = self._machine.cpu(spec.accelerator)
         cpu = LoneHostDevice(cpu.name) if isinstance(cpu, HostDevice) else cpu
         try:
-            trial.assess_cpu_only(trial.time_cpu(bind, cpu, seconds))
+            trial.time_cpu(bind, cpu, seconds)
+            trial.describe_copies()
             library = trial.other_library
         except UnknownResult as found:  # a result that need not be compared: there is no other
             library = found.library
@@ -138,7 +139,7 @@ class ItemRunner:
         if is_awaited:
             self._cpu_variants.keep(spec, result)
         else:
-            trial.assess_cpu_only(result)
+            trial.describe_copies()
         if spec.pair is None:
             trial.note("one_device", _ONE_DEVICE)
         elif self._cpu_variants.has_gpu_variant(spec):

@@ -37,7 +37,7 @@ class RoundSampler:
     def __init__(self, context: TrialContext, limits: Sequence[Limit] = ()) -> None:
         self._context = context
         self._limits = [*looks.limits_of(context.demand), *limits]
-        # Where nothing is required, sampling goes on until it shows if the GPU is faster, and saves money.
+        # Where nothing is required, sampling goes on until it shows if the GPU is faster, and worth it.
         prices = {1.0, context.options.cost_ratio or 1.0}
         self._worth = [Limit(price, price, "neither") for price in prices]
         self._memory = MemoryWatch()

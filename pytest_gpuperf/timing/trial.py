@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 from zlib import crc32
 
-from pytest_gpuperf.analysis import looks, noise, offload, threshold, verdict
+from pytest_gpuperf.analysis import looks, noise, threshold, verdict
 from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices import capabilities
@@ -186,17 +186,10 @@ class Trial:
             if self._question.times_secondary:
                 secondary.probe_and_sample([self._gpu], self._context)
 
-    def assess_cpu_only(self, cpu_result: CpuResult) -> None:
-        """Assess from the CPU's times alone what a GPU would have to reach."""
+    def describe_copies(self) -> None:
+        """Add to the record the bytes that a GPU would copy, where only the CPU was timed."""
         if isinstance(self._cpu, BlockTimer):
             self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
-            self._offload = offload.assess_cpu_only(
-                cpu_result.measurement,
-                self.demand,
-                self._transfer,
-                self.options,
-                disturbed=cpu_result.interference is not None,
-            )
 
     def record(self, ended: Verdict) -> Record:
         """Return everything that has been measured so far, with how the test ended."""

@@ -104,7 +104,6 @@ _COLUMNS = {
     "transfer_median_s": "transfer.median",
     "worth": "offload.worth",
     "worth_reason": "offload.reason",
-    "saves_money": "offload.price.saves",
     **_interval("break_even", "calls", "offload.break_even_calls.both"),
     "memory_peak_bytes": "memory.peak",
     "scaling_mode": "scaling.mode",

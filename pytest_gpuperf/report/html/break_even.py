@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 from statistics import median
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import Price
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Place, Style, Word, bar, line, rule
@@ -16,7 +15,6 @@ from pytest_gpuperf.report.scale import LogScale
 
 _LEFT, _TOP = 54.0, 36.0
 _HEIGHT = 130.0
-_PRICE = 112  # where its entry in the legend begins
 _FEWEST = 10.0  # calls at the right end of the axis
 _BEYOND = 10.0  # times the crossing: so far the axis goes on
 _FARTHEST = 1e15
@@ -50,18 +48,14 @@ def figure(record: Record) -> Figure | None:
     """Return both devices' cost of k calls, with the range of the k from which the GPU's is lower.
 
     The GPU's begins with what its first call took longer than a later one, and with the copies, once for all
-    calls: what `BreakEven.both` is about, or `first_call` where the copies were not timed. With a cost ratio
-    it has a second line, the GPU's cost in seconds of a CPU machine. None where there is no crossing, and
-    where the first call has paid off already, which takes no figure to say.
+    calls: what `BreakEven.both` is about, or `first_call` where the copies were not timed. None where there
+    is no crossing, and where the first call has paid off already, which takes no figure to say.
     """
     case = _case(record)
-    price = record.offload.price if record.offload else None
-    if case is None or (case.calls.upper <= 1 and not price):
+    if case is None or case.calls.upper <= 1:
         return None
     last = _last(case.calls)
     costs = [case.cpu, case.gpu]
-    if price:
-        costs.append(_Cost(start=price.ratio * case.gpu.start, call=price.ratio * case.gpu.call))
     x = LogScale(1.0, last, plot.WIDTH - _LEFT - 12)
     ends = [cost.of(calls) for cost in costs for calls in (1.0, last)]
     box = Plot(left=_LEFT, top=_TOP, x=x, y=LogScale.around(ends, _HEIGHT, include=()))
@@ -69,9 +63,6 @@ def figure(record: Record) -> Figure | None:
     marks, words = [*_crossing(case.calls, box), box.grid(ticks), *_LEGEND_MARKS], [*_LEGEND_WORDS]
     marks += _line("cpu", case.cpu, box, last)
     marks += _line("gpu", case.gpu, box, last)
-    if price:
-        marks.append(Mark("gpu", f"{line(*_curve(costs[-1], box, last))}M{_PRICE} 8h21", dashed=True))
-        words.append(Word(_PRICE + 25, 12, f"GPU at {price.ratio:g} times the price"))
     if case.calls.value:
         words.append(box.beside(box.place(case.calls.value, None)[0], _TOP - 6, _calls(case.calls)))
     words += box.words_left(ticks, plot.time)
@@ -80,7 +71,7 @@ def figure(record: Record) -> Figure | None:
     return Figure(
         width=plot.WIDTH,
         height=box.bottom + 32,
-        finding=_finding(case, price),
+        finding=_finding(case),
         marks=marks,
         words=words,
         caption=f"Time of k calls; the GPU's begins with {case.start}.",
@@ -157,11 +148,5 @@ def _count(calls: float) -> str:
     return f"{plot.number(calls)} {'call' if calls == 1 else 'calls'}"
 
 
-def _finding(case: _Case, price: Price | None) -> str:
-    said = f"The GPU's start-up pays off after {_calls(case.calls)}" if case.calls.value else _AT_ONCE
-    if price is None:
-        return said
-    saving = case.cpu.call - price.ratio * case.gpu.call
-    calls = price.ratio * case.gpu.start / saving if saving > 0 else inf
-    after = f"after about {_count(ceil(calls))}" if calls < inf else "never"
-    return f"{said}; at {price.ratio:g} times the price {after if calls else 'from the first call on'}"
+def _finding(case: _Case) -> str:
+    return f"The GPU's start-up pays off after {_calls(case.calls)}" if case.calls.value else _AT_ONCE

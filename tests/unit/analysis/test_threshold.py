@@ -482,11 +482,16 @@ def test_a_whole_body_has_a_threshold_like_any_other_and_is_in_doubt_by_its_spee
     assert seen.status == "inconclusive"
 
 
+def test_a_threshold_is_about_time_whatever_a_gpu_costs():
+    priced = [replace(each, offload=offload(worth=None)) for each in size_group({1: LOST, 2: WON}, at_most=2)]
+    assert "passed" == find(priced)[0].status
+
+
 def test_a_win_that_rests_on_a_disturbed_machine_is_a_doubt():
     found = {1: LOST, 2: WON}
     busy = Interference(kind="cpu_contention", own_share=0.1, waited=1.9, threads=2)
     disturbed = [
-        replace(each, offload=offload(worth=None), interference=busy) if each.size_group.size == 2 else each
+        replace(each, offload=offload(faster=None), interference=busy) if each.size_group.size == 2 else each
         for each in size_group(found, at_most=2)
     ]
     (seen,) = find(disturbed)

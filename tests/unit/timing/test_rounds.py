@@ -306,7 +306,7 @@ def test_without_a_limit_sampling_takes_a_second_at_most_unless_it_takes_all_its
 
 
 @for_each(("seconds", "price", "value"), [(0.08, 4, 10), (1, 4, 5), (1, 4, 1.3), (0.1, 0.2, 2.5)])
-def test_with_a_price_it_shows_whether_the_gpu_is_faster_and_whether_it_saves_money(seconds, price, value):
+def test_with_a_price_it_shows_whether_the_gpu_is_faster_and_whether_it_is_worth_it(seconds, price, value):
     options = RunOptions(cost_ratio=price, sampling=SamplingPlan(precision_time=0))
     found = Bench(gpu=10e-3 / value, options=options).interleaved()
     assert found.elapsed == pytest.approx(seconds, rel=0.1)

@@ -852,15 +852,6 @@ def test_a_device_that_is_timed_alone_keeps_to_the_time_limit_of_its_test():
     assert found.elapsed - found.cpu.first_call < 0.1001
 
 
-def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
-    disturbed(monkeypatch, 0.1)
-    trial = trial_of()
-    trial.assess_cpu_only(trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0))
-    offload = trial.record(Verdict(status="skipped", reason="no GPU")).offload
-    assert offload.gpu_limits is None
-    assert "how long a call may take on a GPU is not known: other work disturbed the times" in offload.reason
-
-
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=122)])

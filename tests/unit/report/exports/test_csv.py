@@ -43,7 +43,6 @@ def test_csv_has_a_column_for_each_number(rows, full):
         "by_latency_high_x": "7.0",
         "transfer_bytes": "16",
         "worth": "false",
-        "saves_money": "true",
         "break_even_low_calls": "1.5",
         "memory_peak_bytes": "4096",
         "scaling_mode": "strong",

@@ -1,4 +1,4 @@
-"""Break-even: the lines cross where the offload says, the interval is shaded, and a price has a line."""
+"""Break-even: the lines cross where the offload says, and the interval is shaded."""
 
 from array import array
 from dataclasses import replace
@@ -12,7 +12,7 @@ from hypothesis import given
 from strategies import records
 
 from pytest_gpuperf.model.measurement import Copies, Estimate, Transfer
-from pytest_gpuperf.model.offload import BreakEven, Price
+from pytest_gpuperf.model.offload import BreakEven
 from pytest_gpuperf.report.html.break_even import figure
 
 pytestmark = pytest.mark.unit
@@ -24,11 +24,10 @@ def moved():
     return Transfer(h2d=copies(0.05), d2h=copies(0.05))
 
 
-def even(both=CALLS, price=None, reason=None, first_call=None, **changes):
+def even(both=CALLS, reason=None, first_call=None, **changes):
     """Return a record of 10 ms on a CPU, 1 ms on a GPU, 80 ms for its first call and 100 ms of copies."""
     gpu = measurement(GPU, 1e-3, first_call=0.081, block_calls=1)
     known = offload(
-        price=price and Price(ratio=price, needed=price, saves=None, saving_percent=None),
         break_even_calls=BreakEven(transfer=None, first_call=first_call, both=both, reason=reason),
     )
     return record(
@@ -81,26 +80,9 @@ def test_without_times_of_the_copies_the_first_call_counts_alone():
     assert "copies" not in figure(found).caption
 
 
-def test_a_price_has_a_line_of_its_own_and_its_break_even():
-    shown = figure(even(price=2.5))
-    assert "GPU at 2.5 times the price" in texts(shown)
-    assert ["gpu"] == [mark.style for mark in shown.marks if mark.dashed]
-    assert shown.finding.endswith("at 2.5 times the price after about 60 calls")  # 450 ms / 7.5 ms
-    assert "price" not in " ".join(texts(figure(even()))) + figure(even()).finding
-    assert figure(even(price=10)).finding.endswith("at 10 times the price never")
-
-
-def test_what_has_paid_off_after_one_call_needs_no_figure_but_with_a_price():
+def test_what_has_paid_off_after_one_call_needs_no_figure():
     assert figure(even(both=Estimate(value=1, low=0, high=1))) is None
     assert figure(even(both=Estimate(value=1, low=0, high=2))) is not None
-    quick = measurement(GPU, 1e-3, first_call=1e-3, block_calls=1)
-    nothing = Copies(bytes=0, arrays=0)
-    at_once = {"gpu": quick, "transfer": Transfer(h2d=nothing, d2h=nothing)}
-    priced = figure(even(both=Estimate(value=0, low=0, high=0), price=2.5, **at_once))
-    assert (
-        "The GPU has no start-up to pay off; at 2.5 times the price from the first call on" == priced.finding
-    )
-    assert [] == paths(priced, "verdict")
 
 
 def test_a_first_call_that_is_quicker_than_a_later_one_costs_nothing():
@@ -116,16 +98,10 @@ def test_copies_that_are_quicker_than_none_by_noise_are_free():
     assert paths(free, "gpu")[-1] == paths(quick, "gpu")[-1]
 
 
-def test_what_surely_pays_off_in_the_first_call_takes_no_figure():
-    at_once = Estimate(value=0, low=0, high=1)
-    assert figure(even(both=at_once)) is None
-    assert figure(even(both=at_once, price=2.5))
-
-
 @for_each("calls", [1.7e308, 2.0**50, 5e-324])
 def test_any_number_of_calls_can_be_drawn(calls):
-    for high in (None, calls, 1.7e308):
-        assert is_whole(figure(even(price=2.5, both=Estimate(value=calls, low=None, high=high))))
+    for high in (None, max(calls, 2.0), 1.7e308):
+        assert is_whole(figure(even(both=Estimate(value=calls, low=None, high=high))))
 
 
 @for_each("found", [skipped("a"), record(), even(cpu=None), even(both=None), even(gpu=measurement(GPU))])

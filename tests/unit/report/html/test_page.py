@@ -25,8 +25,8 @@ from factories import (
 
 from pytest_gpuperf.analysis.scaling import curves
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.model.demand import Demand, UnknownValue
-from pytest_gpuperf.model.offload import Diagnosis, GpuLimits
+from pytest_gpuperf.model.demand import UnknownValue
+from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Merged, Note
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.history import History
@@ -127,9 +127,7 @@ def test_without_a_speedup_there_is_no_axis():
 
 
 def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one():
-    limited = on_cpu_only(GpuLimits(demand=4e-3, price=None), Demand(min=3))
-    shown = Page(text(run_of(limited, gpu=None)))
-    assert "needs 4.00 ms" in shown.rows[0]
+    assert "needs 6.67 ms" in Page(text(run_of(on_cpu_only(), gpu=None))).rows[0]
 
 
 def test_the_result_of_the_regression_check_stands_above_the_tests():

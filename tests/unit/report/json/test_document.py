@@ -41,11 +41,8 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.offload import (
     BreakEven,
     Diagnosis,
-    GpuLimits,
-    Link,
     Offload,
     Point,
-    Price,
     Threshold,
 )
 from pytest_gpuperf.model.record import STATUSES, Clocks, Environment, Merged, Note, Record, Run, ThreadPool
@@ -73,17 +70,15 @@ CALLS = Estimate(value=3, low=1, high=None)
 def full_offload() -> Offload:
     return Offload(
         worth=None,
+        faster=True,
         reason="in doubt",
         regime="once",
         by_latency=True,
-        price=Price(ratio=2.5, needed=2.5, saves=False, saving_percent=Estimate(value=-5, low=None, high=3)),
         never=SPEEDUP,
         once=SPEEDUP,
         always=SPEEDUP,
         latency=SPEEDUP,
         break_even_calls=BreakEven(transfer=CALLS, first_call=None, both=CALLS, reason="never"),
-        gpu_limits=GpuLimits(demand=None, price=0.1),
-        links=(Link(name="a wire", bandwidth=1e9, seconds=8e-8, speedup_at_most=4.0),),
     )
 
 

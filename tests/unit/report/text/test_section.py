@@ -1,11 +1,14 @@
 """Terminal: the section's lines, their columns, units and width."""
 
+import re
+from array import array
 from dataclasses import replace
 from time import process_time
 
 import pytest
 from cases import for_each
 from factories import (
+    CPU,
     GPU,
     comparison,
     estimate,
@@ -23,7 +26,7 @@ from golden import assert_golden, run_with_everything
 
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference
-from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link
+from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.report.text.section import NOTHING_ABOVE, short_lines
 from pytest_gpuperf.report.text.section import lines as section_lines
@@ -204,34 +207,24 @@ def test_the_speedup_with_copies_stands_beside_the_one_without(section):
 LONG = "tests/test_fft.py::test_of_a_name_with_forty_characters_in"
 
 
+BUSY = Interference(kind="cpu_contention", own_share=0.1, waited=0.9)
+AWAITED = measurement(CPU, 0.02, latencies=array("d", [0.03]))
+
+
 @for_each(
-    ("expected", "limits", "demand"),
+    ("expected", "changes"),
     [
-        ("needs 4.00 ms", GpuLimits(demand=4e-3, price=5e-3), Demand(min=3)),
-        ("needs 5.00 ms", GpuLimits(demand=None, price=5e-3), Demand()),
-        (" - ", GpuLimits(demand=None, price=5e-3), Demand(max=1)),
+        (["needs 6.67 ms"], {"demand": Demand(min=3)}),
+        (["needs 10.0 ms"], {"demand": Demand(min=3, latency=True), "cpu": AWAITED}),
+        ([], {"demand": Demand()}),
+        ([], {"demand": Demand(max=1)}),
+        ([], {"demand": Demand(min=1, max=3)}),
+        ([], {"interference": BUSY}),
+        ([], {"cpu": None}),
     ],
 )
-def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(section, expected, limits, demand):
-    shown = section(on_cpu_only(limits, demand), gpu=None)
-    assert expected in row_of("test_fft", shown)
-    assert not any("it cannot pay" in line for line in shown)
-
-
-@for_each(  # all with a price
-    ("expected", "demand"), [(True, Demand(min=3)), (True, Demand()), (False, Demand(max=1))]
-)
-def test_without_a_gpu_a_time_that_is_not_known_has_its_reason(section, expected, demand):
-    shown = section(on_cpu_only(None, demand), gpu=None)
-    assert expected == ("  it cannot pay" in shown)
-    assert " - " in row_of("test_fft", shown)
-
-
-@for_each(("expected", "bound"), [(True, 0.9), (False, 1.0), (False, None)])
-def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(section, expected, bound):
-    links = (Link(name="a wire", bandwidth=1e9, seconds=1.0, speedup_at_most=bound),)
-    shown = section(on_cpu_only(GpuLimits(demand=None, price=5e-3), links=links), gpu=None)
-    assert expected == ("  it cannot pay" in shown)
+def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(section, expected, changes):
+    assert expected == re.findall("needs .*?s", row_of("test_fft", section(on_cpu_only(**changes), gpu=None)))
 
 
 REGRESSED = comparison(
@@ -266,10 +259,12 @@ def test_a_doubt_that_is_noted_and_diagnosed_is_said_once(section):
     assert sum("float64: it is slow" in line for line in section(twice)) == 1
 
 
-def test_how_many_tests_pay_and_save_money_is_counted(section):
-    records = [record(f"test_{n}", offload=offload(worth=n > 0, saves=n > 1)) for n in range(3)]
-    counted = "worth it (GPU surely faster): 2 of 3; costs less at 2.5 times the price: 1"
-    assert section(*records, width=100)[-1] == counted
+@for_each(
+    ("expected", "ratio"), [("(GPU surely faster)", None), ("(GPU surely more than 2.5 times as fast)", 2.5)]
+)
+def test_how_many_tests_pay_is_counted(expected, ratio):
+    records = [record(f"test_{n}", offload=offload(worth=n > 0)) for n in range(3)]
+    assert lines(run_of(*records, cost_ratio=ratio), 100)[-1] == f"worth it {expected}: 2 of 3"
 
 
 def test_one_test_alone_is_not_counted(section):
@@ -305,10 +300,6 @@ def test_a_largest_size_in_doubt_is_not_called_lost():
     shown = lines(run_of(record(), thresholds=(threshold("?"),)), 120)[-1]
     said = "no n from which the GPU surely wins (inconclusive at the largest, 64)"
     assert shown == f"threshold of test_fft: recorded: {said}"
-
-
-def test_what_pays_in_time_and_not_in_money_is_told_too(section):
-    assert "test_fft: it pays" in section(record(offload=offload(worth=True, saves=False)))
 
 
 def noted(text: str) -> Note:
