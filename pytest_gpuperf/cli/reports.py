@@ -1,4 +1,4 @@
-"""The commands on one report: `gpuperf show`, `validate`, `export`, `recover`, `html` and `badge`."""
+"""The commands on one report: `gpuperf show`, `validate`, `export`, `recover` and `html`."""
 
 import sys
 from argparse import Namespace
@@ -62,16 +62,6 @@ def add(commands: Any) -> None:
         "--history", type=Path, metavar="DIR", help="show the speedups of earlier runs from this folder"
     )
     command.add_argument("-o", "--output", type=Path, metavar="PATH", required=True, help="the file to write")
-    purpose = "make a badge for a README: the verdicts of a report, or the speedup of one test"
-    epilog = "example: gpuperf badge report.json --only test_matmul -o speedup.svg"
-    command = add_command(commands, "badge", purpose, badge, epilog)
-    command.add_argument("report", type=Path, metavar="REPORT")
-    command.add_argument(
-        "--only", metavar="TEXT", help="the test with this name, or with this in its node id"
-    )
-    command.add_argument(
-        "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"
-    )
 
 
 def show(report: Path) -> CommandResult:
@@ -152,19 +142,6 @@ def html(chosen: Namespace) -> CommandResult:
         run = compare.compared_with(run, chosen.baseline)
     earlier = read(chosen.history) if chosen.history else None
     files.replace(chosen.output, page.text(run, earlier))
-    return lines_result([str(chosen.output)])
-
-
-def badge(chosen: Namespace) -> CommandResult:
-    """Write a report's badge, to a file or to standard output."""
-    from pytest_gpuperf.report.html.badge import svg
-
-    if chosen.output is not None:
-        check_replaceable(chosen.output, paths.SVG, "picture of pytest-gpuperf", [chosen.report])
-    text = svg(reader.load_report(chosen.report), chosen.only)
-    if chosen.output is None:
-        return CommandResult(text=text.removesuffix("\n"))
-    files.replace(chosen.output, text)
     return lines_result([str(chosen.output)])
 
 

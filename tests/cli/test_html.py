@@ -1,4 +1,4 @@
-"""gpuperf html and gpuperf badge."""
+"""gpuperf html."""
 
 import sys
 from pathlib import Path
@@ -43,32 +43,16 @@ def test_a_broken_report_leaves_no_half_page(refused, broken):
     assert refused("html", "r.json", "-o", "page.html").startswith("r.json")
 
 
-@pytest.mark.parametrize("command", ["html", "badge"])
-def test_files_of_others_are_left_as_they_are(refused, command):
+def test_files_of_others_are_left_as_they_are(refused):
     written("r.json", record())
     Path("mine").write_text("<!doctype html><html><svg>mine</svg></html>")
-    assert "exists and is not a" in refused(command, "r.json", "-o", "mine")
-    assert "is an input of this command" in refused(command, "r.json", "-o", "r.json")
+    assert "exists and is not a" in refused("html", "r.json", "-o", "mine")
+    assert "is an input of this command" in refused("html", "r.json", "-o", "r.json")
 
 
 def test_a_missing_jinja2_is_one_line_with_its_remedy(refused, monkeypatch):
     written("r.json", record())
     monkeypatch.setitem(sys.modules, "jinja2", None)
     engine._environment.cache_clear()
-    for arguments in (("html", "r.json", "-o", "page.html"), ("badge", "r.json")):
-        assert refused(*arguments).endswith("needs Jinja2, which is not installed; run pip install jinja2")
-
-
-def test_a_badge_is_printed_or_written(call):
-    written("r.json", record("test_a.py::test_fft"))
-    code, lines, _ = call("badge", "r.json", "--only", "fft")
-    assert 0 == code
-    call("badge", "r.json", "--only", "fft", "-o", "badge.svg")
-    assert lines == Path("badge.svg").read_text().splitlines()
-    assert ["<!-- pytest-gpuperf -->", "</svg>"] == [lines[0], lines[-1]]
-
-
-def test_a_badge_of_no_test_says_which_there_are(refused):
-    written("r.json", record("test_a.py::test_one"), record("test_a.py::test_two"))
-    said = refused("badge", "r.json", "--only", "test_a")
-    assert said.endswith("it names test_a.py::test_one, test_a.py::test_two")
+    said = refused("html", "r.json", "-o", "page.html")
+    assert said.endswith("needs Jinja2, which is not installed; run pip install jinja2")

@@ -30,7 +30,7 @@ Style = Literal[
 ]
 """What a mark shows. Its colour is in page.css and, for pages whose styles are blocked, in `_COLOURS`."""
 Place = tuple[float, float]
-_LETTER = 7.0  # pixels, about, in the font of figures and badges
+_LETTER = 7.0  # pixels, about, in the font of figures
 # Jenkins and others drop style sheets and keep attributes: each style has its colour here, too.
 _COLOURS: dict[Style, str] = {
     "cpu": "#0072b2",
