@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,8 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_gpuperf.model.comparison import Allowance, GateOptions, Tolerance
-    from pytest_gpuperf.model.demand import Outputs, RunOptions
+    from pytest_gpuperf.model.demand import RunOptions
+    from pytest_gpuperf.report.outputs import Output, Outputs
 
 RECORD_ATTRIBUTE = "gpuperf"
 """Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""
@@ -92,12 +93,14 @@ class _Option:
         on_command_line = config.getoption(self.flag) is not None
         return config.invocation_params.dir if on_command_line else config.rootpath
 
-    def output_file(self, config: pytest.Config, name: str, signature: bytes, what: str) -> Path:
+    def output_file(
+        self, config: pytest.Config, name: str, is_ours: Callable[[bytes], bool], what: str
+    ) -> Path:
         """Return the path of an output; raise UsageError for a file that is there and not empty or ours."""
         from pytest_gpuperf.report import paths
 
         path = self.base_dir(config) / name
-        return self.checked(path, paths.why_not_writable(path, signature, what))
+        return self.checked(path, paths.why_not_writable(path, is_ours, what))
 
     def checked(self, path: Path, problem: str | None) -> Path:
         """Return the path; raise UsageError where there is a problem with it."""
@@ -520,12 +523,7 @@ _GITHUB = "github"
 
 
 def _export(text: str) -> tuple[str, str]:
-    from pytest_gpuperf.report import paths
-
     name, _, path = text.partition(":")
-    if name not in paths.EXPORTS:
-        formats = ", ".join(paths.EXPORTS)
-        raise ValueError(f"{name!r} is not an export format; use one of {formats}, e.g. csv:speedups.csv")
     if not path:
         raise ValueError(f"{text!r} names no file; expected {name}:PATH")
     return name, _path(path)
@@ -542,8 +540,9 @@ _MARKDOWN = _Option(
 _HTML = _Option("html", "write the report as one HTML page to PATH", parse=_path, metavar="PATH")
 _EXPORT = _Option(
     "export",
-    # The names of report.paths.EXPORTS, which only a run that exports imports.
-    "write the report as pytest-benchmark, github-action-benchmark, bencher, csv; may be repeated",
+    # The names of report.exports.formats, which only a run that exports imports.
+    "write the report as csv, bencher, github-action-benchmark, pytest-benchmark, markdown, html, svg, or in "
+    "a format of the suite or a plugin; may be repeated",
     parse=_export,
     metavar="FORMAT:PATH",
     ini="args",
@@ -615,54 +614,66 @@ def outputs(config: pytest.Config) -> Outputs:
     Raises UsageError, before the first test, for a path that cannot be written, and for a file that is not
     one of ours and would be overwritten.
     """
-    from pytest_gpuperf.model.demand import Outputs
-    from pytest_gpuperf.report import paths
+    from pytest_gpuperf.report.outputs import Outputs
 
     if hasattr(config, "workerinput"):
         return Outputs()
-    markdown = _MARKDOWN.values(config)
-    named = [path for path in markdown if path != _GITHUB]
-    files = [_MARKDOWN.output_file(config, path, paths.MARKDOWN, "pytest-gpuperf summary") for path in named]
-    html = _HTML.value(config)
-    if html is not None:
-        html = _HTML.output_file(config, html, paths.PAGE, "page of pytest-gpuperf")
-        _check_pages_can_be_made()
-    exports = [
-        (name, _EXPORT.output_file(config, path, paths.EXPORTS[name], f"{name} file"))
-        for name, path in _EXPORT.values(config)
-    ]
-    history = _HISTORY.value(config)
-    if history is not None:
-        history = _HISTORY.base_dir(config) / history
-        is_file = history.exists() and not history.is_dir()
-        problem = f"{history} is not a folder; choose another place" if is_file else None
-        _HISTORY.checked(history, problem or paths.why_no_new_file(history))
+    markdown, html, history = _MARKDOWN.values(config), _HTML.value(config), _history_folder(config)
+    named = [(_MARKDOWN, "markdown", path) for path in markdown if path != _GITHUB]
+    named += [(_EXPORT, name, path) for name, path in _EXPORT.values(config)]
+    named += [] if html is None else [(_HTML, "html", html)]
     summary = os.environ.get("GITHUB_STEP_SUMMARY") if _GITHUB in markdown else None
     return Outputs(
-        markdown=tuple(files),
+        files=tuple(_output_files(config, named, history)) if named else (),
         summary=Path(summary) if summary else None,
-        html=html,
-        exports=tuple(exports),
         history=history,
     )
 
 
-def _check_pages_can_be_made() -> None:
-    from pytest_gpuperf.model.errors import GpuPerfError
-    from pytest_gpuperf.report.html import engine
+def _history_folder(config: pytest.Config) -> Path | None:
+    name = _HISTORY.value(config)
+    if name is None:
+        return None
+    from pytest_gpuperf.report import paths
 
+    path = _HISTORY.base_dir(config) / name
+    is_file = path.exists() and not path.is_dir()
+    problem = f"{path} is not a folder; choose another place" if is_file else None
+    return _HISTORY.checked(path, problem or paths.why_no_new_file(path))
+
+
+def _output_files(
+    config: pytest.Config, named: Iterable[tuple[_Option, str, str]], history: Path | None
+) -> Iterator[Output]:
+    """Yield the files that options name, each with its format: one of ours, or one that the hook offers."""
+    from pytest_gpuperf.model.errors import GpuPerfError
+    from pytest_gpuperf.report import exports
+    from pytest_gpuperf.report.outputs import Output
+
+    others = chain.from_iterable(config.hook.pytest_gpuperf_reports())
     try:
-        engine.check()
+        formats = exports.formats(others, history)
     except GpuPerfError as error:
-        raise pytest.UsageError(f"{_HTML.flag}: {error}") from error
+        raise pytest.UsageError(f"pytest_gpuperf_reports: {error}") from error
+    for option, name, path in named:
+        if name not in formats:
+            known = ", ".join(f"{each.name} ({each.suffix})" for each in formats.values())
+            raise pytest.UsageError(f"{option.flag}: {name!r} is not an export format; use one of {known}")
+        if name == "html":
+            from pytest_gpuperf.report.html import engine
+
+            try:
+                engine.check()
+            except GpuPerfError as error:
+                raise pytest.UsageError(f"{option.flag}: {error}") from error
+        file = option.output_file(config, path, *exports.known_by(formats[name]))
+        yield Output(flag=option.flag, format=formats[name], path=file)
 
 
 def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs) -> None:
     """Raise UsageError where two outputs are in each other's way, or one would be the next run's baseline."""
-    named = [("--gpuperf-json", report)] if report else []
-    named += [("--gpuperf-markdown", path) for path in outputs.markdown]
-    named += [("--gpuperf-html", outputs.html)] if outputs.html else []
-    named += [("--gpuperf-export", path) for _, path in outputs.exports]
+    named = [(_JSON.flag, report)] if report else []
+    named += [(output.flag, output.path) for output in outputs.files]
     flags: dict[Path, str] = {}
     for flag, path in named:
         resolved = Path(os.path.realpath(path))

@@ -67,9 +67,11 @@ def lines_result(lines: Iterable[str], code: int = FINE) -> CommandResult:
     return CommandResult(text="\n".join(map(printable, lines)), code=code)
 
 
-def check_replaceable(output: Path, begins: bytes, what: str, inputs: Iterable[Path]) -> None:
+def check_replaceable(
+    output: Path, is_ours: Callable[[bytes], bool], what: str, inputs: Iterable[Path]
+) -> None:
     """Raise GpuPerfError for an output in the place of an input, or of a file of another kind."""
     if output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
         raise GpuPerfError(f"{output} is an input of this command; choose another file to write")
-    if (objection := paths.why_not_writable(output, begins, what)) is not None:
+    if (objection := paths.why_not_writable(output, is_ours, what)) is not None:
         raise GpuPerfError(objection)

@@ -12,15 +12,12 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import exports, files, markdown, paths, reader
+from pytest_gpuperf.report import exports, files, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.text import section
-from pytest_gpuperf.report.verdicts import rank, shown_records
 
 _QUIET = 3.0  # seconds between two lines about the progress of a check
-_MARKDOWN, _SVG = "markdown", "svg"
 
 
 def add(commands: Any) -> None:
@@ -38,7 +35,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--as",
         dest="format",
-        choices=[*paths.EXPORTS, _MARKDOWN, _SVG],
+        choices=exports.formats(),
         required=True,
         help="the format: that of a tool, csv for spreadsheets, markdown for pull requests, svg is a picture",
     )
@@ -91,28 +88,17 @@ def validate(report: Path) -> CommandResult:
 
 def export(chosen: Namespace) -> CommandResult:
     """Write a report in another format, to a file or to standard output."""
+    written_as = exports.formats()[chosen.format]
     if chosen.output is not None:
-        begins = {**paths.EXPORTS, _MARKDOWN: paths.MARKDOWN, _SVG: paths.SVG}[chosen.format]
-        check_replaceable(chosen.output, begins, f"file of {chosen.format}", [chosen.report])
+        check_replaceable(chosen.output, *exports.known_by(written_as), [chosen.report])
     run = reader.load_report(chosen.report)
-    if chosen.format == _MARKDOWN:
-        text = markdown.text(run)
-    else:
-        text = _forest_plot(run) if chosen.format == _SVG else exports.text(chosen.format, run)
+    text = written_as.write(run)
     if not text:
         raise GpuPerfError(f"{chosen.report}: no file, because {exports.NOTHING}")
     if chosen.output is None:
         return CommandResult(text=text.removesuffix("\n").removesuffix("\r"))
     files.replace(chosen.output, text)
     return lines_result([f"{chosen.output}: {_records(run)} as {chosen.format}"])
-
-
-def _forest_plot(run: Run) -> str:
-    from pytest_gpuperf.report.html import figure, forest
-
-    records = sorted(shown_records(run), key=rank)
-    names = short_names(records)
-    return figure.svg_document(forest.plot(records, [names[record.nodeid] for record in records]))
 
 
 def recover(journal: Path, report: Path) -> CommandResult:
@@ -132,16 +118,13 @@ def recover(journal: Path, report: Path) -> CommandResult:
 
 def html(chosen: Namespace) -> CommandResult:
     """Write a report as an HTML page."""
-    from pytest_gpuperf.report.history import read
-    from pytest_gpuperf.report.html import page
-
     inputs = [path for path in (chosen.report, chosen.baseline) if path is not None]
-    check_replaceable(chosen.output, paths.PAGE, "page of pytest-gpuperf", inputs)
+    page = exports.formats(history=chosen.history)["html"]
+    check_replaceable(chosen.output, *exports.known_by(page), inputs)
     run = reader.load_report(chosen.report)
     if chosen.baseline is not None:
         run = compare.compared_with(run, chosen.baseline)
-    earlier = read(chosen.history) if chosen.history else None
-    files.replace(chosen.output, page.text(run, earlier))
+    files.replace(chosen.output, page.write(run))
     return lines_result([str(chosen.output)])
 
 

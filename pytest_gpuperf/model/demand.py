@@ -1,7 +1,6 @@
 """What a marker requires of a test, and the options of a run."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -172,17 +171,3 @@ class RunOptions:
     cost_ratio: float | None = None
     lock: str = "auto"
     sampling: SamplingPlan = SamplingPlan()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs:
-    """The files that a run writes besides its report: summaries, a page, exports, a folder of history.
-
-    `summary` is a file of the CI's to which ours is appended.
-    """
-
-    markdown: tuple[Path, ...] = ()
-    summary: Path | None = None
-    html: Path | None = None
-    exports: tuple[tuple[str, Path], ...] = ()
-    history: Path | None = None

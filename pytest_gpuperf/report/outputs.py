@@ -1,17 +1,39 @@
-"""From a run to its output files, each written whole or not at all: summaries, exports, history, baseline."""
+"""From a run to its output files, each written whole or not at all: its formats, history, baseline."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import exports, files, markdown, paths, reader
 from pytest_gpuperf.report.json import document
+from pytest_gpuperf.report.protocol import ReportFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A file, the format in which a run is written to it, and the option that names it."""
+
+    flag: str
+    format: ReportFormat
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """What a run writes besides its report: files in formats, and a folder of history.
+
+    `summary` is a file of the CI's to which a summary is appended.
+    """
+
+    files: tuple[Output, ...] = ()
+    summary: Path | None = None
+    history: Path | None = None
 
 
 def publish(run: Run, outputs: Outputs, baseline: Path | None) -> tuple[list[str], list[str]]:
@@ -37,41 +59,29 @@ def _steps(
 
     A run that was cut short before it measured anything leaves earlier files as they are.
     """
-    for path in outputs.markdown:
-        if not (run.is_empty and path.exists()):
-            yield "summary", partial(_replace, path, markdown.text, run)
-    if outputs.summary is not None:
-        yield "job's summary", partial(_append_summary, outputs.summary, run)
-    for name, path in outputs.exports:
-        if not (run.is_empty and path.exists()):
-            yield f"export as {name}", partial(_export, path, name, run)
     if outputs.history is not None and not run.is_empty:
         yield "history", partial(_add_to_history, outputs.history, run)
-    if outputs.html is not None and not (run.is_empty and outputs.html.exists()):
-        yield "page", partial(_write_page, outputs.html, run, outputs.history)
+    for output in outputs.files:
+        if not (run.is_empty and output.path.exists()):
+            yield f"{output.format.name} file", partial(_write, output, run)
+    if outputs.summary is not None:
+        yield "job's summary", partial(_append_summary, outputs.summary, run)
     if baseline is not None:
         yield "new baseline", partial(_create_baseline, baseline, run)
 
 
-def _replace(path: Path, text: Callable[[Run], str], run: Run) -> Path:
-    files.replace(path, text(run))
-    return path
-
-
-def _export(path: Path, format: str, run: Run) -> Path | str:
-    """Write an export; without anything in it no earlier run's is left, as it would be taken for this run's.
+def _write(output: Output, run: Run) -> Path | str:
+    """Write a file; without anything in it no earlier run's is left, as it would be taken for this run's.
 
     What a link leads to stays as an empty file: a link to nothing would end the next run.
     """
-    text = exports.text(format, run)
-    if text:
+    path, text = output.path, exports.text(output.format, run)
+    is_ours, _ = exports.known_by(output.format)
+    if text or (path.is_symlink() and paths.begins_as(path, is_ours)):
         files.replace(path, text)
-        return path
-    if not paths.begins_as(path, paths.EXPORTS[format]):
+        return path if text else f"emptied {paths.target(path)}, because {exports.NOTHING}"
+    if not paths.begins_as(path, is_ours):
         return f"no file, because {exports.NOTHING}"
-    if path.is_symlink():
-        files.replace(path, "")
-        return f"emptied {paths.target(path)}, because {exports.NOTHING}"
     path.unlink()
     return f"removed {path}, because {exports.NOTHING}"
 
@@ -86,14 +96,6 @@ def _add_to_history(folder: Path, run: Run) -> Path:
     from pytest_gpuperf.report.history import entry, write
 
     return write(folder, entry(run))
-
-
-def _write_page(path: Path, run: Run, folder: Path | None) -> Path:
-    from pytest_gpuperf.report.history import read
-    from pytest_gpuperf.report.html import page
-
-    files.replace(path, page.text(run, read(folder) if folder else None))
-    return path
 
 
 def _create_baseline(path: Path, run: Run) -> Path | str:

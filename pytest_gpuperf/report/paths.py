@@ -5,28 +5,25 @@ A start of pytest imports this module where an output is requested: it uses the 
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 _ENOUGH = 65_536  # bytes to know a file by: it may begin with a node id, which can be long
-_TEXT = rb'"(?:[^"\\]|\\.)*+"'
-REPORT = rb'\{"schema_version":"[0-9]+\.[0-9]+","started":"'
-MARKDOWN = rb"<!--pytest-gpuperf-->###"
-PAGE = (
+
+
+def begins(pattern: bytes) -> Callable[[bytes], bool]:
+    """Return a function that says of a file's first bytes, without white space, whether they match."""
+    return lambda head: re.match(pattern, b"".join(head.split())) is not None
+
+
+TEXT = rb'"(?:[^"\\]|\\.)*+"'
+"""The pattern of a text in JSON."""
+REPORT = begins(rb'\{"schema_version":"[0-9]+\.[0-9]+","started":"')
+MARKDOWN = begins(rb"<!--pytest-gpuperf-->###")
+PAGE = begins(
     rb'<!doctypehtml><htmllang="en"><head><metacharset="utf-8"><metaname="generator"content="pytest-gpuperf">'
 )
-SVG = rb"<!--pytest-gpuperf-->"
-EXPORTS = {
-    # In pytest-benchmark's own files, which are not to be lost, the compiler has a name.
-    "pytest-benchmark": rb'\{"machine_info":\{"node":(?:null|'
-    + _TEXT
-    + rb'),"processor":"","machine":(?:null|'
-    + _TEXT
-    + rb'),"python_compiler":null,',
-    "github-action-benchmark": rb'\[\{"name":' + _TEXT + rb',"unit":"x","value":[^,"]+,"range":"',
-    "bencher": rb"\{" + _TEXT + rb':\{"(?:emulated-)?(?:speedup|cpu-ns|gpu-ns)":\{"value":',
-    "csv": rb"test,status,reason,cpu_device,gpu_device,gpu_emulated,",  # whatever columns follow
-}
-"""How our files of each format begin, without their white space: patterns, compiled when one is needed."""
+SVG = begins(rb"<!--pytest-gpuperf--><svg")
 
 
 def is_folder(path: Path) -> bool:
@@ -47,14 +44,14 @@ def target(path: Path) -> Path:
         raise OSError(error.errno, "it is a link that leads to no file", str(path)) from error
 
 
-def why_not_writable(path: Path, begins: bytes, what: str) -> str | None:
-    """Return why an output cannot be written: an existing file must be empty or begin as ours do."""
+def why_not_writable(path: Path, is_ours: Callable[[bytes], bool], what: str) -> str | None:
+    """Return why an output cannot be written: an existing file must be empty or one of ours."""
     try:
         if path.is_dir():
             return f"{path} is a folder; choose a file in it"
         if path.exists() and not path.is_file():  # a device or a pipe, which a file would destroy
             return f"{path} is not a regular file; choose another"
-        if path.exists() and not (_is_empty(path) or begins_as(path, begins)):
+        if path.exists() and not (_is_empty(path) or begins_as(path, is_ours)):
             return f"{path} exists and is not a {what}; choose another file"
     except OSError as error:
         return f"{path} cannot be read: {error.strerror}; choose another file"
@@ -94,9 +91,9 @@ def why_broken(path: Path) -> str | None:
     return None
 
 
-def begins_as(path: Path, begins: bytes) -> bool:
-    """Return whether a file is there that begins as ours of a format do."""
-    return path.is_file() and re.match(begins, b"".join(_head(path).split())) is not None
+def begins_as(path: Path, is_ours: Callable[[bytes], bool]) -> bool:
+    """Return whether a file is there that is ours by its first bytes."""
+    return path.is_file() and is_ours(_head(path))
 
 
 def _is_empty(path: Path) -> bool:

@@ -16,7 +16,7 @@ from pytest_gpuperf.collection.items import SPEC, UNKNOWN
 from pytest_gpuperf.gate import policy, text
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.integrations import fixture_replacements
-from pytest_gpuperf.model.demand import Outputs, UnknownValue
+from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
@@ -184,7 +184,9 @@ class FinishHooks:
             failed=self._failed,
             gate_requested=asks_for_gate(self.expected_tests.command_line),
         )
-        writes_files = session.records.report or session.gate.options.create or session.outputs != Outputs()
+        writes_files = (
+            session.records.report or session.gate.options.create or session.outputs != outputs.Outputs()
+        )
         commit = git.current(self._root) if writes_files else None
         run = Run(
             started=session.records.started,

@@ -6,6 +6,7 @@ from functools import partial
 from os import fspath
 from pathlib import Path
 from time import perf_counter
+from traceback import format_exc
 
 import pytest
 
@@ -224,6 +225,8 @@ class RunHooks:
             setattr(report, OUTCOME_ATTRIBUTE, progress.outcome(records[spec.nodeid]))
         if call.when == "teardown" and spec.nodeid in records:
             setattr(report, RECORD_ATTRIBUTE, self.session.records.attach(spec.nodeid))
+            if item is not self.cpu_run.item:
+                _hand_over(item, records[spec.nodeid], report)
         return report
 
     def _expect_failure(self, record: Record) -> None:
@@ -245,6 +248,18 @@ class RunHooks:
                 reason_code=error.code if isinstance(error, NoGpu) else None,
             )
             self.session.without_measurement(item, spec, ended)
+
+
+def _hand_over(item: pytest.Item, record: Record, report: pytest.TestReport) -> None:
+    """Call the hook for a record; what it raises fails the test's last report, and nothing else."""
+    try:
+        item.ihook.pytest_gpuperf_record(item=item, record=record)
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        raise
+    except BaseException:  # noqa: BLE001 - pytest.fail, too: pytest ends a run for what this hook of its own raises
+        shown = f"pytest_gpuperf_record failed for this test:\n{format_exc()}"
+        report.longrepr = "\n".join(filter(None, (report.longreprtext, shown)))
+        report.outcome = "failed"
 
 
 def _point_at_test(item: pytest.Item, report: pytest.TestReport) -> None:

@@ -11,12 +11,11 @@ from pytest_gpuperf.report.html import engine
 
 def test_a_report_becomes_a_page(call):
     written("r.json", record("test_a.py::test_fft[4096]"))
-    assert (0, ["page.html"], "") == call("html", "r.json", "-o", "page.html")
+    assert [(0, ["page.html"], "")] * 2 == [call("html", "r.json", "-o", "page.html") for _ in range(2)]
     content = Path("page.html").read_text()
     assert content.startswith("<!doctype html>")
     assert content.endswith("</html>\n")
     assert "[4096]" in content
-    assert 0 == call("html", "r.json", "-o", "page.html")[0], "a page of ours is replaced"
 
 
 def test_a_baseline_adds_what_changed(call):
@@ -24,17 +23,12 @@ def test_a_baseline_adds_what_changed(call):
     written("r.json", record(value=10))
     call("html", "r.json", "-o", "alone.html")
     call("html", "r.json", "--baseline", "base.json", "-o", "page.html")
-    assert "regressed" not in Path("alone.html").read_text().partition("<body>")[2]
-    shown = Path("page.html").read_text().partition("<body>")[2]
-    assert "regressed" in shown
-    assert "not enforced" not in shown
-
-
-def test_a_comparison_becomes_a_page(call):
-    written("base.json", record(value=20))
-    written("r.json", record(value=10))
-    assert 1 == call("compare", "base.json", "r.json", "--html", "page.html")[0]
-    assert "regressed" in Path("page.html").read_text().partition("<body>")[2]
+    assert 1 == call("compare", "base.json", "r.json", "--html", "compared.html")[0]
+    bodies = [
+        Path(f"{name}.html").read_text().partition("<body>")[2] for name in ("alone", "page", "compared")
+    ]
+    assert [False, True, True] == ["regressed" in body for body in bodies]
+    assert "not enforced" not in bodies[1]
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"schema_version": "9.0", "started": "x"}', "\x00\x01"])

@@ -67,9 +67,10 @@ def write_snippets(folder, page):
     """Write each snippet to the file that its page means it for."""
     (folder / "mylib.py").write_text(MYLIB, encoding="utf-8")
     for number, source in enumerate(PYTHON[page]):
-        name = "conftest.py" if "def pytest_gpuperf_devices" in source else f"test_{number}.py"
+        name = "conftest.py" if "def pytest_gpuperf_" in source else f"test_{number}.py"
         name = "mybackend.py" if "class MyBackend:" in source else name
-        (folder / name).write_text(source, encoding="utf-8")
+        with (folder / name).open("a", encoding="utf-8") as file:
+            file.write(source)
 
 
 @pytest.mark.parametrize("page", PYTHON)
@@ -123,6 +124,8 @@ def one_sided(report, side, other):
 def test_the_commands_of_a_page_run_one_after_the_other(pytester, monkeypatch, page):
     monkeypatch.chdir(pytester.path)
     (pytester.path / "test_speed.py").write_text(f"{MATMUL}\n\ndef test_other(): pass\n", encoding="utf-8")
+    if page == "guides/own-report":
+        write_snippets(pytester.path, page)
     (pytester.path / "examples").mkdir()
     (pytester.path / "examples" / "test_matmul.py").write_text(MATMUL, encoding="utf-8")
     for line in SHELL[page]:

@@ -245,7 +245,7 @@ def test_a_number_that_a_test_made_impossible_costs_its_record_and_no_other(run,
     assert found["test_fast"]["status"] == "passed"
     assert found["test_bare"]["status"] == "error"
     assert "impossible and not kept: it breaks its schema at $.elapsed" in found["test_bare"]["reason"]
-    result.stdout.fnmatch_lines(["report: *report.json", "export as csv: *it.csv"])
+    result.stdout.fnmatch_lines(["report: *report.json", "csv file: *it.csv"])
 
 
 BROKEN = """name = "pytest_gpuperf.timing.time_budget.TimeBudget.elapsed"
@@ -256,7 +256,7 @@ BROKEN = """name = "pytest_gpuperf.timing.time_budget.TimeBudget.elapsed"
 def test_a_run_writes_its_page_with_what_changed_over_earlier_runs(run, pytester):
     for _ in range(2):
         result = run(SUITE, "--gpuperf-html=it.html", "--gpuperf-history=runs", "-k", "fast or slow")
-    result.stdout.fnmatch_lines(["history: *", "page: *it.html"])
+    result.stdout.fnmatch_lines(["history: *", "html file: *it.html"])
     content = (pytester.path / "it.html").read_text()
     assert content.index("test_slow") < content.index("test_fast")
     assert 'id="history"' in content
@@ -266,9 +266,7 @@ def test_a_page_that_cannot_be_made_ends_the_run_before_the_first_test(run, pyte
     (pytester.path / "mine.html").write_text("<!doctype html><title>mine</title>")
     result = run(SUITE, "--gpuperf-html=mine.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["*mine.html exists and is not a page of pytest-gpuperf; choose another file"]
-    )
+    result.stderr.fnmatch_lines(["*mine.html exists and is not a file of html; choose another file"])
     monkeypatch.setitem(sys.modules, "jinja2", None)
     engine._environment.cache_clear()
     result = run(SUITE, "--gpuperf-html=it.html")
@@ -288,7 +286,7 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(run):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("export=xml:x", "'xml' is not an export format; use one of pytest-benchmark,*"),
+        ("export=xml:x", "'xml' is not an export format; use one of csv (.csv), bencher (.json),*"),
         ("export=csv", "'csv' names no file; expected csv:PATH*"),
         ("markdown=notes.md/x.md", "*notes.md is not a folder*"),
         ("markdown=notes.md", "*notes.md exists and is not a *"),
@@ -341,10 +339,10 @@ def test_files_that_cannot_be_written_at_the_end_are_named_fail_the_run_and_lose
         [
             "test_fast *",
             "*the report *report.json was not written: *what was measured is in *.journal",
-            "the summary was not written: *",
+            "the markdown file was not written: *",
         ]
     )
-    result.stdout.fnmatch_lines(["export as csv: *"])
+    result.stdout.fnmatch_lines(["csv file: *"])
     assert len(list(pytester.path.glob("report.json.*.journal"))) == 1
     assert (pytester.path / "it.csv").exists()
 
@@ -359,7 +357,7 @@ def test_a_full_disk_is_told_and_the_results_are_printed_all_the_same(run, pytes
     result = run(SUITE, *outputs, *gate, "-k", "bare")
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(["test_bare * recorded"])
-    for what in ("report *", "summary", "export as csv", "new baseline"):
+    for what in ("report *", "markdown file", "csv file", "new baseline"):
         result.stdout.fnmatch_lines([f"the {what} was not written: *No space left on device*"])
     assert {".py", ".journal"} == {path.suffix for path in pytester.path.iterdir() if path.is_file()}
 
@@ -372,7 +370,7 @@ def test_summary_exports_and_history_are_written_anew_by_each_run_that_measures(
     files.append("--gpuperf-export=bencher:it.json")
     result = run(SUITE, *files, "-k", "bare")
     assert pytest.ExitCode.OK == result.ret
-    result.stdout.fnmatch_lines(["summary: *it.md", "export as csv: *it.csv", "history: *kept*"])
+    result.stdout.fnmatch_lines(["history: *kept*", "markdown file: *it.md", "csv file: *it.csv"])
     before = written()
     assert before["it.md"].startswith("<!-- pytest-gpuperf -->\n### Speedups")
     assert before["it.csv"].startswith("test,")

@@ -6,7 +6,7 @@ from _pytest.config.argparsing import Parser
 from pytest_gpuperf import options
 from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.model.demand import RunOptions
-from pytest_gpuperf.report import paths
+from pytest_gpuperf.report import exports
 
 
 def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
@@ -31,7 +31,7 @@ def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
 
 def test_the_help_names_every_export_format(pytester):
     shown = " ".join(pytester.runpytest_inprocess("--help").stdout.lines)
-    assert f"write the report as {', '.join(paths.EXPORTS)}" in " ".join(shown.split())
+    assert f"write the report as {', '.join(exports.formats())}, or" in " ".join(shown.split())
 
 
 def test_without_options_a_run_measures_by_the_defaults(pytester):
@@ -130,8 +130,8 @@ def test_a_tilde_is_the_home_folder(pytester, monkeypatch, place):
         pytester.makeini("\n".join(["[pytest]", *(f"gpuperf_{line}" for line in named)]))
     config = pytester.parseconfig(*(f"--gpuperf-{line}" for line in named if place != "the ini file"))
     found = options.outputs(config)
-    (markdown,), ((_, export),) = found.markdown, found.exports
-    paths = (options.json_path(config), found.html, markdown, export, found.history)
+    markdown, export, html = (output.path for output in found.files)
+    paths = (options.json_path(config), html, markdown, export, found.history)
     paths += (options.gate_options(config).baseline, options.run_options(config).lock)
     assert [str(home / str(number)) for number in range(len(PATHS))] == [*map(str, paths)]
 

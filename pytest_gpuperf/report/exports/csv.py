@@ -1,4 +1,4 @@
-"""From a run to CSV (RFC 4180), one row for each test and one column for each number."""
+"""From a run to CSV (RFC 4180) in long form: a row for each number of each test."""
 
 import csv
 import re
@@ -6,30 +6,71 @@ from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
-from pytest_gpuperf.model.comparison import METRICS, Metric
+from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.report import paths
 
 _BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
 # Some spreadsheets begin a cell after a semicolon, too, even within quotes, and take off quotes and spaces.
 _FORMULA = re.compile(f'(?:^|(?<=;))(?=["\\s]*[{_BEGINS}])')
-_UNITS: dict[Metric, str] = {
-    "gpu_time": "s",
-    "cpu_time": "s",
-    "memory": "bytes",
-    "efficiency": "ratio",
+_HEADER = "test,status,reason,metric,device,emulated,unit,value,low,high,at_least,at_most,baseline,outcome"
+_METRICS = {
+    "cpu_time": ("s", "cpu.median", None, None),
+    "gpu_time": ("s", "gpu.median", None, None),
+    "cpu_first_call": ("s", "cpu.first_call", None, None),
+    "gpu_first_call": ("s", "gpu.first_call", None, None),
+    "speedup": ("x", "speedup", "demand.min", "demand.max"),
+    "with_copies": ("x", "offload.always", None, None),
+    "with_one_transfer": ("x", "offload.once", None, None),
+    "latency": ("x", "offload.latency", None, None),
+    "copies": ("s", "transfer.median", None, None),
+    "copied": ("bytes", "transfer.bytes", None, None),
+    "break_even": ("calls", "offload.break_even_calls.both", None, None),
+    "memory": ("bytes", "memory.peak", None, "demand.max_memory"),
+    "scaling_speedup": ("x", "scaling.speedup", "demand.min", "demand.max"),
+    "efficiency": ("ratio", "scaling.efficiency", "scaling.required", None),
+    "karp_flatt": ("ratio", "scaling.karp_flatt", None, None),
 }
+"""The numbers, called as in `--gpuperf-fail-on`: the unit, and where in a record the value and limits are."""
 
 
-def text(run: Run) -> str:
-    """Return a header and a row for each test; what is not known, or not bounded, is an empty cell."""
-    file = StringIO()
-    writer = csv.writer(file)  # the default dialect is RFC 4180's: CRLF, and quotes where needed
-    writer.writerow([*_COLUMNS, *(name for metric in METRICS for name in _comparison_columns(metric))])
-    for record in run.records:
-        values = (_at(record, path) for path in _COLUMNS.values())
-        writer.writerow([_cell(value) for value in (*values, *_comparison_cells(record))])
-    return file.getvalue()
+class Csv:
+    """A header and a row for each number; what is not known, or not bounded, is an empty cell."""
+
+    name, suffix = "csv", ".csv"
+    begins_as = staticmethod(paths.begins(_HEADER.encode()))
+
+    def write(self, run: Run) -> str:
+        """Return the table; a test without any number has one row, with its status and its reason."""
+        file = StringIO()
+        writer = csv.writer(file)  # the default dialect is RFC 4180's: CRLF, and quotes where needed
+        writer.writerow(_HEADER.split(","))
+        for record in run.records:
+            for cells in list(_numbers(record)) or [[None] * 11]:
+                writer.writerow(map(_cell, (record.nodeid, record.status, record.reason, *cells)))
+        return file.getvalue()
+
+
+def _numbers(record: Record) -> Iterator[list[Any]]:
+    """Yield the cells of each number, from `metric` on."""
+    comparisons: dict[str, Comparison] = {each.metric: each for each in record.comparisons}
+    for metric, (unit, place, *limits) in _METRICS.items():
+        found, compared = _at(record, place), comparisons.get(metric)
+        if found is None and compared is None:
+            continue
+        device = record.cpu if metric.startswith("cpu_") else record.gpu
+        cells = [metric, _at(device, "device.name"), _at(device, "device.emulated"), unit]
+        cells += [found.value, found.low, found.high] if hasattr(found, "value") else [found, None, None]
+        cells += [limit and _at(record, limit) for limit in limits]
+        yield [*cells, _at(compared, "baseline.value"), _at(compared, "outcome")]
+
+
+def _at(value: Any, path: str) -> Any:
+    """Return what the path of attributes leads to; None where something on the way is None."""
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def _cell(value: Any) -> Any:
@@ -40,77 +81,4 @@ def _cell(value: Any) -> Any:
     """
     if isinstance(value, bool):
         return "true" if value else "false"
-    if not isinstance(value, str):
-        return value
-    return _FORMULA.sub("'", printable(value))
-
-
-def _at(value: Any, path: str) -> Any:
-    """Return what the path of attributes leads to; None where something on the way is None."""
-    for name in path.split("."):
-        if value is None:
-            return None
-        value = getattr(value, name)
-    return value
-
-
-def _comparison_cells(record: Record) -> Iterator[Any]:
-    """Yield the cells of `_comparison_columns`, metric by metric."""
-    comparisons = {comparison.metric: comparison for comparison in record.comparisons}
-    for metric in METRICS:
-        comparison = comparisons.get(metric)
-        yield _at(comparison, "baseline.value")
-        yield from (_percent(_at(comparison, f"ratio.{part}")) for part in ("value", "low", "high"))
-        yield _at(comparison, "outcome")
-
-
-def _comparison_columns(metric: Metric) -> tuple[str, ...]:
-    changes = ("change_percent", "change_low_percent", "change_high_percent")
-    columns = (f"baseline_{_UNITS.get(metric, 'x')}", *changes, "outcome")
-    return tuple(f"{metric}_{column}" for column in columns)
-
-
-def _percent(ratio: float | None) -> float | None:
-    return None if ratio is None else (ratio - 1) * 100
-
-
-def _interval(name: str, unit: str, path: str) -> dict[str, str]:
-    """Return the columns of an estimate: `name_x`, `name_low_x`, `name_high_x`."""
-    parts = {"value": "", "low": "_low", "high": "_high"}
-    return {f"{name}{suffix}_{unit}": f"{path}.{part}" for part, suffix in parts.items()}
-
-
-_COLUMNS = {
-    "test": "nodeid",
-    "status": "status",
-    "reason": "reason",
-    "cpu_device": "cpu.device.name",
-    "gpu_device": "gpu.device.name",
-    "gpu_emulated": "gpu.device.emulated",
-    "cpu_median_s": "cpu.median",
-    "gpu_median_s": "gpu.median",
-    "cpu_first_call_s": "cpu.first_call",
-    "gpu_first_call_s": "gpu.first_call",
-    **_interval("speedup", "x", "speedup"),
-    "rounds": "speedup.rounds",
-    "required_min_x": "demand.min",
-    "required_max_x": "demand.max",
-    "required_transfer": "demand.transfer",
-    "required_latency": "demand.latency",
-    **_interval("with_copies", "x", "offload.always"),
-    **_interval("with_one_transfer", "x", "offload.once"),
-    **_interval("by_latency", "x", "offload.latency"),
-    "transfer_bytes": "transfer.bytes",
-    "transfer_median_s": "transfer.median",
-    "worth": "offload.worth",
-    "worth_reason": "offload.reason",
-    **_interval("break_even", "calls", "offload.break_even_calls.both"),
-    "memory_peak_bytes": "memory.peak",
-    "scaling_mode": "scaling.mode",
-    "scaling_devices": "scaling.count",
-    **_interval("scaling_speedup", "x", "scaling.speedup"),
-    **_interval("efficiency", "ratio", "scaling.efficiency"),
-    "required_efficiency_ratio": "scaling.required",
-    **_interval("karp_flatt", "ratio", "scaling.karp_flatt"),
-}
-"""Where in a record each column's value is."""
+    return _FORMULA.sub("'", printable(value)) if isinstance(value, str) else value

@@ -4,159 +4,95 @@ from collections.abc import Sequence
 from math import fsum
 from typing import Any
 
-import numpy as np
-
-from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.nodeid import name_of, parameters_of
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.report import paths
+from pytest_gpuperf.report.exports.headline import headline
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.names import distinct
 
 _LONGEST_GROUP = 200  # bytes: `compare --histogram` makes a file name of it
-_VERSION = "5.1.0"  # the release of pytest-benchmark whose files have this shape
+_BOX = ("min", "ld15iqr", "q1", "median", "q3", "hd15iqr", "max")  # of a box plot, as it calls them
 
 
-def text(run: Run) -> str:
-    """Return one benchmark for each device of each test that was timed: `test_fft[cpu]`, `test_fft[gpu]`."""
-    benchmarks = [
-        _benchmark(record, kind, measurement)
-        for record in run.records
-        for kind in KINDS
-        if (measurement := record.measurement(kind)) and measurement.samples
-    ]
-    if not benchmarks:
-        return ""
-    content = {
-        "machine_info": _machine(run.environment),
-        "commit_info": _commit(run.commit),
-        "benchmarks": benchmarks,
-        "datetime": run.started,
-        "version": _VERSION,
-    }
-    return codec.text(content) + "\n"
+class PytestBenchmark:
+    """One benchmark for each device of each test that was timed: `test_fft[cpu]`, `test_fft[gpu]`."""
+
+    name, suffix = "pytest-benchmark", ".json"
+    begins_as = staticmethod(paths.begins(rb'\{"generator":"pytest-gpuperf","machine_info":'))
+
+    def write(self, run: Run) -> str:
+        """Return the benchmarks, the machine and the commit; what a report does not have is left out."""
+        benchmarks = [
+            _benchmark(record, kind, measurement)
+            for record in run.records
+            for kind in KINDS
+            if (measurement := record.measurement(kind)) and measurement.samples
+        ]
+        commit, host = run.commit, run.environment.host
+        machine = {**host, "node": host.get("name"), "python_version": run.environment.python}
+        content = {
+            "generator": "pytest-gpuperf",
+            "machine_info": {name: printable(str(value)) for name, value in machine.items()},
+            "commit_info": {
+                "id": printable(commit.id) if commit else "unversioned",
+                "branch": printable(commit.branch) if commit and commit.branch else "(unknown)",
+                "time": commit.time if commit else None,
+                "dirty": bool(commit and commit.changed),
+            },
+            "benchmarks": benchmarks,
+            "datetime": run.started,
+        }
+        return codec.text(content) + "\n" if benchmarks else ""
 
 
 def _benchmark(record: Record, kind: Kind, measurement: Measurement) -> dict[str, Any]:
-    nodeid = distinct(record.nodeid)
-    parameters = parameters_of(nodeid)
+    nodeid, found = distinct(record.nodeid), headline(record)
+    parameters, device = parameters_of(nodeid), measurement.device
+    result = {found[0]: found[1].value, "low": found[1].low, "high": found[1].high} if found else {}
+    about = {"device": printable(device.name), "emulated": device.emulated, "status": record.status}
     return {
         "group": distinct(record.nodeid, _LONGEST_GROUP),
         "name": f"{name_of(nodeid)}[{kind}]",
         "fullname": f"{nodeid}[{kind}]",
         "params": {"device": kind},
         "param": f"{parameters}-{kind}" if parameters else kind,
-        "extra_info": _extra(record, measurement),
-        "options": _options(record, measurement),
+        "extra_info": {**about, "reason": record.reason, **result},
         "stats": {
             **spread(measurement.samples),
-            "data": measurement.samples.tolist(),
+            "data": [*measurement.samples],
             "iterations": measurement.block_calls,
         },
     }
 
 
-def spread(samples: Sequence[float]) -> dict[str, float | str]:
+def spread(samples: Sequence[float]) -> dict[str, Any]:
     """Return pytest-benchmark's statistics of one sample or more, in seconds.
 
     Its quartiles, the medians of the halves or for an odd number method 3 of
     https://en.wikipedia.org/wiki/Quartile#Computing_methods, are Hazen's; fences are Tukey's, 1.5 IQR beyond.
     """
-    data = np.sort(samples)
-    rounds, total = len(data), fsum(data)
-    mean = np.clip(total / rounds, data[0], data[-1])  # rounding may not leave the samples' own range
+    import numpy as np
+
+    data, total = np.sort(samples), fsum(samples)
+    mean = np.clip(total / len(data), data[0], data[-1])  # rounding may not leave the samples' own range
     with np.errstate(over="raise"):
-        stddev = np.sqrt(((data - mean) ** 2).sum() / max(rounds - 1, 1))
-    low, middle, high = np.quantile(data, [0.25, 0.5, 0.75], method="hazen")
-    inside = _between(data, low - 1.5 * (high - low), high + 1.5 * (high - low))
-    iqr_outliers = rounds - len(inside)
-    stddev_outliers = rounds - len(_between(data, mean - stddev, mean + stddev))
+        stddev = np.sqrt(((data - mean) ** 2).sum() / max(len(data) - 1, 1))
+    low, median, high = np.quantile(data, [0.25, 0.5, 0.75], method="hazen")
+    fence = 1.5 * (high - low)
+    inside = data[(low - fence <= data) & (data <= high + fence)]
+    far = int((abs(data - mean) > stddev).sum())
+    box = (data[0], inside[0], low, median, high, inside[-1], data[-1])
     return {
-        "min": data[0],
-        "max": data[-1],
+        **dict(zip(_BOX, box, strict=True)),
         "mean": mean,
         "stddev": stddev,
-        "rounds": rounds,
-        "median": middle,
         "iqr": high - low,
-        "q1": low,
-        "q3": high,
-        "iqr_outliers": iqr_outliers,
-        "stddev_outliers": stddev_outliers,
-        "outliers": f"{stddev_outliers};{iqr_outliers}",
-        "ld15iqr": inside[0],
-        "hd15iqr": inside[-1],
-        "ops": rounds / total if total else 0.0,
+        "outliers": f"{far};{len(data) - len(inside)}",
+        "rounds": len(data),
         "total": total,
+        "ops": len(data) / total if total else 0.0,
     }
-
-
-def _between(data: Any, low: float, high: float) -> Any:
-    return data[(low <= data) & (data <= high)]
-
-
-def _extra(record: Record, measurement: Measurement) -> dict[str, Any]:
-    """Return what pytest-benchmark has no place for: the device, the verdict, speedup, efficiency."""
-    parts = {"speedup": "value", "speedup_low": "low", "speedup_high": "high"}
-    ends = {"efficiency": "value", "efficiency_low": "low", "efficiency_high": "high"}
-    efficiency = record.scaling.efficiency if record.scaling else None
-    return {
-        "device": printable(measurement.device.name),
-        "backend": printable(measurement.device.backend),
-        "emulated": measurement.device.emulated,
-        "status": record.status,
-        "reason": _shown(record.reason),
-        **{name: getattr(record.speedup, part, None) for name, part in parts.items()},
-        **{name: getattr(efficiency, part, None) for name, part in ends.items()},
-    }
-
-
-def _options(record: Record, measurement: Measurement) -> dict[str, Any]:
-    """Return how it was measured, in pytest-benchmark's words; null where a report does not have it."""
-    return {
-        "disable_gc": True,
-        "timer": "perf_counter",
-        "min_rounds": None,
-        "max_time": record.demand.max_time,
-        "min_time": measurement.block_time,
-        "precision": None,
-        "confidence": None,
-        "warmup": measurement.warmup_calls > 0,
-    }
-
-
-def _machine(environment: Environment) -> dict[str, Any]:
-    """Return the machine in pytest-benchmark's words; null where a report does not have it."""
-    host, cpu, gpu = environment.host, environment.cpu, environment.gpu
-    return {
-        "node": _shown(host.get("name")),
-        "processor": "",
-        "machine": _shown(host.get("machine")),
-        "python_compiler": None,
-        "python_implementation": None,
-        "python_implementation_version": printable(environment.python),
-        "python_version": printable(environment.python),
-        "python_build": [],
-        "release": None,
-        "system": _shown(host.get("system")),
-        "cpu": {"brand_raw": _shown(cpu.get("name")), "count": cpu.get("logical")},
-        "gpu": {"name": printable(gpu.name), "emulated": gpu.emulated} if gpu else None,
-    }
-
-
-def _commit(commit: Commit | None) -> dict[str, Any]:
-    """Return the commit in pytest-benchmark's words, with its own for what is not known."""
-    return {
-        "id": printable(commit.id) if commit else "unversioned",
-        "time": commit.time if commit else None,
-        "author_time": None,
-        "dirty": bool(commit and commit.changed),
-        "project": None,
-        "branch": printable(commit.branch) if commit and commit.branch else "(unknown)",
-    }
-
-
-def _shown(value: float | str | None) -> str | None:
-    return None if value is None else printable(str(value))

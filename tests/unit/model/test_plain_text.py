@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from pytest_gpuperf.model.comparison import Comparison, GateFailure, GateNote
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import ResultCheck
-from pytest_gpuperf.model.plain_text import LONGEST, first_line, message, one_line, quote, stable_text
+from pytest_gpuperf.model.plain_text import (
+    LONGEST,
+    first_line,
+    message,
+    one_line,
+    printable,
+    quote,
+    stable_text,
+)
 from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.report.json import codec
 
@@ -156,3 +164,17 @@ def test_control_c_in_a_message_is_no_part_of_it():
 )
 def test_an_object_is_quoted_whatever_it_is(expected, value):
     assert expected == quote(value)
+
+
+@given(st.text(st.characters()))
+def test_text_is_made_printable(anything):
+    assert printable(anything).isprintable()
+    assert printable(anything) == anything or not anything.isprintable()
+
+
+@for_each(
+    ("expected", "anything"),
+    [("a\\x1bb", "a\x1bb"), ("\\udc80", "\udc80"), ("a\\nb", "a\nb"), ("\\u202e", "\u202e"), ("é |", "é |")],
+)
+def test_what_cannot_be_shown_is_written_out(expected, anything):
+    assert expected == printable(anything)

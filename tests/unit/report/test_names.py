@@ -2,8 +2,12 @@
 
 import pytest
 from cases import for_each
+from factories import NODEID
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import HOSTILE
 
-from pytest_gpuperf.report.names import beginning, columns, end
+from pytest_gpuperf.report.names import beginning, columns, distinct, end
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Row
 
@@ -53,3 +57,15 @@ def test_a_long_name_is_folded_where_the_terminal_ends():
     lines = list(table.folded(JAPANESE * 9, 60))
     assert JAPANESE * 9 == "".join(line.strip() for line in lines)
     assert all(59 <= columns(line) <= 60 for line in lines[:-1])
+
+
+@given(st.lists(HOSTILE, unique=True), st.sampled_from([None, 40]))
+def test_names_stay_different_and_short(names, longest):
+    found = [distinct(name, longest) for name in names]
+    assert len(set(found)) == len(names)
+    assert all(found)
+    assert all(longest is None or len(name.encode()) <= longest for name in found)
+
+
+def test_a_name_that_needs_no_change_stays():
+    assert distinct(NODEID, 1024) == NODEID

@@ -6,21 +6,18 @@ from itertools import product
 
 import pytest
 from cases import for_each
-from factories import EMULATED, record, run_of, skipped, speedup
+from factories import EMULATED, record, run_of, scaled, skipped, speedup
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.report import exports, markdown, paths
+from pytest_gpuperf.report import exports, paths
 from pytest_gpuperf.report.json import document
 
 HARD = st.sampled_from(tuple(",;\"'[]{}:`\\ \n\r\t\x1b\ud800\u2028"))
 HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
-WRITTEN = {
-    "report": document.text,
-    "markdown": markdown.text,
-    **{name: lambda run, name=name: exports.text(name, run) for name in paths.EXPORTS},
-}
-BEGINS = {"report": paths.REPORT, "markdown": paths.MARKDOWN, **paths.EXPORTS}
+FORMATS = {name: each for name, each in exports.formats().items() if name not in ("html", "svg")}
+WRITTEN = {"report": document.text, **{name: each.write for name, each in FORMATS.items()}}
+BEGINS = {"report": paths.REPORT, **{name: each.begins_as for name, each in FORMATS.items()}}
 OTHERS = {
     "package.json": '{"name": "mine", "private": true}',
     "a configuration": '{"compilerOptions": {"strict": true}}',
@@ -28,6 +25,7 @@ OTHERS = {
     "another tool's metrics": '{"test_it": {"latency": {"value": 3.0}}}',
     "another tool's report": '{"schema_version": "1.4.0", "id": "GHSA-1"}',
     "a history entry": '{"history_version": "1.0", "started": "2026-01-01T00:00:00+00:00"}',
+    "a table of ours from another version": "test,status,reason,cpu_device,gpu_device\r\n",
     "a run of pytest-benchmark": '{"machine_info": {"node": "a", "processor": "", "machine": "x86_64", '
     '"python_compiler": "GCC 13.3.0"}}',
     "a list": '[{"name": "mine", "value": 3}]',
@@ -53,6 +51,7 @@ def runs():
             "empty": run_of(),
             "skipped": run_of(skipped(nodeid)),
             "whole": run_of(whole),
+            "scaling": run_of(scaled(4, 0.5)),
             "several": run_of(skipped(nodeid), record("test_a.py::test_2"), record("test_a.py::test_3")),
             "emulated": run_of(emulated),
             "emulated only": run_of(replace(emulated, cpu=None, speedup=None)),

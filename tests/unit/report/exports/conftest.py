@@ -23,7 +23,7 @@ def full() -> Record:
     return record(
         status="failed",
         reason="too slow",
-        demand=Demand(min=3, max=9),
+        demand=Demand(min=3, max=9, max_memory=8192),
         transfer=Transfer(h2d=copies(0.001), d2h=copies(0.001)),
         memory=Memory(peak=4096),
         scaling=Scaling(
@@ -50,10 +50,16 @@ def full() -> Record:
 
 
 @pytest.fixture(scope="module")
-def loaded():
-    """Return what a reader of JSON makes of the file of a format."""
+def written():
+    """Return the text of records in a format of ours."""
 
-    def call(format: str, *records: Record):
-        return json.loads(exports.text(format, run_of(*records)))
+    def call(format: str, *records: Record, **changes) -> str:
+        return exports.formats()[format].write(run_of(*records, **changes))
 
     return call
+
+
+@pytest.fixture(scope="module")
+def loaded(written):
+    """Return what a reader of JSON makes of the file of a format."""
+    return lambda *arguments, **changes: json.loads(written(*arguments, **changes))

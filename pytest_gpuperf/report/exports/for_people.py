@@ -1,0 +1,52 @@
+"""From a run to what people read: Markdown, a page, and a picture."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.report import markdown, paths
+from pytest_gpuperf.report.names import short_names
+from pytest_gpuperf.report.verdicts import rank, shown_records
+
+
+class Markdown:
+    """The summary for pull requests."""
+
+    name, suffix = "markdown", ".md"
+    begins_as = staticmethod(paths.MARKDOWN)
+
+    def write(self, run: Run) -> str:
+        """Return what failed and regressed first, a table, and commands that repeat a test."""
+        return markdown.text(run)
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page, with the speedups of earlier runs in a folder, if there is one."""
+
+    history: Path | None = None
+    name = "html"
+    suffix = ".html"
+    begins_as = staticmethod(paths.PAGE)
+
+    def write(self, run: Run) -> str:
+        """Return the page of a run."""
+        from pytest_gpuperf.report.history import read
+        from pytest_gpuperf.report.html import page
+
+        return page.text(run, read(self.history) if self.history else None)
+
+
+class Picture:
+    """The forest plot."""
+
+    name, suffix = "svg", ".svg"
+    begins_as = staticmethod(paths.SVG)
+
+    def write(self, run: Run) -> str:
+        """Return the speedups of the tests on one axis, the worst verdicts first."""
+        from pytest_gpuperf.report.html import figure, forest
+
+        records = sorted(shown_records(run), key=rank)
+        names = short_names(records)
+        return figure.svg_document(forest.plot(records, [names[record.nodeid] for record in records]))

@@ -1,0 +1,127 @@
+"""Report formats and the hook for records, as a suite's conftest.py has them."""
+
+import json
+
+import pytest
+
+TESTS = """
+    import pytest
+
+    @pytest.mark.speedup(min=3)
+    def test_fast(device):
+        return lambda: device.launch()
+
+    @pytest.mark.speedup(min=3)
+    def test_other(device):
+        return lambda: device.launch()
+"""
+FORMAT = """
+    import pytest
+
+    class Names:
+        name, suffix = "names", ".txt"
+
+        def write(self, run):
+            {body}
+
+        def begins_as(self, head):
+            return head.startswith(b"names")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_gpuperf_reports():
+        return [Names()]
+"""
+GOOD = FORMAT.format(body='return "\\n".join(["names", *(each.nodeid for each in run.records)])')
+ASKED = ("--gpuperf-json=r.json", "--gpuperf-export=csv:r.csv", "--gpuperf-export=names:r.txt")
+
+
+@pytest.fixture
+def suite(run, pytester):
+    def call(conftest, *options):
+        pytester.makeconftest(conftest)
+        return run(TESTS, *options)
+
+    return call
+
+
+def test_a_format_of_the_suite_is_written_and_only_its_own_file_is_replaced(suite, pytester):
+    for _ in range(2):
+        suite(GOOD, *ASKED).stdout.fnmatch_lines(["csv file: *r.csv", "names file: *r.txt"])
+        expected = ["names", "test_it.py::test_fast", "test_it.py::test_other"]
+        assert expected == (pytester.path / "r.txt").read_text().splitlines()
+    (pytester.path / "r.txt").write_text("mine")
+    result = suite(GOOD, *ASKED)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["ERROR: --gpuperf-export: *r.txt exists and is not a file of names; *"])
+    (pytester.path / "r.txt").write_text("names")
+    result = suite(GOOD.replace("def begins_as", "def begins"), *ASKED)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*is not a file known to be of names, which has no `begins_as`; *"])
+
+
+def test_xdist_writes_a_format_of_the_suite_once(suite, pytester):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    suite(GOOD, *ASKED, "-n", "1").stdout.fnmatch_lines(["names file: *r.txt"])
+    assert 3 == len((pytester.path / "r.txt").read_text().splitlines())
+
+
+def test_a_format_that_raises_is_named_and_costs_no_other_file(suite, pytester):
+    result = suite(FORMAT.format(body="return run.nothing"), *ASKED)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    named = (
+        "the names file was not written: conftest.Names raised AttributeError: *nothing*conftest.py, line 7*"
+    )
+    result.stdout.fnmatch_lines([named])
+    assert {"r.json", "r.csv"} <= {path.name for path in pytester.path.iterdir()}
+    assert not (pytester.path / "r.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ('name, suffix = "csv"', "two report formats are called 'csv', *csv.Csv and conftest.Names: *"),
+        ('name = "names" #', "* is no report format, which is *"),
+        ('name, suffix = "other"', "'names' is not an export format; use one of csv (.csv), *, other (.txt)"),
+    ],
+)
+def test_a_format_that_cannot_be_ends_the_run_before_the_first_test(suite, pytester, changed, message):
+    result = suite(GOOD.replace('name, suffix = "names"', changed), *ASKED)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: *: {message}"])
+    assert not (pytester.path / "r.json").exists()
+
+
+SEEN = """
+    import pytest
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_gpuperf_record(item, record):
+        with open("seen.txt", "a") as file:
+            print(item.name, record.nodeid, record.status, round(record.speedup.value), file=file)
+        {body}
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "1"]])
+def test_the_hook_gets_each_record_once(suite, pytester, options):
+    if options:
+        pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    suite(SEEN.format(body="pass"), *options).assert_outcomes(passed=2)
+    assert (pytester.path / "seen.txt").read_text().splitlines() == [
+        f"{name} test_it.py::{name} passed 10" for name in ("test_fast", "test_other")
+    ]
+
+
+@pytest.mark.parametrize("raised", ["raise KeyError('it')", "pytest.fail('it')", "pytest.skip('it')"])
+def test_what_the_hook_raises_is_an_error_of_the_test_and_costs_no_record(suite, pytester, raised):
+    broken = SEEN.format(body=f"if item.name == 'test_fast': {raised}")
+    result = suite(broken, "--gpuperf-json=r.json")
+    result.assert_outcomes(passed=2, errors=1)
+    shown = [
+        "*ERROR at teardown of test_fast*",
+        "pytest_gpuperf_record failed for this test:",
+        "*conftest.py*",
+    ]
+    result.stdout.fnmatch_lines(shown)
+    records = json.loads((pytester.path / "r.json").read_text())["records"]
+    assert ["passed", "passed"] == [record["status"] for record in records]

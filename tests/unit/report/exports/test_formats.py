@@ -1,0 +1,134 @@
+"""The formats by their names, and what all of them do with numbers, texts and files."""
+
+import json
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from cases import for_each
+from factories import GPU, HERE, NODEID, measurement, record, run_of, scaled, skipped, speedup
+from hypothesis import given
+from strategies import HOSTILE
+
+from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.report import exports
+from pytest_gpuperf.report.outputs import Output, Outputs, publish
+
+JSON = ["bencher", "github-action-benchmark", "pytest-benchmark"]
+TABLES = ["csv", *JSON]
+
+
+def own(name="own", write=lambda run: "mine", **members):
+    return SimpleNamespace(name=name, suffix=".own", write=write, **members)
+
+
+def test_the_formats_are_those_of_the_documentation():
+    assert [*TABLES, "markdown", "html", "svg"] == list(exports.formats())
+    assert "own" in exports.formats([own()])
+
+
+@for_each(
+    ("message", "others"),
+    [
+        (
+            "two report formats are called 'csv', pytest_gpuperf.report.exports.csv.Csv and types.Simple",
+            [own("csv")],
+        ),
+        ("two report formats are called 'own'", [own(), own()]),
+        (r"'a:b'.* is no report format, which is an object with a name", [own("a:b")]),
+        ("is no report format", [SimpleNamespace(name="own")]),
+        ("class .* is no report format", [type("Own", (), {**vars(own())})]),
+    ],
+)
+def test_a_format_that_cannot_be_is_refused(message, others):
+    with pytest.raises(GpuPerfError, match=message):
+        exports.formats(others)
+
+
+@pytest.mark.parametrize("format", TABLES)
+@given(anything=HOSTILE)
+def test_every_format_can_be_encoded_whatever_a_test_is_called(written, format, anything):
+    device = replace(GPU, name=anything, backend=anything)
+    environment = replace(HERE, host={"name": anything}, cpu={"name": anything}, gpu=device, python=anything)
+    hostile = record(anything, reason=anything, gpu=measurement(device, 0.1))
+    content = written(format, hostile, environment=environment, commit=Commit(id=anything, branch=anything))
+    if format != "csv":
+        content = json.dumps(json.loads(content), ensure_ascii=False)  # what a reader has after decoding
+    assert content.encode().decode() == content
+
+
+@for_each("format", JSON)
+def test_a_number_that_json_has_not_is_an_error(written, format):
+    with pytest.raises(GpuPerfError, match="not finite"):
+        written(format, record(speedup=speedup(value=inf)))
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """Write a run to `export.json` in a format; return the line of it, or the problem."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(format, *records) -> str:
+        output = Output(flag="", format=format, path=Path("export.json"))
+        (said,) = [
+            line for part in publish(run_of(*records), Outputs(files=(output,)), None) for line in part
+        ]
+        return said
+
+    return call
+
+
+@pytest.mark.parametrize("format", JSON)
+def test_a_run_without_times_leaves_no_export_of_an_earlier_run(published, written, format):
+    empty = exports.formats()[format], skipped("a")
+    nothing = f"{format} file: %s, because no test has a result for it"
+    assert nothing % "no file" == published(*empty)
+    for first in (record("a"), scaled(4, 0.5)):
+        Path("export.json").write_text(written(format, first))
+        assert nothing % "removed export.json" == published(*empty)
+        assert not Path("export.json").exists()
+    Path("export.json").write_text("theirs")
+    assert nothing % "no file" == published(*empty)
+    assert "theirs" == Path("export.json").read_text()
+    Path("real.json").write_text(written(format, record("a")))
+    Path("export.json").unlink()
+    Path("export.json").symlink_to("real.json")
+    assert nothing % f"emptied {Path('real.json').resolve()}" == published(*empty)
+    assert (b"", True) == (Path("real.json").read_bytes(), Path("export.json").is_symlink())
+
+
+@for_each(
+    ("said", "write"),
+    [
+        ("own file: export.json", lambda run: run.records[0].nodeid),
+        (
+            f"the own file was not written: types.SimpleNamespace raised KeyError: 'it', in {__file__}",
+            lambda run: {}["it"],
+        ),
+        (
+            "the own file was not written: types.SimpleNamespace returned NoneType, and no str",
+            lambda run: None,
+        ),
+        ("own file: no file, because no test has a result for it", lambda run: ""),
+    ],
+)
+def test_a_format_of_others_writes_its_file_or_is_named(published, said, write):
+    for before in (None, "theirs"):
+        if before:
+            Path("export.json").write_text(before)
+        shown = published(own(write=write), record())
+        assert shown.startswith(said)
+    assert (NODEID if said.endswith("json") else "theirs") == Path("export.json").read_text()
+
+
+def test_names_that_cannot_be_kept_stay_different_in_every_file(loaded):
+    long = f"test[{'é' * 600}"  # 1,205 bytes
+    names = ["test[\x1b]", "test[\\x1b]", f"{long}1]", f"{long}2]"]
+    found = [*loaded("bencher", *map(record, names))]
+    assert [True] * 4 == [len(name.encode()) <= 1024 for name in found]
+    assert 4 == len({entry["name"] for entry in loaded("github-action-benchmark", *map(record, names))})
+    groups = {each["group"] for each in loaded("pytest-benchmark", *map(record, names))["benchmarks"]}
+    assert (4, True) == (len(groups), all(map(str.isprintable, groups)))
