@@ -196,7 +196,7 @@ def test_curves_of_scaling_are_figures_with_a_table_a_verdict_and_what_holds_the
     assert ["devices", "time", "speedup", "efficiency", "Karp-Flatt", "1", "12.0 ms", *"---"] == table[:10]
     assert ["4", "5.00 ms", "2.40x", "0.60 [0.54, 0.66]", "0.222 [0.172, 0.284]"] == table[-5:]
     (figure,) = section.all("svg")
-    assert "on 4 devices is 0.60" in figure["aria-label"]
+    assert "0.60 [0.54, 0.66] on 4 devices" in figure["aria-label"]
     assert 'id="scaling"' not in text(run_of(record()))
 
 

@@ -1,0 +1,161 @@
+"""From values with their ranges to a chart: lines with bands, and upright marks with a word.
+
+Words stand above the chart, above their marks and at the axes; none lies over another.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.report.html import figure as svg
+from pytest_gpuperf.report.html.figure import Figure, Mark, Place, Style, Word, text_width
+from pytest_gpuperf.report.scale import LinearScale, LogScale
+
+WIDTH = 320.0
+"""Pixels: whole on a telephone, where a wider figure would be scaled until nobody can read its words."""
+_HEIGHT, _MARGIN = 120.0, 12.0
+_LINE = 14.0  # pixels from one line of words to the next
+_SAMPLE = 22.0  # pixels of a line in the legend, with the space before its name
+_SPACE = 7.0  # pixels between two words of a line, at least
+_FARTHEST = 2.0  # times the largest value, or half of the smallest: so far the axis shows a range
+_MOST_TICKS = 5  # as many as have room for their words
+_MOST_ROWS = 3  # of words above their marks
+_MOST_DOTS = 20  # values of a line; of more of them the last one alone has a dot
+_SHAPES: dict[Style, Callable[[float, float], str]]
+_SHAPES = {"cpu": svg.dot, "gpu": svg.diamond, "copies": svg.square}
+"""By which a line is known without its colour; others, as of limits, have no dots."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Values with their ranges, from left to right."""
+
+    style: Style
+    name: str
+    values: Sequence[tuple[float, Estimate]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """An upright mark with a word; the area from `since` on, where it may also lie, is shaded."""
+
+    at: float
+    text: str
+    style: Style = "limit"
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """An axis and how its ticks are written; one that is not log begins at 0."""
+
+    name: str
+    word: Callable[[float], str]
+    log: bool = True
+
+
+def exact(value: float) -> Estimate:
+    """Return a value without a range."""
+    return Estimate(value=value, low=value, high=value)
+
+
+def figure(
+    lines: Iterable[Line],
+    events: Sequence[Event],
+    *,
+    across: Axis,
+    ticks: Sequence[float],
+    upright: Axis,
+    finding: str,
+    caption: str,
+) -> Figure:
+    """Return the chart of lines with at least one value among them; `ticks` are those of the axis across.
+
+    What lies beyond an axis, such as the end of an unbounded range, is on its edge. A word for which there is
+    no room is left out: of events those that come last.
+    """
+    lines = [each for each in lines if each.values]
+    ranges = [estimate for each in lines for _, estimate in each.values]
+    y_scale = (LogScale if upright.log else LinearScale).of_estimates(ranges, _HEIGHT, farthest=_FARTHEST)
+    rows = y_scale.ticks(_MOST_TICKS)
+    left = _MARGIN + max(text_width(upright.word(row)) for row in rows)
+    # The last tick's word stands below it, and in the figure.
+    length = WIDTH - left - max(_MARGIN, *(text_width(across.word(tick)) / 2 for tick in ticks))
+    columns = [*ticks, *(event.at for event in events)]
+    x_scale = (
+        LogScale.around(columns, length, include=()) if across.log else LinearScale(max(columns), length)
+    )
+    marks, words = _legend(upright.name, lines)
+    above = _in_rows(((left + x_scale.position(event.at), event.text) for event in events), _MOST_ROWS)
+    top = words[-1].y + len(above) * _LINE + 10
+    bottom = top + _HEIGHT
+
+    def place(x: float, y: float) -> Place:
+        return left + x_scale.position(x), bottom - y_scale.position(y)
+
+    for number, row in enumerate(above):
+        words += [Word(x, top - 7 - number * _LINE, text, "middle") for x, text in row]
+    words += [Word(left - 5, place(0, row)[1] + 4, upright.word(row), "end") for row in rows]
+    below = _in_rows(((place(tick, 0)[0], across.word(tick)) for tick in ticks), 1)
+    words += [Word(x, bottom + 15, text, "middle") for row in below for x, text in row]
+    words.append(Word(WIDTH - _MARGIN, bottom + 28, across.name, "end"))
+    grid = "".join(svg.line(place(0, row), place(inf, row)) for row in (0, *rows))
+    marks += [Mark("axis", grid), *_marks(lines, events, place)]
+    return Figure(width=WIDTH, height=bottom + 34, finding=finding, marks=marks, words=words, caption=caption)
+
+
+def _legend(name: str, lines: Sequence[Line]) -> tuple[list[Mark], list[Word]]:
+    """Return the name of the upright axis and, of more than one line, a sample and the name of each."""
+    marks: list[Mark] = []
+    words = [Word(0, _MARGIN, name)]
+    x, y = text_width(name) + 2 * _SPACE, _MARGIN
+    for each in lines if len(lines) > 1 else ():
+        needed = _SAMPLE + text_width(each.name)
+        if x + needed > WIDTH:
+            x, y = 0.0, y + _LINE
+        marks.append(Mark(each.style, svg.line((x, y - 4), (x + _SAMPLE - 5, y - 4))))
+        marks.append(_dots(each, [(x + _SAMPLE / 2 - 2.5, y - 4)]))
+        words.append(Word(x + _SAMPLE, y, each.name))
+        x += needed + _SPACE
+    return marks, words
+
+
+def _in_rows(words: Iterable[tuple[float, str]], most: int) -> list[list[tuple[float, str]]]:
+    """Return words by their middles in rows, each in the first with room for it; the others are left out."""
+    rows: list[list[tuple[float, str]]] = [[] for _ in range(most)]
+    for wanted, text in words:
+        half = text_width(text) / 2
+        x = max(half, min(wanted, WIDTH - half))
+        for row in rows:
+            if all(abs(x - at) >= half + text_width(other) / 2 + _SPACE for at, other in row):
+                row.append((x, text))
+                break
+    return [row for row in rows if row]
+
+
+def _marks(
+    lines: Sequence[Line], events: Sequence[Event], place: Callable[[float, float], Place]
+) -> Iterator[Mark]:
+    for event in events:
+        (x, top), (_, bottom) = place(event.at, inf), place(event.at, 0)
+        if event.since is not None:
+            since, _ = place(event.since, 0)
+            shaded = svg.bar(since, top, x - since, bottom - top)
+            yield Mark("muted", shaded, filled=True, faint=True)
+        yield Mark(event.style, svg.rule(x, top, bottom))
+    for each in lines:
+        upper = [place(x, estimate.upper) for x, estimate in each.values]
+        lower = [place(x, estimate.lower) for x, estimate in each.values]
+        if upper != lower:  # the band of a single value is an upright line
+            band, is_line = svg.band(upper, lower), len(upper) == 1
+            yield Mark(each.style, band, filled=True, faint=True, outlined=is_line)
+    for each in lines:
+        places = [place(x, estimate.value) for x, estimate in each.values]
+        yield Mark(each.style, svg.line(*places))
+        yield _dots(each, places if len(places) <= _MOST_DOTS else places[-1:])
+
+
+def _dots(of: Line, places: Iterable[Place]) -> Mark:
+    shape = _SHAPES.get(of.style)
+    return Mark(of.style, "".join(shape(*place) for place in places) if shape else "", filled=True)
