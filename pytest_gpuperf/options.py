@@ -650,7 +650,8 @@ def _output_files(
     from pytest_gpuperf.report import exports
     from pytest_gpuperf.report.outputs import Output
 
-    others = chain.from_iterable(config.hook.pytest_gpuperf_reports())
+    returned = config.hook.pytest_gpuperf_reports()
+    others = chain.from_iterable(each if isinstance(each, Iterable) else [each] for each in returned)
     try:
         formats = exports.formats(others, history)
     except GpuPerfError as error:

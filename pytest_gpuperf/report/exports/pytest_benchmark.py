@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import fsum
 from typing import Any
 
+from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.nodeid import name_of, parameters_of
@@ -32,17 +33,11 @@ class PytestBenchmark:
             for kind in KINDS
             if (measurement := record.measurement(kind)) and measurement.samples
         ]
-        commit, host = run.commit, run.environment.host
-        machine = {**host, "node": host.get("name"), "python_version": run.environment.python}
+        host, commit = run.environment.host, run.commit or Commit(id="unversioned")
         content = {
             "generator": "pytest-gpuperf",
-            "machine_info": {name: printable(str(value)) for name, value in machine.items()},
-            "commit_info": {
-                "id": printable(commit.id) if commit else "unversioned",
-                "branch": printable(commit.branch) if commit and commit.branch else "(unknown)",
-                "time": commit.time if commit else None,
-                "dirty": bool(commit and commit.changed),
-            },
+            "machine_info": {name: printable(str(value)) for name, value in host.items()},
+            "commit_info": {"id": printable(commit.id), "time": commit.time, "dirty": bool(commit.changed)},
             "benchmarks": benchmarks,
             "datetime": run.started,
         }
@@ -70,7 +65,7 @@ def _benchmark(record: Record, kind: Kind, measurement: Measurement) -> dict[str
 
 
 def spread(samples: Sequence[float]) -> dict[str, Any]:
-    """Return pytest-benchmark's statistics of one sample or more, in seconds.
+    """Return the statistics of one sample or more that pytest-benchmark compares and draws, in seconds.
 
     Its quartiles, the medians of the halves or for an odd number method 3 of
     https://en.wikipedia.org/wiki/Quartile#Computing_methods, are Hazen's; fences are Tukey's, 1.5 IQR beyond.
@@ -93,6 +88,5 @@ def spread(samples: Sequence[float]) -> dict[str, Any]:
         "iqr": high - low,
         "outliers": f"{far};{len(data) - len(inside)}",
         "rounds": len(data),
-        "total": total,
         "ops": len(data) / total if total else 0.0,
     }
