@@ -4,48 +4,60 @@ import json
 from dataclasses import replace
 
 import pytest
-from factories import GPU, comparison, copies, estimate, measurement, offload, record, run_of, speedup
+from factories import (
+    CPU,
+    GPU,
+    comparison,
+    copies,
+    estimate,
+    measurement,
+    offload,
+    record,
+    run_of,
+    scaled,
+    skipped,
+    speedup,
+)
 
-from pytest_gpuperf.model.comparison import METRICS
+from pytest_gpuperf.model.comparison import METRICS, Commit
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory, Transfer
 from pytest_gpuperf.model.offload import BreakEven
-from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.model.scaling import Scaling
+from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import exports
+
+EMULATED = replace(GPU, name="a CPU", emulated=True)
 
 
 @pytest.fixture(scope="module")
-def full() -> Record:
-    """Return a record in which nothing is missing."""
+def everything() -> Run:
+    """Return a run with each kind of record that a format treats in a way of its own."""
     two = estimate(2.0, 1.5, 3.0)
     slower = comparison(reason="slower", baseline=two, found=two, ratio=estimate(0.75, 0.5, 1.25))
-    return record(
+    full = record(
+        "test_a.py::test_full",
         status="failed",
         reason="too slow",
         demand=Demand(min=3, max=9, max_memory=8192),
         transfer=Transfer(h2d=copies(0.001), d2h=copies(0.001)),
         memory=Memory(peak=4096),
-        scaling=Scaling(
-            name="test_fft",
-            mode="strong",
-            count=4,
-            counts=(1, 4),
-            required=0.8,
-            base=measurement(GPU, 0.006),
-            speedup=speedup(3.4, 3.2, 3.6),
-            efficiency=estimate(0.85, 0.8, 0.9),
-            karp_flatt=estimate(0.06, 0.04, 0.08),
-        ),
         offload=offload(
-            worth=False,
-            reason="it does not pay",
             always=speedup(2.0, 1.5, 3.0),
             once=speedup(4.0, 3.5, 5.0),
             latency=speedup(6.0, 5.5, 7.0),
             break_even_calls=BreakEven(transfer=None, first_call=None, both=two, reason=None),
         ),
         comparisons=tuple(replace(slower, metric=metric) for metric in METRICS),
+    )
+    return run_of(
+        full,
+        record("test_a.py::test_open", speedup=speedup(high=None)),
+        record("test_a.py::test_or[a|b]", gpu=measurement(EMULATED, 0.001)),
+        skipped("test_a.py::test_skipped", "no GPU"),
+        skipped("test_a.py::test_on_the_cpu", "no GPU", cpu=measurement(CPU, 0.02)),
+        scaled(1),
+        scaled(4, 0.5, required=0.4),
+        commit=Commit(id="abc", branch="main", time="2026-11-21T10:54:31+00:00", changed=True),
     )
 
 
