@@ -36,7 +36,7 @@ ASKED = ("--gpuperf-json=r.json", "--gpuperf-export=csv:r.csv", "--gpuperf-expor
 
 
 @pytest.fixture
-def suite(run, pytester):
+def with_conftest(run, pytester):
     def call(conftest, *options):
         pytester.makeconftest(conftest)
         return run(TESTS, *options)
@@ -44,29 +44,33 @@ def suite(run, pytester):
     return call
 
 
-def test_a_format_of_the_suite_is_written_and_only_its_own_file_is_replaced(suite, pytester):
+def test_a_format_of_the_suite_is_written_and_only_its_own_file_is_replaced(with_conftest, pytester):
     for _ in range(2):
-        suite(GOOD, *ASKED).stdout.fnmatch_lines(["csv file: *r.csv", "names file: *r.txt"])
+        with_conftest(GOOD, *ASKED).stdout.fnmatch_lines(["csv file: *r.csv", "names file: *r.txt"])
         expected = ["names", "test_it.py::test_fast", "test_it.py::test_other"]
         assert expected == (pytester.path / "r.txt").read_text().splitlines()
     (pytester.path / "r.txt").write_text("mine")
-    result = suite(GOOD, *ASKED)
+    result = with_conftest(GOOD, *ASKED)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["ERROR: --gpuperf-export: *r.txt exists and is not a file of names; *"])
     (pytester.path / "r.txt").write_text("names")
-    result = suite(GOOD.replace("def begins_as", "def begins"), *ASKED)
+    result = with_conftest(GOOD.replace("def begins_as", "def begins"), *ASKED)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["*is not a file known to be of names, which has no `begins_as`; *"])
 
 
-def test_xdist_writes_a_format_of_the_suite_once(suite, pytester):
+def test_a_single_format_needs_no_list(with_conftest):
+    with_conftest(GOOD.replace("[Names()]", "Names()"), *ASKED).stdout.fnmatch_lines(["names file: *r.txt"])
+
+
+def test_xdist_writes_a_format_of_the_suite_once(with_conftest, pytester):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    suite(GOOD, *ASKED, "-n", "1").stdout.fnmatch_lines(["names file: *r.txt"])
+    with_conftest(GOOD, *ASKED, "-n", "1").stdout.fnmatch_lines(["names file: *r.txt"])
     assert 3 == len((pytester.path / "r.txt").read_text().splitlines())
 
 
-def test_a_format_that_raises_is_named_and_costs_no_other_file(suite, pytester):
-    result = suite(FORMAT.format(body="return run.nothing"), *ASKED)
+def test_a_format_that_raises_is_named_and_costs_no_other_file(with_conftest, pytester):
+    result = with_conftest(FORMAT.format(body="return run.nothing"), *ASKED)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     named = (
         "the names file was not written: conftest.Names raised AttributeError: *nothing*conftest.py, line 7*"
@@ -84,8 +88,10 @@ def test_a_format_that_raises_is_named_and_costs_no_other_file(suite, pytester):
         ('name, suffix = "other"', "'names' is not an export format; use one of csv (.csv), *, other (.txt)"),
     ],
 )
-def test_a_format_that_cannot_be_ends_the_run_before_the_first_test(suite, pytester, changed, message):
-    result = suite(GOOD.replace('name, suffix = "names"', changed), *ASKED)
+def test_a_format_that_cannot_be_ends_the_run_before_the_first_test(
+    with_conftest, pytester, changed, message
+):
+    result = with_conftest(GOOD.replace('name, suffix = "names"', changed), *ASKED)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: *: {message}"])
     assert not (pytester.path / "r.json").exists()
@@ -97,25 +103,32 @@ SEEN = """
     @pytest.hookimpl(optionalhook=True)
     def pytest_gpuperf_record(item, record):
         with open("seen.txt", "a") as file:
-            print(item.name, record.nodeid, record.status, round(record.speedup.value), file=file)
+            print(item.name, record.nodeid, record.status, record.speedup is not None, file=file)
         {body}
 """
 
 
 @pytest.mark.parametrize("options", [[], ["-n", "1"]])
-def test_the_hook_gets_each_record_once(suite, pytester, options):
+def test_the_hook_gets_each_record_once(with_conftest, pytester, options):
     if options:
         pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    suite(SEEN.format(body="pass"), *options).assert_outcomes(passed=2)
+    with_conftest(SEEN.format(body="pass"), *options).assert_outcomes(passed=2)
     assert (pytester.path / "seen.txt").read_text().splitlines() == [
-        f"{name} test_it.py::{name} passed 10" for name in ("test_fast", "test_other")
+        f"{name} test_it.py::{name} passed True" for name in ("test_fast", "test_other")
     ]
 
 
+def test_the_hook_gets_no_record_of_a_cpu_variant_that_runs_for_its_gpu_variant(suite, pytester):
+    source = "@pytest.mark.speedup(min=3)\ndef test_it(xp):\n    xp.ones(3)\n"
+    suite(source, "-k", "cupy", conftest=SEEN.format(body="pass"))
+    (line,) = (pytester.path / "seen.txt").read_text().splitlines()
+    assert line.startswith("test_it[cupy] test_it.py::test_it[cupy] passed")
+
+
 @pytest.mark.parametrize("raised", ["raise KeyError('it')", "pytest.fail('it')", "pytest.skip('it')"])
-def test_what_the_hook_raises_is_an_error_of_the_test_and_costs_no_record(suite, pytester, raised):
+def test_what_the_hook_raises_is_an_error_of_the_test_and_costs_no_record(with_conftest, pytester, raised):
     broken = SEEN.format(body=f"if item.name == 'test_fast': {raised}")
-    result = suite(broken, "--gpuperf-json=r.json")
+    result = with_conftest(broken, "--gpuperf-json=r.json")
     result.assert_outcomes(passed=2, errors=1)
     shown = [
         "*ERROR at teardown of test_fast*",
