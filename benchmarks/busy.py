@@ -13,7 +13,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter, sleep, thread_time
 from timeit import repeat
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from common import Target, conclude, table
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices.environment import one_thread, usable_processors
 from pytest_gpuperf.devices.host import HostDevice

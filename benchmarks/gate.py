@@ -9,13 +9,14 @@ of the same noise. What compares them is `Gate`, whose surroundings are the same
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from multiprocessing import Pool
 from random import Random
 from statistics import fmean
 
 from common import Target, conclude, table
+from msgspec.structs import replace
 from truth import Trace, pairs, read_arguments, replay
 
 from pytest_gpuperf.analysis.looks import Limit

@@ -1,11 +1,11 @@
 """GPU libraries as their users call them, without the package: waits, events, copies, hard cases."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
 from pytest_gpuperf.devices.protocol import TimedDevice

@@ -9,7 +9,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from common import Target, conclude, table
+from msgspec.structs import replace
 from reports import made
 
 from pytest_gpuperf.model.comparison import Comparison

@@ -3,12 +3,12 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import factories
 import pytest
 from factories import HERE, recorded, run_of, speedup_within
+from msgspec.structs import replace
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import Pairing

@@ -6,12 +6,13 @@ model is one line here.
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import exp
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.estimation import Sampled
 from pytest_gpuperf.analysis.scaling import curves, with_speedup

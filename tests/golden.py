@@ -1,7 +1,6 @@
 """A run that has everything, and the files that hold what each form of the report makes of it."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from factories import (
@@ -18,6 +17,7 @@ from factories import (
     threshold,
     variants,
 )
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.scaling import curves
 from pytest_gpuperf.model.comparison import Commit, GateNote

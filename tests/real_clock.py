@@ -40,7 +40,7 @@ def held(file, seconds, *, after=None):
 
 
 REAL_TIME = """
-    from dataclasses import replace
+    from msgspec.structs import replace
     from pytest_gpuperf.devices.host import HostDevice
 
     class Second(HostDevice):

@@ -6,11 +6,12 @@ It is what the pictures of the documentation show, and the tests of the page ope
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from pathlib import Path
 from random import Random
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.record import Run

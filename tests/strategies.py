@@ -1,11 +1,11 @@
 """What hypothesis makes up: texts that some reader takes for more than text, and values with any numbers."""
 
 from array import array
-from dataclasses import replace
 from typing import get_args
 
 import factories
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Copies, Estimate, Inspection, Transfer

@@ -1,9 +1,8 @@
 """Reports of two runs, one on the CPU and one on the GPU, that can be merged."""
 
-from dataclasses import replace
-
 import factories
 from factories import CPU, GPU, measured, recorded, run_of
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.demand import Demand, Pairing, SizeGroup
 from pytest_gpuperf.model.record import Clocks, Record, Report, ThreadPool

@@ -1,9 +1,11 @@
 """From a record to the bottlenecks behind its speedup: each rule returns one diagnosis, or none."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, floor
 from statistics import quantiles
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode

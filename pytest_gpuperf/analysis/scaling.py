@@ -1,7 +1,8 @@
 """From times on several numbers of devices to parallel efficiency, curves, and what holds it back."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand

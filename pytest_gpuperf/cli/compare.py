@@ -2,9 +2,10 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.cli.command import (
     FAILED,

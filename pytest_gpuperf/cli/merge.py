@@ -66,7 +66,7 @@ def _lines(
 
 
 def _counts(merged: MergedRun, failures: Sequence[str]) -> str:
-    joined, skipped = len(merged.joined), merged.run.summary["skipped"]
+    joined, skipped = len(merged.joined), merged.run.summary.skipped
     counts = [f"{count(joined, 'test')} joined", f"{len(failures)} failed"]
     whole = sum(record.speedup is not None for record in merged.run.records) - joined
     counts += [f"{count(whole, 'test')} from one report each"] if whole else []

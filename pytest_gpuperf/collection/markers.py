@@ -7,7 +7,6 @@ import inspect
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, fields
 from decimal import Decimal
 from numbers import Integral, Real
 from types import NoneType
@@ -15,7 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 import msgspec
 import pytest
-from msgspec import Meta
+from msgspec import NODEFAULT, Meta
+from msgspec.structs import fields
 
 from pytest_gpuperf.model.demand import Demand, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -23,14 +23,14 @@ from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import quote
 from pytest_gpuperf.model.quantities import AtLeastOne, Text
 from pytest_gpuperf.model.scaling import Mode, Scaling
+from pytest_gpuperf.model.value import Value
 
 _MOST = 2**63 - 1  # what a report can hold
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)
 _NO_VALUE = object()  # stands for a value that no type accepts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairOptions:
+class PairOptions(Value, frozen=True, kw_only=True):
     """How a speedup marker pairs tests that are separate functions."""
 
     pair: Annotated[Text, Meta(extra={"valid": "a name"})] | None = None
@@ -39,8 +39,7 @@ class PairOptions:
     """Device that this one of them runs on, or its name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ScalingArguments:
+class _ScalingArguments(Value, frozen=True, kw_only=True):
     """What only a scaling marker takes."""
 
     devices: Annotated[
@@ -89,7 +88,7 @@ ARGUMENTS = {
 def signature(marker: str) -> str:
     """Return how a marker is called."""
     first, *others = (
-        name if argument.default is MISSING else f"{name}={_literal(argument.default)}"
+        name if argument.default is NODEFAULT else f"{name}={_literal(argument.default)}"
         for name, argument in ARGUMENTS[marker].items()
     )
     return f"{marker}({', '.join([first, '*', *others])})"

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.scaling import with_required_speedup
 from pytest_gpuperf.collection import fixtures

@@ -1,9 +1,9 @@
 """CPU and GPU variants: which items are compared with each other."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 
 import pytest
+from msgspec.structs import asdict
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, PairKey, refuse
 from pytest_gpuperf.devices.device_parameter import DeviceSpec

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from os import environ
 from typing import Any, Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.group import DeviceGroup

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Observation, TimedDevice, Watched

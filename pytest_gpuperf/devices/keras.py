@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from time import process_time
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend

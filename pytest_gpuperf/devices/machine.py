@@ -2,7 +2,8 @@
 
 import gc
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.device_parameter import DeviceSpec

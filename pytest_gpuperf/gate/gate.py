@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from math import inf
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.analysis.looks import Limit

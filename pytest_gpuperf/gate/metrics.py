@@ -1,8 +1,10 @@
 """From a record to a metric: the range in which it was seen, and how far beyond a limit it must lie."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, noise
 from pytest_gpuperf.analysis.estimation import estimate_time

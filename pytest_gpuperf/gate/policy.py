@@ -1,7 +1,9 @@
 """From a record, its size group's threshold and a gate to how the test ends: fail, skip, warn or pass."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.table import Rules

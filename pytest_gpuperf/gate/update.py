@@ -1,8 +1,10 @@
 """From a baseline and the reports of later runs to the next baseline, or to what has to be accepted first."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isclose
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling, threshold
 from pytest_gpuperf.gate import fingerprint, metrics, regression, table, text

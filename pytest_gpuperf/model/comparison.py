@@ -1,12 +1,14 @@
 """A run compared with an earlier one: each metric's change, and the result of a gate."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
+
+from msgspec.structs import force_setattr
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.plain_text import keep_plain, one_line
 from pytest_gpuperf.model.quantities import Count, NonNegative, Text
+from pytest_gpuperf.model.value import Value
 
 Metric = Literal["speedup", "gpu_time", "cpu_time", "latency", "with_copies", "memory", "efficiency"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -26,8 +28,7 @@ ALLOWANCES: tuple[Allowance, ...] = get_args(Allowance)
 GateNoteCode = Literal["not_comparable", "baseline_stale", "tests_skipped"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
+class Tolerance(Value, frozen=True, kw_only=True):
     """How much worse than its baseline a metric may be.
 
     Metrics: the required `speedup`, the speedup `with_copies` and by `latency`, and the parallel
@@ -41,8 +42,7 @@ class Tolerance:
     """Share of the baseline's value: 0.1 is 10 %."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Value, frozen=True, kw_only=True):
     """One metric of one test, compared with its baseline."""
 
     metric: Metric
@@ -66,11 +66,10 @@ class Comparison:
         """Keep what the baseline's file says from steering a terminal."""
         keep_plain(self, "reason")
         if self.differences:
-            object.__setattr__(self, "differences", tuple(map(one_line, self.differences)))
+            force_setattr(self, "differences", tuple(map(one_line, self.differences)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(Value, frozen=True, kw_only=True):
     """The state of the repository that was measured."""
 
     id: Text
@@ -88,8 +87,7 @@ class Commit:
         return self.id[:7]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateFailure:
+class GateFailure(Value, frozen=True, kw_only=True):
     """Why a run as a whole fails its regression check."""
 
     code: GateFailureCode
@@ -102,8 +100,7 @@ class GateFailure:
         keep_plain(self, "text")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateNote:
+class GateNote(Value, frozen=True, kw_only=True):
     """What to know of a run's comparison with its baseline; it fails nothing."""
 
     code: GateNoteCode
@@ -116,8 +113,7 @@ class GateNote:
         keep_plain(self, "text")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Absent:
+class Absent(Value, frozen=True, kw_only=True):
     """What the baseline holds and this run does not."""
 
     name: Text
@@ -137,8 +133,7 @@ class Absent:
         keep_plain(self, "reason")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateResult:
+class GateResult(Value, frozen=True, kw_only=True):
     """The regression check of a run: its baseline, and what may not get worse."""
 
     baseline: str | None
@@ -157,8 +152,7 @@ class GateResult:
     """What of it this run does not have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateOptions:
+class GateOptions(Value, frozen=True, kw_only=True):
     """What a run is compared with: options read once.
 
     `baseline` is a report or a folder of them; with `create` it may be missing, and this run makes it.

@@ -1,6 +1,5 @@
 """What a marker requires of a test, and the options of a run."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -14,6 +13,7 @@ from pytest_gpuperf.model.quantities import (
     Ratio,
     TimeLimit,
 )
+from pytest_gpuperf.model.value import Value
 
 Kind = Literal["cpu", "gpu"]
 KINDS: tuple[Kind, ...] = ("cpu", "gpu")
@@ -24,8 +24,7 @@ Source = Literal["marker", "all"]
 """What asked for a measurement: a marker, or `--gpuperf-all`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Demand(Value, frozen=True, kw_only=True):
     """What a marker asks of one test; limits are ratios cpu time / gpu time, memory is in bytes."""
 
     min: Ratio | None = None
@@ -78,8 +77,7 @@ class Demand:
         return tuple(limit for limit in (self.min, self.max) if limit is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeGroup:
+class SizeGroup(Value, frozen=True, kw_only=True):
     """What one test shares with those that differ from it in one size only, and its own size."""
 
     name: str
@@ -99,8 +97,7 @@ class SizeGroup:
     """Smallest offload threshold that passes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pairing:
+class Pairing(Value, frozen=True, kw_only=True):
     """Which of the two variants a test is that runs on one device only."""
 
     kind: Kind
@@ -111,8 +108,7 @@ class Pairing:
     """Node id of the CPU variant that a GPU variant was compared with; null where there was none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownValue:
+class UnknownValue(Value, frozen=True, kw_only=True):
     """A value of a suite's device parameter that no backend knows: its tests run as if they had no marker."""
 
     parameter: str
@@ -123,8 +119,7 @@ class UnknownValue:
     """Number of marked tests with that value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingPlan:
+class SamplingPlan(Value, frozen=True, kw_only=True):
     """How long and how often a workload is sampled: constants that users do not set. Times in seconds.
 
     A block lasts at least `block_time`. Warm-up ends when three blocks agree within `warmup_tolerance`, or
@@ -152,8 +147,7 @@ class SamplingPlan:
     in_rounds: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(Value, frozen=True, kw_only=True):
     """What users set for a run, read once from the command line and the ini file.
 
     `max_time` is the time limit of one test in seconds. `default_device` is the device of tests that do not

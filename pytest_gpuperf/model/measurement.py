@@ -2,11 +2,13 @@
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Literal, TypeVar
+
+from msgspec import field
+from msgspec.structs import force_setattr
 
 from pytest_gpuperf.model.demand import Demand, Kind
 from pytest_gpuperf.model.plain_text import keep_plain
@@ -20,6 +22,7 @@ from pytest_gpuperf.model.quantities import (
     Seconds,
     Share,
 )
+from pytest_gpuperf.model.value import Value
 
 if TYPE_CHECKING:
     Samples = array[float]
@@ -31,8 +34,7 @@ _Shared = TypeVar("_Shared")
 Neighbours = Literal["interleaved", "variants"]  # whether the samples of a round were taken side by side
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceInfo:
+class DeviceInfo(Value, frozen=True, kw_only=True):
     """What a measurement ran on. An emulated device is never called a GPU in a verdict."""
 
     kind: Kind
@@ -70,8 +72,7 @@ def _interned(value: _Shared) -> _Shared:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class Round(Value, frozen=True, kw_only=True):
     """One sample of each device, in seconds per call, and of the copies where the demand includes them."""
 
     cpu: float
@@ -79,8 +80,7 @@ class Round:
     copies: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspection:
+class Inspection(Value, frozen=True, kw_only=True):
     """What untimed, inspected calls showed; null where the device does not report it."""
 
     host_time: Seconds | None
@@ -97,8 +97,7 @@ class Inspection:
     """Most bytes that the call held at one time, beyond those held before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(Value, frozen=True, kw_only=True):
     """The times of one workload on one device."""
 
     device: DeviceInfo
@@ -160,24 +159,23 @@ class Measurement:
     """
     highest_sm_mhz: Count | None = None
     """Highest such clock, in MHz; null where it is not known."""
-    median: Seconds | None = field(init=False)
+    median: Seconds | None = None
     """Median of `samples`, seconds per call; null when no block was timed."""
-    latency: Seconds | None = field(init=False)
+    latency: Seconds | None = None
     """Median of `latencies`, or of `samples` when `block_calls` is 1; null when none was timed."""
-    device_time: Seconds | None = field(init=False)
+    device_time: Seconds | None = None
     """Seconds of the work of one call, by the events of the device; null where it does not report them."""
 
     def __post_init__(self) -> None:
-        """Derive what is written to the report and not read from it."""
-        assign = object.__setattr__
+        """Derive what is written to the report and not read from it, whatever a report says of it."""
         # Thousands of measurements in a report are on few devices: one object for each takes less memory.
-        assign(self, "device", _interned(self.device))
-        assign(self, "dtypes", _interned(self.dtypes))
-        assign(self, "shapes", _interned(self.shapes))
-        assign(self, "median", median(self.samples) if self.samples else None)
+        force_setattr(self, "device", _interned(self.device))
+        force_setattr(self, "dtypes", _interned(self.dtypes))
+        force_setattr(self, "shapes", _interned(self.shapes))
+        force_setattr(self, "median", median(self.samples) if self.samples else None)
         single = self.median if self.block_calls == 1 else median(self.latencies) if self.latencies else None
-        assign(self, "latency", single)
-        assign(self, "device_time", self.inspection.device_time if self.inspection else None)
+        force_setattr(self, "latency", single)
+        force_setattr(self, "device_time", self.inspection.device_time if self.inspection else None)
 
     @property
     def waited_for(self) -> Samples:
@@ -195,8 +193,7 @@ class Measurement:
         return self.waited_for if demand.latency else self.samples
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interference:
+class Interference(Value, frozen=True, kw_only=True):
     """Other work that took a part of the measured time from a workload that runs on the CPU."""
 
     kind: Literal["cpu_contention", "unstable_cpu_times"]
@@ -215,8 +212,7 @@ class Interference:
     """Fastest block, in seconds per call; null for contention."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copies:
+class Copies(Value, frozen=True, kw_only=True):
     """The copies of one direction that a call needs."""
 
     bytes: Bytes
@@ -227,20 +223,18 @@ class Copies:
     """Seconds of all these copies together, into new memory and waited for, in order."""
     memory: Literal["pinned", "pageable"] | None = None
     """Kind of the host's memory; null where the device does not report it."""
-    median: Seconds | None = field(init=False)
+    median: Seconds | None = None
     """Median of `samples`, in seconds; 0 when there is nothing to copy, null when it was not timed."""
-    bandwidth: Bandwidth | None = field(init=False)
+    bandwidth: Bandwidth | None = None
     """Bytes per second; null when nothing was copied, or the copies were not timed."""
 
     def __post_init__(self) -> None:
-        """Derive what is written to the report and not read from it."""
-        assign = object.__setattr__
-        assign(self, "median", (median(self.samples) if self.samples else None) if self.bytes else 0.0)
-        assign(self, "bandwidth", self.bytes / self.median if self.bytes and self.median else None)
+        """Derive what is written to the report and not read from it, whatever a report says of it."""
+        force_setattr(self, "median", (median(self.samples) if self.samples else None) if self.bytes else 0.0)
+        force_setattr(self, "bandwidth", self.bytes / self.median if self.bytes and self.median else None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class Transfer(Value, frozen=True, kw_only=True):
     """The copies to the device before a call, and back to the host after it, into new memory."""
 
     h2d: Copies | None
@@ -282,8 +276,7 @@ class Transfer:
         return self.h2d.median + self.d2h.median
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Value, frozen=True, kw_only=True):
     """A value with the range in which it was seen; an unbounded end is None."""
 
     value: float
@@ -310,8 +303,7 @@ class Estimate:
         return False if self.upper < limit else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Value, frozen=True, kw_only=True):
     """The ends of a range; an unbounded end is None."""
 
     low: NonNegative | None
@@ -320,8 +312,7 @@ class Bounds:
     """Upper end; null when unbounded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speedup:
+class Speedup(Value, frozen=True, kw_only=True):
     """The median ratio cpu time / gpu time, the range in which it was seen, and what is certain of it."""
 
     value: Positive
@@ -347,8 +338,7 @@ class Speedup:
         return Estimate(value=self.value, low=self.low, high=self.high)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultCheck:
+class ResultCheck(Value, frozen=True, kw_only=True):
     """The comparison of the two results."""
 
     agreed: bool | None
@@ -365,8 +355,7 @@ class ResultCheck:
         keep_plain(self, "reason")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Value, frozen=True, kw_only=True):
     """The most bytes that the workload held on the device at one time."""
 
     peak: Bytes | None

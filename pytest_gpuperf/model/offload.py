@@ -1,10 +1,10 @@
 """What the measurements say about moving the work: does it pay, from when on, and what holds it back."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.quantities import Seconds
+from pytest_gpuperf.model.value import Value
 
 Regime = Literal["never", "once", "always", "body"]
 DiagnosisCode = Literal[
@@ -24,8 +24,7 @@ DiagnosisCode = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakEven:
+class BreakEven(Value, frozen=True, kw_only=True):
     """The number of calls on the same data after which a cost is earned back."""
 
     transfer: Estimate | None
@@ -38,8 +37,7 @@ class BreakEven:
     """Why one of these is null."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offload:
+class Offload(Value, frozen=True, kw_only=True):
     """Whether moving the work to the GPU pays, in the regime that the marker chose."""
 
     worth: bool | None
@@ -66,8 +64,7 @@ class Offload:
     body, and where the first call was not timed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(Value, frozen=True, kw_only=True):
     """One reason why a speedup is what it is."""
 
     code: DiagnosisCode
@@ -78,8 +75,7 @@ class Diagnosis:
     """The numbers behind it: seconds and bytes, unless the name says otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(Value, frozen=True, kw_only=True):
     """One size of the curve of a threshold."""
 
     size: float
@@ -104,8 +100,7 @@ class Point:
     """Speedup of single calls, each waited for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Threshold:
+class Threshold(Value, frozen=True, kw_only=True):
     """The offload threshold of a group of sizes: the size from which on the GPU is faster."""
 
     name: str

@@ -76,7 +76,9 @@ def quote(value: Any) -> str:
 
 def keep_plain(value: Any, *names: str) -> None:
     """Let these attributes of a frozen value, texts or None, be one line each that can be shown."""
+    from msgspec.structs import force_setattr  # a start of pytest imports this module, and needs none
+
     for name in names:
         text = getattr(value, name)
         if text is not None and (plain := one_line(text)) is not text:
-            object.__setattr__(value, name, plain)
+            force_setattr(value, name, plain)

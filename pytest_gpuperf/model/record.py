@@ -1,9 +1,10 @@
 """What a run leaves: a record for each marked test, thresholds, and the environment they depend on."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypedDict
+from typing import Literal
+
+from msgspec.structs import force_setattr
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, LeftOutBy
 from pytest_gpuperf.model.demand import Demand, Kind, Pairing, SizeGroup, Source, UnknownValue
@@ -21,6 +22,7 @@ from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
 from pytest_gpuperf.model.plain_text import keep_plain
 from pytest_gpuperf.model.quantities import Count, NonNegative, Positive, Seconds
 from pytest_gpuperf.model.scaling import Scaling, ScalingCurve
+from pytest_gpuperf.model.value import Value
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
 ReasonCode = Literal[
@@ -93,8 +95,7 @@ NoteCode = Literal[
 STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", "skipped", "error")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Value, frozen=True, kw_only=True):
     """What the rounds say about the demand, and why."""
 
     status: Status
@@ -106,8 +107,7 @@ class Verdict:
         keep_plain(self, "reason")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Value, frozen=True, kw_only=True):
     """A doubt about a test's numbers, or what to know of them: a code for programs, a text for readers."""
 
     code: NoteCode
@@ -120,8 +120,7 @@ class Note:
         keep_plain(self, "text")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Value, frozen=True, kw_only=True):
     """Everything known about one speedup test."""
 
     nodeid: str
@@ -215,8 +214,7 @@ class Record:
         return self.gpu is not None and self.gpu.device.emulated
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadPool:
+class ThreadPool(Value, frozen=True, kw_only=True):
     """The thread pool of a library."""
 
     library: str
@@ -229,8 +227,7 @@ class ThreadPool:
     """Version of the library."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clocks:
+class Clocks(Value, frozen=True, kw_only=True):
     """The state of a GPU at one moment."""
 
     sm_mhz: Count | None
@@ -245,8 +242,7 @@ class Clocks:
     """Reasons for which it ran slower than it could."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class Environment(Value, frozen=True, kw_only=True):
     """What the numbers depend on."""
 
     host: dict[str, str | int | None]
@@ -286,8 +282,7 @@ class Environment:
         return min(map(float, limits), default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class Merged(Value, frozen=True, kw_only=True):
     """The reports that were merged into one."""
 
     reports: tuple[str, ...]
@@ -298,25 +293,24 @@ class Merged:
     """How the environments of the reports differ."""
 
 
-class Summary(TypedDict):
+class Summary(Value, frozen=True, kw_only=True):
     """How many records have each status."""
 
-    passed: Count
+    passed: Count = 0
     """Number of records that passed."""
-    failed: Count
+    failed: Count = 0
     """Number of records that failed."""
-    inconclusive: Count
+    inconclusive: Count = 0
     """Number of records whose verdict is in doubt."""
-    recorded: Count
+    recorded: Count = 0
     """Number of records of tests without a demand."""
-    skipped: Count
+    skipped: Count = 0
     """Number of records of tests that were skipped."""
-    error: Count
+    error: Count = 0
     """Number of records of tests that could not be measured."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Value, frozen=True, kw_only=True):
     """The speedups of GPU over CPU in one pytest run.
 
     Times are in seconds, sizes in bytes; null means that a value could not be had.
@@ -354,13 +348,13 @@ class Run:
     """The commit that was measured; null where the run was in no repository, or it is not known."""
     gate: GateResult | None = None
     """The regression check; null where nothing was compared with an earlier run."""
-    summary: Summary = field(init=False)
+    summary: Summary = Summary()
     """How many records have each status."""
 
     def __post_init__(self) -> None:
         """Derive what is written to the report and not read from it."""
-        counts = Counter(record.status for record in self.records)
-        object.__setattr__(self, "summary", {status: counts[status] for status in STATUSES})
+        counts: Counter[str] = Counter(record.status for record in self.records)
+        force_setattr(self, "summary", Summary(**counts))
 
     @property
     def is_empty(self) -> bool:
@@ -368,8 +362,7 @@ class Run:
         return not self.complete and not any(record.cpu or record.gpu for record in self.records)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(Value, frozen=True, kw_only=True, dict=True):
     """A run, and the name of the file that it was read from."""
 
     name: str

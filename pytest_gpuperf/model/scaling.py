@@ -1,19 +1,18 @@
 """How the time of a workload changes with the number of devices: strong and weak scaling."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.quantities import AtLeastOne, Positive, Seconds, Text
+from pytest_gpuperf.model.value import Value
 
 Mode = Literal["strong", "weak"]
 """Strong: the problem stays the same. Weak: it grows with the number of devices."""
 MODES: tuple[Mode, ...] = ("strong", "weak")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scaling:
+class Scaling(Value, frozen=True, kw_only=True):
     """A test on several devices, compared with itself on the fewest of its group.
 
     With r times as many devices that take the time T, and T1 on the fewest, the parallel efficiency is
@@ -60,8 +59,7 @@ class Scaling:
         return self.count == self.counts[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingPoint:
+class ScalingPoint(Value, frozen=True, kw_only=True):
     """One number of devices of a curve."""
 
     count: AtLeastOne
@@ -78,8 +76,7 @@ class ScalingPoint:
     """Share of the work that the devices do not divide."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingCurve:
+class ScalingCurve(Value, frozen=True, kw_only=True):
     """How a group of tests scales: they differ in the number of devices only."""
 
     name: Text

@@ -3,13 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
 from pytest_gpuperf.gate import fingerprint
@@ -17,6 +17,7 @@ from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Run, Status
+from pytest_gpuperf.model.value import Value
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.report.verdicts import shown_records
@@ -27,8 +28,7 @@ _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval(Estimate):
+class Interval(Estimate, frozen=True, kw_only=True):
     """The speedup that a test is about, with its range."""
 
     value: _Ratio
@@ -39,8 +39,7 @@ class Interval(Estimate):
     """Upper end of the range; null when unbounded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
+class Tested(Value, frozen=True, kw_only=True):
     """What the run found of one test."""
 
     nodeid: str
@@ -55,8 +54,7 @@ class Tested:
     """Median seconds of a call on the GPU; null when none was timed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Value, frozen=True, kw_only=True):
     """The tests whose results can be compared with all others of the same fingerprint."""
 
     fingerprint: str
@@ -65,8 +63,7 @@ class Group:
     """One result for each test."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Value, frozen=True, kw_only=True):
     """What one pytest run found, as a file of a history.
 
     Times are in seconds; null means that a value could not be had.
@@ -96,8 +93,7 @@ class Entry:
         return f"{self.time:%Y-%m-%d}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class History(Value, frozen=True, kw_only=True):
     """The entries of a folder, earliest first, and by name why its other files are none."""
 
     entries: tuple[Entry, ...] = ()
@@ -172,16 +168,14 @@ def read(folder: Path) -> History:
     return History(entries=tuple(found), rejected=rejected)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(Value, frozen=True, kw_only=True):
     """One test in one run."""
 
     entry: Entry
     result: Tested
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(Value, frozen=True, kw_only=True):
     """One test in all runs that can be compared, earliest first; changes are counted in `timed`."""
 
     fingerprint: str

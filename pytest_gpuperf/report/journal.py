@@ -4,9 +4,11 @@ import os
 import re
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run

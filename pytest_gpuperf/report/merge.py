@@ -1,10 +1,12 @@
 """From the reports of several runs to one report: a test that ran once on each device gets its verdict."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, cycle, repeat
 from math import inf
 from typing import TypeVar
+
+from msgspec.structs import asdict, replace
 
 from pytest_gpuperf.analysis import diagnosis, estimation, noise, scaling, threshold
 from pytest_gpuperf.analysis.estimation import Sampled

@@ -1,7 +1,9 @@
 """From what each run of a test has found to the records of a session, none of which replaces another's."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.nodeid import numbered
 from pytest_gpuperf.model.record import Note, Record

@@ -1,10 +1,11 @@
 """From a run to what a reader sees of it, in words and in order. Terminal, Markdown and page lay it out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.gate import text as gate_text

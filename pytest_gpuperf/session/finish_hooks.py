@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.collection.expected_tests import ExpectedTests

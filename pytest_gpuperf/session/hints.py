@@ -4,7 +4,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from textwrap import dedent
 from traceback import walk_tb
@@ -13,6 +13,7 @@ from typing import Any
 from unittest import TestCase
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.protocol import TimedDevice

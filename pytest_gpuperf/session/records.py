@@ -1,10 +1,11 @@
 """The records of a run, journaled as they come and written once at the end; the only writer."""
 
 from collections.abc import Callable, Set
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import UnknownValue

@@ -1,7 +1,6 @@
 """pytest's hooks around each test of a run that measures."""
 
 from collections.abc import Generator, Iterable
-from dataclasses import replace
 from functools import partial
 from os import fspath
 from pathlib import Path
@@ -9,6 +8,7 @@ from time import perf_counter
 from traceback import format_exc
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters

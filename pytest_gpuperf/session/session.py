@@ -5,10 +5,10 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_gpuperf import options
 from pytest_gpuperf.analysis import diagnosis

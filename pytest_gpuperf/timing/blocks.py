@@ -6,13 +6,15 @@ host clock. Nothing but the workload runs between the two readings.
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
 from math import ceil, hypot, inf, sqrt
 from random import Random
 from statistics import median, stdev
 from time import get_clock_info, perf_counter, thread_time
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.looks import STRETCHES

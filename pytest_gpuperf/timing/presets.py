@@ -1,6 +1,6 @@
 """From the options of a run to its sampling plan: how long tests are sampled."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import GateOptions, Metric
 from pytest_gpuperf.model.demand import SamplingPlan

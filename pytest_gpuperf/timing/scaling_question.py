@@ -1,7 +1,8 @@
 """What a scaling test asks of its measurement: how much more devices shorten the work that they share."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling, verdict
 from pytest_gpuperf.devices import capabilities

@@ -1,8 +1,9 @@
 """What no limit rests on, measured last: the other of throughput and latency, transfers, blocking calls."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.looks import STRETCHES
 from pytest_gpuperf.model.demand import RunOptions

@@ -2,10 +2,10 @@
 
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.demand import Demand, RunOptions

@@ -8,6 +8,8 @@ from statistics import median
 from typing import Any
 from zlib import crc32
 
+from msgspec import structs
+
 from pytest_gpuperf.analysis import looks, noise, threshold, verdict
 from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.analysis.noise import Disturbance
@@ -65,7 +67,7 @@ class Trial:
         self.nodeid = nodeid
         self.demand = demand
         self.size_group = size_group
-        self.options = replace(options, max_time=demand.max_time or options.max_time)
+        self.options = structs.replace(options, max_time=demand.max_time or options.max_time)
         self.notes: list[Note] = []
         self._restart_reason: str | None = None
         self._budget = TimeBudget(self.options.max_time, acquire_lock)
@@ -293,7 +295,7 @@ class Trial:
         disturbance = self._disturbance
         if disturbance is None or self._decides(disturbance.speedup):
             return True
-        medians = replace(disturbance.speedup, low=disturbance.least, high=disturbance.most)
+        medians = structs.replace(disturbance.speedup, low=disturbance.least, high=disturbance.most)
         return not self._decides(medians, looks.EXACT)  # a later look would not decide either
 
     def _decides(self, changed: Speedup, look: Look | None = None) -> bool:
@@ -534,7 +536,7 @@ class Trial:
         self.note("time_changed", change.text)
         least, most = min(1.0, 1 / change.factor), max(1.0, 1 / change.factor)
         found = speedup.estimate
-        changed = replace(speedup, low=least * found.lower, high=most * found.upper)
+        changed = structs.replace(speedup, low=least * found.lower, high=most * found.upper)
         if ended.reason_code == "devices_disagree" or self._stands(speedup, changed):
             return ended
         return Verdict(status="inconclusive", reason=f"speedup {verdict.ratio(speedup)}: {change.text}")

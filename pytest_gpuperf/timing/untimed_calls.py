@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from msgspec import structs
+
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
@@ -169,7 +171,7 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
         call = _observed_call(timer.workload.call, device, when_idle=False)
     blocks = call.host_time >= _BLOCKING_SHARE * occupied
     device_time = inspection.device_time if blocks else call.observation.device_time
-    timer.inspection = replace(inspection, device_time=device_time, synchronizes=blocks)
+    timer.inspection = structs.replace(inspection, device_time=device_time, synchronizes=blocks)
 
 
 def _is_seen_to_work(workload: Workload) -> bool:
@@ -207,7 +209,7 @@ def _without_submission(inspection: Inspection) -> Inspection:
     submitted, timed = inspection.host_time, inspection.device_time
     if submitted is None or timed is None or submitted < _SUBMITTING_SHARE * timed:
         return inspection
-    return replace(inspection, device_time=None)
+    return structs.replace(inspection, device_time=None)
 
 
 def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callable[[], Any]) -> Workload:

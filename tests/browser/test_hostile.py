@@ -1,10 +1,9 @@
 """What strangers wrote into a report (names, reasons, commits, the environment) stays text on the page."""
 
-from dataclasses import replace
-
 import pytest
 from cases import for_each
 from factories import GPU, measurement, record, run_of, scaling_curve, skipped
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit, GateFailure, GateResult
 from pytest_gpuperf.model.offload import Diagnosis

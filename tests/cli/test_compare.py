@@ -1,11 +1,11 @@
 """gpuperf compare."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command import NO_GPU, read, record, skipped, usage, written
 from factories import ELSEWHERE, GPU, HERE, estimate_within, gate_result, measured, speedup_within
+from msgspec.structs import replace
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.comparison import Absent

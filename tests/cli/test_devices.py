@@ -1,10 +1,10 @@
 """gpuperf devices."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from cases import for_each
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices.accelerators import CHOICES, LIBRARIES, chosen_accelerator
 from pytest_gpuperf.devices.accelerators.base import AcceleratorBackend

@@ -1,11 +1,11 @@
 """gpuperf merge: the files it reads and writes, its words and its exit codes."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from factories import ROUNDS
+from msgspec.structs import replace
 from two_runs import ELSEWHERE, HERE, OTHER, TEST, TWICE, report, side, size_group_of, whole
 
 from pytest_gpuperf.cli import main

@@ -2,12 +2,12 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command import NO_GPU, inputs, journaled, read, record, written
 from factories import GPU, HERE, measured
+from msgspec.structs import replace
 
 
 def test_recover_takes_nothing_that_is_there(refused):

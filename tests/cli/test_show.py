@@ -1,10 +1,9 @@
 """gpuperf show and gpuperf validate."""
 
-from dataclasses import replace
-
 import pytest
 from command import record, skipped, written
 from factories import HERE, gate_result
+from msgspec.structs import replace
 
 from pytest_gpuperf.cli import main, reports
 

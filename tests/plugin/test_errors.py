@@ -447,7 +447,7 @@ def test_other():
 
 
 HOSTILE_BACKEND = """
-    from dataclasses import replace
+    from msgspec.structs import replace
     from pytest_gpuperf.devices.simulated import SimulatedBackend
 
     class Hostile(SimulatedBackend):

@@ -370,7 +370,7 @@ def test_diagnoses_know_the_processors_of_a_real_cpu(run, pytester, monkeypatch)
     pytester.makeconftest(
         """
 import pytest
-from dataclasses import replace
+from msgspec.structs import replace
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import SimulatedBackend
 

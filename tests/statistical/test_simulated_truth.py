@@ -14,6 +14,7 @@ from time import get_clock_info
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from pytest_gpuperf.analysis import looks, threshold
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
@@ -534,7 +535,7 @@ def bodies(long_waits) -> list[Walk]:
     cases = []
     for seed in range(BODIES):
         case = drawn(10_000 + seed)
-        demand = replace(case.demand, transfer="never", calls=None)
+        demand = structs.replace(case.demand, transfer="never", calls=None)
         cases.append(replace(case, demand=demand, down=case.down or (1000,), extra=Fraction(0)))
     return [Walk(case, case.walk(case.whole)) for case in cases]
 

@@ -5,20 +5,22 @@ What all measured tests share is said once, beside their table.
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from msgspec import Meta
+from msgspec import NODEFAULT, Meta
+from msgspec.structs import fields
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Speedup
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.value import Value
 
-_SHOWN_ELSEWHERE = {
+_SHOWN_ELSEWHERE: dict[type, set[str]] = {
     Record: {"nodeid", "status", "reason", "cpu", "gpu", "notes", "diagnosis", "comparisons"},
     Offload: {"reason"},
     Speedup: {"value", "low", "high"},
@@ -113,7 +115,7 @@ def _fields(kind: type) -> tuple[tuple[_Field, ...], Callable[[Any], tuple[Any, 
     for field in fields(kind):
         if field.name in _SHOWN_ELSEWHERE.get(kind, ()):
             continue
-        default = None if field.default is MISSING else field.default
+        default = None if field.default is NODEFAULT else field.default
         found.append(_Field(field.name, default, _TEXTS[next(_units(hints[field.name]), "")]))
     names = [field.name for field in found]
     return tuple(found), attrgetter(*names)
@@ -149,11 +151,11 @@ def _walk(value: Any, prefix: str, found: list[Leaf]) -> None:
         elif isinstance(part, Speedup):
             found.append((f"{path}.", ratio(part)))
             _walk(part, f"{path}.", found)
-        elif is_dataclass(part):
+        elif isinstance(part, Value):
             _walk(part, f"{path}.", found)
         elif isinstance(part, dict):
             found += ((f"{path}.{key}", _plain(each)) for key, each in part.items())
-        elif part and is_dataclass(part[0]):
+        elif part and isinstance(part[0], Value):
             for number, each in enumerate(part, start=1):
                 _walk(each, f"{path} {number}.", found)
         elif part:

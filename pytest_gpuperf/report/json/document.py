@@ -4,11 +4,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import cache
 from importlib import resources
 from itertools import islice
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
@@ -29,7 +30,7 @@ def text(run: Run) -> str:
     _checked(run)
     heading = codec.load(codec.dump(replace(run, records=())), Run)
     lines = (codec.written(record, f"$.records[{index}]") for index, record in enumerate(run.records))
-    return "".join(_laid_out(codec.dump(heading) | {"summary": run.summary}, lines))
+    return "".join(_laid_out(codec.dump(heading) | {"summary": codec.dump(run.summary)}, lines))
 
 
 def parse(content: bytes) -> Run:
@@ -74,7 +75,7 @@ def _checked(run: Run, source: bytes = b"") -> Run:
 
 def _pieces(run: Run) -> Iterator[bytes]:
     """Yield what `text` returns for a run that was read from it, without proving it once more."""
-    heading = codec.dump(replace(run, records=())) | {"summary": run.summary}
+    heading = codec.dump(replace(run, records=())) | {"summary": codec.dump(run.summary)}
     yield from map(str.encode, _laid_out(heading, (codec.encode(record).decode() for record in run.records)))
 
 

@@ -1,11 +1,11 @@
 """Diagnosis: each rule speaks just beyond its boundary, with its numbers, and is silent at it."""
 
 from array import array
-from dataclasses import replace
 
 import pytest
 from cases import for_each
 from factories import CPU, GPU, measurement, offload, recorded
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.diagnosis import find
 from pytest_gpuperf.model.demand import Demand

@@ -1,11 +1,11 @@
 """Estimation: from the times of two devices to a speedup, what was seen of it and what is certain."""
 
-from dataclasses import replace
 from math import inf
 
 import pytest
 from cases import for_each
 from factories import ROUNDS, sampled
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.estimation import Sampled, estimate_time, gpu_time, sampled_rounds
 from pytest_gpuperf.model.demand import Demand

@@ -1,10 +1,9 @@
 """Interference: what samples hold beside the workload, and when a GPU was slowed down too often."""
 
-from dataclasses import replace
-
 import pytest
 from cases import for_each
 from factories import CPU, EMULATED, measurement
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.noise import (
     describe,

@@ -1,11 +1,12 @@
 """Offload: whether moving the work pays, and after how many calls, from numbers that are known."""
 
+import dataclasses
 from array import array
-from dataclasses import replace
 
 import pytest
 from cases import for_each
 from factories import CPU, GPU, LASTED, ROUNDS, measurement, speedup
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.estimation import Sampled, sampled_rounds
 from pytest_gpuperf.analysis.noise import Disturbance
@@ -292,7 +293,9 @@ def test_jax_matmul_is_33_times_faster_and_earns_back_copy_and_compilation_in_13
     assert offload.worth is True
     assert round(offload.never.value) == 33
     assert [1, 13, 13] == calls(observed)
-    assert [1, 13, 13] == calls(replace(observed, gpu=measured("gpu", 485e-6, first_call=193.485e-3)))
+    assert [1, 13, 13] == calls(
+        dataclasses.replace(observed, gpu=measured("gpu", 485e-6, first_call=193.485e-3))
+    )
     assert offload.reason == (
         "worth it: 33.4x [33.4, 33.4] with the data on the device; even with copies at every call "
         "(9.28x [9.28, 9.28])"

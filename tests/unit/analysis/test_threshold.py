@@ -1,6 +1,5 @@
 """Thresholds: from which size on the GPU wins, and what is said while that is missing or in doubt."""
 
-from dataclasses import replace
 from itertools import combinations, product
 from math import inf
 from random import Random
@@ -8,6 +7,7 @@ from random import Random
 import factories
 from cases import for_each
 from factories import CPU, GPU, measurement, recorded, speedup
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.threshold import find, side_that_fails
 from pytest_gpuperf.model.demand import Demand, SizeGroup

@@ -1,7 +1,5 @@
 """Baseline: an earlier run's records and a later one's, matched by their tests and compared in words."""
 
-from dataclasses import replace
-
 import factories
 import pytest
 from cases import for_each
@@ -18,6 +16,7 @@ from factories import (
     speedup_within,
     within,
 )
+from msgspec.structs import replace
 
 from pytest_gpuperf.gate import metrics, text
 from pytest_gpuperf.gate.baseline import Comparer, closest, comparable_tests

@@ -1,10 +1,9 @@
 """Fingerprint: what must be the same for two measurements to be comparable, field by field."""
 
-from dataclasses import replace
-
 import factories
 from cases import for_each
 from factories import measurement, recorded
+from msgspec.structs import replace
 
 from pytest_gpuperf.gate.fingerprint import (
     baseline_differences,

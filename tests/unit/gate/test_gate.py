@@ -1,6 +1,5 @@
 """Gating: a run held against an earlier one; what it measured, matched or compared nothing of, it says."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import factories
@@ -17,6 +16,7 @@ from factories import (
     speedup_within,
     within,
 )
+from msgspec.structs import replace
 
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.gate import Gate, RunCoverage

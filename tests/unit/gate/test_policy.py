@@ -1,9 +1,8 @@
 """Settlement: how a test ends that is held against a baseline, from what was found to pass, warn and fail."""
 
-from dataclasses import replace
-
 from cases import for_each
 from factories import GATE, HERE, recorded, skipped, speedup, threshold, variants
+from msgspec.structs import replace
 
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.gate.policy import Decision, missing_gpu_notes, required_gpu_unused

@@ -1,12 +1,12 @@
 """Regression: what two ranges say about a metric, in which words, and what may never turn a run red."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 from cases import for_each
 from factories import estimate, within
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.analysis.looks import Look

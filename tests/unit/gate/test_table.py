@@ -1,12 +1,12 @@
 """What became of everything that a baseline holds: one table of decisions, and its corners."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import factories
 from cases import for_each
 from decisions import ROWS, Row
 from factories import ELSEWHERE, GATE, HERE, base_of, measured, recorded, scaled, within
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.gate.gate import Gate, RunCoverage

@@ -1,7 +1,6 @@
 """Update: which records of later runs take the place of a baseline's, and which are kept or refused."""
 
 import re
-from dataclasses import replace
 
 import factories
 import pytest
@@ -20,6 +19,7 @@ from factories import (
     speedup_within,
     within,
 )
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.scaling import with_speedup
 from pytest_gpuperf.gate.update import plan

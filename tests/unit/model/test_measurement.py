@@ -1,10 +1,10 @@
 """Measurements: what follows from their numbers."""
 
 from array import array
-from dataclasses import replace
 
 from cases import for_each
 from factories import GPU, measurement
+from msgspec.structs import replace
 
 CALLS = measurement(GPU, 0.1, 0.2, 0.3)  # and half a second for the first
 

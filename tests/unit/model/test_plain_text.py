@@ -1,7 +1,6 @@
 """Plain text: nothing that others have written steers a terminal, is endless, or cannot be had."""
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -10,6 +9,7 @@ from cases import for_each
 from factories import CPU, record, run_of
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Comparison, GateFailure, GateNote
 from pytest_gpuperf.model.errors import Unavailable

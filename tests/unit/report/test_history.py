@@ -3,7 +3,6 @@
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime
 from math import nan
 from pathlib import Path
@@ -15,6 +14,7 @@ from factories import measurement, record, run_of, skipped, speedup
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
 from pytest_gpuperf.gate.fingerprint import key
 from pytest_gpuperf.model.comparison import Commit

@@ -1,10 +1,10 @@
 """Series: each test's results over its runs, where its speedup changed, and both as JSON."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from factories import STEP, entry, history_of, result
+from msgspec.structs import replace
 
 from pytest_gpuperf.report.history import dump, series
 

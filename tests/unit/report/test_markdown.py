@@ -1,6 +1,5 @@
 """Markdown: what stands first, what is left out, and that nobody's text becomes mark-up."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 from cases import for_each
@@ -23,6 +22,7 @@ from golden import assert_golden, run_with_everything
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit, GateNote, GateResult
 from pytest_gpuperf.model.demand import Demand, SizeGroup

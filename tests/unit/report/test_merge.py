@@ -2,13 +2,13 @@
 
 import json
 from array import array
-from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 from cases import for_each
 from factories import GPU, ROUNDS, copies, skipped
+from msgspec.structs import replace
 from two_runs import (
     CLOCKS,
     ELSEWHERE,

@@ -1,7 +1,6 @@
 """Places: what may be written over, and which paths are folders."""
 
 import json
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -9,6 +8,7 @@ from cases import for_each
 from factories import EMULATED, record, run_of, scaled, skipped, speedup
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pytest_gpuperf.report import exports, paths
 from pytest_gpuperf.report.json import document

@@ -3,7 +3,6 @@
 import json
 import os
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from cases import for_each
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.errors import GpuPerfError

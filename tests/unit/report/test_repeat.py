@@ -2,12 +2,12 @@
 
 import shlex
 import subprocess
-from dataclasses import replace
 
 from cases import for_each
 from factories import gate_result, record, run_of, scaled, threshold, within
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.demand import Pairing, SizeGroup
 from pytest_gpuperf.model.nodeid import without_number

@@ -1,8 +1,7 @@
 """The results of a session's tests: reruns replace, other runs stand beside each other."""
 
-from dataclasses import replace
-
 from factories import record
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.demand import Pairing, SizeGroup
 from pytest_gpuperf.report.results import Results

@@ -2,12 +2,12 @@
 
 import json
 import os
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from factories import GPU, record, run_of, skipped
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Clocks

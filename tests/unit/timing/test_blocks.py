@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from cases import for_each
+from msgspec import structs
 from walks import simulated, timer_on, warmed_up
 
 from pytest_gpuperf.devices.group import DeviceGroup
@@ -636,7 +637,7 @@ def test_no_thread_is_asked_around_the_blocks_of_a_real_gpu(monkeypatch):
     monkeypatch.setattr(blocks, "waits", lambda: asked.append(1))
     device = HostDevice("a GPU")
     for emulated in (True, False):
-        device.kind, device.info = "gpu", replace(device.info, kind="gpu", emulated=emulated)
+        device.kind, device.info = "gpu", structs.replace(device.info, kind="gpu", emulated=emulated)
         timer_on(device, call=lambda: sum(range(1000))).take_sample()
     assert len(asked) == 2, "before and after the block of the emulated one"
 

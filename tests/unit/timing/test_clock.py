@@ -3,12 +3,13 @@
 import re
 from array import array
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from functools import cache
 from math import inf, isfinite, nan
 
 import pytest
 from cases import for_each
+from msgspec import Struct
+from msgspec.structs import fields
 from walks import bound, trial_of
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
@@ -95,7 +96,7 @@ def numbers(value) -> Iterator[float]:
     """Yield every float in a record."""
     if isinstance(value, float):
         yield value
-    elif is_dataclass(value):
+    elif isinstance(value, Struct):
         for field in fields(value):
             yield from numbers(getattr(value, field.name))
     elif isinstance(value, tuple | list | array):

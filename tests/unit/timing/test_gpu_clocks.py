@@ -1,12 +1,12 @@
 """A GPU's clocks: for how long they change after it has idled, and the untimed work until then."""
 
 from collections import deque
-from dataclasses import replace
 from math import inf
 from random import Random
 
 import pytest
 from cases import for_each
+from msgspec.structs import replace
 from walks import simulated, walked, warmed_up
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing

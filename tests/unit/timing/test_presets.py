@@ -1,10 +1,10 @@
 """How long a run measures: as ever, or until a change must show."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from cases import for_each
 from factories import within
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import METRICS, GateOptions
 from pytest_gpuperf.model.demand import SamplingPlan

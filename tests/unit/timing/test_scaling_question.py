@@ -2,7 +2,7 @@
 
 from collections import UserDict, UserList, deque
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from cases import for_each
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.devices.group import DeviceGroup

@@ -1,7 +1,6 @@
 """Transfers: which copies a call needs, and how long they take on links of known bandwidth."""
 
 from array import array
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import walks
 from cases import for_each
 from factories import Answer
+from msgspec.structs import replace
 from walks import prepared
 
 from pytest_gpuperf.devices.simulated import SimulatedDevice

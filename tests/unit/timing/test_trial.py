@@ -2,7 +2,6 @@
 
 import gc
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from itertools import count, cycle
 from math import inf
@@ -11,6 +10,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 from cases import for_each
+from msgspec.structs import replace
 from walks import NODEID, bound, simulated, trial_of
 
 from pytest_gpuperf.devices.host import HostDevice

@@ -1,7 +1,6 @@
 """What the tests of the export formats share."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from factories import (
@@ -18,6 +17,7 @@ from factories import (
     skipped,
     speedup,
 )
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import METRICS, Commit
 from pytest_gpuperf.model.demand import Demand

@@ -1,7 +1,6 @@
 """The formats by their names, and what all of them do with numbers, texts and files."""
 
 import json
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ from factories import GPU, HERE, NODEID, measurement, record, run_of, scaled, sk
 from golden import assert_golden
 from hypothesis import given
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 from strategies import HOSTILE
 
 from pytest_gpuperf.model.comparison import Commit

@@ -1,7 +1,6 @@
 """Break-even: the lines cross where the offload says, and the interval is shaded."""
 
 from array import array
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,6 +8,7 @@ from cases import for_each
 from factories import CPU, GPU, copies, measurement, offload, record, skipped
 from figures import is_whole, numbers, paths, places, texts
 from hypothesis import given
+from msgspec.structs import replace
 from strategies import records
 
 from pytest_gpuperf.model.measurement import Copies, Estimate, Transfer

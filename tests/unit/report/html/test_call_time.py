@@ -1,7 +1,7 @@
 """Where a call's time goes: parts that add up, what is not known as one part, and shapes beside colours."""
 
+import dataclasses
 from array import array
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,6 +9,7 @@ from cases import for_each
 from factories import CPU, GPU, copies, measurement, record, scaled, skipped
 from figures import is_whole, numbers
 from hypothesis import given
+from msgspec.structs import replace
 from strategies import records
 
 from pytest_gpuperf.model.demand import Demand
@@ -103,7 +104,7 @@ def test_a_device_that_says_it_was_busy_for_less_than_no_time_was_idle():
     inspection = Inspection(host_time=1e-3, device_time=-1.0)
     found = record(gpu=measurement(GPU, 5e-324, inspection=inspection))
     assert ["launch and idle"] == [part.name for part in parts(found)]
-    assert is_whole(replace(figure(found), finding="-"))
+    assert is_whole(dataclasses.replace(figure(found), finding="-"))
 
 
 def test_a_loop_that_takes_another_time_than_the_sum_is_told():
@@ -142,7 +143,7 @@ def test_without_a_timed_call_there_is_no_figure(found):
 @given(records())
 def test_any_record_has_a_figure_that_can_be_drawn(found):
     assert (figure(found) is None) is (sentence(found) is None)
-    assert figure(found) is None or is_whole(replace(figure(found), finding="-"))
+    assert figure(found) is None or is_whole(dataclasses.replace(figure(found), finding="-"))
 
 
 def test_there_is_a_figure_of_the_gpu_alone():

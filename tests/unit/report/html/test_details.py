@@ -1,8 +1,7 @@
 """The listing of a record: every value, with its unit, once."""
 
-from dataclasses import replace
-
 from factories import copies, offload, record
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.report.html.details import listings

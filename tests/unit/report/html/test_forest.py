@@ -1,11 +1,11 @@
 """The forest plot: one axis for all tests, and marks where their numbers are."""
 
 import re
-from dataclasses import replace
 from xml.etree import ElementTree
 
 from cases import for_each
 from factories import comparison, estimate, record, skipped, speedup
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.report.html import figure, forest

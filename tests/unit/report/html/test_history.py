@@ -1,11 +1,10 @@
 """Histories: a small figure for each test, with its changes and their commits, the worst first."""
 
-from dataclasses import replace
-
 import pytest
 from cases import for_each
 from factories import STEP, entry, history_of, result
 from figures import is_whole, numbers, overlapping, paths, places, texts
+from msgspec.structs import replace
 
 from pytest_gpuperf.report.history import History, series
 from pytest_gpuperf.report.html import history

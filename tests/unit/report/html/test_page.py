@@ -2,7 +2,6 @@
 
 import re
 from base64 import b64encode
-from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -22,6 +21,7 @@ from factories import (
     speedup,
     threshold,
 )
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.scaling import curves
 from pytest_gpuperf.model.comparison import Commit

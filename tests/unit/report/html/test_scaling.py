@@ -1,11 +1,10 @@
 """Curves of scaling: the efficiency on each number of devices, and what is required."""
 
-from dataclasses import replace
-
 import pytest
 from factories import scaling_curve
 from figures import is_whole, overlapping, paths, places, texts
 from hypothesis import given
+from msgspec.structs import replace
 from strategies import scalings
 
 from pytest_gpuperf.report.html.scaling import figure

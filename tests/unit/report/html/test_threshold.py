@@ -1,12 +1,11 @@
 """Thresholds: times over the size with the ranges of their speedups, and where the GPU wins."""
 
-from dataclasses import replace
-
 import pytest
 from cases import for_each
 from factories import estimate, threshold
 from figures import is_whole, overlapping, paths, places, texts
 from hypothesis import given
+from msgspec.structs import replace
 from strategies import thresholds
 
 from pytest_gpuperf.model.offload import Point

@@ -6,7 +6,6 @@ import runpy
 import sys
 from array import array
 from copy import deepcopy
-from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from cases import for_each
 from factories import HERE, speedup, threshold
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import (
     Absent,

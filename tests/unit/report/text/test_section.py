@@ -2,7 +2,6 @@
 
 import re
 from array import array
-from dataclasses import replace
 from time import process_time
 
 import pytest
@@ -23,6 +22,7 @@ from factories import (
     variants,
 )
 from golden import assert_golden, run_with_everything
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference
