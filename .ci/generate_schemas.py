@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from pytest_gpuperf.model import comparison, demand, measurement, offload, quantities, record, scaling
-from pytest_gpuperf.report import history
 from pytest_gpuperf.report.json import document
 
 FOLDER = Path(document.__file__).with_name("schemas")
@@ -42,11 +41,9 @@ def main() -> int:
 
 
 def schemas() -> dict[Path, str]:
-    """Return the text of each published schema, by the path of its file."""
-    return {
-        FOLDER / f"{name}-{document.VERSION}.json": json.dumps(published(kind, name), indent=2) + "\n"
-        for name, kind in (("report", record.Run), ("history", history.Entry))
-    }
+    """Return the text of the published schema, by the path of its file."""
+    text = json.dumps(published(record.Run, "report"), indent=2) + "\n"
+    return {FOLDER / f"report-{document.VERSION}.json": text}
 
 
 def published(kind: type, name: str) -> dict[str, Any]:
@@ -73,7 +70,7 @@ def samples(kind: type) -> dict[str, Any]:
 
 def classes(kind: type) -> dict[str, type]:
     """Return the classes that a document is made of, by name."""
-    known = [vars(part) for part in (comparison, demand, measurement, offload, record, scaling, history)]
+    known = [vars(part) for part in (comparison, demand, measurement, offload, record, scaling)]
     named = msgspec.json.schema_components([kind], schema_hook=samples)[1]
     return {name: next(part[name] for part in known if name in part) for name in named}
 

@@ -547,7 +547,7 @@ _EXPORT = _Option(
     metavar="FORMAT:PATH",
     ini="args",
 )
-_HISTORY = _Option("history", "keep a small file about this run in DIR", parse=_path, metavar="DIR")
+_HISTORY = _Option("history", "keep this run's report, without samples, in DIR", parse=_path, metavar="DIR")
 GROUPS = {
     "device": _DEVICE,
     "measure": (_ALL, *_MEASURING),

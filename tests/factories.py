@@ -4,8 +4,9 @@ Each factory takes what tests are about, and `changes` replace any other field: 
 model is one line here.
 """
 
+import dataclasses
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import exp
@@ -40,8 +41,8 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.offload import Offload, Point, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
-from pytest_gpuperf.report.history import Entry, Group, History, Interval
-from pytest_gpuperf.report.history import Tested as OneTest  # pytest collects what is called Test...
+from pytest_gpuperf.report import history
+from pytest_gpuperf.report.history import History
 from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
@@ -285,36 +286,37 @@ def base_of(*records: Record, name: str = "base.json", **changes: Any) -> Report
     return Report(name=name, run=run_of(*records, **{"started": f"{name} began", **changes}))
 
 
-def result(
-    value: float | None,
-    nodeid: str = "test_a",
-    fingerprint: str = "here",
-    share: float | None = 0.1,
-    **changes: Any,
-) -> Group:
-    """Return what a run found of a test: a speedup within this share, or open, or that it was skipped."""
+def point(day: int, value: float | None, share: float | None = 0.1, **changes: Any) -> history.Point:
+    """Return a test in the run of a day, the first of which is 1: its speedup, or that it was skipped."""
     found = None
     if value is not None:
-        low, high = (None, None) if share is None else (value * (1 - share), value * (1 + share))
-        found = Interval(value=value, low=low, high=high)
-    known = OneTest(nodeid=nodeid, status="passed" if found else "skipped", speedup=found, cpu=0.1)
-    return Group(fingerprint=fingerprint, tests=(replace(known, **changes),))
-
-
-def entry(day: int, *results: Group, **changes: Any) -> Entry:
-    """Return what a history keeps of the run of a day, the first of which is 1."""
-    known = Entry(
-        history_version="1.0",
+        found = estimate(value) if share is None else estimate_within(value, share)
+    known = history.Point(
         started=(datetime(2025, 12, 31, 12, tzinfo=UTC) + timedelta(days=day)).isoformat(),
         commit=Commit(id=f"{day:07x}" + 33 * "f", branch="main"),
-        measured=results,
+        status="skipped" if value is None else "passed",
+        speedup=found,
+        cpu=0.1,
+        gpu=None,
     )
-    return replace(known, **changes)
+    return dataclasses.replace(known, **changes)
 
 
-def history_of(values: Iterable[float | None], **changes: Any) -> History:
+def history_of(
+    *values: float | None, nodeid: str = "test_a", fingerprint: str = "here", **changes: Any
+) -> History:
     """Return the history of a test with these speedups, one run a day."""
-    return History(entries=tuple(entry(day, result(value, **changes)) for day, value in enumerate(values, 1)))
+    points = [point(day, value, **changes) for day, value in enumerate(values, 1)]
+    return History(started=tuple(each.time for each in points), points={fingerprint: {nodeid: points}})
+
+
+def histories(*found: History) -> History:
+    """Return the history of the tests of several, whose runs are the same."""
+    points: dict[str, dict[str, list[history.Point]]] = {}
+    for each in found:
+        for conditions, tests in each.points.items():
+            points.setdefault(conditions, {}).update(tests)
+    return dataclasses.replace(found[0], points=points)
 
 
 STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report.history import History, entry
+from pytest_gpuperf.report.history import History, add, read
 from pytest_gpuperf.report.reader import load_report
 
 SEED = 7
@@ -195,7 +195,9 @@ def measured(folder: Path) -> tuple[Run, History]:
         commit=_commit(RUNS - 1),
         gate=replace(run.gate, started=_time(SLOWER_SINCE - 1)),
     )
-    return run, History(entries=tuple(map(entry, _runs(run))))
+    for each in _runs(run):
+        add(folder / "history", each)
+    return run, read(folder / "history")
 
 
 def _run(folder, state, report):

@@ -1,181 +1,79 @@
-"""The results of many runs: a folder with a small file for each, and each test's series over them."""
+"""The results of many runs: a folder with a report of each, and each test's series over them.
+
+A report there is one without samples: of each list the median is left, on which all else of it agrees.
+"""
 
 import re
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any, Literal
+from statistics import median
+from typing import Any, Literal
 
-from msgspec import Meta, field
+import msgspec
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
 from pytest_gpuperf.gate import fingerprint
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.record import Run, Status
-from pytest_gpuperf.model.value import Value
-from pytest_gpuperf.report import files
+from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Estimate, Measurement, Samples, Speedup
+from pytest_gpuperf.model.quantities import Seconds
+from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Run, Status
+from pytest_gpuperf.report import files, reader
 from pytest_gpuperf.report.json import codec, document
-from pytest_gpuperf.report.verdicts import shown_records
 
-_Bounded = Annotated[float, Meta(ge=0, le=1e300)]
-_Ratio = Annotated[float, Meta(ge=1e-12, le=1e12)]
-_MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200
 
 
-class Interval(Estimate, frozen=True, kw_only=True):
-    """The speedup that a test is about, with its range."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What a run found of a test: its status, its speedup, and the seconds of a call on each device."""
 
-    value: _Ratio
-    """Median of cpu time / gpu time."""
-    low: _Bounded | None
-    """Lower end of the range; null when unbounded."""
-    high: _Bounded | None
-    """Upper end of the range; null when unbounded."""
-
-
-class Tested(Value, frozen=True, kw_only=True):
-    """What the run found of one test."""
-
-    nodeid: str
-    """Node id of the test."""
-    status: Status
-    """How the test ended."""
-    speedup: Interval | None = None
-    """Speedup that the test is about; null when it was not measured."""
-    cpu: _Bounded | None = None
-    """Median seconds of a call on the CPU; null when none was timed."""
-    gpu: _Bounded | None = None
-    """Median seconds of a call on the GPU; null when none was timed."""
-
-
-class Group(Value, frozen=True, kw_only=True):
-    """The tests whose results can be compared with all others of the same fingerprint."""
-
-    fingerprint: str
-    """Devices, drivers, libraries, precision, and what the speedup includes."""
-    tests: tuple[Tested, ...]
-    """One result for each test."""
-
-
-class Entry(Value, frozen=True, kw_only=True):
-    """What one pytest run found, as a file of a history.
-
-    Times are in seconds; null means that a value could not be had.
-    """
-
-    history_version: Literal["1.0"]
-    """Version of the schema."""
     started: str
-    """Time at which the run began, ISO 8601."""
-    commit: Commit | None = None
-    """The commit that was measured; null where it is not known."""
-    measured: tuple[Group, ...] = ()
-    """One item for each fingerprint."""
+    commit: Commit | None
+    status: Status
+    speedup: Estimate | None
+    cpu: float | None
+    gpu: float | None
 
     @property
     def time(self) -> datetime:
-        """When the run began, in UTC; raises GpuPerfError where `started` is no time."""
-        try:
-            started = datetime.fromisoformat(self.started)
-            return (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC)
-        except (ValueError, OverflowError) as error:
-            raise GpuPerfError(f"$.started is {self.started[:80]!r}, which is no time: {error}") from error
+        """When the run began, in UTC."""
+        return _time(self.started)
 
     @property
     def day(self) -> str:
         """The day on which the run began, in UTC: `2026-01-31`."""
         return f"{self.time:%Y-%m-%d}"
 
+    @property
+    def origin(self) -> str:
+        """The commit, with a plus where files differed from it; where it is not known the time of the day."""
+        return self.commit.short + "+" * bool(self.commit.changed) if self.commit else f"{self.time:%H:%M}"
 
-class History(Value, frozen=True, kw_only=True):
-    """The entries of a folder, earliest first, and by name why its other files are none."""
 
-    entries: tuple[Entry, ...] = ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """When the runs of a folder began, the points of each test by fingerprint, and what was left out.
+
+    Runs and points are in the order of time. `rejected` has by name why a file is no report.
+    """
+
+    started: tuple[datetime, ...] = ()
+    points: dict[str, dict[str, list[Point]]] = field(default_factory=dict)
     rejected: dict[str, str] = field(default_factory=dict)
 
 
-def entry(run: Run) -> Entry:
-    """Return what a history keeps of a run: six digits of each number.
-
-    Left out are deselected tests, and CPU variants, whose times stand with the GPU variants.
-    """
-    partners = {record.pairing.partner for record in run.records if record.pairing}
-    kept = [record for record in shown_records(run) if record.nodeid not in partners]
-    devices = ((record.cpu.device, record.gpu.device) for record in kept if record.cpu and record.gpu)
-    cpu, gpu = next(devices, (None, None))
-    gpu = run.environment.gpu or gpu
-    groups: dict[str, list[Tested]] = {}
-    for record in kept:
-        # A device that was not measured counts as the run's.
-        both = (record.cpu.device if record.cpu else cpu, record.gpu.device if record.gpu else gpu)
-        test = Tested(
-            nodeid=record.nodeid,
-            status=record.status,
-            speedup=_interval(record.speedup.estimate) if record.speedup else None,
-            cpu=_six_digits(record.cpu.median) if record.cpu else None,
-            gpu=_six_digits(record.gpu.median) if record.gpu else None,
-        )
-        groups.setdefault(fingerprint.key(run.environment, *both, record.demand), []).append(test)
-    measured = tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items())
-    return Entry(history_version="1.0", started=run.started, commit=run.commit, measured=measured)
-
-
-def write(folder: Path, entry: Entry) -> Path:
-    """Write an entry as a new file of a folder, which is made if need be, and return its path.
-
-    The name begins with the time, so that names sort by it, and ends with a random number, so that no two
-    runs of any machines meet. Raises GpuPerfError for an entry that breaks the schema, and OSError.
-    """
-    text = codec.written(entry) + "\n"
-    time = entry.time.strftime("%Y%m%dT%H%M%SZ")
-    if len(text) > _MOST_BYTES:
-        raise GpuPerfError(f"the run is too large for a history: {len(text)} bytes, at most {_MOST_BYTES}")
-    short = re.sub(r"[^0-9A-Za-z]", "", entry.commit.id)[:12] if entry.commit else ""
-    while (path := folder / f"{time}-{short or 'unknown'}-{token_hex(6)}.json").exists():
-        pass
-    files.replace(path, text)
-    return path
-
-
-def read(folder: Path) -> History:
-    """Return the runs of a folder, earliest first, and the files in it that are none, with the reason.
-
-    A file that vanishes meanwhile is no error; hidden files are those of writers, or none of ours. Raises
-    GpuPerfError when there is no such folder, and OSError when it cannot be listed.
-    """
-    if not folder.is_dir():
-        raise GpuPerfError(f"{folder} is no folder; runs with --gpuperf-history={folder} make one")
-    found: list[Entry] = []
-    rejected: dict[str, str] = {}
-    for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
-        try:
-            entry = _load(files.content(path, _MOST_BYTES, follow_link=False))
-            entry.time  # noqa: B018 - the property raises
-            found.append(entry)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            rejected[path.name] = f"it cannot be read: {error.strerror}"
-        except GpuPerfError as error:
-            rejected[path.name] = str(error)[:_LONGEST_REASON]
-    found.sort(key=lambda entry: entry.time)  # stable: those of one time stay in the order of their names
-    return History(entries=tuple(found), rejected=rejected)
-
-
-class Point(Value, frozen=True, kw_only=True):
-    """One test in one run."""
-
-    entry: Entry
-    result: Tested
-
-
-class Series(Value, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
     """One test in all runs that can be compared, earliest first; changes are counted in `timed`."""
 
     fingerprint: str
@@ -186,84 +84,214 @@ class Series(Value, frozen=True, kw_only=True):
     @property
     def timed(self) -> tuple[Point, ...]:
         """The points that have a speedup."""
-        return tuple(point for point in self.points if point.result.speedup)
+        return tuple(point for point in self.points if point.speedup)
 
 
-def series(entries: Iterable[Entry], *, only: str | None = None) -> tuple[Series, ...]:
+def add(folder: Path, run: Run) -> Path:
+    """Write a run's report without samples as a new file of a folder, which is made if need be.
+
+    The name begins with the time, so that names sort by it, and ends with a random number, so that no two
+    runs of any machines meet. Raises GpuPerfError for a run that breaks the schema, and OSError.
+    """
+    text = document.text(replace(run, records=tuple(map(_without_samples, run.records))))
+    commit = re.sub(r"[^0-9A-Za-z]", "", run.commit.id)[:12] if run.commit else ""
+    while (
+        path := folder / f"{_time(run.started):%Y%m%dT%H%M%SZ}-{commit or 'unknown'}-{token_hex(6)}.json"
+    ).exists():
+        pass
+    files.replace(path, text)
+    return path
+
+
+def _without_samples(record: Record) -> Record:
+    transfer, scaling = record.transfer, record.scaling
+    if transfer is not None:
+        h2d, d2h = _of_copies(transfer.h2d), _of_copies(transfer.d2h)
+        transfer = replace(transfer, h2d=h2d, d2h=d2h, loop=_middle(transfer.loop))
+    if scaling is not None:
+        scaling = replace(scaling, base=_of_calls(scaling.base))
+    cpu, gpu = _of_calls(record.cpu), _of_calls(record.gpu)
+    return replace(record, cpu=cpu, gpu=gpu, transfer=transfer, scaling=scaling)
+
+
+def _of_calls(found: Measurement | None) -> Measurement | None:
+    return found and replace(found, samples=_middle(found.samples), latencies=_middle(found.latencies))
+
+
+def _of_copies(copies: Copies | None) -> Copies | None:
+    return copies and replace(copies, samples=_middle(copies.samples))
+
+
+def _middle(samples: Samples) -> Samples:
+    return array("d", [median(samples)] if samples else [])
+
+
+def read(folder: Path) -> History:
+    """Return the runs of a folder, earliest first, and the files in it that are no reports, with the reason.
+
+    A file that vanishes meanwhile is no error; hidden files are those of writers, or none of ours. Raises
+    GpuPerfError when there is no such folder, and OSError when it cannot be listed.
+    """
+    if not folder.is_dir():
+        raise GpuPerfError(f"{folder} is no folder; runs with --gpuperf-history={folder} make one")
+    found: list[tuple[datetime, list[tuple[str, str, Point]]]] = []
+    rejected: dict[str, str] = {}
+    for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
+        try:
+            report = _report(files.content(path, reader.LIMIT, follow_link=False))
+            found.append((_time(report.started), list(_found(report))))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            rejected[path.name] = f"it cannot be read: {error.strerror}"
+        except GpuPerfError as error:
+            rejected[path.name] = str(error)[:_LONGEST_REASON]
+    found.sort(key=lambda each: each[0])  # stable: those of one time stay in the order of their names
+    points: dict[str, dict[str, list[Point]]] = {}
+    for _, of_run in found:
+        for conditions, nodeid, point in of_run:
+            points.setdefault(conditions, {}).setdefault(nodeid, []).append(point)
+    return History(started=tuple(time for time, _ in found), points=points, rejected=rejected)
+
+
+class _Side(msgspec.Struct):
+    device: DeviceInfo
+    median: Seconds | None
+
+
+class _Record(msgspec.Struct):
+    nodeid: str
+    status: Status
+    reason_code: ReasonCode | None
+    demand: Demand
+    cpu: _Side | None
+    gpu: _Side | None
+    speedup: Speedup | None
+    pairing: Pairing | None
+
+
+class _Report(msgspec.Struct):
+    """What a history needs of a report: reading no more takes a fiftieth of the time."""
+
+    schema_version: Literal["1.0"]
+    started: str
+    commit: Commit | None
+    environment: Environment
+    records: tuple[_Record, ...]
+
+
+_decode = msgspec.json.Decoder(_Report).decode
+
+
+def _report(content: bytes) -> _Report | Run:
+    """Return what a report holds; raise GpuPerfError, with the cause, for a file that is none."""
+    try:
+        found = _decode(content)
+        if len({record.nodeid for record in found.records}) == len(found.records):
+            return found
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass
+    try:
+        return document.parse(content)  # which says what is wrong, and where
+    except ValueError as error:
+        raise GpuPerfError(f"it is not JSON: {error}") from error
+
+
+def _found(run: _Report | Run) -> Iterator[tuple[str, str, Point]]:
+    """Yield the fingerprint, the node id and the point of each test.
+
+    Left out are deselected tests, and CPU variants, whose times stand with the GPU variants.
+    """
+    partners = {record.pairing.partner for record in run.records if record.pairing}
+    both = ((record.cpu.device, record.gpu.device) for record in run.records if record.cpu and record.gpu)
+    cpu, gpu = next(both, (None, None))
+    gpu = run.environment.gpu or gpu
+    key = cache(partial(fingerprint.key, run.environment))
+    for record in run.records:
+        if record.nodeid in partners or (record.reason_code == "deselected" and record.cpu is None):
+            continue
+        # A device that was not measured counts as the run's.
+        devices = (record.cpu.device if record.cpu else cpu, record.gpu.device if record.gpu else gpu)
+        point = Point(
+            started=run.started,
+            commit=run.commit,
+            status=record.status,
+            speedup=record.speedup.estimate if record.speedup else None,
+            cpu=record.cpu.median if record.cpu else None,
+            gpu=record.gpu.median if record.gpu else None,
+        )
+        yield key(*devices, record.demand), record.nodeid, point
+
+
+def _time(started: str) -> datetime:
+    """Return when a run began, in UTC; raise GpuPerfError for what is no time."""
+    try:
+        time = datetime.fromisoformat(started)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise GpuPerfError(f"$.started is {started[:80]!r}, which is no time: {error}") from error
+
+
+def series(history: History, *, only: str | None = None) -> tuple[Series, ...]:
     """Return a series for each test and fingerprint; `only` is what a node id has to contain."""
-    points: dict[tuple[str, str], list[Point]] = {}
-    for entry in entries:
-        for group in entry.measured:
-            for result in group.tests:
-                if only is None or only in result.nodeid:
-                    point = Point(entry=entry, result=result)
-                    points.setdefault((group.fingerprint, result.nodeid), []).append(point)
-    ranks = {shared: rank for rank, shared in enumerate(dict.fromkeys(shared for shared, _ in points))}
-    keys = sorted(points, key=lambda key: ranks[key[0]])  # stable: tests stay in the order of the runs
-    return tuple(_series(*key, points[key]) for key in keys)
+    return tuple(
+        Series(
+            fingerprint=conditions,
+            nodeid=nodeid,
+            points=tuple(points),
+            changes=changes([point.speedup.value for point in points if point.speedup]),
+        )
+        for conditions, tests in history.points.items()
+        for nodeid, points in tests.items()
+        if only is None or only in nodeid
+    )
+
+
+def sentences(one: Series) -> Iterator[str]:
+    """Yield each change of a series and what they come to, or why there is none."""
+    runs = units.count(len(one.timed), "run")
+    if not one.timed:
+        counts = Counter(point.status for point in one.points)
+        ended = ", ".join(f"{count} {status}" for status, count in counts.items())
+        yield f"no speedup in {units.count(len(one.points), 'run')}: {ended}"
+    elif len(one.timed) < FEWEST:
+        yield f"{runs} with a speedup: changes are looked for in {FEWEST} or more"
+    elif not one.changes:
+        yield f"no change in {runs}"
+    for change in one.changes:
+        at = one.timed[change.index]
+        yield f"{_step(change.before, change.after)} at {at.origin} of {at.day}"
+    if len(one.changes) > 1:
+        yield f"in all {_step(one.changes[0].before, one.changes[-1].after)}"
+
+
+def _step(before: float, after: float) -> str:
+    return f"from {units.digits(before)}x to {units.digits(after)}x ({units.change(after / before)})"
 
 
 def dump(history: History, *, only: str | None = None) -> dict[str, Any]:
-    """Return a history as an object of JSON: runs, series with their changes, and files that are no entries.
+    """Return a history as an object of JSON: runs, series with their changes, and files that are no reports.
 
     An index of a change counts the points that have a speedup.
     """
     content: dict[str, Any] = codec.dump(
         {
-            "runs": len(history.entries),
+            "runs": len(history.started),
             "fewest": FEWEST,
-            "series": [_content(one) for one in series(history.entries, only=only)],
+            "series": [
+                {
+                    "fingerprint": one.fingerprint,
+                    "nodeid": one.nodeid,
+                    "findings": list(one.points),
+                    "changes": [_content(change, one.timed[change.index]) for change in one.changes],
+                }
+                for one in series(history, only=only)
+            ],
             "rejected": [{"name": name, "reason": reason} for name, reason in history.rejected.items()],
         }
     )
     return content
 
 
-def _series(fingerprint: str, nodeid: str, points: Sequence[Point]) -> Series:
-    values = [point.result.speedup.value for point in points if point.result.speedup]
-    return Series(fingerprint=fingerprint, nodeid=nodeid, points=tuple(points), changes=changes(values))
-
-
-def _content(one: Series) -> dict[str, Any]:
-    measured = ("status", "speedup", "cpu", "gpu")
-    return {
-        "fingerprint": one.fingerprint,
-        "nodeid": one.nodeid,
-        "findings": [
-            {**_origin_content(point), **{name: getattr(point.result, name) for name in measured}}
-            for point in one.points
-        ],
-        "changes": [
-            {**asdict(change), "percent": change.percent, **_origin_content(one.timed[change.index])}
-            for change in one.changes
-        ],
-    }
-
-
-def _origin_content(point: Point) -> dict[str, Any]:
-    return {"started": point.entry.started, "commit": point.entry.commit}
-
-
-def _interval(speedup: Estimate) -> Interval:
-    value = float(f"{speedup.value:.6g}")
-    return Interval(value=value, low=_six_digits(speedup.low), high=_six_digits(speedup.high))
-
-
-def _six_digits(number: float | None) -> float | None:
-    return None if number is None else float(f"{number:.6g}")
-
-
-def _load(text: bytes) -> Entry:
-    """Return the entry in a file's text; raise GpuPerfError, with the cause, if it holds none."""
-    found = codec.quick(text.removesuffix(b"\n"), Entry)
-    if found is None:
-        try:
-            content = codec.parse(text.decode("utf-8"))
-        except ValueError as error:
-            raise GpuPerfError(f"it is not JSON: {error}") from error
-        document.check_version(content, "history_version", "entry of a history")
-        found = codec.load(content, Entry)
-    counts = Counter(test.nodeid for group in found.measured for test in group.tests)
-    if twice := [name for name, count in counts.items() if count > 1]:
-        raise GpuPerfError(f"it has {twice[0]} more than once")
-    return found
+def _content(change: Change, at: Point) -> dict[str, Any]:
+    return {**asdict(change), "percent": change.percent, "started": at.started, "commit": at.commit}

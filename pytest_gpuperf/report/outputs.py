@@ -93,9 +93,9 @@ def _append_summary(path: Path, run: Run) -> Path:
 
 
 def _add_to_history(folder: Path, run: Run) -> Path:
-    from pytest_gpuperf.report.history import entry, write
+    from pytest_gpuperf.report.history import add
 
-    return write(folder, entry(run))
+    return add(folder, run)
 
 
 def _create_baseline(path: Path, run: Run) -> Path | str:

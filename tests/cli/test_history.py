@@ -8,7 +8,7 @@ from command import record, usage
 from factories import run_of
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.report.history import entry, write
+from pytest_gpuperf.report.history import add
 
 
 def remembered(*speedups, folder="speedups") -> str:
@@ -16,7 +16,7 @@ def remembered(*speedups, folder="speedups") -> str:
         began = f"2026-01-{number + 1:02}T00:00:00+00:00"
         commit = Commit(id=f"{number:040x}", branch=None, time=None, changed=False)
         run = run_of(record(value=value), record("test_b.py::other"), started=began, commit=commit)
-        write(Path(folder), entry(run))
+        add(Path(folder), run)
     return folder
 
 

@@ -327,7 +327,7 @@ def test_a_red_night_is_kept_and_the_history_is_shown(job, capsys):
 def test_the_nights_show_a_change_and_stay_green(job, nights, capsys):
     ended = [job("nightly.yml", source) for source in [SUITE] * 5 + [SLOWER] * 5]
     assert {0} == {code for night in ended for code in night.values()}
-    assert "from 9.95x to 7.97x (-20 %) at 2026-01-07 03:17" in capsys.readouterr().out
+    assert "from 9.95x to 7.97x (-20 %) at 03:17 of 2026-01-07" in capsys.readouterr().out
 
 
 def test_a_nights_baseline_may_become_the_gates(job):

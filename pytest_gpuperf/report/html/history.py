@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 from math import ceil
 
-from pytest_gpuperf.analysis.changepoint import FEWEST, Change
 from pytest_gpuperf.model import units
-from pytest_gpuperf.report.history import History, Series, series
+from pytest_gpuperf.report.history import History, Point, Series, sentences, series
 from pytest_gpuperf.report.html import chart
 from pytest_gpuperf.report.html.chart import Axis, Event, Line
 from pytest_gpuperf.report.html.figure import Figure
@@ -35,7 +34,7 @@ def figures(history: History) -> Histories:
 
     Where the runs cannot all be compared, as those of two machines, each figure says what its are made on.
     """
-    timed = sorted((one for one in series(history.entries) if len(one.timed) > 1), key=_rank)
+    timed = sorted((one for one in series(history) if len(one.timed) > 1), key=_rank)
     facts = {one.fingerprint: one.fingerprint.split(_FACTS) for one in timed}
     common = [fact for fact in next(iter(facts.values()), []) if all(fact in own for own in facts.values())]
     shown = []
@@ -54,17 +53,23 @@ def figures(history: History) -> Histories:
 
 def figure(series: Series) -> Figure:
     """Return the speedup with its range over at least two runs, and its changes."""
-    found = [point.result.speedup for point in series.timed if point.result.speedup]
+    found = [point.speedup for point in series.points if point.speedup]
     last = len(found) - 1
     step = ceil(len(found) / _MOST_POINTS)
     shown = sorted({0, *range(last, 0, -step)})
-    changes = sorted(series.changes, key=lambda change: abs(change.percent), reverse=True)
-    caption = _caption(series) + (f"; one run of {step} is drawn" if step > 1 else "")
+    changes = sorted(series.changes, key=lambda each: abs(each.percent), reverse=True)
+    caption = "; ".join(sentences(series)) + (f"; one run of {step} is drawn" if step > 1 else "")
     value = units.digits(found[-1].value), units.interval(found[-1].low, found[-1].high, units.digits)
     return chart.figure(
         [Line(style="gpu", name="speedup", values=[(float(run), found[run]) for run in shown])],
-        [Event(at=change.index - 0.5, text=_label(change, series)) for change in changes],
-        across=Axis(name="run date", word=lambda run: series.timed[int(run)].entry.day, log=False),
+        [
+            Event(
+                at=each.index - 0.5,
+                text=f"{units.change(each.after / each.before)} {_origin(series.timed[each.index])}",
+            )
+            for each in changes
+        ],
+        across=Axis(name="run date", word=lambda run: series.timed[int(run)].day, log=False),
         ticks=[0.0, float(last)],
         upright=Axis(name="speedup, log scale", word="{:g}x".format),
         finding=f"Speedup {value[0]}x {value[1]} in the last of {units.count(len(found), 'run')}; {caption}",
@@ -80,18 +85,5 @@ def _rank(series: Series) -> tuple[int, float]:
     return (0, min(ratios)) if min(ratios) < 1 else (1, -max(ratios))
 
 
-def _label(change: Change, series: Series) -> str:
-    """Return the change in percent and the commit, or the day, that it came with."""
-    entry = series.timed[change.index].entry
-    origin = entry.commit.short if entry.commit else entry.day
-    return f"{units.change(change.after / change.before)} {origin}"
-
-
-def _caption(series: Series) -> str:
-    if len(series.timed) < FEWEST:
-        return f"{units.count(len(series.timed), 'run')}: changes are looked for in {FEWEST} or more"
-    changes = (
-        f"{units.digits(change.before)}x to {units.digits(change.after)}x ({_label(change, series)})"
-        for change in series.changes
-    )
-    return "; ".join(changes) or f"no change in {len(series.timed)} runs"
+def _origin(point: Point) -> str:
+    return point.origin if point.commit else point.day

@@ -2,9 +2,8 @@
 
 import pytest
 from cases import for_each
-from factories import STEP, entry, history_of, result
+from factories import STEP, histories, history_of
 from figures import is_whole, numbers, overlapping, paths, places, texts
-from msgspec.structs import replace
 
 from pytest_gpuperf.report.history import History, series
 from pytest_gpuperf.report.html import history
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.unit
 
 
 def series_of(values, **how):
-    return series(history_of(values, **how).entries)[0]
+    return series(history_of(*values, **how))[0]
 
 
 def test_a_change_is_a_rule_between_its_runs_with_percent_and_commit():
@@ -24,16 +23,15 @@ def test_a_change_is_a_rule_between_its_runs_with_percent_and_commit():
     assert {"-18 % 0000008", "2026-01-02", "2026-01-13", "run date", "speedup, log scale"} <= set(
         texts(shown)
     )
-    assert "9.90x to 8.10x (-18 % 0000008)" == shown.caption
+    assert "from 9.90x to 8.10x (-18 %) at 0000008 of 2026-01-08" == shown.caption
     assert f"Speedup 8.00x [7.20, 8.80] in the last of 12 runs; {shown.caption}" == shown.finding
-    unnamed = [replace(each, commit=None) for each in history_of(STEP).entries]
-    assert "-18 % 2026-01-07" in texts(figure(series(unnamed)[0]))
+    assert "-18 % 2026-01-07" in texts(figure(series_of(STEP, commit=None)))
 
 
 @for_each(
     ("values", "said"),
     [
-        (STEP[:3], "3 runs: changes are looked for in 10 or more"),
+        (STEP[:3], "3 runs with a speedup: changes are looked for in 10 or more"),
         ([2.0] * 12, "no change in 12 runs"),
         ([2.0] * 241, "no change in 241 runs; one run of 3 is drawn"),
     ],
@@ -53,18 +51,17 @@ def test_the_largest_loss_is_first_then_gains_and_the_rest_is_counted(monkeypatc
     monkeypatch.setattr(history, "MOST", 3)
     worse = [*STEP[:6], *(value / 2 for value in STEP[6:])]
     runs = {"same": [2.0] * 12, "gain": STEP[::-1], "loss": STEP, "large": worse, "untimed": [None] * 12}
-    days = enumerate(zip(*runs.values(), strict=True), 1)
-    found = figures(History(entries=tuple(entry(day, *map(result, values, runs)) for day, values in days)))
+    found = figures(histories(*(history_of(*values, nodeid=name) for name, values in runs.items())))
     assert (["large", "loss", "gain"], 1) == ([one.nodeid for one, _ in found.shown], found.hidden)
 
 
 def test_runs_that_cannot_be_compared_say_what_differs_and_the_rest_is_said_once():
     machines = ("CPU one, python 3.13", "CPU two, python 3.13")
-    here, there = (history_of([2.0] * 3, fingerprint=each).entries for each in machines)
-    both = figures(History(entries=(*here, *there)))
+    here, there = (history_of(*[2.0] * 3, fingerprint=each) for each in machines)
+    both = figures(histories(here, there))
     captions = [shown.caption for _, shown in both.shown]
     assert ["; CPU one", "; CPU two"] == [caption[caption.index(";") :] for caption in captions]
-    alone = figures(History(entries=here))
+    alone = figures(here)
     assert ";" not in alone.shown[0][1].caption
     assert ("python 3.13", machines[0], "") == (both.of, alone.of, figures(History()).of)
 
