@@ -76,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the hook for other plugins' devices."""
+    """Add the hooks of other plugins: their devices and report formats, and the records for them."""
     from pytest_gpuperf import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
