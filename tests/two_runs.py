@@ -55,7 +55,7 @@ def report(name, *records, environment=None, **changes) -> Report:
 
 def joined(cpu: Record, gpu: Record, **changes) -> Record:
     """Return the record that two sides make."""
-    (record,) = merge([report("cpu.json", cpu, **changes), report("gpu.json", gpu, **changes)]).run.records
+    (record,) = merge([report("cpu.json", cpu, **changes), report("gpu.json", gpu, **changes)]).records
     return record
 
 

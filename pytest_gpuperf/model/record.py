@@ -89,7 +89,6 @@ NoteCode = Literal[
     "no_cpu_variant",
     "no_gpu_variant",
     "gpu_variant_without_speedup",
-    "different_machines",
     "ran_more_than_once",
 ]
 STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", "skipped", "error")
