@@ -115,7 +115,7 @@ def _legend(name: str, lines: Sequence[Line]) -> tuple[list[Mark], list[Word]]:
         if x + needed > WIDTH:
             x, y = 0.0, y + _LINE
         marks.append(Mark(each.style, svg.line((x, y - 4), (x + _SAMPLE - 5, y - 4))))
-        marks.append(_dots(each, [(x + _SAMPLE / 2 - 2.5, y - 4)]))
+        marks += _dots(each, [(x + _SAMPLE / 2 - 2.5, y - 4)])
         words.append(Word(x + _SAMPLE, y, each.name))
         x += needed + _SPACE
     return marks, words
@@ -153,9 +153,9 @@ def _marks(
     for each in lines:
         places = [place(x, estimate.value) for x, estimate in each.values]
         yield Mark(each.style, svg.line(*places))
-        yield _dots(each, places if len(places) <= _MOST_DOTS else places[-1:])
+        yield from _dots(each, places if len(places) <= _MOST_DOTS else places[-1:])
 
 
-def _dots(of: Line, places: Iterable[Place]) -> Mark:
-    shape = _SHAPES.get(of.style)
-    return Mark(of.style, "".join(shape(*place) for place in places) if shape else "", filled=True)
+def _dots(of: Line, places: Iterable[Place]) -> Iterator[Mark]:
+    if shape := _SHAPES.get(of.style):
+        yield Mark(of.style, "".join(shape(*place) for place in places), filled=True)
