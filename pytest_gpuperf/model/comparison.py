@@ -80,6 +80,8 @@ class Commit(Value, frozen=True, kw_only=True):
     """Time of the commit, ISO 8601."""
     changed: bool | None = None
     """Whether files differed from the commit; null when that is not known."""
+    url: str | None = None
+    """Address of the commit's page, in a CI that names one."""
 
     @property
     def short(self) -> str:

@@ -345,6 +345,8 @@ class Run(Value, frozen=True, kw_only=True):
     """The reports that were merged; null for the report of one run."""
     commit: Commit | None = None
     """The commit that was measured; null where the run was in no repository, or it is not known."""
+    job: str | None = None
+    """Address of the CI's page of the run; null outside of a CI that names it."""
     gate: GateResult | None = None
     """The regression check; null where nothing was compared with an earlier run."""
     summary: Summary = Summary()

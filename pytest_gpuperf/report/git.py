@@ -1,4 +1,4 @@
-"""From a folder to the commit that is checked out in it."""
+"""From a folder to the commit that is checked out in it, and from a CI's environment to its pages."""
 
 import os
 import subprocess
@@ -19,9 +19,33 @@ def current(folder: Path) -> Commit | None:
         name, _, time = head.partition(" ")
         branch = _git(folder, "branch", "--show-current") or _first_variable(_BRANCHES)
         changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
-        return Commit(id=name, branch=branch, time=time, changed=None if changed is None else bool(changed))
+        return Commit(
+            id=name,
+            branch=branch,
+            time=time,
+            changed=None if changed is None else bool(changed),
+            url=_commit_page(name),
+        )
     name = _first_variable(_HASHES) or ""
-    return Commit(id=name, branch=_first_variable(_BRANCHES)) if name else None
+    return Commit(id=name, branch=_first_variable(_BRANCHES), url=_commit_page(name)) if name else None
+
+
+def job() -> str | None:
+    """Return the address of the page of this run in the CI, GitHub's or GitLab's; None outside of both."""
+    repository, run = _on_github(), os.environ.get("GITHUB_RUN_ID")
+    return f"{repository}/actions/runs/{run}" if repository and run else os.environ.get("CI_JOB_URL") or None
+
+
+def _commit_page(name: str) -> str | None:
+    repository, project = _on_github(), os.environ.get("CI_PROJECT_URL")
+    if repository:
+        return f"{repository}/commit/{name}"
+    return f"{project}/-/commit/{name}" if project else None
+
+
+def _on_github() -> str | None:
+    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    return f"{server}/{name}" if server and name else None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

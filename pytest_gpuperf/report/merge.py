@@ -72,6 +72,7 @@ def merge(reports: Sequence[Report]) -> Run:
             differences=fingerprint.environment_differences(environments),
         ),
         commit=gpu.commit if len({run.commit for run in runs}) == 1 else None,
+        job=gpu.job if len({run.job for run in runs}) == 1 else None,
     )
 
 

@@ -187,7 +187,7 @@ class FinishHooks:
         writes_files = (
             session.records.report or session.gate.options.create or session.outputs != outputs.Outputs()
         )
-        commit = git.current(self._root) if writes_files else None
+        commit, job = (git.current(self._root), git.job()) if writes_files else (None, None)
         run = Run(
             started=session.records.started,
             complete=complete,
@@ -201,6 +201,7 @@ class FinishHooks:
             unmarked=session.records.unmarked,
             unknown_values=session.records.unknown_values,
             commit=commit,
+            job=job,
         )
         return replace(run, gate=session.gate.finish(run, seen, session.options))
 

@@ -476,7 +476,10 @@ def test_a_run_with_every_value_in_it_comes_back_as_it_was():
         unmarked=2,
         unknown_values=(UnknownValue(parameter="backend", value="'dask'", tests=2),),
         merged=Merged(reports=("a.json", "b.json"), hosts_differ=True, differences=("host: a, b",)),
-        commit=Commit(id="1a2b", branch="main", time="2026-01-01T00:00:00+00:00", changed=False),
+        commit=Commit(
+            id="1a2b", branch="main", time="2026-01-01T00:00:00+00:00", changed=False, url="https://x/1a2b"
+        ),
+        job="https://x/job/7",
         gate=full_gate(),
     )
     assert run == document.load(json.loads(document.text(run)))
