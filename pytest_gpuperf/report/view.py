@@ -45,6 +45,8 @@ from pytest_gpuperf.report.verdicts import (
     verdict_code,
 )
 
+BUSY = "machine busy"
+"""Head of the note on the tests that other work disturbed."""
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 
 ShownAbove = Mapping[str, str]
@@ -324,7 +326,7 @@ def _busy(rows: Sequence[Record], names: Mapping[str, str]) -> Note | None:
     worst, record = min(found, key=lambda pair: pair[0].own_share)
     count = f"{len({of.nodeid for _, of in found})} of {units.count(len(rows), 'test')}"
     text = f"{count}; worst {names[record.nodeid]}, {noise.in_short(worst)}: close other work"
-    return Note("machine busy", [text])
+    return Note(BUSY, [text])
 
 
 def _unmarked(run: Run, rows: Sequence[Record]) -> list[str]:

@@ -10,10 +10,6 @@
         wrong.push(`the page is ${page.scrollWidth} wide in ${page.clientWidth}: ${beyond?.outerHTML.slice(0, 200)}`);
     }
 
-    for (const each of document.querySelectorAll(".scroll")) {
-        if (each.scrollWidth > each.clientWidth) wrong.push(`${each.scrollWidth} wide in ${each.clientWidth}: the table`);
-    }
-
     function scrolls(element) {
         for (let each = element.parentElement; each; each = each.parentElement) {
             if (each !== document.body && each !== page && /auto|scroll/.test(getComputedStyle(each).overflowX)) return true;

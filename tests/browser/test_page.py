@@ -3,13 +3,13 @@
 import re
 
 import factories
+import pytest
 from cases import for_each
 
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.report.html import page
 
-WIDTHS = (360, 768, 1200, 1280, 1600)
-SCHEMES = ("light", "dark")
-VISIBLE = "#table > tbody:not([hidden])"
+VISIBLE = "#table > .test:not([hidden])"
 LUMINANCE = """
 ([selector, property]) => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d");
@@ -19,6 +19,7 @@ LUMINANCE = """
     return alpha ? (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255 : 1;
 }
 """
+HEIGHTS = "all => all.map(each => each.getBoundingClientRect().height)"
 
 
 def focus(shown, selector):
@@ -30,20 +31,19 @@ def focus(shown, selector):
     raise AssertionError(f"Tab leads to no {selector}")
 
 
-def column(shown, heading):
-    """Return what a column of the table of tests has in the rows that are shown."""
-    headings = [words.strip(" ↑↓") for words in shown.locator("#table > thead th").all_text_contents()]
-    cells = shown.locator(f"{VISIBLE} > tr:first-child > :nth-child({headings.index(heading) + 1})")
-    return [words.strip() for words in cells.all_text_contents()]
+def cells(shown, selector):
+    """Return what the rows that are shown have in a column."""
+    found = shown.locator(f"{VISIBLE} > tr:first-child > {selector}")
+    return [" ".join(words.split()) for words in found.all_text_contents()]
+
+
+def names(shown):
+    return cells(shown, "th")
 
 
 def words(shown):
     """Return what a reader sees, without its spaces."""
     return "".join(shown.inner_text("main").split())
-
-
-def names(shown):
-    return column(shown, "test")
 
 
 def number(words):
@@ -52,7 +52,31 @@ def number(words):
     return found and float(found[1]) * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}.get(found[2], 1)
 
 
-@for_each(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "dark")])
+def suite_of(count):
+    """Return a run of so many tests, of which every twentieth failed, compared with a baseline."""
+    samples = [1e-3 * (1 + number / 1e3) for number in range(30)]
+    timed = factories.measurement(factories.GPU, *samples)
+    slow = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
+    records = [
+        factories.record(
+            f"tests/test_{n // 50}.py::test_fft[{n}-float32]",
+            cpu=timed,
+            gpu=timed,
+            comparisons=(factories.comparison("not_regressed"),),
+            **(slow | {"demand": Demand(min=20 + n)} if n % 20 == 0 else {}),
+        )
+        for n in range(count)
+    ]
+    return factories.run_of(*records, gate=factories.gate_result(started="2026-01-01T00:00:00+00:00"))
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Return the page of 500 tests."""
+    return page.text(suite_of(500))
+
+
+@for_each(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "dark")])
 def test_axe_finds_nothing_against_wcag_a_and_aa(opened, example, width, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
@@ -63,45 +87,50 @@ def test_axe_finds_nothing_against_wcag_a_and_aa(opened, example, width, scheme)
     assert 0 == found.violations_count, found.generate_report()
 
 
-@for_each("width", WIDTHS)
-def test_no_text_is_cut_or_lies_over_another_at_any_width(opened, example, width):
+@for_each("width", [360, 390, 768, 1280, 1600])
+def test_no_text_is_cut_or_lies_over_another_and_nothing_is_wider_than_the_window(opened, example, width):
     shown = opened(example, width=width)
     assert [] == shown.misplaced()
     shown.open_all()
     assert [] == shown.misplaced()
 
 
-def test_the_filter_leaves_the_tests_of_a_name_by_keyboard_alone(opened, example):
+def test_five_hundred_tests_with_a_baseline_have_a_line_each(opened, many):
+    shown = opened(many)
+    shown.lay_out()
+    assert 500 == len(names(shown))
+    assert shown.evaluate("document.documentElement.scrollHeight") <= 20_000
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert 36 >= max(shown.eval_on_selector_all(VISIBLE, HEIGHTS)) >= 28
+    failed = [f"tests/test_{n // 50}.py::test_fft[{n}-float32]" for n in range(480, -1, -20)]
+    assert failed == names(shown)[: len(failed)]  # the farthest from its limit first
+    assert len(failed) == shown.locator(".test .file:visible").count()  # others have it in their group's head
+
+
+def test_the_heads_of_the_columns_and_of_the_file_stay_in_sight(opened, many):
+    shown = opened(many)
+    shown.evaluate("document.querySelectorAll('.test')[200].scrollIntoView({block: 'center'})")
+    tops = "all => all.map(each => each.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])"
+    ((head, below),) = shown.eval_on_selector_all("#table > thead", tops)
+    groups = [top for top, _ in shown.eval_on_selector_all("#table > .group", tops)]
+    assert 0 == head
+    assert pytest.approx(below, abs=1.5) in groups
+
+
+def test_the_filter_leaves_the_tests_of_a_name_or_a_verdict_by_keyboard_alone(opened, example):
     shown = opened(example)
     everything = names(shown)
     focus(shown, "#filter")
     shown.keyboard.type("FFT 4096")
     assert [name for name in everything if "fft" in name and "4096" in name] == names(shown) != []
     assert f"{len(names(shown))} of {len(everything)} tests" in shown.text
+    assert 1 == shown.locator("#table > .group:not([hidden])").count()
     shown.keyboard.press("Control+A")
     shown.keyboard.press("Delete")
     assert everything == names(shown)
-
-
-def test_a_verdict_is_chosen_by_keyboard_alone(opened, example):
-    shown = opened(example)
     focus(shown, "#verdict")
     shown.keyboard.type("fail")
-    verdicts = [words.split() for words in column(shown, "verdict")]
-    assert len(verdicts) > 1
-    assert all("failed" in words and "(expected)" not in words for words in verdicts)
-
-
-def test_a_verdict_is_chosen_whatever_its_causes(opened):
-    failed = {"status": "failed", "reason": "it failed"}
-    records = [
-        factories.record("a.py::test_a"),
-        factories.record("a.py::test_b", **failed),
-        factories.record("a.py::test_c", **failed, reason_code="devices_disagree"),
-    ]
-    shown = opened(page.text(factories.run_of(*records)))
-    shown.select_option("#verdict", "failed")
-    assert {"failed", "failed results differ"} == set(column(shown, "verdict"))
+    assert ["failed"] * 2 == cells(shown, "td:first-child")
 
 
 @for_each("key", ["CPU", "GPU", "speedup"])
@@ -114,33 +143,42 @@ def test_a_heading_sorts_both_ways_by_keyboard_alone(opened, example, key):
     for direction in ("ascending", "descending"):
         shown.keyboard.press("Enter")
         assert direction == shown.get_attribute(heading, "aria-sort")
-        assert shown.evaluate("selector => document.activeElement.matches(selector)", f"{heading} button")
-        values = [number(words) for words in column(shown, key)]
+        values = [number(words) for words in cells(shown, f".{key}")]
         measured = [value for value in values if value is not None]
         assert len(measured) > 5
         assert [None] * (len(values) - len(measured)) == values[len(measured) :]  # the others come last
         found.append(measured)
-    assert sorted(found[0]) == found[0]
-    assert sorted(found[0], reverse=True) == found[1]
-    focus(shown, "th[data-key=order] button")
-    shown.keyboard.press("Enter")
+    assert sorted(found[0]) == found[0] == found[1][::-1]
+    assert not shown.is_visible(".group")
+    shown.click("th[data-key=''] button")
     assert first == names(shown)
+
+
+def test_a_phone_has_a_list_to_sort_by_in_the_place_of_headings(opened, example):
+    shown = opened(example, width=390)
+    assert not shown.is_visible("th[data-key=speedup]")
+    shown.select_option("#sort", label="speedup ↓")
+    values = list(filter(None, map(number, cells(shown, ".speedup"))))
+    assert sorted(values, reverse=True) == values
+    assert not opened(example).is_visible("#sort")
 
 
 def test_a_test_opens_to_its_record_by_keyboard_alone(opened, example):
     shown = opened(example)
-    focus(shown, "#table summary")
+    focus(shown, ".test summary")
     shown.keyboard.press("Enter")
-    details = "document.activeElement.closest('details')"
-    assert shown.evaluate(f"{details}.open")
-    assert "block calls" in shown.evaluate(f"{details}.innerText")
+    details = shown.locator(".test > tr > td > details[open]")
+    assert 1 == details.count()
+    assert details.locator("pre").first.inner_text().startswith("pytest ")
+    details.locator("details summary").click()
+    assert '"nodeid": "tests/' in details.inner_text()
 
 
-@for_each(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+@for_each(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_the_focus_is_seen_wherever_it_goes(opened, example, scheme, width):
     shown = opened(example, scheme=scheme, width=width)
     seen = set()
-    for _ in range(15):
+    for _ in range(25):
         shown.keyboard.press("Tab")
         name, style, line, box = shown.evaluate(
             """() => {
@@ -153,7 +191,7 @@ def test_the_focus_is_seen_wherever_it_goes(opened, example, scheme, width):
         )
         assert ("solid", True, True) == (style, line >= 2, box), name
         seen.add(re.match(r"<(\w+)", name)[1])
-    assert {"input", "select", "button", "summary"} <= seen
+    assert {"input", "select", "summary", "a"} <= seen
 
 
 @for_each(("scheme", "is_light"), [("light", True), ("dark", False)])
@@ -163,59 +201,41 @@ def test_the_page_follows_the_scheme_of_its_reader(opened, example, scheme, is_l
     assert is_light == (back > 0.5) == (front < 0.5)
 
 
-def test_forced_colours_leave_every_verdict_in_words(opened, example, measured):
+def test_forced_colours_leave_every_verdict_in_words(opened, example):
     shown = opened(example, forced_colors="active")
     shown.lay_out()
-    words = shown.locator(f"{VISIBLE} > tr:first-child > td:first-child").all_inner_texts()
-    assert len(names(shown)) == len(words)
-    assert [] == [word for word in words if not re.search(r"[a-z]{5,}", word)]
+    assert [] == [words for words in cells(shown, "td:first-child") if not re.search(r"[a-z]{5,}", words)]
     assert [] == shown.misplaced()
 
 
-@for_each("scheme", SCHEMES)
-def test_paper_has_all_of_it_on_white(opened, example, measured, scheme):
+@for_each("scheme", ["light", "dark"])
+def test_paper_has_all_of_it_on_white(opened, example, scheme):
     shown = opened(example, width=700, scheme=scheme)
     shown.emulate_media(media="print", color_scheme=scheme)
     assert shown.evaluate(LUMINANCE, ["body", "backgroundColor"]) > 0.95
     assert shown.evaluate(LUMINANCE, ["body", "color"]) < 0.2
     assert [] == shown.misplaced()
     # checkVisibility() is false within details that are closed on paper, too.
-    values = shown.eval_on_selector_all("tbody details td", "all => all.map(each => each.checkVisibility())")
-    assert len(values) > 100
-    assert all(values)
-    failed = [record.reason for record in measured[0].records if record.status == "failed"]
-    assert failed
-    assert [] == [reason for reason in failed if reason not in shown.text]
+    commands = shown.eval_on_selector_all(
+        ".open > div > pre", "all => all.map(each => each.checkVisibility())"
+    )
+    assert len(commands) > 20
+    assert all(commands)
     assert shown.pdf().startswith(b"%PDF")
 
 
-def test_each_figure_says_its_finding(opened, example):
+def test_each_figure_says_its_finding_and_each_heading_what_it_heads(opened, example):
     shown = opened(example)
     roles = "all => all.map(each => [each.getAttribute('role'), each.ariaLabel])"
     figures = shown.eval_on_selector_all("svg:not([aria-hidden])", roles)
     assert len(figures) > 20
     assert all(role == "img" and re.search(r"\w+ .*\d", label) for role, label in figures)
     # The only ones without a label show what their own row of the table, or the word beside them, says.
-    inside = "#table > tbody > tr:first-child svg, caption svg"
-    assert 0 == shown.locator(f"svg[aria-hidden]:not({inside})").count()
-
-
-def test_each_heading_of_a_table_says_what_it_heads(opened, example):
-    shown = opened(example)
+    assert (
+        0 == shown.locator("svg[aria-hidden]:not(#table > tbody > tr:first-child svg, caption svg)").count()
+    )
     scopes = shown.evaluate("() => [...document.querySelectorAll('th')].map(each => each.scope)")
-    assert {"row", "col"} == set(scopes)
-
-
-def test_without_scripts_all_of_it_is_there(opened, example):
-    said = []
-    for scripts in (True, False):
-        shown = opened(example, scripts=scripts)
-        shown.open_all()
-        said.append(words(shown))
-    controls = said[0].removeprefix(said[1][: len("Tests")]).partition("Timepercall")[0]
-    assert said[0].replace(controls, "", 1) == said[1]
-    assert "of22tests" in controls
-    assert not shown.is_visible("#controls")
+    assert {"row", "col", "rowgroup"} == set(scopes)
 
 
 JENKINS = "sandbox; default-src 'none'; img-src 'self'; style-src 'self'"  # of files that a build has left
@@ -229,28 +249,22 @@ MARKS = """
 
 
 def test_without_scripts_and_styles_all_words_and_marks_are_there(opened, example, serve):
-    whole = opened(example, scripts=False)
+    scripted, whole = opened(example), opened(example, scripts=False)
     with serve(example.parent, Content_Security_Policy=JENKINS) as address:
         bare = opened(f"{address}/{example.name}", complains=True)
-        styles = "() => getComputedStyle(document.querySelector('h1')).fontSize"
-        assert bare.evaluate(styles) != whole.evaluate(styles)
         assert any("Content Security Policy" in complaint for complaint in bare.complaints)
-        for shown in (whole, bare):
+        for shown in (scripted, whole, bare):
             shown.open_all()
-        assert words(whole) == words(bare)
+        rows = "() => [...document.querySelectorAll('.test')].map(each => each.textContent)"
+        assert scripted.evaluate(rows) == whole.evaluate(rows) == bare.evaluate(rows)
+        assert not whole.is_visible("#controls")
+        assert "tests/test_linalg.py::test_solve" in words(bare)
         marks = bare.evaluate(MARKS)
         assert len(marks) > 50
         assert all(marks)
 
 
-def test_a_run_that_measured_nothing_has_a_page(opened):
-    shown = opened(page.text(factories.run_of()))
-    assert "no test was measured" in shown.text
-    assert [] == shown.misplaced()
-
-
 def test_ten_thousand_tests_open_and_are_filtered(opened):
-    run = factories.run_of(*(factories.record(f"test_{n // 100}.py::test_it[{n}]") for n in range(10_000)))
-    shown = opened(page.text(run))
-    shown.fill("#filter", "test_7.py")
-    assert [f"test_7.py::test_it[{n}]" for n in range(700, 800)] == names(shown)
+    shown = opened(page.text(suite_of(10_000)))
+    shown.fill("#filter", "test_7.py 351")
+    assert ["tests/test_7.py::test_fft[351-float32]"] == names(shown)

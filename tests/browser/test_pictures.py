@@ -17,7 +17,7 @@ WIDTH = 1280
 PAGE = "page"
 SHOTS = {  # what is shown, and at most how wide and high
     PAGE: ("body", WIDTH, 730),
-    "details": ("#table > tbody:has(:text-is('test_convolve'))", WIDTH, 600),
+    "details": ("#table > .test:has(:text-is('test_sosfilt'))", WIDTH, 600),
     "history": ("section[aria-labelledby=history]", WIDTH, 480),
     "scaling": ("section[aria-labelledby=scaling]", WIDTH, 420),
     "thresholds": ("section[aria-labelledby=thresholds]", 480, 400),

@@ -1,4 +1,4 @@
-"""Jinja2, imported when the first page is made: templates and values in, escaped text out."""
+"""Jinja2, imported when the first page is made: a template and values in, escaped text out."""
 
 from functools import cache
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.html import figure, table
+from pytest_gpuperf.report.html import figure
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,8 +47,7 @@ def _environment() -> "Environment":
         keep_trailing_newline=True,
         finalize=_shown,
     )
-    # These escape what others wrote: a template marks what they return as safe.
-    environment.filters |= {"draw": figure.draw, "body": table.body, "facts": table.facts}
+    environment.filters["draw"] = figure.draw  # it escapes; the template marks what it returns as safe
     return environment
 
 

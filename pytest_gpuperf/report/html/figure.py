@@ -57,12 +57,10 @@ class Mark(NamedTuple):  # a page has thousands, and a frozen dataclass takes th
     filled: bool = False
     outlined: bool = False
     """Whether a filled one has a line around it, too, so that lines can be a part of it."""
-    title: str | None = None
-    """What a pointer on it shows; nothing that is not said elsewhere, too."""
     move: Place = (0.0, 0.0)
     """Pixels by which all of it lies further right and down than its path says."""
-    dots: Literal["round", "square"] | None = None
-    """Shape of the dots that its path consists of: see `scatter`."""
+    dots: bool = False
+    """Whether its path consists of dots: see `scatter`."""
     dashed: bool = False
     faint: bool = False
     """Whether what lies below an area shines through."""
@@ -135,7 +133,7 @@ def square(x: float, y: float, radius: float = 3) -> str:
 def scatter(places: Iterable[tuple[int, int]]) -> str:
     """Return the path of dots in about five letters each, for a mark with `dots`: lines without a length.
 
-    Such lines show as their ends, which are round or square.
+    Such lines show as their round ends.
     """
     path = []
     left = top = 0
@@ -180,7 +178,8 @@ def _parts(figure: Figure, namespace: str) -> list[str]:
         size += f' viewBox="{box}" role="img" aria-label="{escaped(figure.finding)}"'
     font = ' font-family="sans-serif" font-size="11"' if figure.words else ""
     start = f'<svg{namespace} {size}{font} fill="none" stroke-width="2">'
-    return [start, *map(_mark, figure.marks), *map(_word, figure.words), "</svg>"]
+    marks = (_mark(mark) for mark in figure.marks if mark.path)
+    return [start, *marks, *map(_word, figure.words), "</svg>"]
 
 
 def _mark(mark: Mark) -> str:
@@ -191,15 +190,14 @@ def _mark(mark: Mark) -> str:
     if mark.outlined or not mark.filled:
         shape += f' stroke="{colour}"'
     if mark.dots:
-        shape += f' stroke-linecap="{mark.dots}" stroke-width="3"'
+        shape += ' stroke-linecap="round" stroke-width="3"'
     if mark.dashed:
         shape += ' stroke-dasharray="5 3"'
     if mark.faint:
         shape += ' fill-opacity=".2"'
     if mark.move != (0, 0):
         shape += f' transform="translate({short(mark.move[0])} {short(mark.move[1])})"'
-    end = f"><title>{escaped(mark.title)}</title></path>" if mark.title else "/>"
-    return f'{shape} d="{mark.path}"{end}'
+    return f'{shape} d="{mark.path}"/>'
 
 
 def _word(word: Word) -> str:

@@ -1,11 +1,12 @@
 """The forest plot: each test's speedup with its range, all on one axis, beside what is required of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html.figure import (
     Figure,
@@ -24,9 +25,10 @@ from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import baseline_of
 from pytest_gpuperf.report.verdicts import verdict, verdict_code
 
-WIDTH = 220
-_ROW = 24  # pixels from one row to the next
-_MIDDLE, _GHOST = 10.0, 18.0  # heights of the range and of the baseline's, in a row
+WIDTH = 200
+_ROW = 22  # pixels from one row to the next
+_AXIS = 34
+_MIDDLE, _GHOST = 10.0, 17.0  # heights of the range and of the baseline's, in a row
 _MARGIN = 6.0  # room for a dot at an end of the axis
 _LONGEST_NAME = 60  # characters in a plot that stands alone
 _STYLES: dict[str, Style] = {
@@ -34,22 +36,22 @@ _STYLES: dict[str, Style] = {
     **dict.fromkeys(("failed", "error", "regressed"), "failed"),
     "inconclusive": "inconclusive",
 }
-_dot = partial(dot, radius=2)  # without its outline
-_SHAPES: dict[str, Callable[[float, float], str]] = {
-    "failed": partial(diamond, radius=2.6),
-    "inconclusive": dot,
+_MEANINGS: dict[Style, str] = {
+    "passed": "passed",
+    "failed": "failed",
+    "inconclusive": "inconclusive",
+    "muted": "nothing required",
 }
 
 
 def scale(records: Iterable[Record]) -> LogScale:
     """Return the axis that all tests share."""
-    shown = [record for record in records if record.speedup]
     ends: list[float | None] = []
-    for record in shown:
+    for record in records:
         if record.speedup:
             ends += (record.speedup.value, record.speedup.low, record.speedup.high, *record.demand.limits)
-        baseline = baseline_of(record)
-        ends += (baseline.low, baseline.high) if baseline else ()
+            baseline = baseline_of(record)
+            ends += (baseline.low, baseline.high) if baseline else ()
     return LogScale.around(ends, WIDTH - 2 * _MARGIN)
 
 
@@ -58,10 +60,13 @@ def axis(shared: LogScale) -> Figure:
     ticks = [(tick, _MARGIN + shared.position(tick)) for tick in shared.ticks(5)]
     return Figure(
         width=WIDTH,
-        height=_ROW,
+        height=_AXIS,
         finding=f"axis of the speedup, from {units.digits(shared.low)}x to {units.digits(shared.high)}x",
-        marks=[Mark("axis", "".join(rule(x, 17, _ROW) for _, x in ticks))],
-        words=[Word(x, 13, f"{tick:g}x", anchor=_anchor(x)) for tick, x in ticks],
+        marks=[Mark("axis", "".join(rule(x, _AXIS - 6, _AXIS) for _, x in ticks))],
+        words=[
+            Word(_MARGIN, 10, "speedup, log scale"),
+            *(Word(x, _AXIS - 9, f"{tick:g}x", _anchor(x)) for tick, x in ticks),
+        ],
     )
 
 
@@ -69,7 +74,23 @@ def row(record: Record, shared: LogScale) -> Figure | None:
     """Return the plot of a test's speedup on the shared axis; None where the test has no speedup."""
     if record.speedup is None:
         return None
-    return Figure(width=WIDTH, height=_ROW, finding=None, marks=list(_marks(record, shared)))
+    return Figure(width=WIDTH, height=_ROW, finding=None, marks=list(_marks(record, record.speedup, shared)))
+
+
+def legend(records: Iterable[Record]) -> list[tuple[str, Figure]]:
+    """Return the marks that the plots of records have, with their meanings."""
+    shown = [record for record in records if record.speedup]
+    styles = {_STYLES.get(verdict_code(record), "muted") for record in shown}
+    meanings = [
+        (meaning, Mark(style, _range(style, 2, 22, 12), filled=style != "inconclusive", outlined=True))
+        for style, meaning in _MEANINGS.items()
+        if style in styles
+    ]
+    if any(record.demand.limits for record in shown):
+        meanings.append(("required", Mark("limit", rule(12, 2, 18))))
+    if any(map(baseline_of, shown)):
+        meanings.append(("baseline", Mark("baseline", bar(2, 8, 20, 4), filled=True)))
+    return [(words, Figure(width=24, height=20, finding=None, marks=[mark])) for words, mark in meanings]
 
 
 def finding(record: Record) -> str:
@@ -85,34 +106,32 @@ def finding(record: Record) -> str:
 
 def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
     """Return the whole plot with the tests' names, for a file of its own."""
-    shown = [(record, name) for record, name in zip(records, names, strict=True) if record.speedup]
-    texts = [shorten(name, _LONGEST_NAME) for _, name in shown]
-    left = max(map(text_width, texts), default=0.0) + _MARGIN
-    shared = scale(record for record, _ in shown)
+    shown = [
+        (record, record.speedup, shorten(name, _LONGEST_NAME))
+        for record, name in zip(records, names, strict=True)
+        if record.speedup
+    ]
+    left = max((text_width(name) for _, _, name in shown), default=0.0) + _MARGIN
+    shared = scale(record for record, _, _ in shown)
     top = axis(shared)
-    marks = list(_shifted(top.marks, left, 0))
-    words = [Word(word.x + left, word.y, word.text, word.anchor) for word in top.words]
-    for number, ((record, _), text) in enumerate(zip(shown, texts, strict=True), start=1):
-        marks += _shifted(_marks(record, shared), left, number * _ROW)
-        words.append(Word(left - _MARGIN, number * _ROW + 14, text, anchor="end"))
-        if record.speedup:
-            emulated = ", emulated" if record.is_emulated else ""
-            said = f"{ratio(record.speedup)} {verdict(record)}{emulated}"
-            words.append(Word(left + WIDTH + _MARGIN, number * _ROW + 14, said))
-    right = max((text_width(word.text) for word in words if word.x > left + WIDTH), default=0.0)
-    findings = "; ".join(f"{text}: {finding(record)}" for (record, _), text in zip(shown, texts, strict=True))
+    marks = [mark._replace(move=(left, 0)) for mark in top.marks]
+    words = [word._replace(x=word.x + left) for word in top.words]
+    right, y = 0.0, float(_AXIS)
+    for record, speedup, name in shown:
+        marks += (mark._replace(move=(left, y)) for mark in _marks(record, speedup, shared))
+        said = f"{ratio(speedup)} {verdict(record)}{', emulated' if record.is_emulated else ''}"
+        words.append(Word(left - _MARGIN, y + 14, name, "end"))
+        words.append(Word(left + WIDTH + _MARGIN, y + 14, said))
+        right = max(right, text_width(said))
+        y += _ROW
+    findings = "; ".join(f"{name}: {finding(record)}" for record, _, name in shown)
     return Figure(
         width=left + WIDTH + 2 * _MARGIN + right,
-        height=(len(shown) + 1) * _ROW,
+        height=y,
         finding=findings or "no speedup was measured",
         marks=marks,
         words=words,
     )
-
-
-def _shifted(marks: Iterable[Mark], x: float, y: float) -> Iterator[Mark]:
-    for mark in marks:
-        yield mark._replace(move=(mark.move[0] + x, mark.move[1] + y))
 
 
 def _anchor(x: float) -> Literal["start", "middle", "end"]:
@@ -124,11 +143,8 @@ def _upright(style: Style, values: tuple[float, ...], shared: LogScale, top: flo
     return Mark(style, "".join(rule(_MARGIN + shared.position(value), top, bottom) for value in values))
 
 
-def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
+def _marks(record: Record, speedup: Speedup, shared: LogScale) -> Iterator[Mark]:
     """Yield 1x, the limits, the baseline's range and the test's own, whose dot has a shape by verdict."""
-    speedup = record.speedup
-    if speedup is None:
-        return
 
     def place(value: float | None) -> float:
         return _MARGIN + shared.position(value)
@@ -138,9 +154,13 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
         yield _upright("limit", tuple(record.demand.limits), shared, 2, 18)
     if baseline := baseline_of(record):
         low, high = place(baseline.low), place(baseline.high or shared.high)
-        yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 4), filled=True, title="baseline")
+        yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 3), filled=True)
     style = _STYLES.get(verdict_code(record), "muted")
-    low, high = place(speedup.low), place(speedup.high or shared.high)
-    # The range and the dot are one path: a page has thousands, and a browser takes long for each.
-    path = line((low, _MIDDLE), (high, _MIDDLE)) + _SHAPES.get(style, _dot)(place(speedup.value), _MIDDLE)
+    path = _range(style, place(speedup.low), place(speedup.high or shared.high), place(speedup.value))
     yield Mark(style, path, filled=style != "inconclusive", outlined=True)
+
+
+def _range(style: Style, low: float, high: float, value: float) -> str:
+    """Return a range with its dot as one path: a page has thousands, and a browser takes long for each."""
+    shape = {"failed": diamond(value, _MIDDLE, 2.6), "inconclusive": dot(value, _MIDDLE)}
+    return line((low, _MIDDLE), (high, _MIDDLE)) + shape.get(style, dot(value, _MIDDLE, 2))

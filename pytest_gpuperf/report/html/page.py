@@ -1,88 +1,106 @@
-"""From a run to one HTML file, readable without scripts and without styles; it loads nothing from anywhere.
+"""From a run's view to one HTML file, readable without scripts and without styles; it loads nothing.
 
 Node ids, reasons and the environment are data of strangers: Jinja2 escapes all of it, control characters are
 written as escapes, and the page's own policy lets no script run and no style apply but those that we wrote.
 """
 
+import json
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from math import inf
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Comparison
-from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.nodeid import function_of, split
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report.html import (
-    break_even,
-    call_time,
-    details,
-    engine,
-    forest,
-    rounds,
-    scaling,
-    threshold,
-)
-from pytest_gpuperf.report.html.table import ComparisonRow, Details, Row
+from pytest_gpuperf.report import view
+from pytest_gpuperf.report.html import call_time, engine, forest, rounds, scaling, threshold
+from pytest_gpuperf.report.html.figure import Figure
+from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import (
     baseline_text,
     change_text,
-    common_cells,
-    environment_facts,
-    explained_by_variant,
-    gate_lines,
-    gpu_text,
-    left_alone_text,
-    measured_scalings,
     measured_thresholds,
-    reasons_of,
     scaling_cells,
     scaling_heading,
-    short_change,
-    threshold_sentence,
 )
-from pytest_gpuperf.report.verdicts import cause, codes_of, in_words, rank, rows_of, run_counts, shown_records
+from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
 
 if TYPE_CHECKING:
     from pytest_gpuperf.report.history import History
     from pytest_gpuperf.report.html.history import Histories
 
 _MOST_DETAILED = 100
-"""Tests with all details, those first that need a look: a page of ten thousand opens in a browser, too."""
+"""Tests with details, those first that need a look: a page of ten thousand opens in a browser, too."""
+_FEW = 10  # tests that a reader sees at a glance, without lists of those that stand out
+_LISTED = 5
+_REPEATS_ROW = ("speedup_outside_limits", "efficiency_below_limit")  # reasons of numbers that the row has
 
-_FIGURES = (rounds.figure, break_even.figure)
-"""What the details of a test show."""
+
+class _Details(NamedTuple):
+    """What a test's row opens to."""
+
+    sentences: Sequence[str]
+    figure: Figure | None
+    comparisons: Sequence[tuple[str, ...]]
+    command: str
+    record: Sequence[str]
+
+
+class _Test(NamedTuple):
+    """A test in the table; `lead` is what a reader has to know beside its cells."""
+
+    number: int
+    row: view.Row
+    file: str
+    name: str
+    parameters: str
+    verdicts: Sequence[tuple[str, str]]
+    forest: Figure | None
+    lead: str | None
+    details: _Details | None
+
+
+class _Group(NamedTuple):
+    """The tests of a file, or those of all files that failed; `counts` says how they ended."""
+
+    title: str
+    is_of_file: bool
+    counts: str
+    tests: Sequence[_Test]
 
 
 def text(run: Run, history: "History | None" = None) -> str:
     """Return the page of a run; a history adds how each test's speedup changed over its runs."""
-    records = sorted(rows_of(shown_records(run)), key=rank)
+    shown = view.of(run, worst_first=True)
+    axis = forest.scale(row.record for row in shown.rows)
     styles, script = engine.asset("page.css"), engine.asset("page.js")
-    not_run = gate_text.not_run(run)
-    shared = forest.scale(records)
-    statuses = {record.nodeid: record.status for record in records}
-    listings, in_common = details.listings(records[:_MOST_DETAILED])
+    statuses = {record.nodeid: record.status for record in run.records}
     return engine.render(
         engine.PAGE,
         run=run,
-        gpu=gpu_text(run.environment),
+        shown=shown,
         started=units.minute(run.started),
-        counts=run_counts(run),
-        emulated=sum(record.is_emulated for record in records),
-        cautions=list(_cautions(run)),
-        gate_lines=[*gate_lines(run), *([not_run] if not_run else [])],
-        axis=forest.axis(shared) if any(record.speedup for record in records) else None,
-        rows=_rows(run, records, listings, shared),
-        counted=len(records),
-        with_details=len(listings),
-        in_common=in_common,
-        parts=call_time.legend(records[: len(listings)]),
-        has_changes=any(record.comparisons for record in records),
+        commit=_link(run.commit.url if run.commit else None),
+        job=_link(run.job),
+        busy=[
+            f"{note.head}: {text}" for note in shown.notes if note.head == view.BUSY for text in note.texts
+        ],
+        facts=list(_facts(shown.rows)),
+        lists=list(_lists(shown.rows)) if len(shown.rows) > _FEW else [],
+        axis=forest.axis(axis) if any(row.record.speedup for row in shown.rows) else None,
+        legend=forest.legend(row.record for row in shown.rows),
+        headings=_headings(shown),
+        groups=list(_groups(_tests(run, shown.rows, axis))),
+        most_detailed=_MOST_DETAILED,
         thresholds=[
-            (each, threshold_sentence(each), threshold.figure(each)) for each in measured_thresholds(run)
+            (each, sentence, threshold.figure(each))
+            for each, sentence in zip(measured_thresholds(run), shown.thresholds, strict=True)
         ],
         scalings=[
             (
@@ -92,10 +110,9 @@ def text(run: Run, history: "History | None" = None) -> str:
                 each.diagnosis,
                 scaling.figure(each),
             )
-            for each in measured_scalings(run)
+            for each in shown.scalings
         ],
         histories=_histories(history),
-        environment=list(environment_facts(run.environment)),
         styles=styles,
         script=script,
         policy=f"default-src 'none'; style-src '{_digest(styles)}'; script-src '{_digest(script)}'; "
@@ -103,14 +120,14 @@ def text(run: Run, history: "History | None" = None) -> str:
     )
 
 
-def _cautions(run: Run) -> Iterator[str]:
-    """Yield what the page does not show of the run, or shows as one that was none."""
-    if not run.complete:
-        yield "The run ended early: this is not all of it."
-    if left_alone := left_alone_text(run):
-        yield f"{left_alone[0].upper()}{left_alone[1:]}."
-    if run.merged and run.merged.differences:
-        yield f"The runs that were merged differ: {'; '.join(run.merged.differences)}."
+def _link(url: str | None) -> str | None:
+    """Return an address that may be one of a link: a report may hold anything."""
+    return url if url and url.startswith(("https://", "http://")) else None
+
+
+def _digest(content: str) -> str:
+    """Return the source by which a content security policy knows a script or a style sheet."""
+    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
 
 
 def _histories(history: "History | None") -> "Histories | None":
@@ -121,59 +138,118 @@ def _histories(history: "History | None") -> "Histories | None":
     return charts.figures(history)
 
 
-def _digest(content: str) -> str:
-    """Return the source by which a content security policy knows a script or a style sheet."""
-    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
+def _headings(shown: view.View) -> list[tuple[str, str]]:
+    """Return the keys and names of the columns in which rows differ, the change beside the speedup."""
+    gpu = "GPU" if "GPU" in shown.headings else "emulated"
+    names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
+    empty = {key for key in ("change", "limit") if all(row.cells[key] == "-" for row in shown.rows)}
+    return [(key, name) for key, name in names.items() if key not in empty]
 
 
-def _rows(
-    run: Run, records: Sequence[Record], listings: Sequence[details.Listing], shared: LogScale
-) -> Iterator[Row]:
-    explained = explained_by_variant(records)
+def _facts(rows: Sequence[view.Row]) -> Iterator[tuple[str, str]]:
+    """Yield what the speedups are together; those of GPUs and of emulated devices are never mixed."""
+    for device, is_emulated in (("", False), (", emulated", True)):
+        speedups = [row.record.speedup for row in rows if row.record.is_emulated == is_emulated]
+        values = [speedup.value for speedup in speedups if speedup and speedup.value > 0]
+        if len(values) > 1:
+            ends = f"{units.digits(min(values))}x to {units.digits(max(values))}x"
+            mean = f"{units.digits(geometric_mean(values))}x ({units.count(len(values), 'test')}, {ends})"
+            yield f"geometric mean{device}", mean
+
+
+def _lists(rows: Sequence[view.Row]) -> Iterator[tuple[str, list[tuple[int, str, str]]]]:
+    """Yield titles, and the numbers, values and names of the tests that stand out most."""
+    columns: list[tuple[str, str, Callable[[Record], float]]] = [
+        ("Longest on the CPU", "CPU", lambda record: (record.cpu and record.cpu.median) or 0.0),
+        ("Least certain", "speedup", _width),
+    ]
+    for title, column, value in columns:
+        found = [(value(row.record), number, row) for number, row in enumerate(rows)]
+        found = sorted((each for each in found if each[0]), key=lambda each: each[0], reverse=True)
+        yield title, [(number, row.cells[column], row.name) for _, number, row in found[:_LISTED]]
+
+
+def _width(record: Record) -> float:
+    """Return high over low of the speedup's range; 0 without a speedup."""
+    speedup = record.speedup
+    if speedup is None:
+        return 0.0
+    return speedup.high / speedup.low if speedup.low and speedup.high else inf
+
+
+def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
+    """Yield the tests that failed, then all others by their files, that with the gravest doubt first."""
+    groups: dict[str, list[_Test]] = {}
+    for test in tests:
+        groups.setdefault("" if test.row.code in FAILURES else test.file, []).append(test)
+    for file, group in groups.items():
+        said = ", ".join(map(str, counts([test.row.record for test in group])))
+        yield _Group(file or "Failures", bool(file), said, group)
+
+
+def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test]:
     repeater = Repeater(run)
-    for index, record in enumerate(records):
-        function = function_of(record.nodeid)
-        place, separator, name = function.rpartition("::")
-        sentences = _sentences(record, reasons_of(record, explained))
-        yield Row(
-            place=place + separator,
+    for number, row in enumerate(rows):
+        file, names = split(row.record.nodeid)
+        name = function_of(names)
+        lead = _lead(row)
+        yield _Test(
+            number=number,
+            row=row,
+            file=file,
             name=name,
-            parameters=record.nodeid[len(function) :],
-            verdicts=[(code, in_words(code)) for code in codes_of(record) if code != "new"],
-            cause=cause(record),
-            cells=common_cells(record),
-            forest=forest.row(record, shared),
-            call_time=call_time.figure(record) if index < len(listings) else None,
-            change=short_change(record),
-            reasons=list(dict.fromkeys(sentences)),
-            details=_details(repeater, record, listings[index]) if index < len(listings) else None,
+            parameters=names[len(name) :],
+            verdicts=[(code, in_words(code)) for code in codes_of(row.record) if code != "new"],
+            forest=forest.row(row.record, axis),
+            lead=lead,
+            details=_details(repeater, row, lead) if number < _MOST_DETAILED else None,
         )
 
 
-def _sentences(record: Record, reasons: Iterator[str]) -> Iterator[str]:
-    """Yield what is to be said: why the test ended so, doubts, whether the GPU pays, what holds it back."""
-    yield from reasons
-    if record.offload:
-        yield record.offload.reason
-    yield from (diagnosis.sentence for diagnosis in record.diagnosis)
+def _lead(row: view.Row) -> str | None:
+    """Return the gravest sentence that asks for something and that the row does not say itself."""
+    record, offload = row.record, row.record.offload
+    always = offload.always if offload else None
+    if offload and always and record.speedup and (record.speedup.low or 0) > 1 > (always.high or inf):
+        return offload.reason  # copies change the answer
+    quiet = {each.reason for each in record.comparisons if each.outcome in ("improved", "new")}
+    if record.reason_code == "no_gpu" or (record.reason_code in _REPEATS_ROW and record.speedup):
+        quiet.add(record.reason)  # the headline says it, or the row
+    asking = (each.text for each in row.said if not each.only_explains and each.code != "interference")
+    return next((each for each in asking if each not in quiet), None)
 
 
-def _details(repeater: Repeater, record: Record, listing: details.Listing) -> Details:
-    return Details(
+def _details(repeater: Repeater, row: view.Row, lead: str | None) -> _Details:
+    record = row.record
+    sentences = [
+        *(each.text for each in row.said),
+        *([record.offload.reason] if record.offload else []),
+        *(each.sentence for each in record.diagnosis),
+        call_time.sentence(record),
+    ]
+    return _Details(
+        sentences=[each for each in dict.fromkeys(sentences) if each not in (None, lead)],
+        figure=rounds.figure(record),
+        comparisons=[
+            (
+                gate_text.METRIC_NAMES[each.metric],
+                baseline_text(each),
+                gate_text.format_value(each.metric, each.found.value) if each.found else "-",
+                change_text(each),
+                in_words(each.outcome),
+            )
+            for each in record.comparisons
+        ],
         command=repeater.command(record),
-        call_time=call_time.sentence(record),
-        comparisons=[_comparison_row(comparison) for comparison in record.comparisons],
-        figures=[shown for draw in _FIGURES if (shown := draw(record)) is not None],
-        listing=listing,
+        record=json.dumps(_without_samples(codec.dump(record)), indent=1, ensure_ascii=False).split("\n"),
     )
 
 
-def _comparison_row(comparison: Comparison) -> ComparisonRow:
-    found = comparison.found
-    return ComparisonRow(
-        metric=gate_text.METRIC_NAMES[comparison.metric],
-        baseline=baseline_text(comparison),
-        found=gate_text.format_value(comparison.metric, found.value) if found else "-",
-        change=change_text(comparison),
-        outcome=in_words(comparison.outcome),
-    )
+def _without_samples(value: Any) -> Any:
+    """Return plain values without lists of floats, which the JSON report has, and without what is empty."""
+    if isinstance(value, dict):
+        known = {key: _without_samples(each) for key, each in value.items()}
+        return {key: each for key, each in known.items() if each not in (None, [], {})}
+    if isinstance(value, (list, tuple)):
+        return [_without_samples(each) for each in value if not isinstance(each, float)]
+    return value

@@ -3,68 +3,75 @@
 {
   const table = document.getElementById("table");
   if (table) {
-    const units = {ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1};
+    const units = {ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, "%": 1};
     const number = (text) => {
-      const [, digits, unit] = /^([\d.e+-]+)(?: (\w+))?/.exec(text) ?? [];
+      const [, digits, unit] = /^\D*?([+-]?[\d.]+(?:e[+-]?\d+)?)(?: (\S+))?/.exec(text) ?? [];
       return Number(digits) * (units[unit] ?? 1);
     };
     // What a row says is read when it is needed: a page of thousands opens before.
-    const cell = (body, index) => body.firstElementChild.children[index];
-    const said = (body, index) => cell(body, index).textContent.trim();
-    const verdictsOf = (element) => [...element.querySelectorAll(".v")].map((word) => word.textContent);
-    const keys = {
-      order: ({order}) => order,
-      name: ({body}) => said(body, 1),
-      CPU: ({body}) => number(said(body, 2)),
-      GPU: ({body}) => number(said(body, 3)),
-      speedup: ({body}) => number(said(body, 4)),
+    const said = (body, key) => {
+      const row = body.rows[0];
+      return (key === "name" ? row.cells[1] : row.querySelector(`.${key}`)).textContent.trim();
     };
-    const bodies = [...table.tBodies].map((body, order) => ({body, order}));
-    const filter = document.getElementById("filter");
-    const verdict = document.getElementById("verdict");
-    const shown = document.getElementById("shown");
+    const verdictsOf = (body) => [...body.querySelectorAll("td:first-child > .v")].map((word) => word.textContent);
+    const bodies = [...table.tBodies];
+    const tests = bodies.filter((body) => body.matches(".test")).map((body) => ({body}));
+    const [filter, verdict, sort, shown] = ["filter", "verdict", "sort", "shown"].map((id) => document.getElementById(id));
 
     const apply = () => {
       const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
       let count = 0;
-      for (const each of bodies) {
-        const isOfVerdict = () => verdictsOf(cell(each.body, 0)).includes(verdict.value);
-        const has = (word) => (each.text ??= said(each.body, 1).toLowerCase()).includes(word);
-        const visible = (!verdict.value || isOfVerdict()) && words.every(has);
+      for (const each of tests) {
+        const has = (word) => (each.text ??= said(each.body, "name").toLowerCase()).includes(word);
+        const visible = (!verdict.value || verdictsOf(each.body).includes(verdict.value)) && words.every(has);
         each.body.hidden = !visible;
         count += visible;
       }
-      shown.textContent = `${count} of ${bodies.length} tests`;
+      let group;
+      for (const body of bodies) {
+        if (body.matches(".group")) (group = body).hidden = true;
+        else if (!body.hidden) group.hidden = false;
+      }
+      shown.textContent = `${count} of ${tests.length} tests`;
     };
-    for (const name of new Set(bodies.flatMap(({body}) => verdictsOf(cell(body, 0))))) verdict.add(new Option(name));
+    for (const name of new Set(tests.flatMap(({body}) => verdictsOf(body)))) verdict.add(new Option(name));
     filter.addEventListener("input", apply);
     verdict.addEventListener("input", apply);
-    document.getElementById("controls").addEventListener("submit", (event) => event.preventDefault());
-    document.getElementById("controls").hidden = false;
-    apply();
 
-    const sort = (heading, key) => {
-      const descending = heading.ariaSort === "ascending";
-      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-      heading.ariaSort = descending ? "descending" : "ascending";
-      const sign = descending ? -1 : 1;
-      for (const each of bodies) each[key] ??= keys[key](each);
+    const headings = [...table.tHead.rows[0].cells].filter((heading) => "key" in heading.dataset);
+    const sortBy = (key, sign) => {
+      for (const heading of headings) {
+        if (key && heading.dataset.key === key) heading.ariaSort = sign > 0 ? "ascending" : "descending";
+        else heading.removeAttribute("aria-sort");
+      }
+      sort.value = `${key} ${sign}`;
+      table.classList.toggle("sorted", Boolean(key));
+      const value = key === "name" ? String : number;
+      for (const each of key ? tests : []) each[key] ??= value(said(each.body, key));
       const compare = (left, right) => {
         const [a, b] = [left[key], right[key]];
         if (typeof a === "string") return sign * a.localeCompare(b, undefined, {numeric: true});
         // What was not measured stays last either way.
         return Number.isNaN(a) || Number.isNaN(b) ? Number.isNaN(a) - Number.isNaN(b) : sign * (a - b);
       };
-      table.append(...[...bodies].sort(compare).map(({body}) => body));
+      table.append(...(key ? [...tests].sort(compare).map(({body}) => body) : bodies));
     };
-    for (const heading of table.tHead.rows[0].cells) {
-      const key = heading.dataset.key;
-      if (!key) continue;
+    for (const heading of headings) {
+      const {key} = heading.dataset, name = heading.textContent;
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = heading.textContent;
-      button.addEventListener("click", () => sort(heading, key));
+      button.textContent = name;
+      button.addEventListener("click", () => sortBy(key, heading.ariaSort === "ascending" ? -1 : 1));
       heading.replaceChildren(button);
+      for (const [sign, arrow] of key ? [[1, " ↑"], [-1, " ↓"]] : [[1, ""]]) sort.add(new Option(name + arrow, `${key} ${sign}`));
     }
+    sort.addEventListener("input", () => {
+      const [key, sign] = sort.value.split(" ");
+      sortBy(key, Number(sign));
+    });
+    const controls = document.getElementById("controls");
+    controls.addEventListener("submit", (event) => event.preventDefault());
+    controls.hidden = false;
+    apply();
   }
 }

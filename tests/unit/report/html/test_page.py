@@ -1,36 +1,41 @@
 """The page: what stands where, that it stands alone, and that nobody's text becomes mark-up."""
 
+import json
 import re
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
+from time import process_time
 
+import pytest
 from cases import for_each
 from factories import (
     EMULATED,
     GPU,
     comparison,
+    estimate,
     gate_result,
     measurement,
-    on_cpu_only,
+    offload,
     record,
     run_of,
     scaled,
     scaling_curve,
     skipped,
     speedup,
-    threshold,
+    variants,
 )
+from golden import assert_golden, run_with_everything
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.scaling import curves
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.model.demand import UnknownValue
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.offload import Diagnosis
-from pytest_gpuperf.model.record import Merged, Note
+from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.history import History
-from pytest_gpuperf.report.html import engine, page
+from pytest_gpuperf.report.html import page
 from pytest_gpuperf.report.html.page import text
 
 TRAPS = [
@@ -43,11 +48,16 @@ TRAPS = [
     "\x1b[31mred\x00\u202e",
     "\ud800 alone",
 ]
-REGRESSED = comparison()
+NOTE = Note(code="gpu_shared", text="another process used the GPU")
+LIMITED = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
+LEFT_OUT = re.compile(  # of the golden file: what the run has no part in, and records, which are JSON
+    r"(?<=<style>).*?(?=</style>)|(?<=<script>).*?(?=</script>)|sha256-[\w+/=]*|^{\n.*?^}\n",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 class Page(HTMLParser):
-    """What a page consists of: its elements with their attributes, its texts, and each row of its table."""
+    """What a page consists of: its elements with their attributes, and the texts of each test's row."""
 
     def __init__(self, content):
         super().__init__()
@@ -58,11 +68,11 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))
         self._tags.append(tag)
-        if tag == "tbody":
+        if tag == "tbody" and dict(attributes).get("class") == "test":
             self.rows.append([])
 
     def handle_data(self, data):
-        if self._tags[-1] in ("script", "style"):
+        if self._tags[-1] in ("script", "style") or not data.strip():
             return
         self.texts.append(data.strip())
         if self.rows:
@@ -72,47 +82,112 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def test_what_failed_and_regressed_stands_first():
-    passed, failed = record("a.py::test_passed"), record("a.py::test_failed", status="failed", reason="slow")
-    worse = record("a.py::test_worse", comparisons=(REGRESSED,))
-    rows = Page(text(run_of(passed, skipped("a.py::test_skipped"), failed, worse))).rows
+def leads(*records):
+    """Return the second line of each row; None where it has none."""
+    found = text(run_of(*records)).split("<tbody class=test")[1:]
+    return [lead[1] if (lead := re.search("<p class=lead>(.*?)</p>", row)) else None for row in found]
+
+
+def test_a_run_that_has_everything_looks_as_it_did():
+    """To write the file again: GPUPERF_GOLDEN=write pytest tests/unit/report/html/test_page.py."""
+    assert_golden("page.html", LEFT_OUT.sub("", text(run_with_everything())))
+
+
+def test_what_failed_stands_first_the_farthest_from_its_limit_before_all_others():
+    near = record("b.py::test_near", **LIMITED, speedup=speedup(2.9, 2.8, 2.95))
+    far = record("a.py::test_far", **LIMITED, speedup=speedup(0.5, 0.4, 0.6))
+    most = record("a.py::test_most", **LIMITED, speedup=speedup(4, 3, 5), demand=Demand(max=1))
+    worse = record("a.py::test_worse", comparisons=(comparison(),))
+    broken = record("a.py::test_broken", status="error", reason="it raised", speedup=None)
+    doubt = record("c.py::test_doubt", status="inconclusive", reason="too close")
+    quiet = [record("a.py::test_quiet"), skipped("a.py::test_skipped"), doubt]
+    rows = Page(text(run_of(*quiet, near, worse, broken, far, most))).rows
     names = [next(word for word in row if word.startswith("test_")) for row in rows]
-    assert ["test_failed", "test_worse", "test_passed", "test_skipped"] == names
-    assert "regressed" in rows[1]
+    failures = ["test_broken", "test_far", "test_most", "test_worse", "test_near"]
+    assert [*failures, "test_doubt", "test_quiet", "test_skipped"] == names
 
 
-def test_a_row_has_the_times_the_speedup_the_limit_and_why():
-    (row,) = Page(text(run_of(record("a.py::test_it[4096]", status="failed", reason="too slow")))).rows
-    for word in ("a.py::", "test_it", "[4096]", "20.0 ms", "1.75 ms", "10.0x [9.00, 11.0]", ">=3x", "failed"):
+@for_each(
+    ("changes", "lead"),
+    [
+        ({}, None),
+        (LIMITED, None),  # the row says the speedup and the limit
+        ({"offload": offload(reason="worth it")}, None),
+        ({"comparisons": (comparison("improved"),)}, None),
+        ({"notes": (Note(code="interference", text="the machine was busy"),)}, None),
+        ({**LIMITED, "speedup": None}, "too slow"),
+        ({**LIMITED, "diagnosis": (Diagnosis(code="float64", sentence="it is slow", numbers={}),)}, None),
+        ({"status": "error", "reason": "it raised"}, "it raised"),
+        ({"status": "inconclusive", "reason": "too close"}, "too close"),
+        ({"comparisons": (comparison(),)}, "it regressed"),
+        ({"notes": (NOTE,)}, NOTE.text),
+        ({"offload": offload(reason="not with copies", always=estimate(0.5, 0.4, 0.6))}, "not with copies"),
+    ],
+)
+def test_a_row_has_a_second_line_only_where_it_says_more(changes, lead):
+    assert [lead] == leads(record(**changes))
+
+
+def test_a_row_and_its_details_say_what_was_measured():
+    asked = record("a.py::test_it[4096]", notes=(NOTE,), comparisons=(comparison("inconclusive"),))
+    (row,) = Page(text(run_of(asked))).rows
+    for word in ("test_it", "[4096]", "20.0 ms", "1.75 ms", "10.0x", "[9.00, 11.0]", ">=3x", "-20 %?"):
         assert word in row
-    assert "too slow" in row
+    assert NOTE.text in row
+    assert "-20.0 % [-30.0, -10.0]" in row
+    assert "pytest 'a.py::test_it[4096]'" in row
+    found = json.loads(next(word for word in row if word.startswith("{")))
+    assert 10.0 == found["speedup"]["value"]
+    assert "samples" not in found["gpu"]
 
 
-def test_the_first_lines_say_what_was_measured_and_on_what():
-    run = run_of(record(), commit=Commit(id="0123456789abcdef", branch="main", changed=True), complete=False)
-    shown = " ".join(Page(text(run)).texts)
-    for said in ("1 passed", "EPYC", "H200 through cupy", "0123456789ab on main", "The run ended early"):
-        assert said in shown
-    assert "differ" in shown
+def test_no_column_is_the_same_in_every_row():
+    def columns(*records):
+        return [each.get("class") for each in Page(text(run_of(*records))).all("th") if "data-key" in each]
+
+    free = record(demand=Demand())
+    assert [None, None, "CPU", "GPU", "speedup"] == columns(free)
+    assert "change" in columns(record(comparisons=(comparison(),)))
 
 
-def test_an_emulated_device_is_named_in_words():
-    emulated = record(gpu=measurement(EMULATED, 0.001))
-    shown = " ".join(Page(text(run_of(emulated, record("b.py::test_b"), gpu=EMULATED))).texts)
-    assert "Speedups on an emulated device" in shown
-    assert "1 of these tests ran on an emulated device" in shown
-    assert "emulated" not in " ".join(Page(text(run_of(record()))).texts)
+def test_means_of_gpus_and_of_emulated_devices_are_not_mixed():
+    emulated = [
+        record(f"b.py::test_{n}", gpu=measurement(EMULATED, 0.001), speedup=speedup(n)) for n in (1.0, 4.0)
+    ]
+    real = [record(f"a.py::test_{n}", speedup=speedup(n)) for n in (10.0, 1000.0)]
+    shown = Page(text(run_of(*emulated, *real))).texts
+    assert "100x (2 tests, 10.0x to 1000x)" == shown[shown.index("geometric mean") + 1]
+    assert "2.00x (2 tests, 1.00x to 4.00x)" == shown[shown.index("geometric mean, emulated") + 1]
 
 
-def test_what_the_page_does_not_show_of_a_run_stands_above_the_tests():
-    run = run_of(
-        record(),
-        unknown_values=(UnknownValue(parameter="backend", value="'dask'", tests=2),),
-        merged=Merged(reports=("a.json", "b.json"), hosts_differ=True, differences=("numpy 1 and 2",)),
-    )
-    warnings = [words for words in Page(text(run)).texts if words.startswith(("Left alone", "The runs"))]
-    assert "2 tests on devices that are not known (backend='dask')" in warnings[0]
-    assert "The runs that were merged differ: numpy 1 and 2." == warnings[1]
+def test_of_many_tests_the_longest_and_the_least_certain_are_listed():
+    records = [
+        record(f"a.py::test_{n}", cpu=measurement(GPU, n + 1.0), speedup=speedup(10, 10 / (21 - n), 11))
+        for n in range(20)
+    ]
+    shown = Page(text(run_of(*records))).texts
+    longest, wide = shown.index("Longest on the CPU"), shown.index("Least certain")
+    assert ["20.0 s", "test_19", "19.0 s", "test_18"] == shown[longest + 1 : longest + 5]
+    assert "test_0" == shown[wide + 2]
+    assert "Least certain" not in text(run_of(*records[:10]))
+
+
+@for_each(
+    ("address", "is_link"),
+    [
+        ("https://github.com/x/commit/1", True),
+        ("http://ci/7", True),
+        ("javascript:alert(1)", False),
+        ("//x", False),
+    ],
+)
+def test_only_an_address_of_the_web_is_a_link(address, is_link):
+    run = run_of(record(), commit=Commit(id="0123456789abcdef", branch="main", url=address), job=address)
+    shown = Page(text(run))
+    assert [address] * 2 * is_link == [each["href"] for each in shown.all("a")]
+    said = " ".join(shown.texts)
+    assert "commit 0123456789abcdef of main" in said
+    assert "run of 2026-01-01 00:00" in said
 
 
 def test_files_of_the_history_that_are_none_are_named():
@@ -121,112 +196,56 @@ def test_files_of_the_history_that_are_none_are_named():
     assert "it is no JSON" == shown[shown.index("notes<.txt") + 1]
 
 
-def test_without_a_speedup_there_is_no_axis():
-    assert "1x" in Page(text(run_of(record()))).texts
-    assert "1x" not in Page(text(run_of(skipped("a.py::test_a")))).texts
-
-
-def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one():
-    assert "needs 6.67 ms" in Page(text(run_of(on_cpu_only(), gpu=None))).rows[0]
-
-
-def test_the_result_of_the_regression_check_stands_above_the_tests():
-    shown = text(run_of(record(), gate=gate_result("nothing was measured: no GPU")))
-    assert 0 < shown.index("nothing was measured: no GPU") < shown.index('id="tests"')
-
-
-def test_a_machine_without_a_name_is_not_known():
-    nameless = replace(run_of().environment, cpu={})
-    assert "not known" in Page(text(run_of(record(), environment=nameless))).texts
-
-
-def test_the_caption_says_what_the_parts_of_a_call_look_like():
-    timed = record(gpu=measurement(GPU, 2e-3))
-    assert "whole call" in " ".join(Page(text(run_of(timed))).texts)
-    assert "Call on GPU" not in " ".join(Page(text(run_of(skipped("a.py::test_a")))).texts)
-
-
-def test_a_run_without_tests_is_a_page():
-    shown = Page(text(run_of()))
-    assert "no test was measured" in shown.texts
+def test_a_run_without_tests_or_the_name_of_its_machine_is_a_page():
+    shown = Page(text(run_of(environment=replace(run_of().environment, cpu={}))))
+    assert {"no test was measured", "CPU unknown | GPU H200 through cupy | run of 2026-01-01 00:00"} <= set(
+        shown.texts
+    )
     assert [] == shown.rows
 
 
-def test_details_say_all_that_the_record_says():
-    note = Note(code="gpu_shared", text="another process used the GPU")
-    (row,) = Page(text(run_of(record(notes=(note,), elapsed=0.5, comparisons=(REGRESSED,))))).rows
-    assert "another process used the GPU" in row
-    for label, value in (("first call", "500 ms"), ("elapsed", "500 ms"), ("demand", "min 3x")):
-        assert value in row[row.index(label) + 1 : row.index(label) + 4]
-    assert "-20.0 % [-30.0, -10.0]" in row
+def test_a_cpu_variant_of_which_there_is_nothing_to_say_has_no_row():
+    assert 1 == len(Page(text(run_of(*variants()))).rows)
 
 
-def test_what_all_tests_share_is_said_once():
-    shown = text(run_of(*(record(f"a.py::test_{index}", rounds_elapsed=1e-3 * index) for index in (1, 2))))
-    assert 1 == shown.count("The same for all tests")
-    assert 1 == shown.count("<dt>speedup<dd>10.0x")
-    assert 2 == shown.count("<dt>rounds elapsed<dd>")
-
-
-def test_beyond_the_first_tests_a_row_keeps_its_reason_and_the_page_says_where_the_rest_is():
-    most = page._MOST_DETAILED
-    tests = most + 2
-    records = [record(f"a.py::test_{n}", status="failed", reason=f"why {n}") for n in range(tests)]
-    shown = text(run_of(*records))
-    assert all(f"why {n}" in shown for n in range(tests))
-    assert (
-        f"Only the first {most} tests have details here; the JSON report has them for all {tests}." in shown
-    )
-    assert "have details here" not in text(run_of(*records[:most]))
-
-
-def test_the_sizes_thresholds_are_figures_with_their_sentence():
-    found = threshold(name="a.py::test_n", largest_not_won=10.0, smallest_won=100.0)
-    assert "recorded: the GPU wins from n = 100 on, not at 10" in text(run_of(record(), thresholds=(found,)))
-
-
-def test_curves_of_scaling_are_figures_with_a_table_a_verdict_and_what_holds_them_back():
+def test_curves_of_scaling_have_a_table_with_their_verdict():
     records = scaled(1), scaled(2, 0.99), scaled(4, 0.6, required=0.5)
     shown = text(run_of(*records, scalings=curves(records)))
-    section = Page(shown[shown.index('<h2 id="scaling">') : shown.index('<h2 id="environment">')])
-    words = list(filter(None, section.texts))
+    words = Page(shown[shown.index('<h2 id="scaling">') : shown.index('<h2 id="environment">')]).texts
     assert ["Scaling", "a.py::test_step (strong), required efficiency 0.5", "passed"] == words[:3]
-    assert words[3].startswith("the share of the work that the devices do not divide grows")
-    table = words[words.index("time") - 1 :]
-    assert ["devices", "time", "speedup", "efficiency", "Karp-Flatt", "1", "12.0 ms", *"---"] == table[:10]
-    assert ["4", "5.00 ms", "2.40x", "0.60 [0.54, 0.66]", "0.222 [0.172, 0.284]"] == table[-5:]
-    (figure,) = section.all("svg")
-    assert "0.60 [0.54, 0.66] on 4 devices" in figure["aria-label"]
-    assert 'id="scaling"' not in text(run_of(record()))
+    assert ["4", "5.00 ms", "2.40x", "0.60 [0.54, 0.66]", "0.222 [0.172, 0.284]"] == words[-5:]
 
 
 @for_each("trap", TRAPS)
 def test_text_of_strangers_stays_text(trap):
-    note = Note(code="gpu_shared", text=trap)
     gate = gate_result(trap, baseline=trap, started=trap)
-    bad = record(f"a.py::test[{trap}]", status="failed", reason=trap, notes=(note,))
-    named = scaling_curve(name=trap, diagnosis=(Diagnosis(code="serial_part", sentence=trap, numbers={}),))
+    note, diagnosis = replace(NOTE, text=trap), Diagnosis(code="serial_part", sentence=trap, numbers={})
+    bad = record(f"{trap}.py::test[{trap}]", status="failed", reason=trap, notes=(note,))
     run = run_of(
-        bad, gate=gate, commit=Commit(id=trap, branch=trap), gpu=replace(GPU, name=trap), scalings=(named,)
+        *(replace(bad, nodeid=f"{bad.nodeid}{number}") for number in range(12)),
+        gate=gate,
+        commit=Commit(id=trap, branch=trap, url=trap),
+        job=trap,
+        gpu=replace(GPU, name=trap),
+        scalings=(scaling_curve(name=trap, diagnosis=(diagnosis,)),),
     )
     run = replace(run, environment=replace(run.environment, variables={trap: trap}, cpu={"name": trap}))
-    harmless = run_of(record("a.py::test[1]", status="failed", reason="x"), scalings=(scaling_curve(),))
-    shown, plain = Page(text(run)), Page(text(harmless))
-    assert 1 == len(shown.all("script")) == len(plain.all("script"))
-    assert [] == shown.all("img")
-    assert {tag for tag, _ in shown.elements} <= {tag for tag, _ in plain.elements} | {"ul", "li", "section"}
-    names = {name for _, attributes in shown.elements for name in attributes}
-    assert not [name for name in names if name.startswith("on") or name == "href"]
-    assert all(letter.isprintable() or letter == "\n" for letter in text(run))
-    text(run).encode()
+    shown, content = Page(text(run)), text(run)
+    assert 1 == len(shown.all("script")) == len(shown.all("style"))
+    assert not {"img", "iframe", "base"} & {tag for tag, _ in shown.elements}
+    assert not [name for _, each in shown.elements for name in each if name.startswith("on")]
+    assert all(each["href"].startswith("#t") for each in shown.all("a"))
+    assert all(letter.isprintable() or letter == "\n" for letter in content)
+    content.encode()
 
 
 def test_the_page_loads_nothing_and_its_policy_names_what_it_holds():
     content = text(run_of(record()))
     shown = Page(content)
-    assert not {"src", "href", "srcset", "action"} & {name for _, each in shown.elements for name in each}
-    assert not re.search(r"url\(|@import", content)
-    assert "http://" not in content
+    assert not {"src", "href", "srcset", "action", "style"} & {
+        name for _, each in shown.elements for name in each
+    }
+    assert not re.search(r"url\(|@import|http://", content)
     (policy,) = [meta["content"] for meta in shown.all("meta") if meta.get("http-equiv")]
     assert policy.startswith("default-src 'none'; ")
     for tag in ("style", "script"):
@@ -235,30 +254,35 @@ def test_the_page_loads_nothing_and_its_policy_names_what_it_holds():
         assert f"{tag}-src 'sha256-{digest}'" in policy
 
 
-def test_every_table_heading_has_its_scope_and_every_figure_its_finding():
-    shown = Page(text(run_of(record(status="failed", reason="x", comparisons=(REGRESSED,)))))
-    assert all(heading.get("scope") in ("row", "col") for heading in shown.all("th"))
-    figures = shown.all("svg")
-    assert figures
-    assert all(figure.get("aria-label") or figure.get("aria-hidden") for figure in figures)
-
-
 def test_a_page_is_known_as_ours_by_its_beginning(tmp_path):
     path = tmp_path / "page.html"
     path.write_text(text(run_of(record())))
     assert paths.begins_as(path, paths.PAGE)
-    path.write_text("<!doctype html><html><head><title>mine</title>")
-    assert not paths.begins_as(path, paths.PAGE)
-
-
-def test_the_template_is_compiled_where_the_making_of_pages_is_checked(monkeypatch):
-    engine._environment.cache_clear()
-    engine.check()
-    monkeypatch.setattr(engine._environment(), "compile", None)
-    assert "test_fft" in text(run_of(record()))
 
 
 def test_an_unbounded_interval_is_drawn_to_the_edge():
     content = text(run_of(record(speedup=speedup(10.0, None, None)), record("b.py::test_b")))
-    assert "nan" not in content
-    assert "inf" not in content.replace("information", "")
+    assert not re.search(r'="[^"]*\b(nan|inf)\b', content)
+
+
+@pytest.mark.parametrize(
+    ("tests", "most_bytes", "seconds"), [(500, 1_000_000, 0.5), (10_000, 20_000_000, 10)]
+)
+def test_the_page_of_many_tests_is_small_and_soon_written(tests, most_bytes, seconds):
+    samples = [1e-3 * (1 + n / 1e3) for n in range(60)]
+    cpu, gpu = measurement(GPU, *samples), measurement(GPU, *samples[::-1])
+    records = [
+        record(
+            f"tests/test_{n // 50}.py::test_some_name[{n}]",
+            cpu=cpu,
+            gpu=gpu,
+            comparisons=(comparison("new"),),
+        )
+        for n in range(tests)
+    ]
+    text(run_of(record()))
+    began = process_time()
+    content = text(run_of(*records))
+    assert process_time() - began < seconds
+    assert len(content) < most_bytes
+    assert f"{page._MOST_DETAILED} tests have details here" in content
