@@ -113,6 +113,10 @@ def test_the_heads_of_the_columns_and_of_the_file_stay_in_sight(opened, many):
     tops = "all => all.map(each => each.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])"
     ((head, below),) = shown.eval_on_selector_all("#table > thead", tops)
     groups = [top for top, _ in shown.eval_on_selector_all("#table > .group", tops)]
+    plots = shown.eval_on_selector_all(
+        "#table .plot svg", "all => all.map(each => each.getBoundingClientRect().x)"
+    )
+    assert 1 == len(set(plots))  # the axis lies above all rows
     assert 0 == head
     assert pytest.approx(below, abs=1.5) in groups
 

@@ -91,6 +91,7 @@ def text(run: Run, history: "History | None" = None) -> str:
         busy=[
             f"{note.head}: {text}" for note in shown.notes if note.head == view.BUSY for text in note.texts
         ],
+        required=_required(shown.rows),
         facts=list(_facts(shown.rows)),
         lists=list(_lists(shown.rows)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(row.record.speedup for row in shown.rows) else None,
@@ -144,6 +145,13 @@ def _headings(shown: view.View) -> list[tuple[str, str]]:
     names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
     empty = {key for key in ("change", "limit") if all(row.cells[key] == "-" for row in shown.rows)}
     return [(key, name) for key, name in names.items() if key not in empty]
+
+
+def _required(rows: Sequence[view.Row]) -> str | None:
+    """Return how many of the tests with a limit keep it; None where there are none."""
+    statuses = [row.record.status for row in rows if not row.record.is_bare]
+    judged = sum(status in ("passed", "failed", "inconclusive", "error") for status in statuses)
+    return f"{statuses.count('passed')} of {judged:,} as required" if judged else None
 
 
 def _facts(rows: Sequence[view.Row]) -> Iterator[tuple[str, str]]:

@@ -411,7 +411,7 @@ def test_the_object_of_json_has_series_and_changes():
     assert ("here", "test_a", 12) == (one["fingerprint"], one["nodeid"], len(one["findings"]))
     assert {
         "started": "2026-01-01T12:00:00+00:00",
-        "commit": {"id": "0000001" + 33 * "f", "branch": "main", "time": None, "changed": None},
+        "commit": {"id": "0000001" + 33 * "f", "branch": "main", "time": None, "changed": None, "url": None},
         "status": "passed",
         "speedup": {"value": 9.9, "low": 9.9 * 0.9, "high": 9.9 * 1.1},
         "cpu": 0.1,

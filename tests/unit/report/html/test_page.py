@@ -130,10 +130,12 @@ def test_a_row_has_a_second_line_only_where_it_says_more(changes, lead):
 
 def test_a_row_and_its_details_say_what_was_measured():
     asked = record("a.py::test_it[4096]", notes=(NOTE,), comparisons=(comparison("inconclusive"),))
-    (row,) = Page(text(run_of(asked))).rows
+    shown = Page(text(run_of(asked)))
+    (row,) = shown.rows
     for word in ("test_it", "[4096]", "20.0 ms", "1.75 ms", "10.0x", "[9.00, 11.0]", ">=3x", "-20 %?"):
         assert word in row
     assert NOTE.text in row
+    assert "Speedups: 1 of 1 as required" in shown.texts
     assert "-20.0 % [-30.0, -10.0]" in row
     assert "pytest 'a.py::test_it[4096]'" in row
     found = json.loads(next(word for word in row if word.startswith("{")))
