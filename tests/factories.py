@@ -4,7 +4,6 @@ Each factory takes what tests are about, and `changes` replace any other field: 
 model is one line here.
 """
 
-import dataclasses
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -299,7 +298,7 @@ def point(day: int, value: float | None, share: float | None = 0.1, **changes: A
         cpu=0.1,
         gpu=None,
     )
-    return dataclasses.replace(known, **changes)
+    return replace(known, **changes)
 
 
 def history_of(
@@ -316,7 +315,7 @@ def histories(*found: History) -> History:
     for each in found:
         for conditions, tests in each.points.items():
             points.setdefault(conditions, {}).update(tests)
-    return dataclasses.replace(found[0], points=points)
+    return replace(found[0], points=points)
 
 
 STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]

@@ -7,34 +7,34 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from secrets import token_hex
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
+from msgspec import field
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Estimate, Measurement, Samples, Speedup
-from pytest_gpuperf.model.quantities import Seconds
-from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Run, Status
+from pytest_gpuperf.model.measurement import Copies, Estimate, Measurement, Samples
+from pytest_gpuperf.model.record import Record, Run, Status
+from pytest_gpuperf.model.value import Value
 from pytest_gpuperf.report import files, reader
 from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.report.verdicts import shown_records
+from pytest_gpuperf.timing.gc_pause import gc_paused
 
 _LONGEST_REASON = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(Value, frozen=True, kw_only=True):
     """What a run found of a test: its status, its speedup, and the seconds of a call on each device."""
 
     started: str
@@ -60,8 +60,7 @@ class Point:
         return self.commit.short + "+" * bool(self.commit.changed) if self.commit else f"{self.time:%H:%M}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class History(Value, frozen=True, kw_only=True):
     """When the runs of a folder began, the points of each test by fingerprint, and what was left out.
 
     Runs and points are in the order of time. `rejected` has by name why a file is no report.
@@ -72,8 +71,7 @@ class History:
     rejected: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(Value, frozen=True, kw_only=True):
     """One test in all runs that can be compared, earliest first; changes are counted in `timed`."""
 
     fingerprint: str
@@ -95,10 +93,7 @@ def add(folder: Path, run: Run) -> Path:
     """
     text = document.text(replace(run, records=tuple(map(_without_samples, run.records))))
     commit = re.sub(r"[^0-9A-Za-z]", "", run.commit.id)[:12] if run.commit else ""
-    while (
-        path := folder / f"{_time(run.started):%Y%m%dT%H%M%SZ}-{commit or 'unknown'}-{token_hex(6)}.json"
-    ).exists():
-        pass
+    path = folder / f"{_time(run.started):%Y%m%dT%H%M%SZ}-{commit or 'unknown'}-{token_hex(6)}.json"
     files.replace(path, text)
     return path
 
@@ -138,14 +133,17 @@ def read(folder: Path) -> History:
     rejected: dict[str, str] = {}
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
         try:
-            report = _report(files.content(path, reader.LIMIT, follow_link=False))
-            found.append((_time(report.started), list(_found(report))))
+            with gc_paused():
+                run = document.parse(files.content(path, reader.LIMIT, follow_link=False))
+            found.append((_time(run.started), list(_found(run))))
         except FileNotFoundError:
             continue
         except OSError as error:
             rejected[path.name] = f"it cannot be read: {error.strerror}"
         except GpuPerfError as error:
             rejected[path.name] = str(error)[:_LONGEST_REASON]
+        except ValueError as error:
+            rejected[path.name] = f"it is not JSON: {error}"[:_LONGEST_REASON]
     found.sort(key=lambda each: each[0])  # stable: those of one time stay in the order of their names
     points: dict[str, dict[str, list[Point]]] = {}
     for _, of_run in found:
@@ -154,62 +152,18 @@ def read(folder: Path) -> History:
     return History(started=tuple(time for time, _ in found), points=points, rejected=rejected)
 
 
-class _Side(msgspec.Struct):
-    device: DeviceInfo
-    median: Seconds | None
-
-
-class _Record(msgspec.Struct):
-    nodeid: str
-    status: Status
-    reason_code: ReasonCode | None
-    demand: Demand
-    cpu: _Side | None
-    gpu: _Side | None
-    speedup: Speedup | None
-    pairing: Pairing | None
-
-
-class _Report(msgspec.Struct):
-    """What a history needs of a report: reading no more takes a fiftieth of the time."""
-
-    schema_version: Literal["1.0"]
-    started: str
-    commit: Commit | None
-    environment: Environment
-    records: tuple[_Record, ...]
-
-
-_decode = msgspec.json.Decoder(_Report).decode
-
-
-def _report(content: bytes) -> _Report | Run:
-    """Return what a report holds; raise GpuPerfError, with the cause, for a file that is none."""
-    try:
-        found = _decode(content)
-        if len({record.nodeid for record in found.records}) == len(found.records):
-            return found
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass
-    try:
-        return document.parse(content)  # which says what is wrong, and where
-    except ValueError as error:
-        raise GpuPerfError(f"it is not JSON: {error}") from error
-
-
-def _found(run: _Report | Run) -> Iterator[tuple[str, str, Point]]:
+def _found(run: Run) -> Iterator[tuple[str, str, Point]]:
     """Yield the fingerprint, the node id and the point of each test.
 
     Left out are deselected tests, and CPU variants, whose times stand with the GPU variants.
     """
     partners = {record.pairing.partner for record in run.records if record.pairing}
-    both = ((record.cpu.device, record.gpu.device) for record in run.records if record.cpu and record.gpu)
+    kept = [record for record in shown_records(run) if record.nodeid not in partners]
+    both = ((record.cpu.device, record.gpu.device) for record in kept if record.cpu and record.gpu)
     cpu, gpu = next(both, (None, None))
     gpu = run.environment.gpu or gpu
     key = cache(partial(fingerprint.key, run.environment))
-    for record in run.records:
-        if record.nodeid in partners or (record.reason_code == "deselected" and record.cpu is None):
-            continue
+    for record in kept:
         # A device that was not measured counts as the run's.
         devices = (record.cpu.device if record.cpu else cpu, record.gpu.device if record.gpu else gpu)
         point = Point(

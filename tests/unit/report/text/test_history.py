@@ -1,9 +1,8 @@
 """A history in the terminal: each test's speedup over its runs, and where it changed, in words."""
 
-from dataclasses import replace
-
 from cases import for_each
 from factories import STEP, estimate, histories, history_of, point
+from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.report.history import History
