@@ -11,18 +11,17 @@ from itertools import count, islice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report import view
 from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary import baseline_of, scaling_cells, scaling_heading
+from pytest_gpuperf.report.summary import baseline_of
 from pytest_gpuperf.report.verdicts import counts
-from pytest_gpuperf.report.view import Row, View
+from pytest_gpuperf.report.view import Row, Scaling, View
 
 _MOST_ROWS = 50
 _MOST_NOTES = 15
 _MOST_OTHERS = 10  # thresholds, failures and notes of a gate, commands
-_MOST_CURVES, _MOST_COUNTS = 5, 6  # of scaling, and numbers of devices of each
+_MOST_CURVES, _MOST_COUNTS = 5, 6  # of scaling, and lines of each
 _MOST_FACTS = 40  # of the environment
 _MOST_OPEN = 3  # commands that are not folded
 _LONGEST_COMMAND = 300
@@ -51,7 +50,7 @@ def text(run: Run) -> str:
         "\n".join(_table(shown)),
         _left_out(left_out) if left_out else "",
         "\n".join([*_notes(shown), *_bullets(shown.thresholds)]),
-        *_scalings(shown.scalings),
+        "\n".join(_scalings(shown.scalings)),
         "\n".join([*_bullets(shown.gate_failures, "**failed:** "), *_bullets(_gate(shown))]),
         "\n".join(_bullets([*shown.unmarked, *shown.totals])),
         _commands(shown.commands),
@@ -101,27 +100,14 @@ def _notes(shown: View) -> Iterator[str]:
     yield from _more(max(0, len(said) - _MOST_NOTES) + shown.more_notes, "more note is", "more notes are")
 
 
-def _scalings(curves: Sequence[ScalingCurve]) -> Iterator[str]:
-    """Yield how tests scale with the number of devices: a table of all curves, and what holds them back."""
-    if not (shown := curves[:_MOST_CURVES]):
-        return
-    headings = list(scaling_cells(shown[0].points[0]))
-    rows = [table_row("scaling", headings), table_row(":---", ["---:"] * len(headings))]
-    for curve in shown:
-        name = _name(scaling_heading(curve))
-        for point in curve.points[-_MOST_COUNTS:]:
-            rows.append(table_row(name, scaling_cells(point).values()))
-            name = ""
-    yield "\n".join(rows)
-    said = [
-        f"- {_name(curve.name)}: {code_span(diagnosis.sentence)}"
-        for curve in shown
-        for diagnosis in curve.diagnosis[:1]
-    ]
-    said += _more(len(curves) - _MOST_CURVES, "more curve of scaling is", "more curves of scaling are")
-    cut = sum(max(0, len(curve.points) - _MOST_COUNTS) for curve in shown)
-    said += _more(cut, "more number of devices is", "more numbers of devices are")
-    yield "\n".join(said)
+def _scalings(shown: Sequence[Scaling]) -> Iterator[str]:
+    """Yield how tests scale with the number of devices, and what holds them back."""
+    for each in shown[:_MOST_CURVES]:
+        yield f"- scaling of {_name(each.head)}"
+        yield from (f"  - {code_span(text)}" for text in each.texts[-_MOST_COUNTS:])
+    cut = sum(max(0, len(each.texts) - _MOST_COUNTS) for each in shown[:_MOST_CURVES])
+    yield from _more(cut, "more number of devices is", "more numbers of devices are")
+    yield from _more(len(shown) - _MOST_CURVES, "more curve of scaling is", "more curves of scaling are")
 
 
 def _gate(shown: View) -> list[str]:

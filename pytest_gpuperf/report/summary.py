@@ -76,18 +76,19 @@ def baseline_of(record: Record) -> Estimate | None:
     return next(filter(None, compared), None)
 
 
-def baseline_text(comparison: Comparison | None) -> str:
-    """Return the baseline's value with its unit, and its metric if that is no speedup: `GPU 1.23 ms`."""
-    if comparison is None or comparison.baseline is None:
-        return "-"
-    return f"{_label(comparison)}{gate_text.format_value(comparison.metric, comparison.baseline.value)}"
+def comparison_cells(comparison: Comparison) -> dict[str, str]:
+    """Return the row of a comparison with the baseline, by headings; a dash for what is not known."""
 
+    def shown(estimate: Estimate | None) -> str:
+        return "-" if estimate is None else gate_text.format_metric(comparison.metric, estimate)
 
-def change_text(comparison: Comparison | None) -> str:
-    """Return the change from the baseline in percent, with its range: `-12.3 % [-15.0, -9.1]`."""
-    return (
-        "-" if comparison is None or comparison.ratio is None else gate_text.format_change(comparison.ratio)
-    )
+    return {
+        "metric": gate_text.METRIC_NAMES[comparison.metric],
+        "baseline": shown(comparison.baseline),
+        "now": shown(comparison.found),
+        "change": "-" if comparison.ratio is None else gate_text.format_change(comparison.ratio),
+        "outcome": in_words(comparison.outcome),
+    }
 
 
 def short_change(record: Record) -> str:
@@ -101,7 +102,7 @@ def short_change(record: Record) -> str:
     if comparison.ratio.value >= gate_text.MOST_IN_PERCENT:
         return f"{_label(comparison)}x{units.digits(comparison.ratio.value)}{doubt}"
     percent = f"{100 * (comparison.ratio.value - 1):+.0f}"
-    return f"{_label(comparison)}{percent if percent != '-0' else '0'} %{doubt}"
+    return f"{_label(comparison)}{percent if float(percent) else '0'} %{doubt}"
 
 
 def _label(comparison: Comparison) -> str:

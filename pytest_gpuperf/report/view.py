@@ -29,6 +29,8 @@ from pytest_gpuperf.report.summary import (
     measured_scalings,
     measured_thresholds,
     sayings_of,
+    scaling_heading,
+    scaling_lines,
     short_change,
     threshold_sentence,
 )
@@ -71,6 +73,14 @@ class Note(NamedTuple):
     texts: Sequence[str]
 
 
+class Scaling(NamedTuple):
+    """How a group of tests scales: what was measured on each number of devices, and what holds it back."""
+
+    curve: ScalingCurve
+    head: str
+    texts: Sequence[str]
+
+
 class View(NamedTuple):
     """A run as its reader sees it.
 
@@ -89,7 +99,7 @@ class View(NamedTuple):
     notes: Sequence[Note]
     more_notes: int
     thresholds: Sequence[str]
-    scalings: Sequence[ScalingCurve]
+    scalings: Sequence[Scaling]
     unmarked: Sequence[str]
     gate: Sequence[str]
     gate_failures: Sequence[str]
@@ -226,10 +236,11 @@ def _cautions(run: Run) -> Iterator[str]:
         yield f"waited {units.seconds(waited)} in all for other processes that measured"
 
 
-def _scalings(run: Run) -> list[ScalingCurve]:
+def _scalings(run: Run) -> list[Scaling]:
     """Return the curves that were measured, those of tests that failed first."""
     ranks = {record.nodeid: rank(record) for record in run.records}
-    return sorted(measured_scalings(run), key=lambda curve: ranks.get(curve.points[-1].nodeid, 0))
+    curves = sorted(measured_scalings(run), key=lambda curve: ranks.get(curve.points[-1].nodeid, 0))
+    return [Scaling(each, scaling_heading(each), list(scaling_lines(each))) for each in curves]
 
 
 def _commands(run: Run, rows: Sequence[Record]) -> Iterator[str]:

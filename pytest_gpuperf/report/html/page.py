@@ -12,7 +12,6 @@ from math import inf
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.nodeid import function_of, split
 from pytest_gpuperf.model.record import Record, Run
@@ -23,11 +22,9 @@ from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import (
-    baseline_text,
-    change_text,
+    comparison_cells,
     measured_thresholds,
     scaling_cells,
-    scaling_heading,
 )
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
 
@@ -47,7 +44,7 @@ class _Details(NamedTuple):
 
     sentences: Sequence[str]
     figure: Figure | None
-    comparisons: Sequence[tuple[str, ...]]
+    comparisons: Sequence[dict[str, str]]
     command: str
     record: Sequence[str]
 
@@ -105,11 +102,11 @@ def text(run: Run, history: "History | None" = None) -> str:
         ],
         scalings=[
             (
-                scaling_heading(each),
-                statuses.get(each.points[-1].nodeid),
-                list(map(scaling_cells, each.points)),
-                each.diagnosis,
-                scaling.figure(each),
+                each.head,
+                statuses.get(each.curve.points[-1].nodeid),
+                list(map(scaling_cells, each.curve.points)),
+                each.curve.diagnosis,
+                scaling.figure(each.curve),
             )
             for each in shown.scalings
         ],
@@ -238,16 +235,7 @@ def _details(repeater: Repeater, row: view.Row, lead: str | None) -> _Details:
     return _Details(
         sentences=[each for each in dict.fromkeys(sentences) if each not in (None, lead)],
         figure=rounds.figure(record),
-        comparisons=[
-            (
-                gate_text.METRIC_NAMES[each.metric],
-                baseline_text(each),
-                gate_text.format_value(each.metric, each.found.value) if each.found else "-",
-                change_text(each),
-                in_words(each.outcome),
-            )
-            for each in record.comparisons
-        ],
+        comparisons=list(map(comparison_cells, record.comparisons)),
         command=repeater.command(record),
         record=json.dumps(_without_samples(codec.dump(record)), indent=1, ensure_ascii=False).split("\n"),
     )

@@ -3,24 +3,18 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Comparison, Metric
-from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report import view
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.summary import (
-    change_text,
-    scaling_heading,
-    scaling_lines,
+    comparison_cells,
     shared_reasons,
 )
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Colour, Line, Row
-from pytest_gpuperf.report.verdicts import FAILURES, VerdictCode, in_words, run_counts, shown_records
-from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, View
+from pytest_gpuperf.report.verdicts import FAILURES, VerdictCode, run_counts, shown_records
+from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, Scaling, ShownAbove, View
 
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
 _COLOURS: dict[VerdictCode, Colour | None] = {
@@ -53,7 +47,11 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     sentences = (shown.thresholds, [*shown.unmarked, *shown.cautions], shown.gate, _totals(shown))
     blocks = [
         notes,
-        _scalings(shown.scalings, text_width),
+        [
+            line
+            for each in shown.scalings
+            for line in _below(f"scaling of {each.head}", each.texts, text_width)
+        ],
         *(_wrapped(block, text_width) for block in sentences),
     ]
     if not all_notes:  # few lines need no gaps between them
@@ -75,6 +73,10 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     notes = _few_notes(view.failures(run, above), 0, text_width)
     thresholds = _wrapped(view.thresholds(run, failed, above), text_width)
     return [Line(text) for text in (*_wrapped([counted], text_width), *notes, *thresholds)]
+
+
+def _scalings(shown: Iterable[Scaling], width: int) -> list[str]:
+    return [line for each in shown for line in _below(f"scaling of {each.head}", each.texts, width)]
 
 
 def _totals(shown: View) -> list[str]:
@@ -111,7 +113,12 @@ def _few_notes(notes: Sequence[Note], more: int, width: int) -> list[str]:
 
 def _note(note: Note, width: int) -> list[str]:
     """Return a note's lines: its head and first text share a line, and each further text begins a new one."""
-    said = (f"{note.head}: {note.texts[0]}", *(f"  {text}" for text in note.texts[1:]))
+    return _below(f"{note.head}: {note.texts[0]}", note.texts[1:], width)
+
+
+def _below(first: str, others: Iterable[str], width: int) -> list[str]:
+    """Return the lines of texts, all but the first of which are indented."""
+    said = (first, *(f"  {text}" for text in others))
     return [line for text in said for line in table.wrapped(text, width, "    ")]
 
 
@@ -125,20 +132,11 @@ def _shortened(block: Sequence[str], width: int) -> Sequence[str]:
     return [*shown, last + _CUT]
 
 
-def _scalings(curves: Iterable[ScalingCurve], width: int) -> list[str]:
-    """Return how each group of tests scales with the number of devices."""
-    shown = []
-    for curve in curves:
-        shown += table.wrapped(f"scaling of {scaling_heading(curve)}", width)
-        shown += [line for text in scaling_lines(curve) for line in table.wrapped(f"  {text}", width, "    ")]
-    return shown
-
-
 def changes(records: Sequence[Record], width: int) -> Iterator[str]:
     """Yield a table of what changed or cannot be compared, and why the latter."""
     names = short_names(records)
     rows = [
-        _change_row(names[record.nodeid], each)
+        Row(name=names[record.nodeid], cells=comparison_cells(each))
         for record in records
         for each in record.comparisons
         if each.reason
@@ -150,21 +148,6 @@ def changes(records: Sequence[Record], width: int) -> Iterator[str]:
         yield ""
     for reason, tests in reasons.items():
         yield from table.wrapped(f"{units.first_few(tests, most=1)}: {reason}", width)
-
-
-def _change_row(name: str, comparison: Comparison) -> Row:
-    cells = {
-        "metric": gate_text.METRIC_NAMES[comparison.metric],
-        "baseline": _metric_value(comparison.metric, comparison.baseline),
-        "now": _metric_value(comparison.metric, comparison.found),
-        "change": change_text(comparison),
-        "outcome": in_words(comparison.outcome),
-    }
-    return Row(name=name, cells=cells)
-
-
-def _metric_value(metric: Metric, estimate: Estimate | None) -> str:
-    return "-" if estimate is None else gate_text.format_metric(metric, estimate)
 
 
 def _unexplained(record: Record) -> Iterator[str]:
