@@ -233,6 +233,7 @@ def test_any_report_is_a_run_of_a_history(tmp_path):
         (b"null", "no report"),
         (b'{"schema_version": 1.0}', "no report"),
         (b'{"schema_version": "1.0"}', "breaks its schema"),
+        (json.dumps({"schema_version": "1.0", "x" * 10_000: 1}).encode(), "breaks its schema"),
         (b'{"schema_version": "1.1"}', "newer than 1.0; update"),
         (b'{"history_version": "1.0"}', "no report"),
     ],

@@ -11,8 +11,8 @@ from pytest_gpuperf.report.text.history import lines
 
 def test_a_history_in_full():
     shown = histories(
-        history_of(*STEP, None),
         history_of(*[None] * 13, nodeid="test_b"),
+        history_of(*STEP, None),
         history_of(2.0, status="failed", nodeid="test_c", fingerprint="there"),
     )
     assert [
