@@ -37,9 +37,7 @@ class LogScale:
         return cls(low / margin, high * margin, length)
 
     @classmethod
-    def of_estimates(
-        cls, estimates: Sequence[Estimate], length: float, *, farthest: float, include: Iterable[float] = ()
-    ) -> "LogScale":
+    def of_estimates(cls, estimates: Sequence[Estimate], length: float, *, farthest: float) -> "LogScale":
         """Return an axis that shows all estimates, their intervals as far as they lie near to any of them.
 
         That is up to `farthest` times the largest value, and down to the smallest over `farthest`.
@@ -47,7 +45,7 @@ class LogScale:
         values = [estimate.value for estimate in estimates]
         least, most = min(values) / farthest, max(values) * farthest
         ends = (min(max(end, least), most) for each in estimates for end in (each.lower, each.upper))
-        return cls.around([*values, *ends], length, include=include)
+        return cls.around([*values, *ends], length, include=())
 
     def position(self, value: float | None) -> float:
         """Return the place of a value, from 0 to `length`; one beyond an end, and None for 0, lies on it."""
@@ -76,12 +74,9 @@ class LinearScale:
     length: float
 
     @classmethod
-    def of_estimates(
-        cls, estimates: Iterable[Estimate], length: float, *, farthest: float, include: Iterable[float] = ()
-    ) -> "LinearScale":
-        """Return an axis that shows values, `include`, and intervals up to `farthest` times the largest."""
-        estimates = list(estimates)
-        most = min(max([*(estimate.value for estimate in estimates), *include]), _MOST)
+    def of_estimates(cls, estimates: Sequence[Estimate], length: float, *, farthest: float) -> "LinearScale":
+        """Return an axis that shows values, and their intervals up to `farthest` times the largest."""
+        most = min(max((estimate.value for estimate in estimates), default=1.0), _MOST)
         ends = (min(estimate.upper, most * farthest) for estimate in estimates)
         return cls(_MARGIN * max(most, *ends, _LEAST), length)
 

@@ -1,9 +1,8 @@
 """From a record to where the time of a call on the GPU goes: copies, work of the device, and the rest."""
 
 from collections.abc import Iterator
-from math import inf
+from math import isfinite
 from statistics import median
-from typing import NamedTuple
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
@@ -13,47 +12,40 @@ _FASTER_LOOP = "it waits for the device once, and the parts above each on their 
 _SLOWER_LOOP = "it waits for the copies of the call before, and may find its data in no cache"
 
 
-class Part(NamedTuple):
-    """A part of the time of a call on the GPU."""
-
-    name: str
-    seconds: float
-
-
 def sentence(record: Record) -> str | None:
     """Return the parts of a call in words, with what they are not; None where no call was timed."""
     shown = parts(record)
     if not shown:
         return None
-    total = sum(part.seconds for part in shown)
+    total = sum(shown.values())
     device = "an emulated device" if record.is_emulated else "the GPU"
-    copies = " with its copies" if {"upload", "download"} & {part.name for part in shown} else ""
-    each = (
-        f"{part.name} {units.seconds(part.seconds)} ({100 * (part.seconds / total):.0f} %)" for part in shown
-    )
-    in_parts = f": {', '.join(each)}" if len(shown) > 1 else ""
-    said = f"A call{copies} on {device} takes {units.seconds(total)}{in_parts}."
-    return " ".join([said, *_caveats(record, total)])
+    copies = " with its copies" if {"upload", "download"} & shown.keys() else ""
+    said = f"A call{copies} on {device} takes {units.seconds(total)}"
+    if len(shown) > 1:
+        each = (
+            f"{name} {units.seconds(part)} ({100 * (part / total):.0f} %)" for name, part in shown.items()
+        )
+        said += f": {', '.join(each)}"
+    return " ".join([f"{said}.", *filter(None, [_why_one_part(record)]), *_about_copies(record, total)])
 
 
-def parts(record: Record) -> tuple[Part, ...]:
-    """Return the parts of a call with its copies, in order; none where no call on the GPU was timed.
+def parts(record: Record) -> dict[str, float]:
+    """Return the seconds of each part of a call with its copies, in order; none where no call was timed.
 
     The device is busy for no longer than a call takes: its own events may see one call alone take longer than
     each of many in a row. Copies that several calls share count for each by its share.
     """
     samples = record.gpu.samples_for(record.demand) if record.gpu and record.scaling is None else ()
     call = median(samples) if samples else 0.0
-    if call <= 0:
-        return ()
+    if record.gpu is None or call <= 0:
+        return {}
     upload, download = _copies(record)
-    busy = _busy(record)
-    middle = [Part("call", call)]
-    if busy is not None:
-        busy = min(max(0.0, busy), call)
-        middle = [Part("device busy", busy), Part("launch and idle", call - busy)]
-    found = (Part("upload", upload), *middle, Part("download", download))
-    return tuple(part for part in found if part.seconds) if sum(part.seconds for part in found) < inf else ()
+    middle = {"call": call}
+    if _why_one_part(record) is None:
+        busy = min(max(0.0, record.gpu.device_time or 0.0), call)
+        middle = {"device busy": busy, "launch and idle": call - busy}
+    found = {"upload": upload, **middle, "download": download}
+    return {name: part for name, part in found.items() if part} if isfinite(sum(found.values())) else {}
 
 
 def _copies(record: Record) -> tuple[float, float]:
@@ -66,31 +58,20 @@ def _copies(record: Record) -> tuple[float, float]:
     return upload, download
 
 
-def _busy(record: Record) -> float | None:
-    """Return the seconds that the device worked on a call; None where that is not all of its work."""
-    if record.gpu is None or _is_body(record) or _works_aside(record):
-        return None
-    return record.gpu.device_time
+def _why_one_part(record: Record) -> str | None:
+    """Return why it is not known how long the device worked on a call; None where it is."""
+    if record.scope == "body" or (record.transfer and record.transfer.h2d is None):
+        return "The body of the test is timed as a whole, with the copies that it makes."
+    if any(diagnosis.code == "side_stream" for diagnosis in record.diagnosis):
+        return "The device works on other streams, too, so a call is one part."
+    if record.gpu is None or record.gpu.device_time is None:
+        return "The device does not say how long it works on a call, so a call is one part."
+    return None
 
 
-def _is_body(record: Record) -> bool:
-    """Return whether the times are those of a body, whose copies are a part of it."""
-    return record.scope == "body" or (record.transfer is not None and record.transfer.h2d is None)
-
-
-def _works_aside(record: Record) -> bool:
-    return any(diagnosis.code == "side_stream" for diagnosis in record.diagnosis)
-
-
-def _caveats(record: Record, total: float) -> Iterator[str]:
-    """Yield what the parts are not."""
+def _about_copies(record: Record, total: float) -> Iterator[str]:
+    """Yield what the times of the copies are not."""
     transfer, demand = record.transfer, record.demand
-    if _is_body(record):
-        yield "The body of the test is timed as a whole, with the copies that it makes."
-    elif _works_aside(record):
-        yield "The device works on other streams, too, so a call is one part."
-    elif _busy(record) is None:
-        yield "The device does not say how long it works on a call, so a call is one part."
     if transfer is None or transfer.h2d is None or not transfer.bytes:
         return
     if transfer.median is None:

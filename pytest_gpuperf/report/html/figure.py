@@ -5,7 +5,6 @@ pixels from the upper left corner; a place may be fractional, one decimal of it 
 SVG, not a template: a page has a thousand figures, and this takes a tenth of the time.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,19 +14,8 @@ from typing import Literal, NamedTuple
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.names import columns
 
-Style = Literal[
-    "cpu",
-    "gpu",
-    "copies",
-    "verdict",
-    "passed",
-    "failed",
-    "inconclusive",
-    "muted",
-    "axis",
-    "limit",
-    "baseline",
-]
+_Verdict = Literal["passed", "failed", "inconclusive", "muted"]
+Style = _Verdict | Literal["cpu", "gpu", "copies", "verdict", "axis", "limit", "baseline"]
 """What a mark shows. Its colour is in page.css and, for pages whose styles are blocked, in `_COLOURS`."""
 Place = tuple[float, float]
 _LETTER = 7.0  # pixels, about, in the font of figures
@@ -45,7 +33,7 @@ _COLOURS: dict[Style, str] = {
     "limit": "#444",
     "baseline": "#999",
 }
-_must_be_escaped = re.compile("[^ !#-%(-;=?-~]").search  # controls, what is beyond ASCII, and &<>"'
+_TEXT = "#444"
 _DARK = "text{fill:#e6e8ec}.limit{stroke:#e6e8ec}.axis{stroke:#5a6270}"
 
 
@@ -61,7 +49,6 @@ class Mark(NamedTuple):  # a page has thousands, and a frozen dataclass takes th
     """Pixels by which all of it lies further right and down than its path says."""
     dots: bool = False
     """Whether its path consists of dots: see `scatter`."""
-    dashed: bool = False
     faint: bool = False
     """Whether what lies below an area shines through."""
 
@@ -74,7 +61,6 @@ class Word(NamedTuple):  # as above
     """Of the base line."""
     text: str
     anchor: Literal["start", "middle", "end"] = "start"
-    style: Style | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +161,7 @@ def _parts(figure: Figure, namespace: str) -> list[str]:
         size += ' aria-hidden="true"'
     else:
         box = f"0 0 {short(figure.width)} {short(figure.height)}"
-        size += f' viewBox="{box}" role="img" aria-label="{escaped(figure.finding)}"'
+        size += f' viewBox="{box}" role="img" aria-label="{_escaped(figure.finding)}"'
     font = ' font-family="sans-serif" font-size="11"' if figure.words else ""
     start = f'<svg{namespace} {size}{font} fill="none" stroke-width="2">'
     marks = (_mark(mark) for mark in figure.marks if mark.path)
@@ -191,8 +177,6 @@ def _mark(mark: Mark) -> str:
         shape += f' stroke="{colour}"'
     if mark.dots:
         shape += ' stroke-linecap="round" stroke-width="3"'
-    if mark.dashed:
-        shape += ' stroke-dasharray="5 3"'
     if mark.faint:
         shape += ' fill-opacity=".2"'
     if mark.move != (0, 0):
@@ -202,12 +186,10 @@ def _mark(mark: Mark) -> str:
 
 def _word(word: Word) -> str:
     anchor = "" if word.anchor == "start" else f' text-anchor="{word.anchor}"'
-    style = f' class="{word.style}"' if word.style else ""
-    colour = _COLOURS[word.style or "limit"]
     place = f'x="{short(word.x)}" y="{short(word.y)}"'
-    return f'<text {place}{anchor} fill="{colour}"{style}>{escaped(word.text)}</text>'
+    return f'<text {place}{anchor} fill="{_TEXT}">{_escaped(word.text)}</text>'
 
 
-def escaped(text: str) -> str:
-    """Return a text as HTML and SVG show it, in an attribute, too; it steers no terminal that shows these."""
-    return escape(printable(text)) if _must_be_escaped(text) else text
+def _escaped(text: str) -> str:
+    """Return a text as SVG shows it, in an attribute, too; it steers no terminal that shows its source."""
+    return escape(printable(text))

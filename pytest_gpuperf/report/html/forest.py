@@ -8,22 +8,12 @@ from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.html.figure import (
-    Figure,
-    Mark,
-    Style,
-    Word,
-    bar,
-    diamond,
-    dot,
-    line,
-    rule,
-    text_width,
-)
+from pytest_gpuperf.report.html import figure as svg
+from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, text_width
 from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import baseline_of
-from pytest_gpuperf.report.verdicts import verdict, verdict_code
+from pytest_gpuperf.report.verdicts import FAILURES, verdict, verdict_code
 
 WIDTH = 200
 _ROW = 22  # pixels from one row to the next
@@ -31,11 +21,6 @@ _AXIS = 34
 _MIDDLE, _GHOST = 10.0, 17.0  # heights of the range and of the baseline's, in a row
 _MARGIN = 6.0  # room for a dot at an end of the axis
 _LONGEST_NAME = 60  # characters in a plot that stands alone
-_STYLES: dict[str, Style] = {
-    **dict.fromkeys(("passed", "improved"), "passed"),
-    **dict.fromkeys(("failed", "error", "regressed"), "failed"),
-    "inconclusive": "inconclusive",
-}
 _MEANINGS: dict[Style, str] = {
     "passed": "passed",
     "failed": "failed",
@@ -62,7 +47,7 @@ def axis(shared: LogScale) -> Figure:
         width=WIDTH,
         height=_AXIS,
         finding=f"axis of the speedup, from {units.digits(shared.low)}x to {units.digits(shared.high)}x",
-        marks=[Mark("axis", "".join(rule(x, _AXIS - 6, _AXIS) for _, x in ticks))],
+        marks=[Mark("axis", "".join(svg.rule(x, _AXIS - 6, _AXIS) for _, x in ticks))],
         words=[
             Word(_MARGIN, 10, "speedup, log scale"),
             *(Word(x, _AXIS - 9, f"{tick:g}x", _anchor(x)) for tick, x in ticks),
@@ -80,17 +65,13 @@ def row(record: Record, shared: LogScale) -> Figure | None:
 def legend(records: Iterable[Record]) -> list[tuple[str, Figure]]:
     """Return the marks that the plots of records have, with their meanings."""
     shown = [record for record in records if record.speedup]
-    styles = {_STYLES.get(verdict_code(record), "muted") for record in shown}
-    meanings = [
-        (meaning, Mark(style, _range(style, 2, 22, 12), filled=style != "inconclusive", outlined=True))
-        for style, meaning in _MEANINGS.items()
-        if style in styles
-    ]
+    styles = {_style(record) for record in shown}
+    found = [(_MEANINGS[style], _range(style, 2, 22, 12)) for style in _MEANINGS if style in styles]
     if any(record.demand.limits for record in shown):
-        meanings.append(("required", Mark("limit", rule(12, 2, 18))))
+        found.append(("required", Mark("limit", svg.rule(12, 2, 18))))
     if any(map(baseline_of, shown)):
-        meanings.append(("baseline", Mark("baseline", bar(2, 8, 20, 4), filled=True)))
-    return [(words, Figure(width=24, height=20, finding=None, marks=[mark])) for words, mark in meanings]
+        found.append(("baseline", Mark("baseline", svg.bar(2, 8, 20, 4), filled=True)))
+    return [(words, Figure(width=24, height=20, finding=None, marks=[mark])) for words, mark in found]
 
 
 def finding(record: Record) -> str:
@@ -140,7 +121,7 @@ def _anchor(x: float) -> Literal["start", "middle", "end"]:
 
 @lru_cache(maxsize=256)  # most rows have the same ones
 def _upright(style: Style, values: tuple[float, ...], shared: LogScale, top: float, bottom: float) -> Mark:
-    return Mark(style, "".join(rule(_MARGIN + shared.position(value), top, bottom) for value in values))
+    return Mark(style, "".join(svg.rule(_MARGIN + shared.position(value), top, bottom) for value in values))
 
 
 def _marks(record: Record, speedup: Speedup, shared: LogScale) -> Iterator[Mark]:
@@ -154,13 +135,19 @@ def _marks(record: Record, speedup: Speedup, shared: LogScale) -> Iterator[Mark]
         yield _upright("limit", tuple(record.demand.limits), shared, 2, 18)
     if baseline := baseline_of(record):
         low, high = place(baseline.low), place(baseline.high or shared.high)
-        yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 3), filled=True)
-    style = _STYLES.get(verdict_code(record), "muted")
-    path = _range(style, place(speedup.low), place(speedup.high or shared.high), place(speedup.value))
-    yield Mark(style, path, filled=style != "inconclusive", outlined=True)
+        yield Mark("baseline", svg.bar(low, _GHOST, max(high - low, 3), 3), filled=True)
+    yield _range(_style(record), place(speedup.low), place(speedup.high or shared.high), place(speedup.value))
 
 
-def _range(style: Style, low: float, high: float, value: float) -> str:
-    """Return a range with its dot as one path: a page has thousands, and a browser takes long for each."""
-    shape = {"failed": diamond(value, _MIDDLE, 2.6), "inconclusive": dot(value, _MIDDLE)}
-    return line((low, _MIDDLE), (high, _MIDDLE)) + shape.get(style, dot(value, _MIDDLE, 2))
+def _style(record: Record) -> Style:
+    code = verdict_code(record)
+    if code in FAILURES:
+        return "failed"
+    return code if code in ("passed", "inconclusive") else "muted"
+
+
+def _range(style: Style, low: float, high: float, value: float) -> Mark:
+    """Return a range with its dot as one mark: a page has thousands, and a browser takes long for each."""
+    shapes = {"failed": svg.diamond(value, _MIDDLE, 2.6), "inconclusive": svg.dot(value, _MIDDLE)}
+    path = svg.line((low, _MIDDLE), (high, _MIDDLE)) + shapes.get(style, svg.dot(value, _MIDDLE, 2))
+    return Mark(style, path, filled=style != "inconclusive", outlined=True)

@@ -31,5 +31,5 @@ def test_an_axis_of_shares_has_ticks_at_equal_distances_from_zero_on(high):
 def test_every_value_has_a_place_on_any_axis(values, value):
     assert 0 <= LogScale.around(values, 100).position(value) <= 100
     estimates = [Estimate(value=each, low=None, high=None) for each in values]
-    scale = LinearScale.of_estimates(estimates, 100, farthest=1.5, include=(1.0,))
+    scale = LinearScale.of_estimates(estimates, 100, farthest=1.5)
     assert 0 <= scale.position(value) <= 100

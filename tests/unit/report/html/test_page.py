@@ -19,16 +19,13 @@ from factories import (
     offload,
     record,
     run_of,
-    scaled,
     scaling_curve,
     skipped,
     speedup,
-    variants,
 )
 from golden import assert_golden, run_with_everything
 from msgspec.structs import replace
 
-from pytest_gpuperf.analysis.scaling import curves
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.offload import Diagnosis
@@ -204,18 +201,6 @@ def test_a_run_without_tests_or_the_name_of_its_machine_is_a_page():
         shown.texts
     )
     assert [] == shown.rows
-
-
-def test_a_cpu_variant_of_which_there_is_nothing_to_say_has_no_row():
-    assert 1 == len(Page(text(run_of(*variants()))).rows)
-
-
-def test_curves_of_scaling_have_a_table_with_their_verdict():
-    records = scaled(1), scaled(2, 0.99), scaled(4, 0.6, required=0.5)
-    shown = text(run_of(*records, scalings=curves(records)))
-    words = Page(shown[shown.index('<h2 id="scaling">') : shown.index('<h2 id="environment">')]).texts
-    assert ["Scaling", "a.py::test_step (strong), required efficiency 0.5", "passed"] == words[:3]
-    assert ["4", "5.00 ms", "2.40x", "0.60 [0.54, 0.66]", "0.222 [0.172, 0.284]"] == words[-5:]
 
 
 @for_each("trap", TRAPS)
