@@ -175,11 +175,6 @@ def explained_by_variant(records: Iterable[Record]) -> frozenset[str]:
     return frozenset(pairing.partner for pairing in pairings if pairing and pairing.partner)
 
 
-def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]:
-    """Yield the texts of all that is said of a record."""
-    return (saying.text for saying in sayings_of(record, explained))
-
-
 def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Saying]:
     """Yield a record's reason and its doubts, and what holds it back where it failed or is not worth it.
 
@@ -263,15 +258,12 @@ def scaling_cells(point: ScalingPoint) -> dict[str, str]:
     }
 
 
-def gpu_text(environment: Environment, shown: Callable[[object], str] = str) -> str:
-    """Return the GPU, and its backend where the name has it not: `H200 through cupy`.
-
-    `shown` returns a name as it is written.
-    """
+def gpu_text(environment: Environment) -> str:
+    """Return the GPU, and its backend where the name has it not: `H200 through cupy`."""
     gpu = environment.gpu
     if gpu is None:
         return "none"
-    return shown(gpu.name) if gpu.backend in gpu.name else f"{shown(gpu.name)} through {shown(gpu.backend)}"
+    return gpu.name if gpu.backend in gpu.name else f"{gpu.name} through {gpu.backend}"
 
 
 def environment_facts(environment: Environment) -> Iterator[tuple[str, str]]:
