@@ -264,14 +264,14 @@ class GpuPerfSession:
             size_group=spec.size_group,
             acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
             limits=self.gate.limits(spec.nodeid),
-            on_round=self._live_line.begin(spec.nodeid, spec.demand) if self._live_line else None,
+            on_round=self._live_line.begin(spec.nodeid) if self._live_line else None,
         )
 
     @contextmanager
     def _waiting(self, item: pytest.Item) -> Iterator[None]:
         """Wait for another process that measures, outside the time limits of a test."""
         if self._live_line is not None:
-            self._live_line.show_wait()
+            self._live_line.show_wait(item.nodeid)
         with self.timers.stopped(item):
             yield
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from random import Random
 
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Speedup
 
-OnRound = Callable[[int, Callable[[], Speedup | None]], None]
-"""Called between rounds, with how many there are by now and with what estimates the speedup from them."""
+OnRound = Callable[[float], None]
+"""Called between rounds, with the seconds that the test may still take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,7 +162,7 @@ class RoundSampler:
         self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
         self._memory.collect_if_grown(device)
         if self._context.on_round is not None:
-            self._context.on_round(self.begun, self.speedup)
+            self._context.on_round(self._context.remaining())
 
     def _is_over(self, longest: float, may_stop: Callable[[], bool]) -> bool:
         """Return whether no more rounds are taken, and weigh those so far where a look is due."""

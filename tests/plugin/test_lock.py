@@ -11,14 +11,13 @@ from real_clock import NAP, REAL_TIME, held
 
 from pytest_gpuperf import options
 from pytest_gpuperf.session import live_line
-from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.timing import lock
 
 
 def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester, lock_file, monkeypatch):
     shown = []
-    terminal = SimpleNamespace(columns=80, write=shown.append)
-    monkeypatch.setattr(live_line, "of_run", lambda _: LiveLine(terminal))
+    line = SimpleNamespace(begin=lambda _: None, show_wait=shown.append, erase=lambda: shown.append("erased"))
+    monkeypatch.setattr(live_line, "of_run", lambda _: line)
     with held(lock_file, 1.2, after=pytester.path / "begun"):
         result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.4")
     assert "recorded" == record["status"]
@@ -26,8 +25,7 @@ def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester
     assert record["elapsed"] < record["turn_wait"]
     assert record["gpu"]["samples"]
     result.stdout.fnmatch_lines(["waited * in all for other processes that measured"])
-    assert "test_nap  waits for another process that measures" in shown[0]
-    assert live_line._ERASE == shown[-1]
+    assert ["test_it.py::test_nap", "erased"] == shown
 
 
 def test_a_test_that_did_not_wait_says_so(on_hosts):

@@ -1,4 +1,4 @@
-"""From tests that are to be measured, are measured or were to one line each, for the terminal."""
+"""From a test that was measured to the words of -v, and from those of a run to how long they may take."""
 
 from collections.abc import Iterator, Sequence
 from math import ceil
@@ -7,38 +7,11 @@ from pytest_gpuperf.analysis.scaling import efficiency_text
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Speedup
-from pytest_gpuperf.model.nodeid import name_of
-from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.report.names import beginning, columns, end
 from pytest_gpuperf.report.verdicts import cause
 
-_GAP = "  "
-_SHORTEST_NAME = 8  # a name that is cut shorter says nothing
 _SOON = 60.0  # seconds, which nobody has to be prepared for
-
-
-def measuring(
-    nodeid: str,
-    demand: Demand,
-    rounds: int,
-    speedup: Speedup | None,
-    seconds: float,
-    width: int,
-    *,
-    restarted: bool = False,
-) -> str:
-    """Return what is known of a test by now: `test_fft  12 rounds  2.9x [2.4, 3.6]  required 3x  4 s`."""
-    taken = f"{'restarted, ' if restarted else ''}{units.count(rounds, 'round')}"
-    facts = [taken, _so_far(speedup) if speedup else "", _required(demand)]
-    return _fitted(nodeid, [*facts, f"{seconds:.0f} s"], width)
-
-
-def waiting(nodeid: str, width: int) -> str:
-    """Return that a test waits for its turn to be measured."""
-    return _fitted(nodeid, ["waits for another process that measures"], width)
 
 
 def outcome(record: Record) -> str | None:
@@ -87,12 +60,6 @@ def _of_scaling(scaling: Scaling) -> Iterator[str]:
         yield f"required {scaling.required:g}"
 
 
-def _so_far(speedup: Speedup) -> str:
-    """Return a speedup, with its range once that has an end."""
-    is_open = speedup.low is None and speedup.high is None
-    return f"{units.digits(speedup.value)}x" if is_open else ratio(speedup)
-
-
 def _required(demand: Demand) -> str:
     """Return the limits of the speedup: `required 3x`; nothing where there are none."""
     if not demand.limits:
@@ -100,16 +67,6 @@ def _required(demand: Demand) -> str:
     limits = describe_demand(demand)
     # A line has little room, and a limit is a lower one unless something else is said.
     return f"required {limits.removeprefix('at least ') if demand.max is None else limits}"
-
-
-def _fitted(nodeid: str, facts: Sequence[str], width: int) -> str:
-    """Return a line of at most `width` columns: the name is cut in its middle, as its ends differ most."""
-    shown = _GAP.join(filter(None, facts))
-    name = printable(name_of(nodeid))
-    room = max(width - len(_GAP) - len(shown), _SHORTEST_NAME)
-    if columns(name) > room:
-        name = f"{beginning(name, room // 2)}…{end(name, room - 1 - room // 2)}"
-    return beginning(f"{name}{_GAP}{shown}", width)
 
 
 def _rounded_up(seconds: float) -> str:

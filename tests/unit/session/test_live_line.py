@@ -1,219 +1,100 @@
-"""Live line: between rounds only, at most twice a second, and gone when the test has been measured."""
+"""Live line: a row below pytest's, at most twice a second, and gone when the test has been measured."""
 
-from itertools import pairwise
+from types import SimpleNamespace
+from unittest.mock import Mock
 
-import numpy as np
 import pytest
 from cases import for_each
-from factories import speedup
-from walks import NODEID, simulated
 
 from pytest_gpuperf.devices.simulated import Clock
-from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.session import live_line
 from pytest_gpuperf.session.live_line import LiveLine
-from pytest_gpuperf.timing.trial import Trial
 
-
-class Bench:
-    """A CPU, a GPU and a terminal on one clock; a round takes a third of a second, unless told otherwise.
-
-    `writes` are the times of what was written, `texts`, and `inside` is what was written inside a round.
-    """
-
-    def __init__(self, *, cpu=0.3, gpu=0.03, max_time=10.0, demand=Demand(min=10)):  # noqa: B008 - frozen
-        self.clock = Clock()
-        self.cpu = simulated("cpu", self.clock, kernel=cpu)
-        self.gpu = simulated("gpu", self.clock, kernel=gpu)
-        self.texts, self.writes, self.inside = [], [], []
-        self.line = LiveLine(self, self.clock)
-        self.trial = Trial(
-            nodeid=NODEID,
-            demand=demand,
-            options=RunOptions(max_time=max_time),
-            on_round=self.line.begin(NODEID, demand),
-        )
-
-    columns = 80
-
-    def write(self, text):
-        self.texts.append(text)
-        self.writes.append(self.clock())
-        timers = [*map(self.trial._sampled, self.trial._timers), *filter(None, [self.trial._loop])]
-        if any(timer.is_running for timer in timers) or len({len(timer.samples) for timer in timers}) > 1:
-            self.inside.append(text)
-
-    def compare(self):
-        return self.trial.compare(self.bind, self.cpu, self.gpu)
-
-    def time_cpu(self):
-        return self.trial.time_cpu(self.bind, self.cpu, 5.0)
-
-    def bind(self, device):
-        def body():
-            a = device.asarray(np.ones(4))
-            return lambda: a + 1
-
-        return body
-
-
-@for_each(
-    ("measure", "demand"),
-    [
-        (Bench.compare, Demand(min=10)),  # inconclusive, until there is no more time
-        (Bench.compare, Demand(min=10.5)),  # missed, by so little that it is measured once more
-        (Bench.compare, Demand(min=9.5, transfer="always")),
-        (Bench.compare, Demand(min=10, latency=True)),
-        (Bench.time_cpu, Demand()),
-    ],
-)
-def test_nothing_is_written_inside_a_round_or_more_than_twice_a_second(measure, demand):
-    bench = Bench(demand=demand)
-    measure(bench)
-    assert len(bench.writes) >= 3
-    assert [] == bench.inside
-    assert bench.writes[0] >= 0.5
-    assert all(after - before >= 0.5 for before, after in pairwise(bench.writes))
-
-
-def test_a_measurement_that_is_restarted_says_so_until_its_end():
-    bench = Bench()
-    after_round = bench.line.begin(NODEID, Demand(min=3))
-    for rounds in (1, 2, 1, 2):
-        bench.clock.advance(1.0)
-        after_round(rounds, speedup)
-    assert [False, False, True, True] == ["restarted, " in text for text in bench.texts]
-    after_round = bench.line.begin(NODEID, Demand(min=3))
-    bench.clock.advance(1.0)
-    after_round(1, speedup)
-    assert "restarted" not in bench.texts[-1]
-
-
-def test_a_clear_test_leaves_the_terminal_alone():
-    bench = Bench(cpu=1e-3, gpu=1e-4, demand=Demand(min=3))
-    assert "passed" == bench.compare().status
-    bench.line.erase()
-    assert [] == bench.writes
-
-
-def test_what_is_not_shown_is_not_estimated():
-    bench, estimated = Bench(), []
-
-    def estimate():
-        estimated.append(bench.clock())
-        return speedup()
-
-    after_round = bench.line.begin(NODEID, Demand(min=3))
-    for rounds in range(1, 101):
-        bench.clock.advance(0.05)
-        after_round(rounds, estimate)
-    assert bench.writes == estimated
-    assert 9 <= len(estimated) <= 10
-
-
-def test_a_wait_is_shown_at_once_but_not_more_than_twice_a_second():
-    bench = Bench()
-    for _ in range(20):
-        bench.line.show_wait()
-        bench.clock.advance(0.05)
-    assert ["test_it  waits for another process that measures"] * 2 == [
-        text.partition("\x1b[?7l")[2].partition("\x1b")[0] for text in bench.texts
-    ]
-    assert 0 == bench.writes[0]
-
-
-def test_a_line_is_erased_once_and_only_where_it_was_shown():
-    bench = Bench()
-    bench.line.erase()
-    bench.line.show_wait()
-    bench.line.erase()
-    bench.line.erase()
-    assert [live_line._ERASE] == bench.texts[1:]
-
-
-def test_a_line_whose_writing_is_interrupted_is_erased():
-    bench = Bench()
-    write = bench.write
-
-    def interrupted(text):
-        write(text)
-        raise KeyboardInterrupt
-
-    bench.write = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        bench.line.show_wait()
-    bench.write = write
-    bench.line.erase()
-    assert [live_line._ERASE] == bench.texts[1:]
-
-
-@for_each("columns", [OSError(5, "the terminal is gone"), 0])
-def test_where_no_line_can_be_shown_the_test_is_measured_nevertheless(columns):
-    class Gone(Bench):
-        @property
-        def columns(self):
-            if isinstance(columns, OSError):
-                raise columns
-            return columns
-
-    bench = Gone()
-    assert "inconclusive" == bench.compare().status
-    bench.line.erase()
-    assert [] == bench.writes
+pytest.importorskip("termios", reason="the system has no such terminals")
 
 
 @pytest.fixture
-def screen_of(request):
-    """Return a terminal of a size, and the live line on it as pytest's reporter would have it."""
-    pytest.importorskip("termios", reason="the system has no such terminals")
+def bench(request):
+    """Return a live line on a terminal of this size, on which pytest has begun a line."""
     from screen import Screen
 
-    def call(**size):
-        screen = Screen(**size)
+    def call(*, begun="test_it.py ..", above=0, columns=60, rows=6):
+        clock, screen = Clock(), Screen(columns=columns, rows=rows)
         request.addfinalizer(screen.close)
-        return screen, LiveLine(live_line._ReportersTerminal(screen.reporter()), Clock())
+        reporter = screen.reporter()
+        reporter._tw.write("above\n" * above + begun, flush=True)
+        line, begun = LiveLine(reporter, clock), screen.shows()
+        return SimpleNamespace(line=line, clock=clock, screen=screen, pytest=reporter._tw, begun=begun)
 
     return call
 
 
+def words(on) -> str:
+    """Return what is shown below the line that pytest has begun."""
+    (before, cursor), (rows, now) = on.begun, on.screen.shows()
+    assert (cursor, before) == (now, rows[: len(before)])
+    return "".join(rows[len(before) :])
+
+
+def test_the_line_says_which_test_is_measured_and_how_long_that_may_take_twice_a_second(bench):
+    on = bench()
+    after_round, shown = on.line.begin("a.py::test_fft[64]"), []
+    for tenths in range(1, 21):
+        on.clock.advance(0.1)
+        after_round(2.3 - tenths / 5)
+        shown.append(words(on).removeprefix("test_fft[64] is measured, at most "))
+    assert 4 == shown.count(""), "most tests end before"
+    assert ["", "1 s more", "0 s more"] == list(dict.fromkeys(shown))
+    assert 3 <= on.screen.written.count(b"\x1b7") <= 4
+
+
+@for_each("above", [0, 4, 5])  # in the last row the screen has to scroll
+@for_each("begun", ["test_it.py ..", "test_it.py::test_it[" + 50 * "n" + "] "])  # in two rows
+def test_pytest_writes_on_where_it_was(bench, above, begun):
+    on = bench(above=above, begun=begun)
+    on.line.show_wait("a.py::test_it")
+    assert words(on) == "test_it waits for another process that measures"
+    on.line.erase()
+    assert on.begun == on.screen.shows()
+    on.pytest.write("PASSED", flush=True)
+    assert f"{begun}PASSED"[-12:] == on.screen.shows()[0][-1][-12:]
+
+
 @for_each(
-    ("above", "begun"),
+    ("expected", "name", "columns"),
     [
-        (0, "test_it.py "),
-        (2, "test_it.py ....."),
-        (4, "test_it.py ....."),  # in the second row from below
-        (5, "test_it.py ....."),  # in the last row: the screen has to scroll
-        (3, "test_it.py::test_it[" + 50 * "n" + "] "),  # in two rows
+        ("test_nnn~nnnnnnn waits for another process that measures", "test_" + 40 * "n", 56),
+        ("test_日~日日日 waits for another process that measures", "test_" + 40 * "日", 55),  # of two columns
+        ("test~_it waits for a", "test_of_it", 20),
+        (r"\x1b[2J waits for another process that measures", "\x1b[2J", 60),
     ],
 )
-def test_pytest_writes_on_where_it_was(screen_of, above, begun):
-    screen, line = screen_of(columns=60, rows=6)
-    line._nodeid = f"test_it.py::test_{40 * 'n'}"
-    writer = line._terminal._writer
-    writer.write("above\n" * above + begun, flush=True)
-    rows, cursor = screen.shows()
-    line.show_wait()
-    name = "test_nnnn…nnnnnnnnn"
-    assert ([*rows, f"{name}  waits for another process that measures"], cursor) == screen.shows()
-    line.erase()
-    assert (rows, cursor) == screen.shows()
-    writer.write("PASSED", flush=True)
-    assert f"{rows[-1].ljust(cursor[1])}PASSED" == screen.shows()[0][-1]
+def test_a_line_is_as_wide_as_the_terminal_which_no_name_steers(bench, expected, name, columns):
+    on = bench(columns=columns)
+    on.line.show_wait(f"a.py::{name}")
+    assert expected == words(on)
 
 
-@for_each(("columns", "letter"), [(60, "日"), (8, "n"), (1, "n")])  # the first takes two columns
-def test_a_line_never_takes_two_rows(screen_of, columns, letter):
-    screen, line = screen_of(columns=columns, rows=6)
-    line._nodeid = f"test_it.py::test_{12 * letter}"
-    line.show_wait()
-    rows, cursor = screen.shows()
-    assert (2, (0, 0)) == (len(rows), cursor)
+@for_each(("rows", "begun"), [(6, "n" * 60), (1, "test_it.py ..")])
+def test_nothing_is_shown_below_a_row_that_is_full_or_the_only_one(bench, rows, begun):
+    on = bench(begun=begun, rows=rows)
+    on.line.show_wait("a.py::test_it")
+    assert on.begun == on.screen.shows()
 
 
-@for_each(("rows", "begun"), [(6, "test_it.py::test_" + 43 * "n"), (1, "test_it.py ...")])
-def test_nothing_is_shown_below_a_row_that_is_full_or_the_only_one(screen_of, rows, begun):
-    screen, line = screen_of(columns=60, rows=rows)
-    line._terminal._writer.write(begun, flush=True)
-    before = screen.shows()
-    line.show_wait()
-    assert before == screen.shows()
+def test_a_line_whose_writing_is_interrupted_is_erased(bench, monkeypatch):
+    on = bench()
+    monkeypatch.setattr("os.write", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        on.line.show_wait("a.py::test_it")
+    monkeypatch.undo()
+    on.line.erase()
+    on.screen.shows()
+    assert on.screen.written.endswith(b"\x1b[J")
+
+
+def test_a_terminal_that_is_gone_stops_no_measurement(bench, monkeypatch):
+    on = bench()
+    for name in ("write", "get_terminal_size"):
+        monkeypatch.setattr(f"os.{name}", Mock(side_effect=OSError))
+        on.line.show_wait("a.py::test_it")
+        on.line.erase()
