@@ -164,8 +164,7 @@ def _parts(figure: Figure, namespace: str) -> list[str]:
         size += f' viewBox="{box}" role="img" aria-label="{_escaped(figure.finding)}"'
     font = ' font-family="sans-serif" font-size="11"' if figure.words else ""
     start = f'<svg{namespace} {size}{font} fill="none" stroke-width="2">'
-    marks = (_mark(mark) for mark in figure.marks if mark.path)
-    return [start, *marks, *map(_word, figure.words), "</svg>"]
+    return [start, *map(_mark, figure.marks), *map(_word, figure.words), "</svg>"]
 
 
 def _mark(mark: Mark) -> str:
