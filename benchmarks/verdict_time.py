@@ -232,7 +232,7 @@ def print_size_groups(sizes: Pairs) -> None:
 
 def print_report_cost(text: str, process: Cost) -> None:
     """Print what making the report's text takes, and what proving it by the published schema would."""
-    run = document.load(json.loads(text))
+    run = document.parse(text.encode())
     whole = seconds_of(lambda: document.text(run))
     checked = seconds_of(lambda: document.validate(json.loads(text)))
     rows = [

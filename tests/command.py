@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.journal import Heading
 from pytest_gpuperf.report.json import codec, document
 
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no GPU was found")
@@ -75,8 +76,8 @@ def inputs() -> None:
 
 def journaled(*records, environment=HERE) -> None:
     """Write the journal of a run that was killed."""
-    heading = {"started": run_of().started, "environment": codec.dump(environment)}
-    lines = [json.dumps(heading), *(json.dumps(codec.dump(each)) for each in records), '{"cut o']
+    heading = Heading(started=run_of().started, environment=environment)
+    lines = [codec.text(heading), *map(codec.text, records), '{"cut o']
     Path("r.journal").write_text("\n".join(lines), encoding="utf-8")
 
 

@@ -142,8 +142,6 @@ def read(folder: Path) -> History:
             rejected[path.name] = f"it cannot be read: {error.strerror}"
         except GpuPerfError as error:
             rejected[path.name] = str(error)[:_LONGEST_REASON]
-        except ValueError as error:
-            rejected[path.name] = f"it is not JSON: {error}"[:_LONGEST_REASON]
     found.sort(key=lambda each: each[0])  # stable: those of one time stay in the order of their names
     points: dict[str, dict[str, list[Point]]] = {}
     for _, of_run in found:

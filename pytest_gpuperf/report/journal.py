@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.value import Value
 from pytest_gpuperf.report import files, paths
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.results import Results
@@ -20,8 +20,7 @@ _SUFFIX = ".journal"
 _LONGEST_LINE = 16_000_000  # bytes that a start reads of a file with such a name: some 700,000 samples
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heading:
+class Heading(Value, frozen=True, kw_only=True):
     """The first line of a journal."""
 
     started: str
@@ -56,12 +55,8 @@ class Journal:
         except (OSError, ValueError):  # ValueError: it is closed
             return False
 
-    def add(self, content: Any) -> None:
-        """Append a value as one line; raises OSError, and GpuPerfError for what JSON cannot hold.
-
-        It is not checked against its type: a record that no report can hold is in the journal at least.
-        """
-        line = codec.text(codec.dump(content))
+    def add(self, line: str) -> None:
+        """Append a line; raises OSError."""
         if self._file is None:
             self._file = files.open_new(self.path)
             _lock(self._file, exclusive=True)
@@ -137,10 +132,10 @@ def run_in(path: Path) -> Run:
     """
     try:
         first, *others, _ = path.read_bytes().split(b"\n")
-        heading = codec.value_in(first, Heading)
+        heading = codec.load(first, Heading)
         results = Results()
         for line in others:
-            results.add(codec.value_in(line, Record))
+            results.add(codec.load(line, Record))
     except (ValueError, GpuPerfError) as error:
         raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
     surveyed, found = heading.environment, results.all()

@@ -26,6 +26,7 @@ from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.text import section, table
 from pytest_gpuperf.report.text.table import Line
+from pytest_gpuperf.session.records import possible_environment
 from pytest_gpuperf.session.session import GpuPerfSession
 
 _DESELECTED = Verdict(
@@ -88,13 +89,13 @@ class FinishHooks:
             self._failed.add(report.nodeid)
         if report.failed:
             self._failed_reports.add(report.nodeid)
-        content: dict[str, Any] | None = getattr(report, RECORD_ATTRIBUTE, None)
-        if content is not None and report.nodeid in self._failed_reports:
-            self._failed.add(content["nodeid"])
-        if content is not None and not self._is_worker and not self.runs_no_test:
+        line: str | None = getattr(report, RECORD_ATTRIBUTE, None)
+        if line is not None and not self._is_worker and not self.runs_no_test:
             self._ran_tests = True
-            self.session.records.receive(content, getattr(report, "worker_id", None))
-            self.session.records.journal(content, self.session.machine.environment)
+            worker = getattr(report, "worker_id", None)
+            nodeid = self.session.records.receive(line, worker, self.session.machine.environment)
+            if nodeid is not None and report.nodeid in self._failed_reports:
+                self._failed.add(nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -106,11 +107,12 @@ class FinishHooks:
         records = self.session.records
         try:
             self.session.thresholds.reported.update(data["thresholds"])
-            self.session.machine.use_worker_environment(codec.load(data["environment"], Environment))
+            self.session.machine.use_worker_environment(codec.load(data["environment"].encode(), Environment))
             records.unmarked = data["unmarked"]
-            records.unknown_values = codec.load(data["unknown_values"], tuple[UnknownValue, ...])
+            unknown = data["unknown_values"]
+            records.unknown_values = tuple(codec.load(each.encode(), UnknownValue) for each in unknown)
             # Of tests that did not run in that worker: another one may still report them.
-            self._not_reported += (codec.load(content, Record) for content in data["records"])
+            self._not_reported += (codec.load(line.encode(), Record) for line in data["records"])
         except GpuPerfError as error:
             records.refuse(error)
 
@@ -242,11 +244,11 @@ class FinishHooks:
         session = self.session
         in_baselines = {nodeid for base in session.gate.candidates for nodeid in base.records}
         return {
-            "records": codec.dump(list(session.records.by_nodeid.values())),
-            "environment": codec.dump(session.machine.environment()),
+            "records": [*map(session.records.line, session.records.by_nodeid.values())],
+            "environment": codec.text(possible_environment(session.machine.environment())),
             "thresholds": sorted(session.thresholds.reported),
             "unmarked": session.records.unmarked,
-            "unknown_values": codec.dump(session.records.unknown_values),
+            "unknown_values": [*map(codec.text, session.records.unknown_values)],
             "collected": self.expected_tests.outcomes,
             "deselected": self.expected_tests.deselections(in_baselines),
         }

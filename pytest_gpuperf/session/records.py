@@ -3,7 +3,6 @@
 from collections.abc import Callable, Set
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -37,7 +36,8 @@ class RecordStore:
         self._journal = Journal(report) if report else None
         self._journal_error: str | None = None
         self._journaled: set[str] = set()  # node ids
-        self._attached: dict[str, Any] = {}
+        self._lines: dict[str, tuple[Record, str]] = {}  # by node id, as it is written
+        self._attached: tuple[str, str] | None = None  # node id and line
         self._refused: GpuPerfError | None = None
 
     def keep(self, record: Record) -> Record:
@@ -46,40 +46,58 @@ class RecordStore:
         One with a number that no report can hold, as from a clock that a test has replaced, is kept as an
         error without its numbers: the other records must not be lost with it.
         """
-        if record.cpu or record.gpu:  # to check all tests of a large suite would take long
-            record = _possible(record)
+        try:
+            if not record.is_deselected:  # which has no numbers, and there may be very many
+                self.line(record)
+        except GpuPerfError as error:
+            record = _without_numbers(record, error)
         self.by_nodeid[record.nodeid] = record
         return record
 
-    def attach(self, nodeid: str) -> dict[str, Any]:
-        """Return a record as it travels with pytest's report, to this process or to another."""
-        self._attached = codec.dump(self.by_nodeid[nodeid])
-        return self._attached
+    def line(self, record: Record) -> str:
+        """Return a record as it is journaled, sent to another process, and written to the report."""
+        known = self._lines.get(record.nodeid)
+        if known is None or known[0] is not record:
+            known = self._lines[record.nodeid] = record, codec.text(record)
+        return known[1]
 
-    def receive(self, content: dict[str, Any], worker: str | None) -> None:
-        """Keep the record that came with a report; one that this process attached needs no reading."""
-        if content is not self._attached:
+    def attach(self, nodeid: str) -> str:
+        """Return a record as it travels with pytest's report, to this process or to another."""
+        self._attached = nodeid, self.line(self.by_nodeid[nodeid])
+        return self._attached[1]
+
+    def receive(self, line: str, worker: str | None, survey: Callable[[], Environment]) -> str | None:
+        """Keep and journal the record that came with a report, and return its node id.
+
+        One that this process attached needs no reading. `survey` is called once, for the journal's heading.
+        """
+        if self._attached is not None and line is self._attached[1]:
+            nodeid = self._attached[0]
+        else:
             try:
-                self.results.add(codec.load(content, Record), worker)
+                record = codec.load(line.encode(), Record)
             except GpuPerfError as error:
                 self.refuse(error)
+                return None
+            nodeid = record.nodeid
+            self.results.add(record, worker)
+            self._lines[nodeid] = record, line
+        self._add_to_journal(nodeid, line, survey)
+        return nodeid
 
     def refuse(self, error: GpuPerfError) -> None:
         """Note that something of another process cannot be read."""
         self._refused = self._refused or error
 
-    def journal(self, content: dict[str, Any], survey: Callable[[], Environment]) -> None:
-        """Add the record of a finished test to the journal, as it came with pytest's report.
-
-        `survey` is called once, for the journal's first line.
-        """
+    def _add_to_journal(self, nodeid: str, line: str, survey: Callable[[], Environment]) -> None:
         if self._journal is None or self._journal_error:
             return
         try:
             if not self._journal.begun:
-                self._journal.add(Heading(started=self.started, environment=_possible_environment(survey())))
-            self._journal.add(content)
-            self._journaled.add(content["nodeid"])
+                heading = Heading(started=self.started, environment=possible_environment(survey()))
+                self._journal.add(codec.text(heading))
+            self._journal.add(line)
+            self._journaled.add(nodeid)
         except Exception as error:  # noqa: BLE001 - a test may have broken Python, and others have passed
             self._journal_error = f"the journal {self._journal.path} cannot be written: {error}"
 
@@ -98,7 +116,8 @@ class RecordStore:
             self._journal.close(keep=False)
             return
         try:
-            files.replace(self.report, _text(run))
+            run = replace(run, environment=possible_environment(run.environment))
+            files.replace(self.report, document.text(run, self.line))
         except Exception as error:  # noqa: BLE001 - a test may have broken Python: the journal has the rest
             measured = {without_number(record.nodeid) for record in run.records if record.cpu or record.gpu}
             rescued = measured & self._journaled if self._journal.is_there else set()
@@ -118,21 +137,10 @@ def _rescued_text(path: Path, rescued: Set[str], measured: Set[str]) -> str | No
     return f"what was measured{share} is in {path}"
 
 
-def _text(run: Run) -> str:
-    """Return the report of a run, without the numbers of records and of the GPU that it cannot hold."""
-    try:
-        return document.text(run)
-    except GpuPerfError:
-        records = tuple(map(_possible, run.records))
-        return document.text(
-            replace(run, records=records, environment=_possible_environment(run.environment))
-        )
-
-
-def _possible_environment(found: Environment) -> Environment:
+def possible_environment(found: Environment) -> Environment:
     """Return the environment, without what a backend says of its GPU if no report can hold that."""
     try:
-        codec.written(found)
+        codec.text(found)
     except GpuPerfError as error:
         reason = f"what its backend says of it is impossible: {error}"
         return replace(
@@ -146,18 +154,12 @@ def _possible_environment(found: Environment) -> Environment:
     return found
 
 
-def _possible(record: Record) -> Record:
-    """Return the record, as an error without its numbers if no report can hold it."""
-    try:
-        codec.written(record)
-    except GpuPerfError as error:
-        reason = f"what was measured is impossible and not kept: {error}"
-    else:
-        return record
+def _without_numbers(record: Record, error: GpuPerfError) -> Record:
+    """Return a record that no report can hold as an error without its numbers."""
     return Record(
         nodeid=record.nodeid,
         status="error",
-        reason=reason,
+        reason=f"what was measured is impossible and not kept: {error}",
         demand=record.demand,
         size_group=record.size_group,
         pairing=record.pairing,

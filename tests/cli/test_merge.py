@@ -126,7 +126,7 @@ def untouched(*options, said, capsys) -> None:
 @pytest.mark.parametrize(
     ("said", "names"),
     [
-        ("wrong.json is not JSON", ["cpu.json", "wrong.json"]),
+        ("wrong.json: it is not JSON", ["cpu.json", "wrong.json"]),
         ("none.json", ["cpu.json", "gpu.json", "none.json"]),
         ("cpu.json and cpu.json both have a CPU result of a.py::test_0", ["cpu.json", "cpu.json"]),
         ("merging needs two reports or more", ["cpu.json"]),

@@ -27,7 +27,7 @@ class Bencher:
         """Return the benchmarks by the names of their tests."""
         benchmarks = {distinct(record.nodeid, _LONGEST_NAME): _measures(record) for record in run.records}
         measured = {name: measures for name, measures in benchmarks.items() if measures}
-        return codec.text(measured) + "\n" if measured else ""
+        return codec.plain(measured) + "\n" if measured else ""
 
 
 def _measures(record: Record) -> dict[str, dict[str, float]]:

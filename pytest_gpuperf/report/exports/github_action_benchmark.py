@@ -23,7 +23,7 @@ class GithubAction:
     def write(self, run: Run) -> str:
         """Return the entries, or nothing: the action fails for an empty list."""
         entries = [entry for record in run.records if (entry := _entry(record)) is not None]
-        return codec.text(entries) + "\n" if entries else ""
+        return codec.plain(entries) + "\n" if entries else ""
 
 
 def _entry(record: Record) -> dict[str, Any] | None:

@@ -41,7 +41,7 @@ class PytestBenchmark:
             "benchmarks": benchmarks,
             "datetime": run.started,
         }
-        return codec.text(content) + "\n" if benchmarks else ""
+        return codec.plain(content) + "\n" if benchmarks else ""
 
 
 def _benchmark(record: Record, kind: Kind, measurement: Measurement) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Reports joined into one run: shards, and a run on the CPU with one on the GPU."""
 
-import json
 from array import array
 
 import pytest
@@ -268,7 +267,7 @@ def test_a_run_is_that_of_all_its_reports():
 
 def test_a_joined_run_keeps_the_schema_and_can_be_joined_again():
     first = made_of(ELSEWHERE)
-    again = document.load(json.loads(document.text(first)))
+    again = document.parse(document.text(first).encode())
     assert again == first
     others = [report(f"{kind}.json", side(kind, 1.0, nodeid=OTHER)) for kind in ("cpu", "gpu")]
     run = merge([Report(name="merged.json", run=again), *others])

@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from factories import GPU, record, run_of, skipped
+from factories import GPU, HERE, record, run_of, skipped
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -17,9 +17,18 @@ from pytest_gpuperf.report.reader import load_report
 from pytest_gpuperf.session.records import RecordStore
 
 
-def sent(record, **changes) -> dict:
+def sent(record, **changes) -> str:
     """Return a record as it comes from another process."""
-    return json.loads(json.dumps(codec.dump(record))) | changes
+    return json.dumps(codec.dump(record) | changes)
+
+
+def receive(store, line, environment=HERE) -> None:
+    store.receive(line, None, lambda: environment)
+
+
+def end(store, made, environment=HERE) -> None:
+    """Keep a test's record, and send it with pytest's report to the same process."""
+    receive(store, store.attach(store.keep(made).nodeid), environment)
 
 
 def reported(folder) -> list[str]:
@@ -31,47 +40,46 @@ def reported(folder) -> list[str]:
 def test_a_record_that_this_process_attached_is_not_read_again():
     kept, store = record("test_a"), RecordStore(None)
     store.keep(kept)
-    store.receive(store.attach("test_a"), None)
+    receive(store, store.attach("test_a"))
     assert store.by_nodeid["test_a"] is kept
 
 
 def test_a_record_of_another_process_is_read():
     store = RecordStore(None)
-    store.receive(sent(record("test_a")), None)
+    receive(store, sent(record("test_a")))
     assert {"test_a": record("test_a")} == store.by_nodeid
 
 
 def test_a_record_of_another_process_that_cannot_be_read_costs_no_other(tmp_path):
     store = RecordStore(tmp_path / "report.json")
-    store.receive(sent(record("test_a"), elapsed=-1.0), None)
-    store.receive(sent(record("test_b")), None)
+    receive(store, sent(record("test_a"), elapsed=-1.0))
+    receive(store, sent(record("test_b")))
     store.write(run_of(*store.by_nodeid.values()))
     assert "not all that was measured is in the report: it breaks its schema at $.elapsed" in store.unwritten
     assert ["test_b"] == reported(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("place", "changes"),
+    ("said", "changes"),
     [
-        ("$.elapsed", {"elapsed": float("nan")}),
-        ("$.elapsed", {"elapsed": float("inf")}),
+        ("not finite", {"elapsed": float("nan")}),
+        ("not finite", {"elapsed": float("inf")}),
         ("$.elapsed", {"elapsed": 10**400}),
         ("$.cpu.setup", {"cpu": replace(record("test_a").cpu, setup=-1559.0)}),
     ],
     ids=["nan", "inf", "huge", "negative"],
 )
-def test_an_impossible_number_costs_its_record_and_no_other(tmp_path, place, changes):
+def test_an_impossible_number_costs_its_record_and_no_other(tmp_path, said, changes):
     store = RecordStore(tmp_path / "report.json")
-    for made in (record("test_a", **changes), record("test_b")):
-        kept = store.keep(made)
-        store.journal(store.attach(kept.nodeid), lambda: run_of().environment)
+    for made in (record("test_a", **changes), skipped("test_c", elapsed=-1.0), record("test_b")):
+        end(store, made)
     store.write(run_of(*store.by_nodeid.values()))
     assert store.unwritten is None
     lost = store.by_nodeid["test_a"]
     assert ("error", None, None, None) == (lost.status, lost.cpu, lost.gpu, lost.speedup)
     assert lost.reason.startswith("what was measured is impossible and not kept: ")
-    assert place in lost.reason
-    assert ["test_a", "test_b"] == reported(tmp_path)
+    assert said in lost.reason
+    assert ["test_a", "test_c", "test_b"] == reported(tmp_path)
 
 
 def test_without_a_report_it_is_said_that_a_record_cannot_be_read():
@@ -79,15 +87,6 @@ def test_without_a_report_it_is_said_that_a_record_cannot_be_read():
     store.refuse(GpuPerfError("it breaks its schema"))
     store.write(run_of())
     assert store.unwritten == "not all that was measured is shown: it breaks its schema"
-
-
-def test_an_impossible_number_of_a_test_that_was_not_measured_costs_its_record_and_no_other(tmp_path):
-    store = RecordStore(tmp_path / "report.json")
-    store.keep(skipped("test_a", elapsed=-1.0))
-    store.keep(record("test_b"))
-    store.write(run_of(*store.by_nodeid.values()))
-    assert store.unwritten is None
-    assert ["test_a", "test_b"] == reported(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +100,7 @@ def test_an_impossible_number_of_a_test_that_was_not_measured_costs_its_record_a
 def test_an_impossible_number_of_the_gpu_costs_no_record(tmp_path, changes):
     environment = replace(run_of().environment, **changes)
     store = RecordStore(tmp_path / "report.json")
-    store.keep(record("test_a"))
-    store.journal(store.attach("test_a"), lambda: environment)
+    end(store, record("test_a"), environment)
     assert ["test_a"] == [found.nodeid for found in run_in(next(tmp_path.iterdir())).records]
     store.write(replace(run_of(*store.by_nodeid.values()), environment=environment))
     assert store.unwritten is None
@@ -114,8 +112,7 @@ def store(tmp_path, monkeypatch):
     """Journal two measured tests, and a third that was skipped, of a report that cannot be written."""
     store = RecordStore(tmp_path / "report.json")
     for made in (record("test_a"), record("test_b"), skipped("test_c")):
-        store.keep(made)
-        store.journal(store.attach(made.nodeid), lambda: run_of().environment)
+        end(store, made)
     full(monkeypatch)
     yield store
     store._journal.close(keep=True)
@@ -161,9 +158,8 @@ def test_a_journal_that_is_gone_is_not_said_to_have_anything(tmp_path, store):
 
 def test_a_journal_that_could_not_be_written_is_not_said_to_have_anything(tmp_path, monkeypatch):
     store = RecordStore(tmp_path / "report.json")
-    store.keep(record("test_a"))
     monkeypatch.setattr("pytest_gpuperf.report.files.open_new", lambda _: NoSpace())
-    store.journal(store.attach("test_a"), lambda: run_of().environment)
+    end(store, record("test_a"))
     full(monkeypatch)
     store.write(run_of(*store.by_nodeid.values()))
     assert "cannot be written: [Errno 28] No space left on device" in store.unwritten
@@ -172,10 +168,9 @@ def test_a_journal_that_could_not_be_written_is_not_said_to_have_anything(tmp_pa
 
 def test_a_journal_that_could_not_be_written_is_no_loss_once_there_is_a_report(tmp_path, monkeypatch):
     store = RecordStore(tmp_path / "report.json")
-    store.keep(record("test_a"))
     with monkeypatch.context() as patch:
         patch.setattr("pytest_gpuperf.report.files.open_new", lambda _: NoSpace())
-        store.journal(store.attach("test_a"), lambda: run_of().environment)
+        end(store, record("test_a"))
     store.write(run_of(*store.by_nodeid.values()))
     assert store.unwritten is None
     assert ["test_a"] == reported(tmp_path)
@@ -183,9 +178,8 @@ def test_a_journal_that_could_not_be_written_is_no_loss_once_there_is_a_report(t
 
 def test_a_test_that_broke_python_ends_no_run(tmp_path, monkeypatch):
     store = RecordStore(tmp_path / "report.json")
-    store.keep(record("test_a"))
     monkeypatch.setattr(os, "open", None)
     monkeypatch.setattr(Path, "open", None)
-    store.journal(store.attach("test_a"), lambda: run_of().environment)
+    end(store, record("test_a"))
     store.write(run_of(*store.by_nodeid.values()))
     assert "was not written: 'NoneType' object is not callable; the journal " in store.unwritten
