@@ -36,8 +36,6 @@ def open_regular(path: Path, *, follow_link: bool = True) -> IO[bytes]:
     names = ("O_NONBLOCK",) if follow_link else ("O_NONBLOCK", "O_NOFOLLOW")
     safely = sum(getattr(os, name, 0) for name in names)  # as far as the system has them
     try:
-        if not S_ISREG(path.stat().st_mode):  # to open a pipe may take what another process wrote
-            raise OSError(EINVAL, "it is not a regular file")
         file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | safely))  # noqa: SIM115 - to return
     except ValueError as error:  # a name that no file can have
         raise OSError(EINVAL, str(error)) from error

@@ -121,8 +121,8 @@ def _lock(file: IO[Any], *, exclusive: bool = False) -> bool:
 
 
 def is_journal(content: bytes) -> bool:
-    """Return whether a file's bytes begin with the heading of a journal."""
-    return re.match(rb'\{"started": ?"[^"]*", ?"environment": ?\{.*\}\}\r?\n', content) is not None
+    """Return whether a file's bytes begin as a journal does; a report's begin with its version."""
+    return re.match(rb'\{"started":"[^"]*","environment":\{', content[:4096]) is not None
 
 
 def run_in(path: Path) -> Run:

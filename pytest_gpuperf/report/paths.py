@@ -65,20 +65,14 @@ def why_no_new_file(path: Path) -> str | None:
     """
     if (problem := why_broken(path)) is not None:
         return problem
-    real = target(path)
-    folder = real if real.is_dir() else real.parent
+    folder = target(path)
+    folder = folder if folder.is_dir() else folder.parent
     while not os.path.lexists(folder):
         folder = folder.parent
     if not folder.is_dir():
         return f"{folder} is not a folder; choose another place"
-    trial = folder / f".{real.name}.{os.urandom(8).hex()}.trial"  # longer than a journal's name
-    try:
-        with trial.open("xb"):
-            pass
-        trial.unlink()
-    except (OSError, ValueError) as error:  # such as a full disk, or a name that no file can have
-        cause = getattr(error, "strerror", None) or error
-        return f"no file can be written at {path} ({cause}); choose another place"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"no file can be written in {folder}; choose another place"
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from pytest_gpuperf.model.nodeid import function_of, has_module_name, without_number
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 
 _PREFIX = "--gpuperf-"
@@ -29,7 +30,7 @@ class Repeater:
         tests = [_path(nodeid) for nodeid in self._tests(record)]
         by_name = ["--pyargs"] if has_module_name(record.nodeid) else []
         words = ["pytest", *by_name, *tests, *_options(self._run)]
-        return " ".join([*self._settings(record), *map(_quoted, words)])
+        return " ".join([*self._settings(record), *(shlex.quote(printable(word)) for word in words)])
 
     def _settings(self, record: Record) -> Iterator[str]:
         """Yield the variable without which a scaling test would lack emulated devices."""
@@ -85,17 +86,3 @@ def _options(run: Run) -> Iterator[str]:
 def _path(nodeid: str) -> str:
     """Return a node id that pytest takes for no option, and for no file of arguments (`@file`)."""
     return f"./{nodeid}" if nodeid.startswith(("-", "@")) else nodeid
-
-
-def _quoted(word: str) -> str:
-    """Return a word as a shell reads it; one with what cannot be shown in the form of bash and zsh."""
-    if word.isprintable():
-        return shlex.quote(word)
-    return f"$'{''.join(map(_escaped, word))}'"
-
-
-def _escaped(letter: str) -> str:
-    if letter.isprintable():
-        return f"\\{letter}" if letter in "\\'" else letter
-    handler = "surrogateescape" if "\udc80" <= letter <= "\udcff" else "surrogatepass"  # bytes of a file name
-    return "".join(f"\\x{byte:02x}" for byte in letter.encode(errors=handler))
