@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from pytest_gpuperf.model import comparison, demand, measurement, offload, quantities, record, scaling
+from pytest_gpuperf.model.value import Value
 from pytest_gpuperf.report.json import document
 
 FOLDER = Path(document.__file__).with_name("schemas")
@@ -87,11 +88,12 @@ def strictly(part: dict[str, Any], cls: type) -> None:
 
 
 def descriptions(cls: type) -> dict[str, dict[str, str]]:
-    """Return the string below each field of a class, an attribute docstring as PEP 257 has it."""
+    """Return the string below each field, an attribute docstring as PEP 257 has it, by the field's name."""
+    inherited = {} if cls.__base__ is Value else descriptions(cls.__base__)
     body = next(
         node.body for node in ast.parse(inspect.getsource(cls)).body if isinstance(node, ast.ClassDef)
     )
-    return {
+    return inherited | {
         field.target.id: {"description": " ".join(text.value.value.split())}
         for field, text in pairwise(body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)

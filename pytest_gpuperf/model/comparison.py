@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.plain_text import keep_plain, one_line
 from pytest_gpuperf.model.quantities import Count, NonNegative, Text
-from pytest_gpuperf.model.value import Value
+from pytest_gpuperf.model.value import Said, Value
 
 Metric = Literal["speedup", "gpu_time", "cpu_time", "latency", "with_copies", "memory", "efficiency"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -89,30 +89,18 @@ class Commit(Value, frozen=True, kw_only=True):
         return self.id[:7]
 
 
-class GateFailure(Value, frozen=True, kw_only=True):
+class GateFailure(Said, frozen=True, kw_only=True):
     """Why a run as a whole fails its regression check."""
 
     code: GateFailureCode
     """The kind of it, for programs."""
-    text: str
-    """Sentence for readers, which may change."""
-
-    def __post_init__(self) -> None:
-        """Keep the baseline's node ids from steering a terminal."""
-        keep_plain(self, "text")
 
 
-class GateNote(Value, frozen=True, kw_only=True):
+class GateNote(Said, frozen=True, kw_only=True):
     """What to know of a run's comparison with its baseline; it fails nothing."""
 
     code: GateNoteCode
     """The kind of it, for programs."""
-    text: str
-    """Sentence for readers, which may change."""
-
-    def __post_init__(self) -> None:
-        """Keep the baseline's node ids from steering a terminal."""
-        keep_plain(self, "text")
 
 
 class Absent(Value, frozen=True, kw_only=True):

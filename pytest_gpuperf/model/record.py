@@ -22,7 +22,7 @@ from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
 from pytest_gpuperf.model.plain_text import keep_plain
 from pytest_gpuperf.model.quantities import Count, NonNegative, Positive, Seconds
 from pytest_gpuperf.model.scaling import Scaling, ScalingCurve
-from pytest_gpuperf.model.value import Value
+from pytest_gpuperf.model.value import Said, Value
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
 ReasonCode = Literal[
@@ -106,17 +106,11 @@ class Verdict(Value, frozen=True, kw_only=True):
         keep_plain(self, "reason")
 
 
-class Note(Value, frozen=True, kw_only=True):
+class Note(Said, frozen=True, kw_only=True):
     """A doubt about a test's numbers, or what to know of them: a code for programs, a text for readers."""
 
     code: NoteCode
     """The kind of it, for programs."""
-    text: str
-    """Sentence for readers, which may change."""
-
-    def __post_init__(self) -> None:
-        """Keep what a test or a device says from steering a terminal, and short."""
-        keep_plain(self, "text")
 
 
 class Record(Value, frozen=True, kw_only=True):

@@ -11,17 +11,12 @@ import pytest
 from pytest_gpuperf.report.files import create, replace
 
 
-def test_a_report_is_written_where_there_was_none(tmp_path):
-    replace(tmp_path / "report.json", "new é\n")
-    assert (tmp_path / "report.json").read_text(encoding="utf-8") == "new é\n"
-
-
-def test_a_report_takes_the_place_of_an_older_one(tmp_path):
-    path = tmp_path / "report.json"
-    path.write_text("old and longer", encoding="utf-8")
-    replace(path, "new")
-    assert path.read_text(encoding="utf-8") == "new"
-    assert list(tmp_path.iterdir()) == [path]
+def test_a_report_is_written_and_takes_the_place_of_an_older_one(tmp_path):
+    path = tmp_path / "new" / "folder" / "report.json"
+    for text in ("new é\n, and longer", "newer"):
+        replace(path, text)
+        assert path.read_text(encoding="utf-8") == text
+    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -57,48 +52,19 @@ def test_the_text_is_on_the_disk_before_it_takes_the_place(tmp_path, monkeypatch
     assert steps == [5, "replace"]
 
 
-def names_beside(monkeypatch, folder: Path, write) -> list[str]:
-    """Return the names of the files that are made and moved when this writes twice."""
-    names = []
-    opened = Path.open
-
-    def watch(path, mode="r", *others, **named):
-        if "r" not in mode:
-            names.append(path.name)
-        return opened(path, mode, *others, **named)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", watch)
-        for name in ("one.json", "two.json"):
-            write(folder / name, "text")
-    return names
-
-
-@pytest.mark.parametrize("write", [replace, create])
-def test_nobody_knows_beforehand_what_a_temporary_file_is_called(tmp_path, monkeypatch, write):
-    names = names_beside(monkeypatch, tmp_path, write)
-    assert len(names) == len(set(names)) == 2
-    assert all(len(name) > 20 for name in names)
-
-
 @pytest.mark.parametrize("write", [replace, create])
 def test_a_file_that_was_planted_is_neither_followed_nor_removed(tmp_path, monkeypatch, write):
-    """Even where the random part of its name were known."""
-    monkeypatch.setattr(os, "urandom", bytes)
-    victim = tmp_path / "victim"
+    """Even where the random part of its name were known, which is as long as it can be."""
+    asked = []
+    monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or bytes(size))
+    victim, planted = tmp_path / "victim", tmp_path / f".gpuperf-{'00' * 8}.tmp"
     victim.write_text("precious", encoding="utf-8")
-    (planted,) = set(names_beside(monkeypatch, tmp_path, write))
-    (tmp_path / planted).symlink_to(victim)
+    planted.symlink_to(victim)
     with pytest.raises(FileExistsError):
-        write(tmp_path / "three.json", "new")
+        write(tmp_path / "report.json", "new")
+    assert asked == [8]
     assert victim.read_text(encoding="utf-8") == "precious"
-    assert (tmp_path / planted).is_symlink()
-
-
-@pytest.mark.parametrize("write", [replace, create])
-def test_a_folder_that_is_not_there_is_made(tmp_path, write):
-    write(tmp_path / "new" / "folder" / "report.json", "new")
-    assert (tmp_path / "new" / "folder" / "report.json").read_text(encoding="utf-8") == "new"
+    assert planted.is_symlink()
 
 
 def test_an_output_that_is_a_link_is_written_where_it_leads(tmp_path):
