@@ -49,7 +49,7 @@ def text(run: Run) -> str:
         *(f"**Note:** {code_span(caution)}" for caution in shown.cautions),
         "\n".join(_table(shown)),
         _left_out(left_out) if left_out else "",
-        "\n".join([*_notes(shown), *_bullets(shown.thresholds)]),
+        "\n".join([*_notes(shown), *_thresholds(shown)]),
         "\n".join(_scalings(shown.scalings)),
         "\n".join([*_bullets(shown.gate_failures, "**failed:** "), *_bullets(_gate(shown))]),
         "\n".join(_bullets([*shown.unmarked, *shown.totals])),
@@ -98,6 +98,12 @@ def _notes(shown: View) -> Iterator[str]:
     said = [f"- {_name(note.head)}: {code_span(text)}" for note in shown.notes for text in note.texts]
     yield from said[:_MOST_NOTES]
     yield from _more(max(0, len(said) - _MOST_NOTES) + shown.more_notes, "more note is", "more notes are")
+
+
+def _thresholds(shown: View) -> Iterator[str]:
+    said = [f"- threshold of {_name(each.name)}: {code_span(text)}" for each, text in shown.thresholds]
+    yield from said[:_MOST_OTHERS]
+    yield from _more(len(said) - _MOST_OTHERS, "more threshold is", "more thresholds are")
 
 
 def _scalings(shown: Sequence[Scaling]) -> Iterator[str]:

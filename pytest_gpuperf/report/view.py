@@ -98,7 +98,7 @@ class View(NamedTuple):
     rows: Sequence[Row]
     notes: Sequence[Note]
     more_notes: int
-    thresholds: Sequence[str]
+    thresholds: Sequence[tuple[Threshold, str]]
     scalings: Sequence[Scaling]
     unmarked: Sequence[str]
     gate: Sequence[str]
@@ -163,16 +163,15 @@ def failures(run: Run, above: ShownAbove) -> list[Note]:
     return _notes(bare, short_names(records), above, all_notes=True)[0]
 
 
-def thresholds(run: Run, found: Iterable[Threshold], above: ShownAbove) -> list[str]:
-    """Return each threshold's sizes and status, and its reason unless pytest has shown that above."""
+def thresholds(run: Run, found: Iterable[Threshold], above: ShownAbove) -> list[tuple[Threshold, str]]:
+    """Return each threshold with its sizes, its status, and its reason unless pytest has shown that."""
     emulated = {record.nodeid for record in run.records if record.is_emulated}
-    sentences = []
+    said = []
     for each in found:
-        if each.reason and any(each.reason in above.get(point.nodeid, "") for point in each.curve):
-            each = replace(each, reason=None)
+        is_above = each.reason and any(each.reason in above.get(point.nodeid, "") for point in each.curve)
         gpu = "the emulated GPU" if any(point.nodeid in emulated for point in each.curve) else "the GPU"
-        sentences.append(f"threshold of {each.name}: {threshold_sentence(each, gpu)}")
-    return sentences
+        said.append((each, threshold_sentence(replace(each, reason=None) if is_above else each, gpu)))
+    return said
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:

@@ -23,7 +23,6 @@ from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import (
     comparison_cells,
-    measured_thresholds,
     scaling_cells,
 )
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
@@ -96,10 +95,7 @@ def text(run: Run, history: "History | None" = None) -> str:
         headings=_headings(shown),
         groups=list(_groups(_tests(run, shown.rows, axis))),
         most_detailed=_MOST_DETAILED,
-        thresholds=[
-            (each, sentence, threshold.figure(each))
-            for each, sentence in zip(measured_thresholds(run), shown.thresholds, strict=True)
-        ],
+        thresholds=[(each, text, threshold.figure(each)) for each, text in shown.thresholds],
         scalings=[
             (
                 each.head,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import view
 from pytest_gpuperf.report.names import short_names
@@ -44,7 +45,8 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
         if all_notes
         else _few_notes(shown.notes, shown.more_notes, text_width)
     )
-    sentences = (shown.thresholds, [*shown.unmarked, *shown.cautions], shown.gate, _totals(shown))
+    thresholds = list(_thresholds(shown.thresholds))
+    sentences = (thresholds, [*shown.unmarked, *shown.cautions], shown.gate, _totals(shown))
     blocks = [
         notes,
         [
@@ -71,8 +73,12 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     counted = ", ".join(map(str, run_counts(run)))
     failed = [each for each in run.thresholds if each.status == "failed"]
     notes = _few_notes(view.failures(run, above), 0, text_width)
-    thresholds = _wrapped(view.thresholds(run, failed, above), text_width)
+    thresholds = _wrapped(_thresholds(view.thresholds(run, failed, above)), text_width)
     return [Line(text) for text in (*_wrapped([counted], text_width), *notes, *thresholds)]
+
+
+def _thresholds(shown: Iterable[tuple[Threshold, str]]) -> Iterator[str]:
+    return (f"threshold of {threshold.name}: {text}" for threshold, text in shown)
 
 
 def _scalings(shown: Iterable[Scaling], width: int) -> list[str]:
