@@ -2,7 +2,7 @@
 
 from collections import Counter
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 from msgspec.structs import force_setattr
 
@@ -25,6 +25,8 @@ from pytest_gpuperf.model.scaling import Scaling, ScalingCurve
 from pytest_gpuperf.model.value import Said, Value
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
+VerdictCode = Status | Literal["regressed", "failed_expected", "error_expected", "regressed_expected"]
+"""How a test ended with its comparisons; an expected failure is one that its `xfail` marker expects."""
 ReasonCode = Literal[
     # skipped
     "deselected",
@@ -190,6 +192,22 @@ class Record(Value, frozen=True, kw_only=True):
     def is_bare(self) -> bool:
         """Whether nothing is required of the test: it never fails."""
         return self.demand.bare and not (self.scaling and self.scaling.required is not None)
+
+    @property
+    def is_regressed(self) -> bool:
+        """Whether any metric got worse than the baseline allows."""
+        return any(comparison.outcome == "regressed" for comparison in self.comparisons)
+
+    @property
+    def is_expected_failure(self) -> bool:
+        """Whether the test failed, or regressed, as its `xfail` marker expects."""
+        return self.expected_failure and (self.status in ("failed", "error") or self.is_regressed)
+
+    @property
+    def verdict(self) -> VerdictCode:
+        """How the test ended: its status, or that it regressed, and whether such a failure was expected."""
+        code: VerdictCode = "regressed" if self.is_regressed else self.status
+        return cast("VerdictCode", f"{code}_expected") if self.is_expected_failure else code
 
     @property
     def is_deselected(self) -> bool:

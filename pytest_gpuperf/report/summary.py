@@ -13,7 +13,7 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
-from pytest_gpuperf.report.verdicts import FAILURES, in_words, verdict_code, worst
+from pytest_gpuperf.report.verdicts import FAILURES, in_words, worst
 
 PROPERTY_PREFIX = "gpuperf."
 _METRICS: dict[Metric, str] = {
@@ -182,7 +182,7 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
     """
     reasons = [record.reason, *(comparison.reason for comparison in record.comparisons)]
     yield from map(Saying, filter(None, reasons))
-    has_failed = verdict_code(record) in FAILURES
+    has_failed = record.verdict in FAILURES
     is_explained = record.offload is not None and (not record.offload.worth or record.status == "failed")
     diagnoses = [
         Saying(each.sentence, each.code, only_explains=not has_failed)

@@ -3,17 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, Outcome
-from pytest_gpuperf.model.record import ReasonCode, Record, Run, Status
+from pytest_gpuperf.model.record import ReasonCode, Record, Run, VerdictCode
 
 NOTED: tuple[Outcome, ...] = ("regressed", "improved", "inconclusive", "not_comparable")
 """The outcomes that every form of the report mentions."""
-ExpectedFailure = Literal["failed_expected", "error_expected", "regressed_expected"]
-"""A failure that the test's `xfail` expects."""
-VerdictCode = Status | Literal["regressed"] | ExpectedFailure
 FAILURES: tuple[VerdictCode, ...] = ("failed", "error", "regressed")
 _EXPECTED: tuple[VerdictCode, ...] = ("failed_expected", "error_expected", "regressed_expected")
 _OTHERS: tuple[VerdictCode, ...] = ("inconclusive", "skipped", "passed", "recorded")
@@ -38,7 +35,7 @@ _ORDER: tuple[CountedCode, ...] = (
 
 def verdict(record: Record) -> str:
     """Return how a test ended, in words: `failed (expected): results differ`."""
-    code, why = verdict_code(record), cause(record)
+    code, why = record.verdict, cause(record)
     is_regressed = code in ("regressed", "regressed_expected")
     return in_words(code) + (f": {why}" if why and not is_regressed else "")
 
@@ -48,26 +45,10 @@ def cause(record: Record) -> str | None:
     return _CAUSES.get(record.reason_code) if record.reason_code else None
 
 
-def verdict_code(record: Record) -> VerdictCode:
-    """Return how a test ended: its status, or that it regressed, and whether such a failure was expected."""
-    code: Status | Literal["regressed"] = "regressed" if _is_regressed(record) else record.status
-    return cast("ExpectedFailure", f"{code}_expected") if is_expected_failure(record) else code
-
-
 def in_words(code: str) -> str:
     """Return a code of a verdict or of an outcome as it is written: `not comparable`, `failed (expected)`."""
     words = code.removesuffix("_expected").replace("_", " ")
     return f"{words} (expected)" if code.endswith("_expected") else words
-
-
-def is_expected_failure(record: Record) -> bool:
-    """Return whether a test failed as its `xfail` expects."""
-    has_failed = record.status in ("failed", "error") or _is_regressed(record)
-    return record.expected_failure and has_failed
-
-
-def _is_regressed(record: Record) -> bool:
-    return any(comparison.outcome == "regressed" for comparison in record.comparisons)
 
 
 def worst(record: Record) -> Comparison | None:
@@ -80,7 +61,7 @@ def rank(record: Record) -> int:
 
     A failure that was expected is of the rest.
     """
-    if is_expected_failure(record):
+    if record.is_expected_failure:
         return 3
     comparison = worst(record)
     outcome = comparison.outcome if comparison else None
@@ -161,6 +142,6 @@ def codes_of(record: Record) -> list[CountedCode]:
     codes: set[str] = {comparison.outcome for comparison in record.comparisons}
     if record.status not in ("passed", "recorded") or codes.isdisjoint(NOTED):
         codes.add(record.status)
-    if is_expected_failure(record):
+    if record.is_expected_failure:
         codes = {f"{code}_expected" if code in FAILURES else code for code in codes}
     return [code for code in _ORDER if code in codes]

@@ -14,7 +14,7 @@ from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.model.record import Record, Run, VerdictCode
 from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.repeat import Repeater
@@ -38,13 +38,11 @@ from pytest_gpuperf.report.verdicts import (
     FAILURES,
     GRAVEST_FIRST,
     Count,
-    VerdictCode,
     rank,
     rows_of,
     run_counts,
     shown_records,
     verdict,
-    verdict_code,
 )
 
 BUSY = "machine busy"
@@ -136,7 +134,7 @@ def of(
                 record,
                 names[record.nodeid],
                 _cells(record),
-                verdict_code(record),
+                record.verdict,
                 list(sayings_of(record, explained)),
             )
             for record in rows
@@ -158,8 +156,8 @@ def of(
 def failures(run: Run, above: ShownAbove) -> list[Note]:
     """Return why the tests failed that did, without what explains it."""
     records = rows_of(shown_records(run))
-    failed = [record for record in records if verdict_code(record) in FAILURES]
-    bare = [replace(record, notes=(), offload=None) for record in failed]
+    failed = [record for record in records if record.verdict in FAILURES]
+    bare = [replace(record, notes=(), offload=None, restart_reason=None) for record in failed]
     return _notes(bare, short_names(records), above, all_notes=True)[0]
 
 
@@ -292,7 +290,7 @@ def _notes(
 
     Texts on the same tests are one note. Of a kind of note that differs from test to test, one is shown.
     """
-    in_order = sorted(records, key=lambda record: GRAVEST_FIRST[verdict_code(record)])
+    in_order = sorted(records, key=lambda record: GRAVEST_FIRST[record.verdict])
     said = list(_said(in_order, above))
     kinds: dict[tuple[str | None, str], dict[str, list[str]]] = {}
     for record, saying in said:

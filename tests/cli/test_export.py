@@ -9,7 +9,7 @@ from command import record, usage, written
 from pytest_gpuperf.cli import main
 
 FORMS = {
-    "csv": "test,status,",
+    "csv": "test,verdict,",
     "bencher": '{"test_a.py::test_1":',
     "github-action-benchmark": '[{"name":',
     "pytest-benchmark": '{"generator":"pytest-gpuperf",',

@@ -14,7 +14,7 @@ from pytest_gpuperf.report import paths
 _BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
 # Some spreadsheets begin a cell after a semicolon, too, even within quotes, and take off quotes and spaces.
 _FORMULA = re.compile(f'(?:^|(?<=;))(?=["\\s]*[{_BEGINS}])')
-_HEADER = "test,status,reason,metric,device,emulated,unit,value,low,high,at_least,at_most,baseline,outcome"
+_HEADER = "test,verdict,reason,metric,device,emulated,unit,value,low,high,at_least,at_most,baseline,outcome"
 _METRICS = {
     "cpu_time": ("s", "cpu.median", None, None),
     "gpu_time": ("s", "gpu.median", None, None),
@@ -42,13 +42,13 @@ class Csv:
     begins_as = staticmethod(paths.begins(_HEADER.encode()))
 
     def write(self, run: Run) -> str:
-        """Return the table; a test without any number has one row, with its status and its reason."""
+        """Return the table; a test without any number has one row, with its verdict and its reason."""
         file = StringIO()
         writer = csv.writer(file)  # the default dialect is RFC 4180's: CRLF, and quotes where needed
         writer.writerow(_HEADER.split(","))
         for record in run.records:
             for cells in list(_numbers(record)) or [[None] * 11]:
-                writer.writerow(map(_cell, (record.nodeid, record.status, record.reason, *cells)))
+                writer.writerow(map(_cell, (record.nodeid, record.verdict, record.reason, *cells)))
         return file.getvalue()
 
 

@@ -50,4 +50,4 @@ def _tooltip(record: Record) -> str:
         if measurement
     ]
     emulated = ["emulated: not a GPU's speedup"] if record.is_emulated else []
-    return "\n".join([*lines, record.status, *emulated])
+    return "\n".join([*lines, record.verdict, *emulated])

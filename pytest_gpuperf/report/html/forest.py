@@ -13,7 +13,7 @@ from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, text_wi
 from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import baseline_of
-from pytest_gpuperf.report.verdicts import FAILURES, verdict, verdict_code
+from pytest_gpuperf.report.verdicts import FAILURES, verdict
 
 WIDTH = 200
 _ROW = 22  # pixels from one row to the next
@@ -140,7 +140,7 @@ def _marks(record: Record, speedup: Speedup, shared: LogScale) -> Iterator[Mark]
 
 
 def _style(record: Record) -> Style:
-    code = verdict_code(record)
+    code = record.verdict
     if code in FAILURES:
         return "failed"
     return code if code in ("passed", "inconclusive") else "muted"

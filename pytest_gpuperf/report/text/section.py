@@ -5,7 +5,7 @@ from itertools import chain
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.offload import Threshold
-from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.model.record import Record, Run, VerdictCode
 from pytest_gpuperf.report import view
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.summary import (
@@ -14,7 +14,7 @@ from pytest_gpuperf.report.summary import (
 )
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Colour, Line, Row
-from pytest_gpuperf.report.verdicts import FAILURES, VerdictCode, run_counts, shown_records
+from pytest_gpuperf.report.verdicts import FAILURES, run_counts, shown_records
 from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, Scaling, ShownAbove, View
 
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
@@ -49,11 +49,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     sentences = (thresholds, [*shown.unmarked, *shown.cautions], shown.gate, _totals(shown))
     blocks = [
         notes,
-        [
-            line
-            for each in shown.scalings
-            for line in _below(f"scaling of {each.head}", each.texts, text_width)
-        ],
+        _scalings(shown.scalings, text_width),
         *(_wrapped(block, text_width) for block in sentences),
     ]
     if not all_notes:  # few lines need no gaps between them
