@@ -10,7 +10,7 @@ from factories import GPU, HERE, record, run_of, skipped
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Clocks
+from pytest_gpuperf.model.record import Clocks, Record
 from pytest_gpuperf.report.journal import run_in
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.reader import load_report
@@ -48,6 +48,19 @@ def test_a_record_of_another_process_is_read():
     store = RecordStore(None)
     receive(store, sent(record("test_a")))
     assert {"test_a": record("test_a")} == store.by_nodeid
+
+
+def test_a_record_is_written_once_and_one_that_changed_anew(tmp_path, monkeypatch):
+    written, text = [], codec.text
+    monkeypatch.setattr(codec, "text", lambda value: written.append(value) or text(value))
+    store = RecordStore(tmp_path / "report.json")
+    end(store, record("test_a"))
+    receive(store, sent(record("test_b")))
+    store.write(run_of(*store.by_nodeid.values()))
+    assert ["test_a"] == [each.nodeid for each in written if isinstance(each, Record)]
+    store.keep(replace(record("test_a"), expected_failure=True))
+    store.write(run_of(*store.by_nodeid.values()))
+    assert [True, False] == [each.expected_failure for each in load_report(store.report).records]
 
 
 def test_a_record_of_another_process_that_cannot_be_read_costs_no_other(tmp_path):
