@@ -36,8 +36,10 @@ def pytest_gpuperf_reports() -> "Iterable[ReportFormat]":  # type: ignore[empty-
 
 @hookspec
 def pytest_gpuperf_record(item: "pytest.Item", record: "Record") -> None:
-    """Take the record of a speedup test that has just run; it is in the report with these fields.
+    """Take the record of a speedup test that has just run.
 
+    The report may add notes to it that only the whole run shows: a CPU variant whose GPU variant has no
+    speedup, and a test that ran more than once, whose further results have `#2` after their node ids.
     Called after the test's teardown, in the process in which it ran (with pytest-xdist, in its worker), and
     again for each rerun. Tests that did not run have records in the report alone: deselected ones, those of a
     worker that crashed, and those that the session ended before. An exception is an error of the test, shown

@@ -23,7 +23,7 @@ FEWEST = 10
 """The fewest values with a change: fewer have too many orders that split as well for `LEVEL`."""
 
 SMALLEST = 0.01
-"""The smallest change: an estimate itself is not more precise than that (`Speedup.resolution`)."""
+"""The smallest change: the last look resolves no less (`looks.SHARPEST`)."""
 
 _SHORTEST = 3  # run of values on either side of a change: one bad hour of a shared machine is no change
 _ENDS = 8  # candidate ends of the values after a change, besides the last value

@@ -195,7 +195,9 @@ def _doubt_text(measured: OffloadInput, limit: float) -> str | None:
         found = measured.undisturbed
         shown = units.interval(found.low, found.high, units.digits)
         return f"other work disturbed the times, so that it may be anything in {shown}"
-    return f"so short a measurement shows it from {limit * measured.look.meets:g}x on"
+    meets, misses = measured.look
+    below = f" or below {units.digits(limit / misses)}x" if misses else ""
+    return f"so short a measurement decides it above {units.digits(limit * meets)}x{below} only"
 
 
 def _copies_text(

@@ -32,7 +32,7 @@ METRIC_NAMES: dict[Metric, str] = {
 MORE_TIME = "more time (max_time) or a quieter machine would decide it"
 RUN_WITH_GATE = "measure it with --gpuperf-baseline: other runs stop at their verdict"
 NEW_BASELINE = (
-    "the baseline's range is too wide: remove it and recreate it with --gpuperf-fail-on, "
+    "the baseline is too uncertain: remove it and recreate it with --gpuperf-fail-on, "
     "or run gpuperf baseline update with the report of a run with that option"
 )
 BASELINE_INCOMPLETE = (

@@ -289,8 +289,8 @@ class Environment(Value, frozen=True, kw_only=True):
     def usable_processors(self) -> float | None:
         """How many processors' worth of time the run could get; None where that is not reported."""
         cpu = self.cpu
-        limits = [limit for limit in (cpu.get("usable") or cpu.get("logical"), cpu.get("quota")) if limit]
-        return min(map(float, limits), default=None)
+        limits = (cpu.get("usable") or cpu.get("logical"), cpu.get("quota"))
+        return min((float(each) for each in limits if each and isinstance(each, float | int)), default=None)
 
 
 class Merged(Value, frozen=True, kw_only=True):

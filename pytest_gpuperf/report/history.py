@@ -8,7 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from secrets import token_hex
@@ -47,7 +47,7 @@ class Point(Value, frozen=True, kw_only=True):
     @property
     def time(self) -> datetime:
         """When the run began, in UTC."""
-        return _time(self.started)
+        return reader.instant(self.started)
 
     @property
     def day(self) -> str:
@@ -93,7 +93,7 @@ def add(folder: Path, run: Run) -> Path:
     """
     text = document.text(replace(run, records=tuple(map(_without_samples, run.records))))
     commit = re.sub(r"[^0-9A-Za-z]", "", run.commit.id)[:12] if run.commit else ""
-    path = folder / f"{_time(run.started):%Y%m%dT%H%M%SZ}-{commit or 'unknown'}-{token_hex(6)}.json"
+    path = folder / f"{reader.instant(run.started):%Y%m%dT%H%M%SZ}-{commit or 'unknown'}-{token_hex(6)}.json"
     files.replace(path, text)
     return path
 
@@ -135,7 +135,7 @@ def read(folder: Path) -> History:
         try:
             with gc_paused():
                 run = document.parse(files.content(path, reader.LIMIT, follow_link=False))
-            found.append((_time(run.started), list(_found(run))))
+            found.append((reader.instant(run.started), list(_found(run))))
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -173,15 +173,6 @@ def _found(run: Run) -> Iterator[tuple[str, str, Point]]:
             gpu=record.gpu.median if record.gpu else None,
         )
         yield key(*devices, record.demand), record.nodeid, point
-
-
-def _time(started: str) -> datetime:
-    """Return when a run began, in UTC; raise GpuPerfError for what is no time."""
-    try:
-        time = datetime.fromisoformat(started)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise GpuPerfError(f"$.started is {started[:80]!r}, which is no time: {error}") from error
 
 
 def series(history: History, *, only: str | None = None) -> tuple[Series, ...]:

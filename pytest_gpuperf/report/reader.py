@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -95,17 +96,21 @@ def _leads_into(link: Path, folder: Path) -> bool:
 
 
 def started_at(report: Report) -> datetime:
-    """Return the instant at which a run began; raise GpuPerfError for a report without a valid one."""
+    """Return when a report's run began, in UTC; raise GpuPerfError where that is no time."""
     try:
-        started = datetime.fromisoformat(report.run.started)
-    except ValueError:
-        started = None
-    if started is None or started.utcoffset() is None:
-        raise _refusal(
-            f"{report.name}: $.started is {report.run.started[:80]!r}, which is not a time with an offset "
-            f"such as 2026-01-01T00:00:00+00:00; reports are sorted by it"
-        )
-    return started
+        return instant(report.run.started)
+    except GpuPerfError as error:
+        raise _refusal(f"{report.name}: {error}; reports are sorted by it") from None
+
+
+def instant(started: str) -> datetime:
+    """Return the time of a report's `started`, in UTC; raise GpuPerfError for what is no time."""
+    with suppress(ValueError, OverflowError):
+        time = datetime.fromisoformat(started)
+        if time.tzinfo is not None:
+            return time.astimezone(UTC)
+    wanted = "not a time with an offset such as 2026-01-01T00:00:00+00:00"
+    raise GpuPerfError(f"$.started is {started[:80]!r}, which is {wanted}")
 
 
 def file_name(run: Run) -> str:

@@ -298,12 +298,13 @@ def _notes(
             kind = (None, saying.text) if all_notes or saying.code is None else (saying.code, "")
             kinds.setdefault(kind, {}).setdefault(saying.text, []).append(names[record.nodeid])
     notes: dict[tuple[str, ...], list[str]] = {}
+    left_out = len({(saying.code, saying.text) for _, saying in said}) - len(kinds)
     for texts in kinds.values():
         (text, tests), *others = texts.items()
         rest = f" ({units.count(len(others), 'note')} of this kind more)" if others else ""
         notes.setdefault(tuple(dict.fromkeys(tests)), []).append(f"{text}{rest}")
     shown = [Note(units.first_few(tests, most=1), texts) for tests, texts in notes.items()]
-    return shown, len({saying.text for _, saying in said}) - len(kinds)
+    return shown, left_out
 
 
 def _said(records: Iterable[Record], above: ShownAbove) -> Iterator[tuple[Record, Saying]]:
@@ -346,8 +347,9 @@ def _unmarked(run: Run, rows: Sequence[Record]) -> list[str]:
     others = [record for record in run.records if record.source == "all"]
     compared = f"{sum(record.speedup is not None for record in others)} compared with a CPU variant"
     above = sum(record.source == "all" for record in rows)
-    rest = f"the slowest {above} are above, all are in the report"
-    return [f"--gpuperf-all: {units.count(run.unmarked, 'test')}, {compared}; {rest}"]
+    timed = sum(record.speedup is not None and record.cpu is not None for record in others)
+    rest = f"; the slowest {above} are above, all are in the report" if above < timed else ""
+    return [f"--gpuperf-all: {units.count(run.unmarked, 'test')}, {compared}{rest}"]
 
 
 def _totals(run: Run, records: Sequence[Record]) -> Iterator[str]:

@@ -260,7 +260,7 @@ def test_a_wide_baseline_is_to_be_made_anew():
     found = compared(record(9.0), before)
     assert found.outcome == "inconclusive"
     assert found.reason.endswith(
-        "the baseline's range is too wide: remove it and recreate it with --gpuperf-fail-on, "
+        "the baseline is too uncertain: remove it and recreate it with --gpuperf-fail-on, "
         "or run gpuperf baseline update with the report of a run with that option"
     )
 

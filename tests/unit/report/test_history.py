@@ -161,7 +161,7 @@ def test_the_name_of_a_file_has_time_and_commit_and_stays_in_the_folder(tmp_path
 
 
 def test_runs_and_names_are_in_the_order_of_time(tmp_path):
-    times = ["2026-01-02T00:00:00+02:00", "2026-01-01T23:00:00+00:00", "2026-01-01T22:30:00"]
+    times = ["2026-01-02T00:00:00+02:00", "2026-01-01T23:00:00+00:00", "2026-01-01T22:30:00+00:00"]
     paths = [add(tmp_path, replace(RUN, started=started)) for started in times]
     assert [paths[0], paths[2], paths[1]] == sorted(paths)
     paths[1].rename(tmp_path / "0")  # whatever its name is
@@ -190,7 +190,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
 
 @for_each("started", ["yesterday", "0001-01-01T00:00:00+23:00"])
 def test_a_run_that_began_at_no_time_is_not_written(tmp_path, started):
-    with pytest.raises(GpuPerfError, match="which is no time"):
+    with pytest.raises(GpuPerfError, match="which is not a time"):
         add(tmp_path, replace(RUN, started=started))
     assert [] == list(tmp_path.iterdir())
 
@@ -245,7 +245,7 @@ def test_a_file_that_is_no_report_is_named(tmp_path, text, reason):
     ]
     + [
         ('"nodeid":"test_a"', '"nodeid":"test_b"', "both of 'test_b'"),
-        (RUN.started, "yesterday", "'yesterday', which is no time"),
+        (RUN.started, "yesterday", "'yesterday', which is not a time"),
     ],
 )
 def test_a_report_with_what_cannot_be_is_named(tmp_path, old, new, reason):
