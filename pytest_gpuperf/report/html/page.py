@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_gpuperf.report.history import History
     from pytest_gpuperf.report.html.history import Histories
 
-_MOST_DETAILED = 100
+_MOST_DETAILED = 80
 """Tests with details, those first that need a look: a page of ten thousand opens in a browser, too."""
 _FEW = 10  # tests that a reader sees at a glance, without lists of those that stand out
 _LISTED = 5
@@ -238,10 +238,10 @@ def _details(repeater: Repeater, row: view.Row, lead: str | None) -> _Details:
 
 
 def _without_samples(value: Any) -> Any:
-    """Return plain values without lists of floats, which the JSON report has, and without what is empty."""
+    """Return plain values as people read them: numbers of six digits, no lists of numbers, nothing empty."""
     if isinstance(value, dict):
         known = {key: _without_samples(each) for key, each in value.items()}
         return {key: each for key, each in known.items() if each not in (None, [], {})}
     if isinstance(value, (list, tuple)):
         return [_without_samples(each) for each in value if not isinstance(each, float)]
-    return value
+    return float(f"{value:.6g}") if isinstance(value, float) else value
