@@ -163,13 +163,19 @@ def failures(run: Run, above: ShownAbove) -> list[Note]:
 
 def thresholds(run: Run, found: Iterable[Threshold], above: ShownAbove) -> list[tuple[Threshold, str]]:
     """Return each threshold with its sizes, its status, and its reason unless pytest has shown that."""
-    emulated = {record.nodeid for record in run.records if record.is_emulated}
     said = []
     for each in found:
         is_above = each.reason and any(each.reason in above.get(point.nodeid, "") for point in each.curve)
-        gpu = "the emulated GPU" if any(point.nodeid in emulated for point in each.curve) else "the GPU"
+        gpu = f"the {gpu_of(run, each)}"
         said.append((each, threshold_sentence(replace(each, reason=None) if is_above else each, gpu)))
     return said
+
+
+def gpu_of(run: Run, threshold: Threshold) -> str:
+    """Return what a threshold's sizes were measured on: `GPU`, or `emulated GPU`."""
+    sizes = {point.nodeid for point in threshold.curve}
+    is_emulated = any(record.is_emulated and record.nodeid in sizes for record in run.records)
+    return "emulated GPU" if is_emulated else "GPU"
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:

@@ -95,7 +95,10 @@ def text(run: Run, history: "History | None" = None) -> str:
         headings=_headings(shown),
         groups=list(_groups(_tests(run, shown.rows, axis))),
         most_detailed=_MOST_DETAILED,
-        thresholds=[(each, text, threshold.figure(each)) for each, text in shown.thresholds],
+        thresholds=[
+            (each, text, threshold.figure(each, text, view.gpu_of(run, each)))
+            for each, text in shown.thresholds
+        ],
         scalings=[
             (
                 each.head,

@@ -10,16 +10,16 @@ from pytest_gpuperf.report.html import chart
 from pytest_gpuperf.report.html.chart import Axis, Event, Line
 from pytest_gpuperf.report.html.figure import Figure
 from pytest_gpuperf.report.names import shorten
-from pytest_gpuperf.report.summary import threshold_sentence
 
 _LONGEST_NAME = 24
 _number = "{:.9g}".format
 
 
-def figure(threshold: Threshold) -> Figure | None:
+def figure(threshold: Threshold, said: str, gpu: str) -> Figure | None:
     """Return the times over the size with the threshold; None with fewer than two sizes on a GPU.
 
-    The range of a time on the GPU is that of its ratio to the CPU's: the CPU's own lies in it.
+    `said` is what the text says of the threshold, and `gpu` what its sizes were measured on. The range of a
+    time on the GPU is that of its ratio to the CPU's: the CPU's own lies in it.
     """
     points = [point for point in threshold.curve if 0 < point.size < inf]
     if sum(bool(point.gpu) for point in points) < 2:
@@ -28,36 +28,42 @@ def figure(threshold: Threshold) -> Figure | None:
     events = [Event(at=at, text=f"{name} {_number(at)}") for name, at in limits if at is not None]
     required = " and ".join(event.text for event in events)
     if (won := threshold.smallest_won) is not None:
-        text = f"GPU faster from {_number(won)}"
+        text = f"{gpu} faster from {_number(won)}"
         events.append(Event(at=won, text=text, style="verdict", since=threshold.largest_not_won))
-    caption = "Time per call; a band is the range of the speedup."
-    if threshold.by_latency:
+    lines = list(_lines(threshold, points, gpu))
+    caption = "Time of a call."
+    if any(time.lower < time.upper for line in lines for _, time in line.values):
+        caption = f"Time of a call; the band of the {gpu} is the CPU's time over the range of the speedup."
+    elif threshold.by_latency:
         caption = "Times of calls in a row; the threshold is that of single calls, each waited for."
+    if any(event.since is not None for event in events):
+        caption += " The threshold lies in the grey area."
     if hidden := len(threshold.curve) - len(points):
         caption += f" Sizes that are not above zero have no place on this axis: {hidden}."
     return chart.figure(
-        _lines(threshold, points),
+        lines,
         events,
         across=Axis(name=f"size {shorten(threshold.parameter, _LONGEST_NAME)}", word=_number),
         ticks=[point.size for point in points],
         upright=Axis(name="time of a call", word=units.seconds),
-        finding=threshold_sentence(threshold) + (f"; required {required}" if required else ""),
+        finding=said + (f"; required {required}" if required else ""),
         caption=caption,
     )
 
 
-def _lines(threshold: Threshold, points: Sequence[Point]) -> Iterator[Line]:
+def _lines(threshold: Threshold, points: Sequence[Point], gpu: str) -> Iterator[Line]:
     yield Line(style="cpu", name="CPU", values=[(p.size, chart.exact(p.cpu)) for p in points if p.cpu])
     if threshold.by_latency:  # speedups of single calls say nothing of the time of calls in a row
-        yield Line(style="gpu", name="GPU", values=[(p.size, chart.exact(p.gpu)) for p in points if p.gpu])
+        yield Line(style="gpu", name=gpu, values=[(p.size, chart.exact(p.gpu)) for p in points if p.gpu])
         return
     resident = [(p, p.speedup if threshold.regime == "body" else p.never) for p in points]
     values = [(p.size, _ranged(p.gpu, p.cpu, ratio)) for p, ratio in resident if p.gpu]
-    yield Line(style="gpu", name="GPU", values=values)
+    yield Line(style="gpu", name=gpu, values=values)
     is_shared = threshold.regime == "once"
     copied = ((p, p.cpu, p.once if is_shared else p.always) for p in points)
     values = [(p.size, _ranged(cpu / r.value, cpu, r)) for p, cpu, r in copied if cpu and r and r.value > 0]
-    yield Line(style="copies", name="GPU, copies shared" if is_shared else "GPU with copies", values=values)
+    name = f"{gpu}, copies shared" if is_shared else f"{gpu} with copies"
+    yield Line(style="copies", name=name, values=values)
 
 
 def _ranged(value: float, cpu: float | None, ratio: Estimate | None) -> Estimate:

@@ -1,15 +1,19 @@
 """Thresholds: times over the size with the ranges of their speedups, and where the GPU wins."""
 
+import re
+
 import pytest
 from cases import for_each
-from factories import estimate, threshold
+from factories import EMULATED, estimate, measurement, record, run_of, threshold
 from figures import is_whole, overlapping, paths, places, texts
 from hypothesis import given
 from msgspec.structs import replace
 from strategies import thresholds
 
 from pytest_gpuperf.model.offload import Point
-from pytest_gpuperf.report.html.threshold import figure
+from pytest_gpuperf.report.html import page
+from pytest_gpuperf.report.html import threshold as charts
+from pytest_gpuperf.report.summary import threshold_sentence
 
 pytestmark = pytest.mark.unit
 
@@ -24,6 +28,10 @@ def point(size, speedup, **changes):
 
 CURVE = (point(64, 0.2), point(256, 0.9), point(1024, 3.0), point(4096, 10.0))
 THRESHOLD = threshold(at_most=4096, status="passed", largest_not_won=256, smallest_won=1024, curve=CURVE)
+
+
+def figure(found, gpu="GPU"):
+    return charts.figure(found, threshold_sentence(found, f"the {gpu}"), gpu)
 
 
 def test_each_device_has_a_line_with_the_range_of_its_speedup():
@@ -49,6 +57,26 @@ def test_the_finding_and_the_words_name_the_threshold_and_its_limits():
     expected = "passed: the GPU wins from n = 1024 on, not at 256; required at least 100 and at most 4096"
     assert expected == shown.finding
     assert {"GPU faster from 1024", "at least 100", "at most 4096"} <= set(texts(shown))
+
+
+def test_on_an_emulated_device_each_word_of_the_figure_says_so():
+    curve = tuple(replace(each, nodeid="a.py::test_a") for each in CURVE)
+    emulated = record("a.py::test_a", gpu=measurement(EMULATED, 1e-3))
+    content = page.text(run_of(emulated, thresholds=(replace(THRESHOLD, curve=curve),)))
+    shown = content[content.index("Size thresholds") :]
+    assert 2 == shown.count("the emulated GPU wins from n = 1024 on")  # for those who see it, and for others
+    assert {">emulated GPU<", ">emulated GPU with copies<", ">emulated GPU faster from 1024<"} <= set(
+        re.findall(">emulated [^<]*<", shown)
+    )
+    assert not re.search("(?<!emulated )GPU", shown[: shown.index("Environment")])
+
+
+def test_the_caption_explains_what_is_drawn():
+    assert "the band of the GPU is the CPU's time over the range of the speedup." in figure(THRESHOLD).caption
+    assert "Time of a call. The" in figure(threshold()).caption  # without ranges
+    grey = "The threshold lies in the grey area."
+    assert figure(THRESHOLD).caption.endswith(grey)
+    assert grey not in figure(replace(THRESHOLD, largest_not_won=None)).caption
 
 
 @for_each(("at_least", "at_most", "won"), [(1000, 1100, 1024), (4096, 4096, 4096), (64, 65536, 64)])
