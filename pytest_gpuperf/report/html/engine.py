@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.html import figure
@@ -48,6 +49,7 @@ def _environment() -> "Environment":
         finalize=_shown,
     )
     environment.filters["draw"] = figure.draw  # it escapes; the template marks what it returns as safe
+    environment.filters["count"] = units.count
     return environment
 
 

@@ -20,13 +20,15 @@ _MOST_POINTS = 120  # runs of a figure
 class Histories:
     """The figures of a history, and what is not among them: tests with a speedup, files with the reason.
 
-    `of` is what the runs were made on, as far as all have it in common.
+    `of` is what the runs were made on, as far as all have it in common; `hidden` is how many tests, and
+    `more_rejected` how many files there are besides those that are shown.
     """
 
     of: str
     shown: tuple[tuple[Series, Figure], ...]
     hidden: int
     rejected: tuple[tuple[str, str], ...]
+    more_rejected: int
 
 
 def figures(history: History) -> Histories:
@@ -48,6 +50,7 @@ def figures(history: History) -> Histories:
         shown=tuple(shown),
         hidden=max(0, len(timed) - MOST),
         rejected=tuple(history.rejected.items())[:_MOST_REJECTED],
+        more_rejected=max(0, len(history.rejected) - _MOST_REJECTED),
     )
 
 

@@ -76,7 +76,7 @@ def text(run: Run, history: "History | None" = None) -> str:
     shown = view.of(run, worst_first=True)
     axis = forest.scale(row.record for row in shown.rows)
     styles, script = engine.asset("page.css"), engine.asset("page.js")
-    statuses = {record.nodeid: record.status for record in run.records}
+    verdicts = {record.nodeid: _verdicts(record) for record in run.records}
     return engine.render(
         engine.PAGE,
         run=run,
@@ -102,7 +102,7 @@ def text(run: Run, history: "History | None" = None) -> str:
         scalings=[
             (
                 each.head,
-                statuses.get(each.curve.points[-1].nodeid),
+                verdicts.get(each.curve.points[-1].nodeid, ()),
                 list(map(scaling_cells, each.curve.points)),
                 each.curve.diagnosis,
                 scaling.figure(each.curve),
@@ -147,7 +147,7 @@ def _required(rows: Sequence[view.Row]) -> str | None:
     """Return how many of the tests with a limit keep it; None where there are none."""
     statuses = [row.record.status for row in rows if not row.record.is_bare]
     judged = sum(status in ("passed", "failed", "inconclusive", "error") for status in statuses)
-    return f"{statuses.count('passed')} of {judged:,} as required" if judged else None
+    return f"{statuses.count('passed'):,} of {judged:,} as required" if judged else None
 
 
 def _facts(rows: Sequence[view.Row]) -> Iterator[tuple[str, str]]:
@@ -162,7 +162,7 @@ def _facts(rows: Sequence[view.Row]) -> Iterator[tuple[str, str]]:
 
 
 def _lists(rows: Sequence[view.Row]) -> Iterator[tuple[str, list[tuple[int, str, str]]]]:
-    """Yield titles, and the numbers, values and names of the tests that stand out most."""
+    """Yield titles, and the numbers, values and names of the tests that stand out most, if any do."""
     columns: list[tuple[str, str, Callable[[Record], float]]] = [
         ("Longest on the CPU", "CPU", lambda record: (record.cpu and record.cpu.median) or 0.0),
         ("Least certain", "speedup", _width),
@@ -170,15 +170,18 @@ def _lists(rows: Sequence[view.Row]) -> Iterator[tuple[str, list[tuple[int, str,
     for title, column, value in columns:
         found = [(value(row.record), number, row) for number, row in enumerate(rows)]
         found = sorted((each for each in found if each[0]), key=lambda each: each[0], reverse=True)
-        yield title, [(number, row.cells[column], row.name) for _, number, row in found[:_LISTED]]
+        if found:
+            yield title, [(number, row.cells[column], row.name) for _, number, row in found[:_LISTED]]
 
 
 def _width(record: Record) -> float:
-    """Return high over low of the speedup's range; 0 without a speedup."""
+    """Return high over low of the speedup's range; 0 without a speedup, or where its range is one value."""
     speedup = record.speedup
     if speedup is None:
         return 0.0
-    return speedup.high / speedup.low if speedup.low and speedup.high else inf
+    if not speedup.low or not speedup.high:
+        return inf
+    return speedup.high / speedup.low if speedup.high > speedup.low else 0.0
 
 
 def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
@@ -203,11 +206,16 @@ def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test
             file=file,
             name=name,
             parameters=names[len(name) :],
-            verdicts=[(code, in_words(code)) for code in codes_of(row.record) if code != "new"],
+            verdicts=_verdicts(row.record),
             forest=forest.row(row.record, axis),
             lead=lead,
             details=_details(repeater, row, lead) if number < _MOST_DETAILED else None,
         )
+
+
+def _verdicts(record: Record) -> list[tuple[str, str]]:
+    """Return how a test ended, in codes and in words, wherever the page has a badge of it."""
+    return [(code, in_words(code)) for code in codes_of(record) if code != "new"]
 
 
 def _lead(row: view.Row) -> str | None:

@@ -48,11 +48,18 @@ def test_the_path_of_a_long_history_is_small_and_has_its_first_and_last_run():
 
 
 def test_the_largest_loss_is_first_then_gains_and_the_rest_is_counted(monkeypatch):
-    monkeypatch.setattr(history, "MOST", 3)
+    monkeypatch.setattr(history, "MOST", 4)
     worse = [*STEP[:6], *(value / 2 for value in STEP[6:])]
-    runs = {"same": [2.0] * 12, "gain": STEP[::-1], "loss": STEP, "large": worse, "untimed": [None] * 12}
+    runs = {
+        "same": [2.0] * 12,
+        "gain": STEP[::-1],
+        "more": worse[::-1],
+        "loss": STEP,
+        "large": worse,
+        "untimed": [None] * 12,
+    }
     found = figures(histories(*(history_of(*values, nodeid=name) for name, values in runs.items())))
-    assert (["large", "loss", "gain"], 1) == ([one.nodeid for one, _ in found.shown], found.hidden)
+    assert (["large", "loss", "more", "gain"], 1) == ([one.nodeid for one, _ in found.shown], found.hidden)
 
 
 def test_runs_that_cannot_be_compared_say_what_differs_and_the_rest_is_said_once():

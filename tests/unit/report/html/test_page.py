@@ -15,6 +15,8 @@ from factories import (
     comparison,
     estimate,
     gate_result,
+    histories,
+    history_of,
     measurement,
     offload,
     record,
@@ -32,7 +34,7 @@ from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.history import History
-from pytest_gpuperf.report.html import page
+from pytest_gpuperf.report.html import history, page
 from pytest_gpuperf.report.html.page import text
 
 TRAPS = [
@@ -168,7 +170,21 @@ def test_of_many_tests_the_longest_and_the_least_certain_are_listed():
     longest, wide = shown.index("Longest on the CPU"), shown.index("Least certain")
     assert ["20.0 s", "test_19", "19.0 s", "test_18"] == shown[longest + 1 : longest + 5]
     assert "test_0" == shown[wide + 2]
-    assert "Least certain" not in text(run_of(*records[:10]))
+    (eleven, ten) = (text(run_of(*records[:count])) for count in (11, 10))
+    assert ["Longest on the CPU" in each and "Least certain" in each for each in (eleven, ten)] == [
+        True,
+        False,
+    ]
+
+
+def test_a_list_of_nothing_has_no_heading_and_what_is_certain_is_not_listed():
+    skips = text(run_of(*(skipped(f"a.py::test_{n}") for n in range(12))))
+    assert "Longest on the CPU" not in skips
+    assert "Least certain" not in skips
+    certain = [record(f"a.py::test_{n}", speedup=speedup(2, 2, 2)) for n in range(12)]
+    assert "Least certain" not in text(run_of(*certain))
+    shown = Page(text(run_of(*certain, record("a.py::test_open", speedup=speedup(2, None, None))))).texts
+    assert ["test_open", "Tests"] == shown[shown.index("Least certain") + 2 :][:2]
 
 
 @for_each(
@@ -189,10 +205,50 @@ def test_only_an_address_of_the_web_is_a_link(address, is_link):
     assert "run of 2026-01-01 00:00" in said
 
 
-def test_files_of_the_history_that_are_none_are_named():
-    left_out = History(rejected={"notes<.txt": "it is no JSON"})
-    shown = Page(text(run_of(record()), left_out)).texts
-    assert "it is no JSON" == shown[shown.index("notes<.txt") + 1]
+@for_each(
+    ("changes", "said"),
+    [
+        ({"comparisons": (comparison(),)}, "regressed"),
+        ({**LIMITED, "expected_failure": True}, "failed (expected)"),
+        ({"comparisons": (comparison("improved"),)}, "improved"),
+        ({}, "passed"),
+    ],
+)
+def test_a_curve_and_the_rows_of_its_tests_have_the_same_verdict(changes, said):
+    scaled_to = record("a.py::test_step[4]", **changes)
+    curve = scaling_curve()
+    last = replace(curve.points[-1], nodeid=scaled_to.nodeid)
+    content = text(run_of(scaled_to, scalings=(replace(curve, points=(*curve.points[:-1], last)),)))
+    code = said.replace(" (expected)", "_expected")
+    assert f'<span class="v {code}">{said}</span></h3>' in content
+    assert [f'{code}">{said}'] == re.findall(r'<tr><td><span class="v (.*?)</span>', content)
+
+
+def test_files_of_the_history_that_are_none_are_named_and_the_rest_is_counted():
+    left_out = {f"{number}<.txt": "it is no JSON" for number in range(21)}
+    shown = Page(text(run_of(record()), History(rejected=left_out))).texts
+    assert "it is no JSON" == shown[shown.index("19<.txt") + 1]
+    assert "20<.txt" not in shown
+    assert "and 1 more file" in shown
+    few = History(rejected={"notes.txt": "it is no JSON"})
+    assert "more file" not in text(run_of(record()), few)
+
+
+def test_tests_of_the_history_that_are_not_drawn_are_counted(monkeypatch):
+    monkeypatch.setattr(history, "MOST", 2)
+    runs = histories(*(history_of(2.0, 2.0, nodeid=f"a.py::test_{n}") for n in range(3)))
+    assert "The history has 1 more test;" in Page(text(run_of(record()), runs)).texts
+
+
+def test_large_numbers_are_written_alike():
+    (heading,) = re.findall("<h1>(.*?)</h1>", text(run_of(*[record(f"a.py::test_{n}") for n in range(1000)])))
+    assert "Speedups: 1,000 of 1,000 as required" == heading
+
+
+def test_without_a_gpu_the_headline_says_why():
+    environment = replace(run_of().environment, gpu=None, gpu_reason="no driver was found")
+    shown = " ".join(Page(text(run_of(record(gpu=None, speedup=None), environment=environment))).texts)
+    assert "| GPU none: no driver was found | run of" in shown
 
 
 def test_a_run_without_tests_or_the_name_of_its_machine_is_a_page():
