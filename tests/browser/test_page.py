@@ -133,7 +133,7 @@ def test_the_filter_leaves_the_tests_of_a_name_or_a_verdict_by_keyboard_alone(op
     shown.keyboard.press("Delete")
     assert everything == names(shown)
     focus(shown, "#verdict")
-    shown.keyboard.type("fail")
+    shown.keyboard.type("failed")
     assert ["failed"] * 2 == cells(shown, "td:first-child")
 
 
@@ -156,6 +156,43 @@ def test_a_heading_sorts_both_ways_by_keyboard_alone(opened, example, key):
     assert not shown.is_visible(".group")
     shown.click("th[data-key=''] button")
     assert first == names(shown)
+
+
+def test_what_went_wrong_is_one_choice_of_the_filter(opened):
+    records = [
+        factories.record("a.py::test_slow", status="failed", reason="too slow"),
+        factories.record("a.py::test_worse", comparisons=(factories.comparison(),)),
+        factories.record("a.py::test_lost", status="error", reason="lost", speedup=None),
+        factories.record("a.py::test_known", status="failed", reason="too slow", expected_failure=True),
+        factories.record("a.py::test_good"),
+    ]
+    shown = opened(page.text(factories.run_of(*records)))
+    shown.select_option("#verdict", label="Failures")
+    assert ["error", "failed", "regressed"] == sorted(cells(shown, "td:first-child"))
+    assert "Failures" not in opened(page.text(factories.run_of(records[-1]))).inner_text("#verdict")
+
+
+LABELS = """
+cells => cells.filter(each => each.checkVisibility())
+    .map(each => getComputedStyle(each, "::before").content.replaceAll('"', "") + each.textContent.trim())
+"""
+
+
+@for_each(("device", "label"), [(factories.EMULATED, "emulated "), (factories.GPU, "GPU ")])
+def test_a_phone_labels_what_a_row_has_as_the_head_of_a_wide_table_does(opened, device, label):
+    quiet = factories.record(
+        "a.py::test_quiet", demand=Demand(), status="recorded", gpu=factories.measurement(device, 1e-3)
+    )
+    compared = factories.record(
+        "a.py::test_told", comparisons=(factories.comparison(),), gpu=factories.measurement(device, 1e-3)
+    )
+    shown = opened(page.text(factories.run_of(quiet, compared)), width=390)
+    told, said = (
+        shown.eval_on_selector_all(f"#t{number} > tr:first-child > :is(.CPU, .GPU, .change, .limit)", LABELS)
+        for number in range(2)
+    )
+    assert ["CPU 20.0 ms", f"{label}1.00 ms", "change -20 %", "limit >=3x"] == told
+    assert ["CPU 20.0 ms", f"{label}1.00 ms"] == said
 
 
 def test_a_phone_has_a_list_to_sort_by_in_the_place_of_headings(opened, example):
@@ -225,7 +262,22 @@ def test_paper_has_all_of_it_on_white(opened, example, scheme):
     )
     assert len(commands) > 20
     assert all(commands)
-    assert shown.pdf().startswith(b"%PDF")
+    assert 0 == shown.locator(".open details:visible").count()  # the record
+
+
+def test_twelve_tests_are_a_few_sheets_of_paper(opened):
+    pdf = opened(page.text(suite_of(12))).pdf(format="A4")
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 6
+
+
+@for_each("scheme", ["light", "dark"])
+def test_the_range_of_a_baseline_is_seen(opened, scheme):
+    shown = opened(page.text(suite_of(1)), scheme=scheme)
+    back, ghost = (
+        shown.evaluate(LUMINANCE, each) for each in (["body", "backgroundColor"], ["path.baseline", "fill"])
+    )
+    lighter, darker = sorted([back**2.2, ghost**2.2], reverse=True)
+    assert (lighter + 0.05) / (darker + 0.05) >= 3  # of WCAG for graphics
 
 
 def test_each_figure_says_its_finding_and_each_heading_what_it_heads(opened, example):

@@ -8,6 +8,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
 
 _APART = 0.1  # of the sum: by so much a loop differs from it before that is worth a sentence
+_NOT_SAID = "The device does not say how long it works on a call, so a call is one part."
 _FASTER_LOOP = "it waits for the device once, and the parts above each on their own"
 _SLOWER_LOOP = "it waits for the copies of the call before, and may find its data in no cache"
 
@@ -20,13 +21,16 @@ def sentence(record: Record) -> str | None:
     total = sum(shown.values())
     device = "an emulated device" if record.is_emulated else "the GPU"
     copies = " with its copies" if {"upload", "download"} & shown.keys() else ""
+    why = _why_one_part(record)
     said = f"A call{copies} on {device} takes {units.seconds(total)}"
     if len(shown) > 1:
         each = (
             f"{name} {units.seconds(part)} ({100 * (part / total):.0f} %)" for name, part in shown.items()
         )
         said += f": {', '.join(each)}"
-    return " ".join([f"{said}.", *filter(None, [_why_one_part(record)]), *_about_copies(record, total)])
+    elif why == _NOT_SAID:  # there is nothing else to split
+        why = None
+    return " ".join([f"{said}.", *filter(None, [why]), *_about_copies(record, total)])
 
 
 def parts(record: Record) -> dict[str, float]:
@@ -65,7 +69,7 @@ def _why_one_part(record: Record) -> str | None:
     if any(diagnosis.code == "side_stream" for diagnosis in record.diagnosis):
         return "The device works on other streams, too, so a call is one part."
     if record.gpu is None or record.gpu.device_time is None:
-        return "The device does not say how long it works on a call, so a call is one part."
+        return _NOT_SAID
     return None
 
 

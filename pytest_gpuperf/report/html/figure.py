@@ -31,7 +31,7 @@ _COLOURS: dict[Style, str] = {
     "muted": "#999",
     "axis": "#bbb",
     "limit": "#444",
-    "baseline": "#999",
+    "baseline": "#888",
 }
 _TEXT = "#444"
 _DARK = "text{fill:#e6e8ec}.limit{stroke:#e6e8ec}.axis{stroke:#5a6270}"

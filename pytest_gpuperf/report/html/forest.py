@@ -19,6 +19,7 @@ WIDTH = 200
 _ROW = 22  # pixels from one row to the next
 _AXIS = 34
 _MIDDLE, _GHOST = 10.0, 17.0  # heights of the range and of the baseline's, in a row
+_LEAST_GHOST = 5.0  # pixels of the baseline's range, which is seen although it is narrow
 _MARGIN = 6.0  # room for a dot at an end of the axis
 _LONGEST_NAME = 60  # characters in a plot that stands alone
 _MEANINGS: dict[Style, str] = {
@@ -67,6 +68,8 @@ def legend(records: Iterable[Record]) -> list[tuple[str, Figure]]:
     shown = [record for record in records if record.speedup]
     styles = {_style(record) for record in shown}
     found = [(_MEANINGS[style], _range(style, 2, 22, 12)) for style in _MEANINGS if style in styles]
+    if shown:
+        found.append(("1x", Mark("axis", svg.rule(12, 0, 20))))
     if any(record.demand.limits for record in shown):
         found.append(("required", Mark("limit", svg.rule(12, 2, 18))))
     if any(map(baseline_of, shown)):
@@ -135,7 +138,8 @@ def _marks(record: Record, speedup: Speedup, shared: LogScale) -> Iterator[Mark]
         yield _upright("limit", tuple(record.demand.limits), shared, 2, 18)
     if baseline := baseline_of(record):
         low, high = place(baseline.low), place(baseline.high or shared.high)
-        yield Mark("baseline", svg.bar(low, _GHOST, max(high - low, 3), 3), filled=True)
+        width = max(high - low, _LEAST_GHOST)
+        yield Mark("baseline", svg.bar((low + high - width) / 2, _GHOST, width, 3), filled=True)
     yield _range(_style(record), place(speedup.low), place(speedup.high or shared.high), place(speedup.value))
 
 

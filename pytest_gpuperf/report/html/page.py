@@ -35,6 +35,13 @@ _MOST_DETAILED = 80
 """Tests with details, those first that need a look: a page of ten thousand opens in a browser, too."""
 _FEW = 10  # tests that a reader sees at a glance, without lists of those that stand out
 _LISTED = 5
+_LIMIT_WORDS = {
+    "always": "with copies at every call",
+    "once/N": "with copies once for N calls",
+    "latency": "of single calls, each waited for",
+    "eff.": "parallel efficiency on the most devices",
+}
+"""What the words mean that stand after a limit."""
 _REPEATS_ROW = ("speedup_outside_limits", "efficiency_below_limit")  # reasons of numbers that the row has
 
 
@@ -92,6 +99,11 @@ def text(run: Run, history: "History | None" = None) -> str:
         lists=list(_lists(shown.rows)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(row.record.speedup for row in shown.rows) else None,
         legend=forest.legend(row.record for row in shown.rows),
+        limit_words=[
+            (word, meaning)
+            for word, meaning in _LIMIT_WORDS.items()
+            if any(f" {word.removesuffix('N')}" in row.cells["limit"] for row in shown.rows)
+        ],
         headings=_headings(shown),
         groups=list(_groups(_tests(run, shown.rows, axis))),
         most_detailed=_MOST_DETAILED,

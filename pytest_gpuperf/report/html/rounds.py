@@ -59,6 +59,7 @@ def figure(record: Record) -> Figure | None:
         findings.append(f"{strip.kind.upper()} {units.seconds(typical)} ({ends})")
     rounds = max(len(strip.samples) for strip in strips)
     step = _step(rounds)
+    more = " The same height is the same ratio on both devices." if len(strips) > 1 else ""
     shown = f", one of each {step} shown" if step > 1 else ""
     return Figure(
         width=_WIDTH,
@@ -66,8 +67,7 @@ def figure(record: Record) -> Figure | None:
         finding=f"{units.count(rounds, 'round')} in order: {'; '.join(findings)}",
         marks=marks,
         words=words,
-        caption=f"Time of a call in {units.count(rounds, 'round')}, in order{shown}; line: the median. "
-        "Both devices are drawn to the same scale.",
+        caption=f"Time of a call in {units.count(rounds, 'round')}, in order{shown}; line: the median.{more}",
     )
 
 

@@ -15,7 +15,12 @@
     };
     const verdictsOf = (body) => [...body.querySelectorAll("td:first-child > .v")].map((word) => word.textContent);
     const bodies = [...table.tBodies];
-    const tests = bodies.filter((body) => body.matches(".test")).map((body) => ({body}));
+    const tests = [];
+    let isFailure = false;
+    for (const body of bodies) {
+      if (body.matches(".test")) tests.push({body, isFailure});
+      else isFailure = !body.matches(".file");
+    }
     const [filter, verdict, sort, shown] = ["filter", "verdict", "sort", "shown"].map((id) => document.getElementById(id));
 
     const apply = () => {
@@ -23,7 +28,8 @@
       let count = 0;
       for (const each of tests) {
         const has = (word) => (each.text ??= said(each.body, "name").toLowerCase()).includes(word);
-        const visible = (!verdict.value || verdictsOf(each.body).includes(verdict.value)) && words.every(has);
+        const wanted = verdict.value === "Failures" ? each.isFailure : !verdict.value || verdictsOf(each.body).includes(verdict.value);
+        const visible = wanted && words.every(has);
         each.body.hidden = !visible;
         count += visible;
       }
@@ -34,6 +40,7 @@
       }
       shown.textContent = `${count} of ${tests.length} tests`;
     };
+    if (tests.some((each) => each.isFailure)) verdict.add(new Option("Failures")); // the group: failed, error and regressed
     for (const name of new Set(tests.flatMap(({body}) => verdictsOf(body)))) verdict.add(new Option(name));
     filter.addEventListener("input", apply);
     verdict.addEventListener("input", apply);

@@ -33,8 +33,19 @@ def test_equal_speedups_lie_at_one_place_in_every_row():
 def test_the_baseline_is_a_ghost_of_its_interval():
     shown = record(comparisons=(comparison("improved", baseline=estimate(5, 4, 6)),))
     assert 1 == len(marks(forest.row(shown, forest.scale([shown])), "baseline"))
+    narrow = record(comparisons=(comparison("improved", baseline=estimate(5, 5, 5)),))
+    (ghost,) = marks(forest.row(narrow, forest.scale([narrow])), "baseline")
+    assert 5 <= float(re.search(r"h([\d.]+)", ghost.path)[1])
     memory = record(comparisons=(comparison("improved", metric="memory"),))
     assert [] == marks(forest.row(memory, forest.scale([memory])), "baseline")
+
+
+def test_the_legend_has_what_is_drawn():
+    assert [] == forest.legend([skipped("a.py::test_a")])
+    free = record(demand=Demand(), status="recorded")
+    assert ["nothing required", "1x"] == [words for words, _ in forest.legend([free])]
+    compared = record(comparisons=(comparison("improved"),))
+    assert ["passed", "1x", "required", "baseline"] == [words for words, _ in forest.legend([compared])]
 
 
 @for_each(

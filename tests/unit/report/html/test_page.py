@@ -151,6 +151,23 @@ def test_no_column_is_the_same_in_every_row():
     assert "change" in columns(record(comparisons=(comparison(),)))
 
 
+@for_each(
+    ("demand", "said"),
+    [
+        (Demand(min=2), None),
+        (Demand(min=2, transfer="always"), "always with copies at every call."),
+        (
+            Demand(min=2, transfer="once", calls=10, latency=True),
+            "once/N with copies once for N calls; latency of",
+        ),
+    ],
+)
+def test_words_after_a_limit_are_explained_where_one_has_them(demand, said):
+    caption = re.search("<caption>.*</caption>", text(run_of(record(demand=demand))), re.DOTALL)[0]
+    shown = " ".join(re.sub("<.*?>", "", caption).split())
+    assert f"In limits: {said}" in shown if said else "In limits" not in shown
+
+
 def test_means_of_gpus_and_of_emulated_devices_are_not_mixed():
     emulated = [
         record(f"b.py::test_{n}", gpu=measurement(EMULATED, 0.001), speedup=speedup(n)) for n in (1.0, 4.0)

@@ -38,6 +38,7 @@ def test_each_round_is_a_dot_of_each_device_in_order_and_the_same_ratio_is_as_hi
     assert pytest.approx(fastest - middle, abs=1) == gpu[2][1] - gpu[1][1]
     finding = "3 rounds in order: CPU 20.0 s (10.0 s to 40.0 s); GPU 200 ms (100 ms to 200 ms)"
     assert finding == shown.finding
+    assert shown.caption.endswith("line: the median. The same height is the same ratio on both devices.")
 
 
 def test_of_many_rounds_some_are_shown_and_the_caption_says_so():
@@ -53,7 +54,9 @@ def test_single_calls_count_where_they_are_required():
 
 def test_without_two_rounds_of_a_device_it_has_no_strip():
     assert [None, None] == [figure(skipped("a")), figure(timed([1.0], [1.0]))]
-    assert "GPU" not in figure(record(gpu=None)).finding
+    alone = figure(record(gpu=None))
+    assert "GPU" not in alone.finding
+    assert alone.caption.endswith("line: the median.")
 
 
 @given(records())
