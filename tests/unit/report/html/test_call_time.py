@@ -36,7 +36,6 @@ def called(busy=1.5e-3, *, gpu=GPU, **changes):
         # A device is busy for no longer than a call takes.
         (called(busy=3e-3), "upload 4.00 ms (57 %), device busy 2.00 ms (29 %), download"),
         (called(busy=None), "call 2.00 ms (29 %), download 1.00 ms (14 %). The device does not say how long"),
-        (called(busy=None, transfer=None), "A call on the GPU takes 2.00 ms."),
         (called(scope="body"), "The body of the test is timed as a whole"),
         (called(diagnosis=(Diagnosis(code="side_stream", sentence="-", numbers={}),)), "on other streams"),
         (called(transfer=Transfer(h2d=None, d2h=None), scope="body"), "A call on the GPU takes 2.00 ms."),
@@ -56,6 +55,10 @@ def called(busy=1.5e-3, *, gpu=GPU, **changes):
 )
 def test_a_call_is_copies_work_of_the_device_and_the_rest(found, said):
     assert said in sentence(found)
+
+
+def test_a_call_of_which_nothing_else_is_known_is_said_without_an_excuse():
+    assert "A call on the GPU takes 2.00 ms." == sentence(called(busy=None, transfer=None))
 
 
 @for_each("found", [skipped("a"), record(gpu=None), record(gpu=measurement(GPU, 0)), scaled(4, 0.5)])
