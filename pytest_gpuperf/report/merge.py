@@ -30,10 +30,11 @@ def merge(reports: Sequence[Report]) -> Run:
     """Return the run that reports make together: of runs on one device each, or of shards of one run.
 
     Raises GpuPerfError when two of them have the same device's result of a test, when shards were measured
-    in different conditions, and when no test was compared, in one report or between two.
+    in different conditions, when GPUs were judged at different prices, and when no test was compared, in one
+    report or between two.
     """
     shards = [report for report in reports if any(record.speedup for record in report.run.records)]
-    _check_same_conditions(shards)
+    _check_same_conditions(reports, shards)
     tests: dict[str, list[_Result]] = {}
     for result in (result for report in reports for result in _results(report)):
         tests.setdefault(result.record.nodeid, []).append(result)
@@ -58,6 +59,7 @@ def merge(reports: Sequence[Report]) -> Run:
         complete=all(run.complete for run in runs),
         cost_ratio=gpu.cost_ratio,
         arguments=gpu.arguments if len({run.arguments for run in runs}) == 1 else (),
+        narrowed_by=tuple(dict.fromkeys(option for run in runs for option in run.narrowed_by)),
         environment=replace(
             there, host=here.host, cpu=here.cpu, thread_pools=here.thread_pools, variables=here.variables
         ),
@@ -86,13 +88,29 @@ def _results(report: Report) -> Iterator[_Result]:
         yield _Result(report=report, record=record, measurements=kept)
 
 
-def _check_same_conditions(shards: Sequence[Report]) -> None:
-    """Refuse shards of different machines: a report has one environment, which its speedups depend on."""
-    for one, other in combinations(shards, 2):
-        if differences := fingerprint.run_differences(one.run.environment, other.run.environment):
+def _check_same_conditions(reports: Sequence[Report], shards: Sequence[Report]) -> None:
+    """Refuse shards of different machines, and results of GPUs that were judged at different prices.
+
+    A report has one environment, which its speedups depend on, and one cost ratio.
+    """
+    for one, other in combinations(reports, 2):
+        differences: tuple[str, ...] = ()
+        if one in shards and other in shards:
+            differences = fingerprint.run_differences(one.run.environment, other.run.environment)
+        if _has_gpu(one) and _has_gpu(other) and one.run.cost_ratio != other.run.cost_ratio:
+            differences += (f"cost ratio: {_price(one)}, {_price(other)}",)
+        if differences:
             cause = f"were measured in different conditions ({'; '.join(differences)})"
-            remedy = "and a report has only one environment; keep two reports"
+            remedy = "and a report has only one environment and one cost ratio; keep two reports"
             raise GpuPerfError(f"{one.name} and {other.name} {cause}, {remedy}")
+
+
+def _has_gpu(report: Report) -> bool:
+    return any(record.gpu for record in report.run.records)
+
+
+def _price(report: Report) -> str:
+    return "none" if report.run.cost_ratio is None else f"{report.run.cost_ratio:g}"
 
 
 def _pair(results: Sequence[_Result]) -> tuple[_Result, _Result] | None:

@@ -221,7 +221,19 @@ def test_shards_of_different_machines_are_refused_with_what_differs():
     one = report("one.json", whole(TEST), environment=HERE)
     said = refused(one, report("two.json", whole(OTHER), environment=elsewhere))
     assert "one.json and two.json were measured in different conditions (CPU: " in said
-    assert said.endswith("Xeon), and a report has only one environment; keep two reports")
+    assert said.endswith("Xeon), and a report has only one environment and one cost ratio; keep two reports")
+
+
+@for_each("gpus", [(whole(TEST), whole(OTHER)), (whole(TEST), side("gpu", 1.0, nodeid=OTHER))])
+@for_each(("told", "ratios"), [("2, 9", (2, 9)), ("none, 9", (None, 9))])
+def test_gpus_that_were_judged_at_different_prices_are_refused(told, ratios, gpus):
+    """Whether one is worth it is in the records, and the page says at which price: that of the report."""
+    reports = [
+        report(f"{name}.json", gpu, cost_ratio=ratio)
+        for name, gpu, ratio in zip(("one", "two"), gpus, ratios, strict=True)
+    ]
+    said = refused(report("cpu.json", side("cpu", 1.0, nodeid="b.py::test_it"), cost_ratio=5), *reports)
+    assert f"one.json and two.json were measured in different conditions (cost ratio: {told})" in said
 
 
 # The run that is made.
@@ -256,9 +268,12 @@ def test_the_environment_is_the_gpu_runs_with_the_machine_of_the_cpu():
 def test_a_run_is_that_of_all_its_reports():
     few, many = (UnknownValue(parameter="xp", value=value, tests=2) for value in ("'dask'", "'mlx'"))
     known = {"started": "2025-12-31T00:00:00+00:00", "complete": False, "unmarked": 2}
-    cpu = report("cpu", side("cpu", 1.0), arguments=("--gpuperf-all",), unknown_values=(many,), unmarked=1)
-    gpu = report("gpu", side("gpu", 1.0), arguments=("--gpuperf-all",), unknown_values=(few, many), **known)
+    common = {"arguments": ("--gpuperf-all",)}
+    of_cpu = {**common, "unknown_values": (many,), "unmarked": 1, "narrowed_by": ("-k", "paths")}
+    of_gpu = {**common, "unknown_values": (few, many), "narrowed_by": ("-m", "-k"), **known}
+    cpu, gpu = report("cpu", side("cpu", 1.0), **of_cpu), report("gpu", side("gpu", 1.0), **of_gpu)
     run = merge([cpu, gpu])
+    assert ("-k", "paths", "-m") == run.narrowed_by, "`baseline update --prune` refuses a part of the suite"
     assert (*known.values(),) == (run.started, run.complete, run.unmarked)
     assert ((many, few), ("--gpuperf-all",)) == (run.unknown_values, run.arguments)
     assert made_of().complete is True
