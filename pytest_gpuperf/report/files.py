@@ -20,7 +20,7 @@ def content(path: Path, most: int, *, follow_link: bool = True) -> bytes:
     """Return a regular file's bytes; raise OSError for any other, and for one that has more than `most`."""
     with open_regular(path, follow_link=follow_link) as file:
         size = os.fstat(file.fileno()).st_size
-        found = file.read(most + 1) if size <= most else b""
+        found = file.read(size + 1) if size <= most else b""
         if len(found) > most or size > most:
             raise OSError(EFBIG, f"it has more than {units.size(most)}, the most that is read")
         return found

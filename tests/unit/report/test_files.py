@@ -1,6 +1,7 @@
 """Store: a report is replaced whole or not at all, and a journal keeps what was finished."""
 
 import os
+import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.report.files import create, replace
+from pytest_gpuperf.report.files import content, create, replace
 
 
 def test_a_report_is_written_and_takes_the_place_of_an_older_one(tmp_path):
@@ -107,6 +108,15 @@ def test_of_two_writers_one_leaves_a_whole_report(tmp_path):
         list(writers.map(partial(replace, path), texts))
     assert path.read_text(encoding="utf-8") in texts
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_small_file_takes_little_memory_whatever_may_be_read(tmp_path):
+    (tmp_path / "small").write_bytes(b"123")
+    tracemalloc.start()
+    assert content(tmp_path / "small", 2_000_000_000) == b"123"
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1_000_000
 
 
 def test_a_new_file_is_made_where_links_are_refused_and_an_old_one_stays(tmp_path, monkeypatch):
