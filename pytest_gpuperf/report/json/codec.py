@@ -130,7 +130,7 @@ class _Keys:
             twice = next(name for name in names if names.count(name) > 1)
             first = f"{pairs[0][0]}: {pairs[0][1]}"[:80]
             raise GpuPerfError(
-                f"it is not JSON: the object that begins with {first!r} has the key {twice[:80]!r} twice; "
+                f"the object that begins with {first!r} has the key {twice[:80]!r} twice; "
                 f"leave one of them out"
             )
 

@@ -107,6 +107,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, content, said):
     assert content != TEXT
     path = written(tmp_path / "report.json", content)
     assert said in refused(path)
+    assert not ("twice" in said and "not JSON" in refused(path)), "JSON lets a key be there twice"
 
 
 def test_a_missing_file_a_folder_and_what_has_no_end_are_refused(tmp_path):
