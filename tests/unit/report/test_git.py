@@ -1,5 +1,6 @@
 """The commit of a run, and its pages in a CI."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,17 @@ def test_a_ci_has_a_page_of_the_commit_and_one_of_the_run(monkeypatch, variables
     found = git.current(Path("/"))
     assert ("1a2b", commit) == (found.id, found.url)
     assert job == git.job()
+
+
+def test_git_is_asked_before_the_ci_which_may_have_been_started_by_another_commit(monkeypatch, tmp_path):
+    def call(*words):
+        command = ["git", "-C", tmp_path, "-c", "user.name=me", "-c", "user.email=me@here", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    call("init", "-q", "-b", "topic")
+    call("commit", "-q", "--allow-empty", "-m", "it")
+    for name, value in {**GITHUB, "GITHUB_REF_NAME": "main"}.items():
+        monkeypatch.setenv(name, value)
+    found = git.current(tmp_path)
+    assert (call("rev-parse", "HEAD"), "topic") == (found.id, found.branch)
+    assert f"https://github.com/ripple/ripple/commit/{found.id}" == found.url

@@ -4,10 +4,12 @@ import csv
 import io
 
 import pytest
-from factories import record, skipped, speedup
+from factories import record, scaled, skipped, speedup
 from hypothesis import example, given, settings
+from msgspec.structs import replace
 from strategies import FORMULAS, HOSTILE
 
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
 
@@ -29,6 +31,12 @@ def test_rows_make_a_table_of_tests_and_metrics(rows):
     table = {(row["test"], row["metric"]): float(row["value"]) for row in found}
     assert len(table) == len(found)
     assert (10.0, 4.0, 0.02) == (table["a", "speedup"], table["b", "speedup"], table["b", "cpu_time"])
+
+
+def test_both_numbers_of_a_scaling_test_have_their_limits(rows):
+    found = rows(replace(scaled(4, 0.5, required=0.4), demand=Demand(min=2, max=3)))
+    limits = {row["metric"]: (row["at_least"], row["at_most"]) for row in found}
+    assert (("2", "3"), ("0.4", "")) == (limits["scaling_speedup"], limits["efficiency"])
 
 
 def test_csv_has_the_line_ends_of_its_standard(written):
