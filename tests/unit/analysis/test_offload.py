@@ -447,7 +447,12 @@ def test_the_reason_says_time_copies_and_price(worth, speedup, copies, observed,
             PRICED,
         ),
         ("the GPU was slowed down", WON, {"throttled": "the GPU was slowed down"}, PLAN),
-        ("so short a measurement decides it above 2.00x or below 0.500x only", (1.5, 1.4, 1.6), {"seconds": 0.1}, PLAN),
+        (
+            "so short a measurement decides it above 2.00x or below 0.500x only",
+            (1.5, 1.4, 1.6),
+            {"seconds": 0.1},
+            PLAN,
+        ),
         ("so short a measurement decides it above 5.00x or below 1.25x only", WON, {"seconds": 0.1}, PRICED),
     ],
 )
