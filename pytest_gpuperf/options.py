@@ -99,6 +99,8 @@ class _Option:
         """Return the path of an output; raise UsageError for a file that is there and not empty or ours."""
         from pytest_gpuperf.report import paths
 
+        if name.endswith(("/", os.sep)):
+            raise pytest.UsageError(f"{self.flag}: {name} is a folder; choose a file in it")
         path = self.base_dir(config) / name
         return self.checked(path, paths.why_not_writable(path, is_ours, what))
 
@@ -524,8 +526,8 @@ _GITHUB = "github"
 
 def _export(text: str) -> tuple[str, str]:
     name, _, path = text.partition(":")
-    if not path:
-        raise ValueError(f"{text!r} names no file; expected {name}:PATH")
+    if not (name and path):
+        raise ValueError(f"{text!r} has no format or no file; expected FORMAT:PATH, e.g. csv:a.csv")
     return name, _path(path)
 
 
@@ -605,7 +607,7 @@ def json_path(config: pytest.Config) -> Path | None:
         return None
     from pytest_gpuperf.report import paths
 
-    return _JSON.output_file(config, name, paths.REPORT, "report")
+    return _JSON.output_file(config, name, paths.REPORT, "a report")
 
 
 def outputs(config: pytest.Config) -> Outputs:
@@ -650,24 +652,28 @@ def _output_files(
     from pytest_gpuperf.report import exports
     from pytest_gpuperf.report.outputs import Output
 
-    returned = config.hook.pytest_gpuperf_reports()
-    others = chain.from_iterable(each if isinstance(each, Iterable) else [each] for each in returned)
     try:
-        formats = exports.formats(others, history)
+        with exports.errors_named("the hook"):
+            returned = config.hook.pytest_gpuperf_reports()
+            others = chain.from_iterable(each if isinstance(each, Iterable) else [each] for each in returned)
+            formats = exports.formats(others, history)
     except GpuPerfError as error:
         raise pytest.UsageError(f"pytest_gpuperf_reports: {error}") from error
     for option, name, path in named:
         if name not in formats:
             known = ", ".join(f"{each.name} ({each.suffix})" for each in formats.values())
-            raise pytest.UsageError(f"{option.flag}: {name!r} is not an export format; use one of {known}")
-        if name == "html":
-            from pytest_gpuperf.report.html import engine
+            raise pytest.UsageError(
+                f"{option.flag}: {name!r} is not an export format; use one of {known}; a suite's come from "
+                "pytest_gpuperf_reports in a conftest.py that pytest loads at its start"
+            )
+        try:
+            if name == "html":
+                from pytest_gpuperf.report.html import engine
 
-            try:
                 engine.check()
-            except GpuPerfError as error:
-                raise pytest.UsageError(f"{option.flag}: {error}") from error
-        file = option.output_file(config, path, *exports.known_by(formats[name]))
+            file = option.output_file(config, path, *exports.known_by(formats[name]))
+        except GpuPerfError as error:
+            raise pytest.UsageError(f"{option.flag}: {error}") from error
         yield Output(flag=option.flag, format=formats[name], path=file)
 
 
@@ -684,6 +690,12 @@ def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs)
     folders = {folder: flag for path, flag in flags.items() for folder in path.parents}
     if outputs.history is not None:
         history = Path(os.path.realpath(outputs.history))
+        for path, flag in flags.items():
+            if history in path.parents:
+                raise pytest.UsageError(
+                    f"{flag}: {path} is in the folder of --gpuperf-history, in which each file is a run's; "
+                    "choose a file elsewhere"
+                )
         folders |= dict.fromkeys((history, *history.parents), "--gpuperf-history")
     for path, flag in flags.items():
         if path in folders:

@@ -1,7 +1,16 @@
 """What the commands share: the parser of each, its result and exit code, and the files it may replace."""
 
+import os
 import sys
-from argparse import SUPPRESS, Action, ArgumentError, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    SUPPRESS,
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +59,13 @@ class _Refused(Action):
     def __call__(self, *_: Any, **__: Any) -> None:
         answer = remedy("option of a command", self.option_strings[0], "there is no such option")
         raise ArgumentError(self, answer)
+
+
+def output_file(text: str) -> Path:
+    """Return the path of a file to write; refuse one with the end of a folder's, which a `Path` loses."""
+    if text.endswith(("/", os.sep)):
+        raise ArgumentTypeError(f"{text} is a folder; choose a file in it")
+    return Path(text)
 
 
 def width() -> int:

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from os.path import realpath
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,6 +16,7 @@ from pytest_gpuperf.cli.command import (
     add_command,
     check_replaceable,
     lines_result,
+    output_file,
     refuse,
     width,
 )
@@ -75,8 +77,12 @@ def add(commands: Any) -> None:
         default="sure",
         help="what fails: regressions (sure, default), inconclusive comparisons, too (doubt), or nothing",
     )
-    command.add_argument("--markdown", type=Path, metavar="PATH", help="write a summary for pull requests")
-    command.add_argument("--html", type=Path, metavar="PATH", help="write the comparison as an HTML page")
+    command.add_argument(
+        "--markdown", type=output_file, metavar="PATH", help="write a summary for pull requests"
+    )
+    command.add_argument(
+        "--html", type=output_file, metavar="PATH", help="write the comparison as an HTML page"
+    )
 
 
 def _tolerance(text: str) -> Tolerance | str:
@@ -99,9 +105,11 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     options = RunOptions(fail=chosen.fail if enforced else "sure")
     inputs = (chosen.base, chosen.new)
     if chosen.markdown is not None:
-        check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
+        check_replaceable(chosen.markdown, paths.MARKDOWN, "markdown", inputs)
     if chosen.html is not None:
-        check_replaceable(chosen.html, paths.PAGE, "page of ours", inputs)
+        check_replaceable(chosen.html, paths.PAGE, "html", inputs)
+    if None not in (chosen.markdown, chosen.html) and realpath(chosen.markdown) == realpath(chosen.html):
+        raise GpuPerfError(f"--html: --markdown writes {chosen.html} too; choose another file")
     candidates = _candidates(gate_options, chosen.base)
     new = reader.load_report(chosen.new)
     records = (record for run in (new, *(each.run for each in candidates)) for record in run.records)

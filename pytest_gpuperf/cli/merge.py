@@ -12,6 +12,7 @@ from pytest_gpuperf.cli.command import (
     add_command,
     check_replaceable,
     lines_result,
+    output_file,
     refuse,
     width,
 )
@@ -36,7 +37,7 @@ def add(commands: Any) -> None:
     command = add_command(commands, "merge", purpose, _merge, epilog)
     command.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="two or more reports")
     output = "the report to write"
-    command.add_argument("-o", "--output", type=Path, required=True, metavar="PATH", help=output)
+    command.add_argument("-o", "--output", type=output_file, required=True, metavar="PATH", help=output)
     command.add_argument("--fail", choices=("sure", "doubt"), default="sure", help=_FAIL)
     refuse(command, "--inconclusive")
 
@@ -45,7 +46,7 @@ def _merge(chosen: Namespace) -> CommandResult:
     if len(chosen.reports) < 2:
         raise GpuPerfError("merging needs two reports or more")
     reports = [reader.named_report(path) for path in chosen.reports]
-    check_replaceable(chosen.output, paths.REPORT, "report", chosen.reports)
+    check_replaceable(chosen.output, paths.REPORT, "a report", chosen.reports)
     run = merge(reports)
     files.replace(chosen.output, document.text(run))
     failures, doubts = _failures_and_doubts(run, RunOptions(fail=chosen.fail))

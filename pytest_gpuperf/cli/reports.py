@@ -1,18 +1,25 @@
 """The commands on one report: `gpuperf show`, `validate`, `export`, `recover` and `html`."""
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from pytest_gpuperf.cli import compare
-from pytest_gpuperf.cli.command import CommandResult, add_command, check_replaceable, lines_result, width
+from pytest_gpuperf.cli.command import (
+    CommandResult,
+    add_command,
+    check_replaceable,
+    lines_result,
+    output_file,
+    width,
+)
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import exports, files, reader
+from pytest_gpuperf.report import exports, files, history, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.text import section
@@ -35,19 +42,26 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--as",
         dest="format",
+        type=_format,
         choices=exports.formats(),
         required=True,
         help="the format: that of a tool, csv for spreadsheets, markdown for pull requests, svg is a picture",
     )
     command.add_argument(
-        "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="PATH",
+        help="write to this file instead of standard output",
     )
     purpose = "make a report of what had finished when a run was killed, from its journal"
     command = add_command(commands, "recover", purpose, lambda chosen: recover(chosen.journal, chosen.report))
     command.add_argument(
         "journal", type=Path, metavar="JOURNAL", help="REPORT.ID.journal, next to the unwritten report"
     )
-    command.add_argument("report", type=Path, metavar="REPORT", help="the report to write; it must not exist")
+    command.add_argument(
+        "report", type=output_file, metavar="REPORT", help="the report to write; it must not exist"
+    )
     purpose = "write a report as one HTML page, which needs no network and no scripts"
     epilog = "example: gpuperf html report.json --baseline baseline.json --history speedups/ -o report.html"
     command = add_command(commands, "html", purpose, html, epilog)
@@ -58,7 +72,9 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--history", type=Path, metavar="DIR", help="show the speedups of earlier runs from this folder"
     )
-    command.add_argument("-o", "--output", type=Path, metavar="PATH", required=True, help="the file to write")
+    command.add_argument(
+        "-o", "--output", type=output_file, metavar="PATH", required=True, help="the file to write"
+    )
 
 
 def show(report: Path) -> CommandResult:
@@ -103,8 +119,6 @@ def export(chosen: Namespace) -> CommandResult:
 
 def recover(journal: Path, report: Path) -> CommandResult:
     """Make a report of what had finished when a run was killed."""
-    if report.exists():
-        raise GpuPerfError(f"{report} exists; name a new file, so that nothing is lost")
     if journal.exists() and not journal.is_file():
         raise GpuPerfError(f"{journal} is no file; name the journal of a run")
     if _is_report(journal):
@@ -112,13 +126,18 @@ def recover(journal: Path, report: Path) -> CommandResult:
     if journal.exists() and not journal.stat().st_size:
         raise GpuPerfError(f"{journal} is empty: the run ended before it measured anything")
     run = journals.run_in(journal)
-    files.replace(report, document.text(run))
+    try:
+        files.create(report, document.text(run))
+    except FileExistsError:
+        raise GpuPerfError(f"{report} exists; name a new file, so that nothing is lost") from None
     return lines_result([f"{report}: {_records(run)} recovered; {journal} can be removed"])
 
 
 def html(chosen: Namespace) -> CommandResult:
     """Write a report as an HTML page."""
     inputs = [path for path in (chosen.report, chosen.baseline) if path is not None]
+    if chosen.history is not None:
+        history.check_folder(chosen.history)
     page = exports.formats(history=chosen.history)["html"]
     check_replaceable(chosen.output, *exports.known_by(page), inputs)
     run = reader.load_report(chosen.report)
@@ -126,6 +145,15 @@ def html(chosen: Namespace) -> CommandResult:
         run = compare.compared_with(run, chosen.baseline)
     files.replace(chosen.output, page.write(run))
     return lines_result([str(chosen.output)])
+
+
+def _format(name: str) -> str:
+    if name not in (known := exports.formats()):
+        others = (
+            "a suite's are written by pytest, or with load_report (see the guide 'Write your own report')"
+        )
+        raise ArgumentTypeError(f"{name!r} is not a format; choose from {', '.join(known)}; {others}")
+    return name
 
 
 def _is_report(path: Path) -> bool:

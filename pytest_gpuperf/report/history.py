@@ -121,14 +121,19 @@ def _middle(samples: Samples) -> Samples:
     return array("d", [median(samples)] if samples else [])
 
 
+def check_folder(folder: Path) -> None:
+    """Raise GpuPerfError when there is no such folder."""
+    if not folder.is_dir():
+        raise GpuPerfError(f"{folder} is no folder; runs with --gpuperf-history={folder} make one")
+
+
 def read(folder: Path) -> History:
     """Return the runs of a folder, earliest first, and the files in it that are no reports, with the reason.
 
     A file that vanishes meanwhile is no error; hidden files are those of writers, or none of ours. Raises
     GpuPerfError when there is no such folder, and OSError when it cannot be listed.
     """
-    if not folder.is_dir():
-        raise GpuPerfError(f"{folder} is no folder; runs with --gpuperf-history={folder} make one")
+    check_folder(folder)
     found: list[tuple[datetime, list[tuple[str, str, Point]]]] = []
     rejected: dict[str, str] = {}
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):

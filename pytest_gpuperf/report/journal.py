@@ -130,11 +130,15 @@ def run_in(path: Path) -> Run:
 
     A last line that was cut off is left out.
     """
+    first, *others = path.read_bytes().split(b"\n")
+    if not others:
+        raise GpuPerfError(
+            "this is no whole journal of a run: its first line was cut off, and no record follows"
+        )
     try:
-        first, *others, _ = path.read_bytes().split(b"\n")
         heading = codec.load(first, Heading)
         results = Results()
-        for line in others:
+        for line in others[:-1]:
             results.add(codec.load(line, Record))
     except (ValueError, GpuPerfError) as error:
         raise GpuPerfError(f"this is no whole journal of a run: {error}") from error

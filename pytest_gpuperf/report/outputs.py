@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateOptions
@@ -47,7 +49,9 @@ def publish(run: Run, outputs: Outputs, baseline: Path | None) -> tuple[list[str
     for what, write in _steps(run, outputs, baseline):
         try:
             lines.append(f"{what}: {write()}")
-        except Exception as error:  # noqa: BLE001 - one output that fails must cost neither the others nor the report
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            raise
+        except BaseException as error:  # noqa: BLE001 - one output that fails must cost neither the others nor the report
             problems.append(f"the {what} was not written: {error}")
     return lines, problems
 

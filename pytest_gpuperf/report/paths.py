@@ -45,14 +45,14 @@ def target(path: Path) -> Path:
 
 
 def why_not_writable(path: Path, is_ours: Callable[[bytes], bool], what: str) -> str | None:
-    """Return why an output cannot be written: an existing file must be empty or one of ours."""
+    """Return why an output cannot be written as `what`: an existing file must be empty or one of ours."""
     try:
         if path.is_dir():
             return f"{path} is a folder; choose a file in it"
         if path.exists() and not path.is_file():  # a device or a pipe, which a file would destroy
             return f"{path} is not a regular file; choose another"
         if path.exists() and not (_is_empty(path) or begins_as(path, is_ours)):
-            return f"{path} exists and is not a {what}; choose another file"
+            return f"{path} exists and was not written by pytest-gpuperf as {what}; choose another file"
     except OSError as error:
         return f"{path} cannot be read: {error.strerror}; choose another file"
     return why_no_new_file(path)

@@ -327,10 +327,19 @@ def test_a_summary_is_written_over_its_like_only(refused, call):
     said = "base.json is an input of this command; choose another file to write"
     assert refused("compare", "base.json", "base.json", "--markdown=base.json") == said
     Path("notes.md").write_text("what I think of it", encoding="utf-8")
-    said = "notes.md exists and is not a summary of ours; choose another file"
+    said = "notes.md exists and was not written by pytest-gpuperf as markdown; choose another file"
     assert refused("compare", "base.json", "base.json", "--markdown=notes.md") == said
     assert [call("compare", "base.json", "base.json", "--markdown=s.md")[0] for _ in range(2)] == [0, 0]
     assert Path("s.md").read_text(encoding="utf-8").startswith("<!-- pytest-gpuperf -->\n### Speedups")
+
+
+@pytest.mark.parametrize("name", ["it", "./it", "link"])
+def test_a_summary_and_a_page_are_two_files(refused, name):
+    written("base.json", record())
+    Path("it").touch()
+    Path("link").symlink_to("it")
+    said = refused("compare", "base.json", "base.json", "--markdown=it", f"--html={name}")
+    assert f"--html: --markdown writes {Path(name)} too; choose another file" == said
 
 
 SUITE = """

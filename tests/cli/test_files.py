@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import HOSTILE, apart, inputs, record, written
+from command import HOSTILE, apart, inputs, record, usage, written
 from factories import CPU, GPU, measured
 
 from pytest_gpuperf.model.demand import Pairing
@@ -56,6 +56,24 @@ def test_numbers_that_no_measurement_gives_break_no_command(call, said, changes)
     for name, arguments in READERS.items():
         code, _, err = call(*arguments)
         assert name == "merge" or (code in (0, 1, 3) and err == "") or "measured nothing" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "r.json", "--as=csv", "-o", "new/"],
+        ["html", "r.json", "-o", "new/"],
+        ["recover", "r.journal", "new/"],
+        ["merge", "cpu.json", "gpu.json", "-o", "new/"],
+        ["compare", "r.json", "r.json", "--markdown=new/"],
+        ["compare", "r.json", "r.json", "--html=new/"],
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_ends_in_a_slash_is_refused_as_a_folder(capsys, arguments):
+    inputs()
+    assert "new/ is a folder; choose a file in it" in usage(capsys, *arguments)
+    assert not Path("new").exists()
 
 
 def test_a_number_beyond_what_can_be_computed_is_an_error_in_words(refused):

@@ -32,6 +32,12 @@ def test_a_baseline_adds_what_changed(call):
     assert "not enforced" not in bodies[1]
 
 
+def test_a_history_that_is_not_there_is_named(refused):
+    written("r.json", record())
+    said = refused("html", "r.json", "--history=speedup", "-o", "page.html")
+    assert said == "speedup is no folder; runs with --gpuperf-history=speedup make one"
+
+
 @pytest.mark.parametrize("broken", ["", "{", '{"schema_version": "9.0", "started": "x"}', "\x00\x01"])
 def test_a_broken_report_leaves_no_half_page(refused, broken):
     Path("r.json").write_text(broken)
@@ -41,7 +47,9 @@ def test_a_broken_report_leaves_no_half_page(refused, broken):
 def test_files_of_others_are_left_as_they_are(refused):
     written("r.json", record())
     Path("mine").write_text("<!doctype html><html><svg>mine</svg></html>")
-    assert "exists and is not a" in refused("html", "r.json", "-o", "mine")
+    assert "mine exists and was not written by pytest-gpuperf as html; " in refused(
+        "html", "r.json", "-o", "mine"
+    )
     assert "is an input of this command" in refused("html", "r.json", "-o", "r.json")
 
 

@@ -145,7 +145,7 @@ def test_what_cannot_be_merged_is_refused_by_name(folder, capsys, said, names):
     [
         ("gpu.json", "is an input of this command; choose another file"),
         ("link.json", "is an input of this command; choose another file"),
-        ("notes.json", "notes.json exists and is not a report"),
+        ("notes.json", "notes.json exists and was not written by pytest-gpuperf as a report"),
         ("cpu.json/merged.json", "cpu.json is not a folder"),
     ],
 )

@@ -309,7 +309,10 @@ def test_a_warm_up_that_never_settles_ends(run):
         (["-o", "gpuperf_max_time=86401"], "*--gpuperf-max-time*86401* is not * at most 86400 (a day)*"),
         (["--gpuperf-fail=maybe"], "*--gpuperf-fail*'maybe' is not one of sure, doubt, nothing*"),
         (["--gpuperf-allow=missing,gpu"], "*--gpuperf-allow*'gpu' is not one of no-gpu, missing*"),
-        (["--gpuperf-json=test_it.py"], "*test_it.py exists and is not a report; choose another file*"),
+        (
+            ["--gpuperf-json=test_it.py"],
+            "*test_it.py exists and was not written by pytest-gpuperf as a report; choose another file*",
+        ),
         (["-o", "gpuperf_max_time=never"], "*gpuperf_max_time in the ini file: could not convert*"),
         (["-o", "gpuperf_off=perhaps"], "*gpuperf_off in the ini file: *perhaps*"),
     ],

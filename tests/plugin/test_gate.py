@@ -681,7 +681,10 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
         ("baseline=others", "baseline: *: this is no report: *; or move the file out of the folder"),
         # No file of a run takes the place of the baseline.
         ("baseline=base.json json=./base.json", "json: the next run would be compared with *base.json*"),
-        ("baseline=base.json export=bencher:./base.json", "export: *base.json exists and is not a *"),
+        (
+            "baseline=base.json export=bencher:./base.json",
+            "export: *base.json exists and was not written by pytest-gpuperf as bencher; *",
+        ),
         ("baseline=kept export=bencher:./kept/new.json", "export: the next run would be *new.json*"),
         ("baseline=kept json=kept/new.json fail-on=speedup:10%", "json: the next run would be *new.json*"),
         ("baseline=kept history=kept", "history: *kept holds the basel*"),

@@ -52,11 +52,13 @@ def test_a_format_of_the_suite_is_written_and_only_its_own_file_is_replaced(with
     (pytester.path / "r.txt").write_text("mine")
     result = with_conftest(GOOD, *ASKED)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["ERROR: --gpuperf-export: *r.txt exists and is not a file of names; *"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --gpuperf-export: *r.txt exists and was not written by pytest-gpuperf as names; *"]
+    )
     (pytester.path / "r.txt").write_text("names")
     result = with_conftest(GOOD.replace("def begins_as", "def begins"), *ASKED)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["*is not a file known to be of names, which has no `begins_as`; *"])
+    result.stderr.fnmatch_lines(["*as names, as far as is known: the format has no `begins_as`; *"])
 
 
 def test_a_single_format_needs_no_list(with_conftest):
@@ -69,14 +71,22 @@ def test_xdist_writes_a_format_of_the_suite_once(with_conftest, pytester):
     assert 3 == len((pytester.path / "r.txt").read_text().splitlines())
 
 
-def test_a_format_that_raises_is_named_and_costs_no_other_file(with_conftest, pytester):
-    result = with_conftest(FORMAT.format(body="return run.nothing"), *ASKED)
+@pytest.mark.parametrize(
+    ("body", "raised"),
+    [
+        ("return run.nothing", "AttributeError: *nothing"),
+        ("pytest.fail('no words')", "Failed: no words"),
+        ("pytest.skip('no words')", "Skipped: no words"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+    ],
+)
+def test_a_format_that_raises_is_named_and_costs_no_other_file(with_conftest, pytester, body, raised):
+    later = ("--gpuperf-html=r.html", "--gpuperf-baseline=base.json", "--gpuperf-baseline-missing=create")
+    result = with_conftest(FORMAT.format(body=body), *ASKED, *later)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
-    named = (
-        "the names file was not written: conftest.Names raised AttributeError: *nothing*conftest.py, line 7*"
-    )
+    named = f"the names file was not written: conftest.Names raised {raised}*conftest.py, line 7"
     result.stdout.fnmatch_lines([named])
-    assert {"r.json", "r.csv"} <= {path.name for path in pytester.path.iterdir()}
+    assert {"r.json", "r.csv", "r.html", "base.json"} <= {path.name for path in pytester.path.iterdir()}
     assert not (pytester.path / "r.txt").exists()
 
 
@@ -84,8 +94,12 @@ def test_a_format_that_raises_is_named_and_costs_no_other_file(with_conftest, py
     ("changed", "message"),
     [
         ('name, suffix = "csv"', "two report formats are called 'csv', *csv.Csv and conftest.Names: *"),
-        ('name = "names" #', "* is no report format, which is *"),
-        ('name, suffix = "other"', "'names' is not an export format; use one of csv (.csv), *, other (.txt)"),
+        ('name, suffix = 3, ""#', "the name of conftest.Names is 3; it must be a str without a colon"),
+        ('name = "names" #', "conftest.Names has no suffix, *"),
+        (
+            'name, suffix = "other"',
+            "'names' is not an export format; use one of csv (.csv), *, other (.txt); a suite's *",
+        ),
     ],
 )
 def test_a_format_that_cannot_be_ends_the_run_before_the_first_test(
@@ -94,6 +108,27 @@ def test_a_format_that_cannot_be_ends_the_run_before_the_first_test(
     result = with_conftest(GOOD.replace('name, suffix = "names"', changed), *ASKED)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: *: {message}"])
+    assert not (pytester.path / "r.json").exists()
+
+
+@pytest.mark.parametrize("raised", ["1 / 0", "pytest.fail('it')", "raise SystemExit(3)"])
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("return [Names()]", "pytest_gpuperf_reports: the hook raised *conftest.py, line 14"),
+        (
+            'return head.startswith(b"names")',
+            "--gpuperf-export: begins_as of conftest.Names raised *, line 10",
+        ),
+    ],
+)
+def test_a_format_that_raises_before_the_first_test_ends_the_run(
+    with_conftest, pytester, place, message, raised
+):
+    (pytester.path / "r.txt").write_text("names")
+    result = with_conftest(GOOD.replace(place, raised), *ASKED)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
     assert not (pytester.path / "r.json").exists()
 
 

@@ -262,11 +262,19 @@ def test_a_run_writes_its_page_with_what_changed_over_earlier_runs(run, pytester
     assert 'id="history"' in content
 
 
+def test_a_first_run_that_ends_before_it_measures_has_a_page_without_a_history(run, pytester):
+    result = run(SUITE + "\n1 / 0\n", "--gpuperf-html=it.html", "--gpuperf-history=runs")
+    result.stdout.fnmatch_lines(["html file: *it.html"])
+    assert 'id="history"' not in (pytester.path / "it.html").read_text()
+
+
 def test_a_page_that_cannot_be_made_ends_the_run_before_the_first_test(run, pytester, monkeypatch):
     (pytester.path / "mine.html").write_text("<!doctype html><title>mine</title>")
     result = run(SUITE, "--gpuperf-html=mine.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*mine.html exists and is not a file of html; choose another file"])
+    result.stderr.fnmatch_lines(
+        ["*mine.html exists and was not written by pytest-gpuperf as html; choose another file"]
+    )
     monkeypatch.setitem(sys.modules, "jinja2", None)
     engine._environment.cache_clear()
     result = run(SUITE, "--gpuperf-html=it.html")
@@ -287,13 +295,24 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(run, monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("export=xml:x", "'xml' is not an export format; use one of csv (.csv), bencher (.json),*"),
-        ("export=csv", "'csv' names no file; expected csv:PATH*"),
+        ("export=xml:x", "'xml' is not an export format; use one of csv (.csv), bencher (.json),* start"),
+        *(
+            (f"export={text}", f"'{text}' has no format or no file; expected FORMAT:PATH, e.g. csv:a.csv")
+            for text in ("csv", "csv:", "a.csv", ":a.csv")
+        ),
+        *(
+            (f"{option}new/", "new/ is a folder; choose a file in it")
+            for option in ("json=", "html=", "markdown=", "export=csv:")
+        ),
+        *(
+            (f"history=runs {option}./runs/a/it", "*it is in the folder of --gpuperf-history, *")
+            for option in ("json=", "html=", "markdown=", "export=csv:")
+        ),
         ("markdown=notes.md/x.md", "*notes.md is not a folder*"),
-        ("markdown=notes.md", "*notes.md exists and is not a *"),
+        ("markdown=notes.md", "*notes.md exists and was not written by pytest-gpuperf as markdown; *"),
         ("history=notes.md", "*notes.md is not a folder*"),
-        ("json=package.json", "*package.json exists and is not *"),
-        ("export=csv:package.json", "*package.json exists and is not *"),
+        ("json=package.json", "*package.json exists and was not written by pytest-gpuperf as a report; *"),
+        ("export=csv:package.json", "*package.json exists and was not written by pytest-gpuperf as csv; *"),
         ("json=new.json export=bencher:./new.json", "--gpuperf-json writes *new.json too*"),
         ("markdown=x.md markdown=./x.md", "--gpuperf-markdown writes *x.md too*"),
         ("history=./h html=h", "--gpuperf-history needs a folder at *h; choose another file"),

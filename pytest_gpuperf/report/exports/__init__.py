@@ -1,11 +1,12 @@
 """The formats in which a run is written: ours, and those of plugins. From a run to text."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
 
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.plain_text import first_line
+from pytest_gpuperf.model.plain_text import first_line, quote
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report.exports.bencher import Bencher
 from pytest_gpuperf.report.exports.csv import Csv
@@ -25,38 +26,69 @@ def formats(others: Iterable[ReportFormat] = (), history: Path | None = None) ->
     ours = (Csv(), Bencher(), GithubAction(), PytestBenchmark(), Markdown(), Page(history), Picture())
     found: dict[str, ReportFormat] = {each.name: each for each in ours}
     for each in others:
-        if isinstance(each, type) or not isinstance(each, ReportFormat) or ":" in each.name:
-            needs = "an object with a name (without a colon), a suffix and write(run)"
-            raise GpuPerfError(f"{each!r} is no report format, which is {needs}")
+        if (problem := _why_no_format(each)) is not None:
+            raise GpuPerfError(problem)
         if (other := found.setdefault(each.name, each)) is not each:
             both = f"{_author(other)} and {_author(each)}"
             raise GpuPerfError(f"two report formats are called {each.name!r}, {both}: rename one of them")
     return found
 
 
+def _why_no_format(found: object) -> str | None:
+    """Return what an object lacks that a hook offers as a format."""
+    if isinstance(found, type):
+        return f"{found.__module__}.{found.__qualname__} is a class; return an object of it"
+    name = getattr(found, "name", None)
+    if not isinstance(name, str) or not name or ":" in name:
+        return f"the name of {_author(found)} is {quote(name)}; it must be a str without a colon"
+    if not isinstance(getattr(found, "suffix", None), str):
+        return f"{_author(found)} has no suffix, a str such as '.txt'"
+    return None if callable(getattr(found, "write", None)) else f"{_author(found)} has no write(run)"
+
+
 def known_by(format: ReportFormat) -> tuple[Callable[[bytes], bool], str]:
-    """Return what knows the files of a format by their first bytes, and what such a file is called."""
+    """Return what knows the files of a format by their first bytes, and as what such a file is written."""
     begins_as = getattr(format, "begins_as", None)
     if begins_as is None:
-        return (lambda _: False), f"file known to be of {format.name}, which has no `begins_as`"
-    return begins_as, f"file of {format.name}"
+        return (lambda _: False), f"{format.name}, as far as is known: the format has no `begins_as`"
+
+    def is_ours(head: bytes) -> bool:
+        with errors_named(f"begins_as of {_author(format)}"):
+            return bool(begins_as(head))
+
+    return is_ours, format.name
+
+
+@contextmanager
+def errors_named(whose: str) -> Iterator[None]:
+    """Raise GpuPerfError, which says whose code raised what and where, for any exception of a suite's code.
+
+    Only what ends the whole run goes on as it is: Ctrl-C and `pytest.exit`.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, GpuPerfError):
+        raise
+    except BaseException as error:  # that of pytest.fail or of sys.exit, too
+        import pytest  # which the commands do without
+
+        if isinstance(error, pytest.exit.Exception):
+            raise
+        frames = extract_tb(error.__traceback__)
+        place = [frame for frame in frames if "_pytest" not in Path(frame.filename).parts][-1]
+        where = f"{place.filename}, line {place.lineno}"
+        raise GpuPerfError(f"{whose} raised {first_line(error)}, in {where}") from error
 
 
 def text(format: ReportFormat, run: Run) -> str:
     """Return a run in a format; raise GpuPerfError, which says whose it is and where, if that fails."""
-    try:
+    with errors_named(_author(format)):
         found = format.write(run)
-    except GpuPerfError:
-        raise
-    except Exception as error:
-        place = extract_tb(error.__traceback__)[-1]
-        where = f"{place.filename}, line {place.lineno}"
-        raise GpuPerfError(f"{_author(format)} raised {first_line(error)}, in {where}") from error
     if not isinstance(found, str):
         raise GpuPerfError(f"{_author(format)} returned {type(found).__name__}, and no str")
     return found
 
 
-def _author(format: ReportFormat) -> str:
+def _author(format: object) -> str:
     """Return the module and the class of a format, such as `conftest.Tsv`."""
     return f"{type(format).__module__}.{type(format).__qualname__}"

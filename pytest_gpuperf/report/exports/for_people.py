@@ -34,7 +34,9 @@ class Page:
         from pytest_gpuperf.report.history import read
         from pytest_gpuperf.report.html import page
 
-        return page.text(run, read(self.history) if self.history else None)
+        if self.history is None or not self.history.is_dir():  # a first run that ended early makes none
+            return page.text(run)
+        return page.text(run, read(self.history))
 
 
 class Picture:

@@ -105,7 +105,9 @@ def test_what_we_wrote_in_another_form_is_not(runs, objected, kind):
 @for_each("text", OTHERS.values())
 def test_what_others_wrote_is_not(objected, text):
     for kind in BEGINS:
-        assert f"exists and is not a {kind}; choose another file" in (objected(kind, text) or "")
+        assert f"exists and was not written by pytest-gpuperf as {kind}; choose another file" in (
+            objected(kind, text) or ""
+        )
 
 
 @for_each("text", ["", " \n"])

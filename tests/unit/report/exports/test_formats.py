@@ -1,6 +1,7 @@
 """The formats by their names, and what all of them do with numbers, texts and files."""
 
 import json
+import re
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,9 +77,14 @@ def test_a_file_has_what_a_run_has(everything, format):
             [own("csv")],
         ),
         ("two report formats are called 'own'", [own(), own()]),
-        (r"'a:b'.* is no report format, which is an object with a name", [own("a:b")]),
-        ("is no report format", [SimpleNamespace(name="own")]),
-        ("class .* is no report format", [type("Own", (), {**vars(own())})]),
+        ("the name of types.SimpleNamespace is 'a:b'; it must be a str without a colon", [own("a:b")]),
+        *(
+            ("the name of types.SimpleNamespace is .*; it must be a str", [own(name)])
+            for name in (7, "", None)
+        ),
+        ("types.SimpleNamespace has no suffix", [SimpleNamespace(name="own")]),
+        (r"types.SimpleNamespace has no write\(run\)", [own(write=None)]),
+        ("Own is a class; return an object of it", [type("Own", (), {**vars(own())})]),
     ],
 )
 def test_a_format_that_cannot_be_is_refused(message, others):
@@ -138,6 +144,17 @@ def test_a_run_without_times_leaves_no_export_of_an_earlier_run(published, writt
     assert (b"", True) == (Path("real.json").read_bytes(), Path("export.json").is_symlink())
 
 
+def test_the_picture_has_the_worst_first_and_says_where_a_device_is_emulated(written):
+    verdicts = {"passed": None, "inconclusive": "near", "failed": "slow"}
+    emulated = measurement(replace(GPU, emulated=True), 0.1)
+    records = [record(f"a.py::test_{status}", status=status, reason=why) for status, why in verdicts.items()]
+    words = re.findall(
+        r"<text[^>]*>([^<]*)", written("svg", *records, replace(records[0], nodeid="b", gpu=emulated))
+    )
+    shown = [word.rpartition("] ")[2] for word in words if "] " in word]
+    assert ["failed", "inconclusive", "passed", "passed, emulated"] == shown
+
+
 @for_each(
     ("said", "write"),
     [
@@ -156,6 +173,15 @@ def test_a_format_of_others_writes_its_file_or_is_named(published, said, write):
         shown = published(own(write=write), record())
         assert shown.startswith(said)
     assert (NODEID if said.endswith("json") else "theirs") == Path("export.json").read_text()
+
+
+@for_each("ends", [KeyboardInterrupt, pytest.exit.Exception])
+def test_a_format_may_end_the_whole_run(published, ends):
+    def write(run):
+        raise ends
+
+    with pytest.raises(ends):
+        published(own(write=write), record())
 
 
 def test_names_that_cannot_be_kept_stay_different_in_every_file(loaded):
