@@ -16,7 +16,7 @@ from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import baseline_of
 from pytest_gpuperf.report.verdicts import counts
-from pytest_gpuperf.report.view import Row, Scaling, View
+from pytest_gpuperf.report.view import Curve, Row, View
 
 _MOST_ROWS = 50
 _MOST_NOTES = 15
@@ -106,7 +106,7 @@ def _thresholds(shown: View) -> Iterator[str]:
     yield from _more(len(said) - _MOST_OTHERS, "more threshold is", "more thresholds are")
 
 
-def _scalings(shown: Sequence[Scaling]) -> Iterator[str]:
+def _scalings(shown: Sequence[Curve]) -> Iterator[str]:
     """Yield how tests scale with the number of devices, and what holds them back."""
     for each in shown[:_MOST_CURVES]:
         yield f"- scaling of {_name(each.head)}"

@@ -71,7 +71,7 @@ class Note(NamedTuple):
     texts: Sequence[str]
 
 
-class Scaling(NamedTuple):
+class Curve(NamedTuple):
     """How a group of tests scales: what was measured on each number of devices, and what holds it back."""
 
     curve: ScalingCurve
@@ -97,7 +97,7 @@ class View(NamedTuple):
     notes: Sequence[Note]
     more_notes: int
     thresholds: Sequence[tuple[Threshold, str]]
-    scalings: Sequence[Scaling]
+    scalings: Sequence[Curve]
     unmarked: Sequence[str]
     gate: Sequence[str]
     gate_failures: Sequence[str]
@@ -113,7 +113,8 @@ def of(
     """Return the view of a run. What pytest has shown `above` is not said again.
 
     Without `all_notes` each kind of note is said once, and what only explains is left out. Rows stand in the
-    order of the suite, and of tests without a marker the slowest; with `worst_first` all rows do in that one.
+    order of the suite, of tests without a marker only the slowest; with `worst_first` there are all rows, and
+    what failed stands first.
     """
     records = shown_records(run)
     listed = sorted(records, key=_place) if worst_first else _with_rows(records)
@@ -239,11 +240,11 @@ def _cautions(run: Run) -> Iterator[str]:
         yield f"waited {units.seconds(waited)} in all for other processes that measured"
 
 
-def _scalings(run: Run) -> list[Scaling]:
+def _scalings(run: Run) -> list[Curve]:
     """Return the curves that were measured, those of tests that failed first."""
     ranks = {record.nodeid: rank(record) for record in run.records}
     curves = sorted(measured_scalings(run), key=lambda curve: ranks.get(curve.points[-1].nodeid, 0))
-    return [Scaling(each, scaling_heading(each), list(scaling_lines(each))) for each in curves]
+    return [Curve(each, scaling_heading(each), list(scaling_lines(each))) for each in curves]
 
 
 def _commands(run: Run, rows: Sequence[Record]) -> Iterator[str]:

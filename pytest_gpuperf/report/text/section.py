@@ -15,7 +15,7 @@ from pytest_gpuperf.report.summary import (
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Colour, Line, Row
 from pytest_gpuperf.report.verdicts import FAILURES, run_counts, shown_records
-from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, Scaling, ShownAbove, View
+from pytest_gpuperf.report.view import NOTHING_ABOVE, Curve, Note, ShownAbove, View
 
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
 _COLOURS: dict[VerdictCode, Colour | None] = {
@@ -77,7 +77,7 @@ def _thresholds(shown: Iterable[tuple[Threshold, str]]) -> Iterator[str]:
     return (f"threshold of {threshold.name}: {text}" for threshold, text in shown)
 
 
-def _scalings(shown: Iterable[Scaling], width: int) -> list[str]:
+def _scalings(shown: Iterable[Curve], width: int) -> list[str]:
     return [line for each in shown for line in _below(f"scaling of {each.head}", each.texts, width)]
 
 
