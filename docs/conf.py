@@ -10,7 +10,8 @@ version = release = installed("pytest-gpuperf")
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 nitpicky = True  # a reference to what is not there is a warning, and the build fails on those
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|contextlib|msgspec|typing\.Annotated)\b.*|[A-Z]\w*")
+    ("py:.*", r"(collections|contextlib|msgspec|pathlib|pytest|typing\.Annotated)\b.*|[A-Z]\w*"),
+    ("py:.*", r"pytest_gpuperf\.model\.record\.R\w+"),  # the page of the report has their fields
 ]  # types of others, and of type hints
 
 myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
