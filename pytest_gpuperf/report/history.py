@@ -196,7 +196,7 @@ def series(history: History, *, only: str | None = None) -> tuple[Series, ...]:
 
 
 def sentences(one: Series) -> Iterator[str]:
-    """Yield each change of a series and what they come to, or why there is none."""
+    """Yield a sentence for each change of a series and one for all together, or why no change was found."""
     runs = units.count(len(one.timed), "run")
     if not one.timed:
         counts = Counter(point.status for point in one.points)

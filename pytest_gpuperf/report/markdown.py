@@ -95,7 +95,11 @@ def _left_out(records: Sequence[Record]) -> str:
 
 def _notes(shown: View) -> Iterator[str]:
     """Yield what is said of the tests, the gravest first."""
-    said = [f"- {_name(note.head)}: {code_span(text)}" for note in shown.notes for text in note.texts]
+    said = [
+        f"- {_name(note.head)}: {code_span(text)}"
+        for note in (*shown.notes, *shown.busy)
+        for text in note.texts
+    ]
     yield from said[:_MOST_NOTES]
     yield from _more(max(0, len(said) - _MOST_NOTES) + shown.more_notes, "more note is", "more notes are")
 

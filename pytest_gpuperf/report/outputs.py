@@ -75,9 +75,9 @@ def _steps(
 
 
 def _write(output: Output, run: Run) -> Path | str:
-    """Write a file; without anything in it no earlier run's is left, as it would be taken for this run's.
+    """Write a file; where this run has nothing for it, remove that of an earlier run, which would be misread.
 
-    What a link leads to stays as an empty file: a link to nothing would end the next run.
+    A link's target is emptied instead: the next run would refuse a link to nothing.
     """
     path, text = output.path, exports.text(output.format, run)
     is_ours, _ = exports.known_by(output.format)

@@ -45,8 +45,6 @@ from pytest_gpuperf.report.verdicts import (
     verdict,
 )
 
-BUSY = "machine busy"
-"""Head of the note on the tests that other work disturbed."""
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 
 ShownAbove = Mapping[str, str]
@@ -83,8 +81,9 @@ class View(NamedTuple):
     """A run as its reader sees it.
 
     `headline` has the devices, `cautions` what a reader may not overlook, `notes` what is said of tests;
-    `more_notes` is how many texts those leave out. `gate` is about the regression check: what it compared,
-    `gate_failures` why it failed, `not_compared` what it lacked. `commands` repeat what failed.
+    `more_notes` is how many texts those leave out, `busy` what other work did to tests, which stands in
+    `notes` where these are all. `gate` is about the regression check: what it compared, `gate_failures` why
+    it failed, `not_compared` what it lacked. `commands` repeat what failed.
     """
 
     title: str
@@ -96,6 +95,7 @@ class View(NamedTuple):
     rows: Sequence[Row]
     notes: Sequence[Note]
     more_notes: int
+    busy: Sequence[Note]
     thresholds: Sequence[tuple[Threshold, str]]
     scalings: Sequence[Curve]
     unmarked: Sequence[str]
@@ -120,8 +120,6 @@ def of(
     listed = sorted(records, key=_place) if worst_first else _with_rows(records)
     rows, names = rows_of(listed), short_names(listed)
     notes, more = _notes(listed, names, above, all_notes=all_notes)
-    if not all_notes and (busy := _busy(rows, names)) is not None:
-        notes.append(busy)
     explained = explained_by_variant(records)
     return View(
         title=_title(records),
@@ -142,6 +140,7 @@ def of(
         ],
         notes=notes,
         more_notes=more,
+        busy=[] if all_notes else list(_busy(rows, names)),
         thresholds=thresholds(run, measured_thresholds(run), above),
         scalings=_scalings(run),
         unmarked=_unmarked(run, rows),
@@ -333,16 +332,16 @@ def _is_above(text: str, record: Record, above: ShownAbove) -> bool:
     return shown is not None and (is_of_exception or text in shown)
 
 
-def _busy(rows: Sequence[Record], names: Mapping[str, str]) -> Note | None:
-    """Return how many tests other work disturbed, and the one that it disturbed most."""
+def _busy(rows: Sequence[Record], names: Mapping[str, str]) -> Iterator[Note]:
+    """Yield how many tests other work disturbed, and the one that it disturbed most, if it did any."""
     pairs = ((each, of) for of in rows for each in (of.interference, of.gpu_interference))
     found = [(each, of) for each, of in pairs if each is not None]
     if not found:
-        return None
+        return
     worst, record = min(found, key=lambda pair: pair[0].own_share)
     count = f"{len({of.nodeid for _, of in found})} of {units.count(len(rows), 'test')}"
     text = f"{count}; worst {names[record.nodeid]}, {noise.in_short(worst)}: close other work"
-    return Note(BUSY, [text])
+    yield Note("machine busy", [text])
 
 
 def _unmarked(run: Run, rows: Sequence[Record]) -> list[str]:

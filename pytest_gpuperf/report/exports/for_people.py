@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import markdown, paths
-from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.verdicts import rank, shown_records
+from pytest_gpuperf.report import markdown, paths, view
 
 
 class Markdown:
@@ -49,6 +47,5 @@ class Picture:
         """Return the speedups of the tests on one axis, the worst verdicts first."""
         from pytest_gpuperf.report.html import figure, forest
 
-        records = sorted(shown_records(run), key=rank)
-        names = short_names(records)
-        return figure.svg_document(forest.plot(records, [names[record.nodeid] for record in records]))
+        rows = view.of(run, worst_first=True).rows
+        return figure.svg_document(forest.plot([row.record for row in rows], [row.name for row in rows]))

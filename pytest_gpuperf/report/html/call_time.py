@@ -3,12 +3,19 @@
 from collections.abc import Iterator
 from math import isfinite
 from statistics import median
+from typing import Literal
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
 
 _APART = 0.1  # of the sum: by so much a loop differs from it before that is worth a sentence
-_NOT_SAID = "The device does not say how long it works on a call, so a call is one part."
+_Unknown = Literal["body", "streams", "device"]
+_WHY_ONE_PART: dict[_Unknown, str] = {
+    "body": "The body of the test is timed as a whole, with the copies that it makes.",
+    "streams": "The device works on other streams, too, so a call is one part.",
+    "device": "The device does not say how long it works on a call, so a call is one part.",
+}
+"""Why it is not known how long the device worked on a call."""
 _FASTER_LOOP = "it waits for the device once, and the parts above each on their own"
 _SLOWER_LOOP = "it waits for the copies of the call before, and may find its data in no cache"
 
@@ -21,16 +28,17 @@ def sentence(record: Record) -> str | None:
     total = sum(shown.values())
     device = "an emulated device" if record.is_emulated else "the GPU"
     copies = " with its copies" if {"upload", "download"} & shown.keys() else ""
-    why = _why_one_part(record)
+    unknown = _unknown(record)
     said = f"A call{copies} on {device} takes {units.seconds(total)}"
     if len(shown) > 1:
         each = (
             f"{name} {units.seconds(part)} ({100 * (part / total):.0f} %)" for name, part in shown.items()
         )
         said += f": {', '.join(each)}"
-    elif why == _NOT_SAID:  # there is nothing else to split
-        why = None
-    return " ".join([f"{said}.", *filter(None, [why]), *_about_copies(record, total)])
+    if unknown == "device" and len(shown) == 1:  # there is nothing else to split
+        unknown = None
+    why = [_WHY_ONE_PART[unknown]] if unknown else []
+    return " ".join([f"{said}.", *why, *_about_copies(record, total)])
 
 
 def parts(record: Record) -> dict[str, float]:
@@ -45,7 +53,7 @@ def parts(record: Record) -> dict[str, float]:
         return {}
     upload, download = _copies(record)
     middle = {"call": call}
-    if _why_one_part(record) is None:
+    if _unknown(record) is None:
         busy = min(max(0.0, record.gpu.device_time or 0.0), call)
         middle = {"device busy": busy, "launch and idle": call - busy}
     found = {"upload": upload, **middle, "download": download}
@@ -62,14 +70,14 @@ def _copies(record: Record) -> tuple[float, float]:
     return upload, download
 
 
-def _why_one_part(record: Record) -> str | None:
-    """Return why it is not known how long the device worked on a call; None where it is."""
+def _unknown(record: Record) -> _Unknown | None:
+    """Return what hides how long the device worked on a call; None where that is known."""
     if record.scope == "body" or (record.transfer and record.transfer.h2d is None):
-        return "The body of the test is timed as a whole, with the copies that it makes."
+        return "body"
     if any(diagnosis.code == "side_stream" for diagnosis in record.diagnosis):
-        return "The device works on other streams, too, so a call is one part."
+        return "streams"
     if record.gpu is None or record.gpu.device_time is None:
-        return _NOT_SAID
+        return "device"
     return None
 
 

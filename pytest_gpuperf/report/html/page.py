@@ -35,13 +35,6 @@ _MOST_DETAILED = 80
 """Tests with details, those first that need a look: a page of ten thousand opens in a browser, too."""
 _FEW = 10  # tests that a reader sees at a glance, without lists of those that stand out
 _LISTED = 5
-_LIMIT_WORDS = {
-    "always": "with copies at every call",
-    "once/N": "with copies once for N calls",
-    "latency": "of single calls, each waited for",
-    "eff.": "parallel efficiency on the most devices",
-}
-"""What the words mean that stand after a limit."""
 _REPEATS_ROW = ("speedup_outside_limits", "efficiency_below_limit")  # reasons of numbers that the row has
 
 
@@ -91,19 +84,13 @@ def text(run: Run, history: "History | None" = None) -> str:
         started=units.minute(run.started),
         commit=_link(run.commit.url if run.commit else None),
         job=_link(run.job),
-        busy=[
-            f"{note.head}: {text}" for note in shown.notes if note.head == view.BUSY for text in note.texts
-        ],
+        busy=[f"{note.head}: {text}" for note in shown.busy for text in note.texts],
         required=_required(shown.rows),
         facts=list(_facts(shown.rows)),
         lists=list(_lists(shown.rows)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(row.record.speedup for row in shown.rows) else None,
         legend=forest.legend(row.record for row in shown.rows),
-        limit_words=[
-            (word, meaning)
-            for word, meaning in _LIMIT_WORDS.items()
-            if any(f" {word.removesuffix('N')}" in row.cells["limit"] for row in shown.rows)
-        ],
+        limit_words=_limit_words([row.record for row in shown.rows]),
         headings=_headings(shown),
         groups=list(_groups(_tests(run, shown.rows, axis))),
         most_detailed=_MOST_DETAILED,
@@ -148,11 +135,26 @@ def _histories(history: "History | None") -> "Histories | None":
 
 
 def _headings(shown: view.View) -> list[tuple[str, str]]:
-    """Return the keys and names of the columns in which rows differ, the change beside the speedup."""
+    """Return each column's key and name, in order; columns that are empty in all rows are left out."""
     gpu = "GPU" if "GPU" in shown.headings else "emulated"
     names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
     empty = {key for key in ("change", "limit") if all(row.cells[key] == "-" for row in shown.rows)}
     return [(key, name) for key, name in names.items() if key not in empty]
+
+
+def _limit_words(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """Return the words that stand after a limit in the table, with their meanings."""
+    limited = [record.demand for record in records if record.scaling is None and record.demand.limits]
+    transfers = {demand.transfer for demand in limited}
+    found = {
+        ("always", "with copies at every call"): "always" in transfers,
+        ("once/N", "with copies once for N calls"): "once" in transfers,
+        ("latency", "of single calls, each waited for"): any(demand.latency for demand in limited),
+        ("eff.", "parallel efficiency on the most devices"): any(
+            record.scaling and record.scaling.is_judged for record in records
+        ),
+    }
+    return [word for word, is_there in found.items() if is_there]
 
 
 def _required(rows: Sequence[view.Row]) -> str | None:

@@ -55,7 +55,7 @@ def text(value: Value) -> str:
     try:
         line = encode(value)
         is_same = _decoder(type(value)).decode(line) == value  # unless NaN or infinity has become null
-    except UnicodeEncodeError:  # half a character, of which UTF-8 has none
+    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
         return text(load(plain(_printable(dump(value))).encode(), type(value)))
     except _CANNOT as error:
         raise _refusal(error) from None

@@ -43,7 +43,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     notes = (
         [line for note in shown.notes for line in _note(note, text_width)]
         if all_notes
-        else _few_notes(shown.notes, shown.more_notes, text_width)
+        else _few_notes([*shown.notes, *shown.busy], shown.more_notes, text_width)
     )
     thresholds = list(_thresholds(shown.thresholds))
     sentences = (thresholds, [*shown.unmarked, *shown.cautions], shown.gate, _totals(shown))

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import for_each
-from factories import GPU
+from factories import GPU, HERE
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices import environment
 from pytest_gpuperf.model.record import ThreadPool
@@ -82,6 +83,11 @@ def test_a_package_that_is_not_installed_is_left_out(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tell")
+def test_a_report_s_limit_that_is_no_number_limits_nothing():
+    found = replace(HERE, cpu={"usable": 4, "quota": "passed"})
+    assert found.usable_processors == 4
+
+
 def test_usable_processors_are_at_most_those_of_the_machine():
     cpu = environment.survey(None, None).cpu
     assert 1 <= cpu["usable"] <= cpu["logical"]

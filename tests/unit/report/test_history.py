@@ -246,6 +246,7 @@ def test_a_file_that_is_no_report_is_named(tmp_path, text, reason):
     + [
         ('"nodeid":"test_a"', '"nodeid":"test_b"', "both of 'test_b'"),
         (RUN.started, "yesterday", "'yesterday', which is not a time"),
+        (RUN.started, "2026-01-01T22:30:00", "which is not a time with an offset"),
     ],
 )
 def test_a_report_with_what_cannot_be_is_named(tmp_path, old, new, reason):

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.report import paths
@@ -82,7 +83,7 @@ class Page(HTMLParser):
 
 
 def leads(*records):
-    """Return the second line of each row; None where it has none."""
+    """Return the second line of each row, or None for a row of one line."""
     found = text(run_of(*records)).split("<tbody class=test")[1:]
     return [lead[1] if (lead := re.search("<p class=lead>(.*?)</p>", row)) else None for row in found]
 
@@ -90,6 +91,13 @@ def leads(*records):
 def test_a_run_that_has_everything_looks_as_it_did():
     """To write the file again: GPUPERF_GOLDEN=write pytest tests/unit/report/html/test_page.py."""
     assert_golden("page.html", LEFT_OUT.sub("", text(run_with_everything())))
+
+
+def test_a_busy_machine_is_said_once_above_the_tests():
+    busy = Interference(kind="cpu_contention", own_share=0.6, waited=0.4, threads=1)
+    shown = text(run_of(record(interference=busy), record("test_b")))
+    assert 1 == shown.count("machine busy: 1 of 2 tests; worst test_fft")
+    assert "machine busy" not in text(run_of(record()))
 
 
 def test_what_failed_stands_first_the_farthest_from_its_limit_before_all_others():

@@ -382,6 +382,17 @@ def test_a_reason_that_is_a_code_by_chance_is_a_reason(section):
     assert "test_a: interference" in shown
 
 
+def test_a_text_that_is_one_test_s_reason_and_another_s_note_leaves_no_note_out(section):
+    tests = [record("a", status="failed", reason="slow"), record("b", notes=(noted("slow"),))]
+    assert not any("more note" in line for line in section(*tests, all_notes=False))
+
+
+def test_only_rows_that_were_left_out_make_the_others_the_slowest(section):
+    few, many = ([record(f"test_{n}", source="all") for n in range(count)] for count in (2, 21))
+    assert "--gpuperf-all: 2 tests, 2 compared with a CPU variant" in section(*few, unmarked=2)
+    assert any("the slowest 20 are above" in line for line in section(*many, width=120, unmarked=21))
+
+
 def test_a_text_that_is_reason_and_note_is_said_once(section):
     twice = record(status="failed", reason="too slow", notes=(noted("too slow"),))
     shown = section(twice, all_notes=False)
@@ -521,6 +532,7 @@ def test_in_short_verdicts_are_counted_and_failures_explained():
     shown = short(*variants(), noted_only, known, failed, skipped("test_x.py::test_none", "no GPU"))
     assert ["1 failed, 1 failed (expected), 2 passed, 1 skipped", "test_slow: too slow"] == shown
     assert 1 == len(short(failed, above={failed.nodeid: "too slow"}))
+    assert 2 == len(short(replace(failed, restart_reason="other work"))), "what explains it is left out"
     assert [] == short()
 
 
