@@ -94,10 +94,10 @@ def describe(cpu: Interference | None, gpu: Interference | None = None) -> str |
 
 
 def in_short(interference: Interference) -> str:
-    """Return how strongly a device was disturbed: `which may have lost 28 % of its time`."""
+    """Return how strongly a device was disturbed: `which may have lost up to 28 % of its time`."""
     if interference.kind == "unstable_cpu_times":
         return f"whose median is {1 / interference.own_share:.1f} times its fastest block"
-    return f"which may have lost {_lost(interference)} of its time"
+    return f"which may have lost up to {_lost(interference)} of its time"
 
 
 def _describe(interference: Interference, device: str) -> str:
@@ -105,15 +105,13 @@ def _describe(interference: Interference, device: str) -> str:
         middle, fastest = interference.median or 0.0, interference.fastest or 0.0
         shown = f"the median is {units.seconds(middle)}, the fastest block took {units.seconds(fastest)}"
         return f"unstable {device} timings: {shown}"
-    own = interference.own_share
-    certain = f"at least {100 * own:.0f} %" if own >= 0.01 else "an unknown part"
-    taken = f"other programs may have taken {_lost(interference)} of the time"
-    return f"{device} times were disturbed: {taken}; {certain} of the time shown is the test's own work"
+    taken = f"other programs may have taken up to {_lost(interference)} of the time shown"
+    return f"{device} times were disturbed: {taken}"
 
 
 def _lost(interference: Interference) -> str:
-    """Return the share of the blocks' time that other programs may have taken: `57 %`."""
-    return f"{100 * min(1.0, interference.waited or 0.0):.0f} %"
+    """Return the share of the time shown that is not surely the test's own work: `57 %`."""
+    return f"{100 * (1 - interference.own_share):.0f} %"
 
 
 def throttle_reason(dropped: int, begun: int, throttle: Iterable[str] = ()) -> str | None:

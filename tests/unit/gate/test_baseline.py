@@ -387,8 +387,7 @@ def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
     found = compared(record(cpu=measured(CPU, 10e-3, **WAITED)), record())
     assert found.outcome == "inconclusive"
     assert found.found == Estimate(value=10.0, low=pytest.approx(4.8), high=10.4)
-    said = "; the range reaches so low because CPU times were disturbed: other programs may have taken 50 %"
-    assert said in found.reason
+    assert "; the range reaches so low because CPU times were disturbed: other programs" in found.reason
 
 
 def test_a_speedup_that_is_too_low_on_a_disturbed_cpu_is_too_low():
