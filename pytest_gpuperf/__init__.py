@@ -1,18 +1,66 @@
-"""Time one workload on CPU and GPU in pytest, and say whether moving it to the GPU pays."""
+"""Time one workload on CPU and GPU in pytest, and say whether moving it to the GPU pays.
+
+`__all__` here and in `pytest_gpuperf.testing`, the marker, the fixtures and the hooks are public: everything
+else may change in any version.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.devices.protocol import Device
-    from pytest_gpuperf.model.errors import BrokenGpuWarning, InconclusiveWarning, NotComparableWarning
+    from pytest_gpuperf.devices.group import DeviceGroup
+    from pytest_gpuperf.devices.host import HostDevice
+    from pytest_gpuperf.devices.protocol import Backend, Device, Observation, TimedDevice, Watched
+    from pytest_gpuperf.model.errors import (
+        BrokenGpuWarning,
+        Fault,
+        GpuPerfError,
+        InconclusiveWarning,
+        NotComparableWarning,
+        Unavailable,
+    )
+    from pytest_gpuperf.model.measurement import DeviceInfo
+    from pytest_gpuperf.model.record import Clocks, Record, Run
+    from pytest_gpuperf.report.protocol import ReportFormat
+    from pytest_gpuperf.report.reader import load_report
+    from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
 
-__all__ = ["BrokenGpuWarning", "Device", "InconclusiveWarning", "NotComparableWarning", "__version__"]
+__all__ = [
+    "Backend",
+    "BrokenGpuWarning",
+    "Clocks",
+    "Device",
+    "DeviceGroup",
+    "DeviceInfo",
+    "Fault",
+    "GpuPerfError",
+    "GpuPerfFixture",
+    "HostDevice",
+    "InconclusiveWarning",
+    "NotComparableWarning",
+    "Observation",
+    "Record",
+    "ReportFormat",
+    "Run",
+    "TimedDevice",
+    "Unavailable",
+    "Watched",
+    "__version__",
+    "load_report",
+]
 
 _HOMES = {
-    "BrokenGpuWarning": "pytest_gpuperf.model.errors",
-    "Device": "pytest_gpuperf.devices.protocol",
-    "InconclusiveWarning": "pytest_gpuperf.model.errors",
-    "NotComparableWarning": "pytest_gpuperf.model.errors",
+    "devices.group": ("DeviceGroup",),
+    "devices.host": ("HostDevice",),
+    "devices.protocol": ("Backend", "Device", "Observation", "TimedDevice", "Watched"),
+    "model.errors": (
+        *("BrokenGpuWarning", "InconclusiveWarning", "NotComparableWarning"),
+        *("Fault", "GpuPerfError", "Unavailable"),
+    ),
+    "model.measurement": ("DeviceInfo",),
+    "model.record": ("Clocks", "Record", "Run"),
+    "report.protocol": ("ReportFormat",),
+    "report.reader": ("load_report",),
+    "session.gpuperf_fixture": ("GpuPerfFixture",),
 }
 
 
@@ -22,8 +70,14 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("pytest-gpuperf")
-    if name in _HOMES:
-        from importlib import import_module
+    for home, names in _HOMES.items():
+        if name in names:
+            from importlib import import_module
 
-        return getattr(import_module(_HOMES[name]), name)
+            return getattr(import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -17,7 +17,7 @@ hookspec = pluggy.HookspecMarker("pytest")
 
 @hookspec
 def pytest_gpuperf_devices() -> "Iterable[Backend]":  # type: ignore[empty-body]  # a hook has no body
-    """Return backends (see `pytest_gpuperf.devices.protocol.Backend`) that `--gpuperf-gpu` may name.
+    """Return backends (see `pytest_gpuperf.Backend`) that `--gpuperf-gpu` may name.
 
     Called once in a run, when the first device is needed. Mark an implementation in a conftest with
     `@pytest.hookimpl(optionalhook=True)`, and the suite runs without this plugin too.
@@ -26,7 +26,7 @@ def pytest_gpuperf_devices() -> "Iterable[Backend]":  # type: ignore[empty-body]
 
 @hookspec
 def pytest_gpuperf_reports() -> "Iterable[ReportFormat]":  # type: ignore[empty-body]
-    """Return formats (see `pytest_gpuperf.report.protocol.ReportFormat`) that `--gpuperf-export` may name.
+    """Return formats (see `pytest_gpuperf.ReportFormat`) that `--gpuperf-export` may name.
 
     Called once, before the first test, in a run that writes a file in any format. A name that is taken is a
     usage error. The `conftest.py` has to be one that pytest loads at its start: that of the root folder, or

@@ -1,4 +1,4 @@
-"""For tests of backends and suites: the tests that every backend must pass, and an emulated GPU.
+"""For tests of backends and suites: the tests that every backend must pass, and emulated GPUs.
 
 A suite subclasses the conformance kit, gives it its devices, and pytest runs its tests:
 
@@ -17,10 +17,11 @@ import pytest
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Backend, Device, TimedDevice
+from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
 from pytest_gpuperf.devices.stand_in import StandIn
 from pytest_gpuperf.model.errors import GpuPerfError
 
-__all__ = ["DeviceConformance", "StandIn"]
+__all__ = ["DeviceConformance", "SimulatedBackend", "StandIn", "Timing"]
 
 _TRIES = 5
 

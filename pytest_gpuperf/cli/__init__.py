@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-import pytest_gpuperf
 from pytest_gpuperf.cli import baseline, compare, devices, history, merge, reports
 from pytest_gpuperf.cli.command import WRONG, CommandResult, encoding
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -60,7 +59,9 @@ class _Version(argparse.Action):
     """Prints the version, which is looked up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print(f"pytest-gpuperf {pytest_gpuperf.__version__}")
+        from importlib.metadata import version
+
+        print(f"pytest-gpuperf {version('pytest-gpuperf')}")
         parser.exit()
 
 
