@@ -22,6 +22,7 @@ COMMENT = FOLDER / "comment.yml"
 FILES = sorted({*FOLDER.glob("*.yml")} - {COMMENT})
 ACTION = Path(__file__).parents[2] / "action.yml"
 OURS = Path(__file__).parents[2] / ".github" / "workflows" / "ci.yml"
+RELEASE = OURS.with_name("release.yml")
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 GATE_IN_INI = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)[0]
 BASELINE = Path("benchmarks", "baseline.json")
@@ -155,7 +156,10 @@ def nights(monkeypatch):
 
 def test_the_workflows_meet_their_schema():
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
-    for schema, files in (("github-workflows", [*FILES, COMMENT, OURS]), ("github-actions", [ACTION])):
+    for schema, files in (
+        ("github-workflows", [*FILES, COMMENT, OURS, RELEASE]),
+        ("github-actions", [ACTION]),
+    ):
         one = [*command, f"vendor.{schema}", *files]
         done = subprocess.run(one, capture_output=True, text=True, check=False, timeout=120)
         assert (0, "") == (done.returncode, done.stderr), done.stdout
@@ -494,3 +498,14 @@ def test_our_own_workflow_runs_every_part_of_ci_on_every_supported_python():
     classifiers = (OURS.parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     supported = set(re.findall(r'"Programming Language :: Python :: (3\.\d+)"', classifiers))
     assert supported == {python for part, python in runs if part == "readme"}
+
+
+def test_a_release_tests_both_files_on_the_oldest_and_the_newest_python_and_is_cited_by_its_version():
+    project = tomllib.loads((OURS.parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    supported = [each.rpartition(":: ")[2] for each in project["classifiers"] if ":: 3." in each]
+    jobs = workflow(RELEASE)["jobs"]
+    matrix = jobs["test"]["strategy"]["matrix"]
+    assert (matrix["python"], matrix["kind"]) == ([supported[0], supported[-1]], ["whl", "tar.gz"])
+    assert (jobs["test"]["needs"], jobs["publish"]["needs"]) == ("build", "test")
+    cited = YAML(typ="safe").load((OURS.parents[2] / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["version"] == project["version"]
