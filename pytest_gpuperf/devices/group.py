@@ -136,7 +136,7 @@ class DeviceGroup:
         """Return what the first device holds of these arrays: its parts of them, or its copies."""
         return [array for array in arrays if self.all[0].holds(array)]
 
-    def parts_of(self, value: Any) -> "Parts | None":
+    def unpack(self, value: Any) -> "Parts | None":
         """Return a list or tuple as the parts of one array, if it has one on each device, in their order."""
         if not isinstance(value, list | tuple) or len(value) != self.count:
             return None

@@ -1,16 +1,15 @@
 """Apple's GPUs, and NVIDIA's, through MLX, compared with NumPy; MLX is lazy and asynchronous."""
 
 import re
-from collections import UserList, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields, is_dataclass
 from os import environ
 from platform import mac_ver
 from typing import Any
 
 import numpy as np
 
+from pytest_gpuperf.devices import containers
 from pytest_gpuperf.devices.library import (
     TF32_EPS,
     LibraryBackend,
@@ -139,21 +138,12 @@ class MlxDevice(LibraryDevice, MonitoredDevice):
         self._mx.clear_cache()
 
     def _arrays(self, value: Any) -> Iterator[Any]:
-        """Yield the arrays in a result; MLX itself looks into dicts, lists and tuples alone.
-
-        The containers are those of `timing.leaves`: what is missed here would be compared, and yet not timed.
-        """
+        """Yield the arrays in a result; MLX itself looks into dicts, lists and tuples alone."""
         if isinstance(value, self._mx.array):
             yield value
-        elif isinstance(value, Mapping):
-            for part in value.values():
+        elif containers.is_container(value):
+            for _, part in containers.items(value):
                 yield from self._arrays(part)
-        elif isinstance(value, list | tuple | deque | UserList):
-            for part in value:
-                yield from self._arrays(part)
-        elif is_dataclass(value) and not isinstance(value, type):
-            for field in fields(value):
-                yield from self._arrays(getattr(value, field.name))
 
     def _pci_bus_id(self) -> str:
         if "pci_bus_id" not in self._properties:

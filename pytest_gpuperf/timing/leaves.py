@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pytest_gpuperf.devices.containers import SEQUENCES, is_container, items
 from pytest_gpuperf.devices.other_libraries import library_of
 from pytest_gpuperf.model.plain_text import quote
 from pytest_gpuperf.timing.any_array import dtype_of, reference
 
-_CONTAINERS = (Mapping, list, tuple, deque, UserList)
 # Of arrays, data frames, sparse matrices and futures, whose own parts are not what a user means.
 _ONE_VALUE = (
     "__array__",
@@ -56,9 +56,9 @@ def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Itera
 
     A container that computes its values when they are read is one value, unless `compute`.
     """
-    if _is_container(result) and (compute or not _computes_when_read(result)):
-        for place, part in _read(result):
-            yield from leaves(part, path + place, compute=compute)
+    if is_container(result) and (compute or not _computes_when_read(result)):
+        for key, part in items(result):
+            yield from leaves(part, _place(path, result, key), compute=compute)
     elif result is not None:
         yield Leaf(path, result)
 
@@ -93,11 +93,11 @@ def stored_values(leaf: Leaf, seen: set[int]) -> list[Leaf]:
             found.append(part)
         elif id(value) not in seen:
             seen.add(id(value))
-            is_container = _is_container(value)
-            if len(seen) > _MOST_SEARCHED or (is_container and _computes_when_read(value)):
+            holds_parts = is_container(value)
+            if len(seen) > _MOST_SEARCHED or (holds_parts and _computes_when_read(value)):
                 found.append(part)
-            elif is_container:
-                queue.extend(Leaf(path + place, each) for place, each in _read(value))
+            elif holds_parts:
+                queue.extend(Leaf(_place(path, value, key), each) for key, each in items(value))
             elif may_be_searched(value):
                 queue.extend(
                     Leaf(f"{path}.{name}", each)
@@ -175,11 +175,14 @@ def snapshot(
     return found
 
 
-def _unpacked(result: Any, unpack: Callable[[Any], Any]) -> Iterator[Leaf]:
+def _unpacked(result: Any, unpack: Callable[[Any], Any], path: str = "result") -> Iterator[Leaf]:
     """Yield the values of a result, and those in objects that `unpack` knows in their places."""
-    for leaf in leaves(result):
-        contents = unpack(leaf.value)
-        yield from values_of(leaf.value if contents is None else contents, leaf.path)
+    contents = unpack(result)
+    if contents is None and is_container(result) and not _computes_when_read(result):
+        for key, part in items(result):
+            yield from _unpacked(part, unpack, _place(path, result, key))
+    else:
+        yield from values_of(result if contents is None else contents, path)
 
 
 def is_masked(value: Any) -> bool:
@@ -221,18 +224,17 @@ def is_lazy_graph(value: Any) -> bool:
     return hasattr(type(value), "__dask_graph__")
 
 
-def _read(container: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a container, each with its place."""
+def _place(path: str, container: Any, key: Any) -> str:
+    """Return where a container at some place has a part: `result['x']`, `result[0]`, `result.total`."""
     if isinstance(container, Mapping):
-        yield from ((f"[{quote(key)}]", part) for key, part in container.items())
-    elif isinstance(container, _CONTAINERS):
-        yield from ((f"[{index}]", part) for index, part in enumerate(container))
-    else:
-        yield from ((f".{part.name}", getattr(container, part.name)) for part in fields(container))
+        return f"{path}[{quote(key)}]"
+    return f"{path}[{key}]" if isinstance(container, SEQUENCES) else f"{path}.{key}"
 
 
 def _computes_when_read(value: Any) -> bool:
     """Return whether a container gives other values than those that it stores."""
+    if not is_container(value):
+        return False
     if _is_other_mapping(value):
         return True
     if type(value) is ChainMap:
@@ -251,7 +253,7 @@ def _computes_when_read(value: Any) -> bool:
             if len(value) != len(stored):
                 return True
         else:
-            return _is_dataclass(value) and not all(_stores(value, part.name) for part in fields(value))
+            return is_dataclass(value) and not all(_stores(value, part.name) for part in fields(value))
         by_key = ((key, value[key]) for key, _ in stored)
         return not (_are_same(stored, read) and _are_same(stored, by_key))
     except Exception:  # noqa: BLE001 - it is the user's code that reads them
@@ -289,14 +291,6 @@ def _are_same(some: Iterable[tuple[Any, Any]], others: Iterable[tuple[Any, Any]]
     """Return whether both have the same keys with the same objects; ValueError where one has more."""
     pairs = zip(some, others, strict=True)
     return all(key == other_key and value is other for (key, value), (other_key, other) in pairs)
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, _CONTAINERS) or _is_dataclass(value)
-
-
-def _is_dataclass(value: Any) -> bool:
-    return is_dataclass(value) and not isinstance(value, type)
 
 
 def _stores(value: Any, name: str) -> bool:

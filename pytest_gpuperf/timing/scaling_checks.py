@@ -1,14 +1,11 @@
 """The results of a test on several numbers of devices, compared although each has them in other parts."""
 
-from collections import UserList, deque
-from collections.abc import Iterable, Iterator, Mapping
-from copy import copy
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.group import DeviceGroup, StackedParts
+from pytest_gpuperf.devices.group import StackedParts
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import ResultCheck
@@ -16,7 +13,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing import result_check
 from pytest_gpuperf.timing.checks import ResultChecks, When
-from pytest_gpuperf.timing.leaves import Leaf, describe_lazy
+from pytest_gpuperf.timing.leaves import Leaf
 
 _HINT = (
     "return what does not depend on the number of devices: the parts that make up the whole, or a value that "
@@ -41,10 +38,6 @@ class ScalingChecks(ResultChecks):
         self._compared = 0  # of the last ones
         self._names = (units.count(scaling.counts[0], "device"), units.count(scaling.count, "device"))
 
-    def copy_to_host(self, result: Any, device: Any, dtypes: Iterable[str] = ()) -> list[Leaf]:
-        """Return a result's values on the host; parts on all devices are one value."""
-        return super().copy_to_host(_gathered(result, device), device, dtypes)
-
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: Any, when: When) -> None:
         """Compare fewer devices with more; under weak scaling, calls on the same devices."""
         if self._is_weak:
@@ -64,24 +57,6 @@ class ScalingChecks(ResultChecks):
         """Notes on results that could not be compared, which is no surprise under weak scaling."""
         expected = ("results_not_compared",) if self._is_weak else ()
         return tuple(note for note in super().notes if note.code not in expected)
-
-
-def _gathered(result: Any, group: DeviceGroup) -> Any:
-    """Return a result in which a list with a part on each device is one value."""
-    if (parts := group.parts_of(result)) is not None:
-        return parts
-    if describe_lazy(result) is not None:
-        return result  # which is refused
-    if isinstance(result, Mapping):
-        return {name: _gathered(value, group) for name, value in result.items()}
-    if isinstance(result, list | tuple | deque | UserList):
-        return [_gathered(value, group) for value in result]
-    if is_dataclass(result) and not isinstance(result, type):
-        gathered = copy(result)
-        for field in fields(result):
-            object.__setattr__(gathered, field.name, _gathered(getattr(result, field.name), group))
-        return gathered
-    return result
 
 
 def _aligned(few: list[Leaf], many: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:

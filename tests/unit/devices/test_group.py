@@ -72,10 +72,10 @@ def test_devices_without_any_of_the_arrays_are_idle(group):
 
 def test_a_list_has_parts_only_with_one_of_the_same_shape_on_each_device_in_their_order(group):
     parts = group.asarray(np.arange(8.0), shard=0)
-    assert group.asnumpy(group.parts_of(parts)).shape == (4, 2)
-    assert group.parts_of(tuple(parts)) is not None
+    assert group.asnumpy(group.unpack(parts)).shape == (4, 2)
+    assert group.unpack(tuple(parts)) is not None
     for others in (parts[:3], parts[::-1], [*parts[:3], parts[3][:1]], [*parts[:3], 1.0], parts[0]):
-        assert group.parts_of(others) is None
+        assert group.unpack(others) is None
 
 
 def test_its_name_says_how_many_devices_it_has(group):
