@@ -193,9 +193,7 @@ def _varied(record: Record, chance: Random) -> Record:
             "status": "inconclusive",
             "reason": "the interval includes the limit of 3x: allow more time",
         }
-    bound = Diagnosis(
-        code="launch_bound", sentence="launching takes most of the time", numbers={"share": 0.7}
-    )
+    bound = Diagnosis(code="launch_bound", sentence="launching takes most of the time")
     return replace(
         record,
         **verdict,

@@ -67,9 +67,7 @@ def run_with_everything() -> Run:
             status="failed",
             reason="required at least 30x, speedup 10.0x [9.00, 11.0]",
             demand=Demand(min=30),
-            diagnosis=(
-                Diagnosis(code="float64", sentence="float64: use float32 where its digits do", numbers={}),
-            ),
+            diagnosis=(Diagnosis(code="float64", sentence="float64: use float32 where its digits do"),),
             offload=offload(reason="worth it: 10.0x with the data on the device"),
         ),
         record(

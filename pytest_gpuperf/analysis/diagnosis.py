@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil, floor
-from statistics import quantiles
 
 from msgspec.structs import replace
 
@@ -15,20 +14,15 @@ from pytest_gpuperf.model.units import bandwidth, seconds, size
 _BUSY = 0.5  # of a call's time: a device that is busy for less of it waits for its launches
 _ONE_PROCESSOR = 1.25  # processors kept busy by one thread and a little else
 _WAITED = 0.1  # of the blocks' time
-_SHORT = 0.5  # of the required block time
 _SLOW_FIRST = 10  # times a later call, on either device
 _OUTSIDE = 0.1  # of a call's time
 _SYNCHRONIZES = 10  # empty ones: that much time is theirs
-_NOISY = 0.25  # of the median: the middle half of the samples
-_FEWEST_SAMPLES = 5
 _DOUBLES = frozenset({"float64", "complex128"})
 _REMEDIES: dict[DiagnosisCode, str] = {  # the other sentences have theirs in them, with numbers
     "launch_bound": "fuse operations, or give it more data per call",
     "host_synchronization": "keep results on the device, and read no values from them in the call",
     "precision_differs": "give both the same dtypes and modes",
-    "short_block": "let every call do the same work, and more of it",
     "side_stream": "rely on the verdict, which includes it",
-    "noisy_samples": "check for other work or changing clocks",
     "allocation": "use a memory pool, or write results into preallocated arrays",
 }
 _ROUNDED = frozenset({"float32", "complex64"})  # by modes such as TF32, which leave other dtypes as they are
@@ -44,12 +38,6 @@ class _Case:
     gpu: Measurement
     usable: float | None
     pool_threads: int | None
-
-    @property
-    def measured(self) -> dict[str, Measurement]:
-        """The measurements that have samples, by the device's name in a sentence."""
-        both = {"CPU": self.cpu, "GPU": self.gpu}
-        return {name: one for name, one in both.items() if one.samples}
 
     @property
     def break_even(self) -> BreakEven | None:
@@ -90,7 +78,7 @@ def _launch_bound(case: _Case) -> Diagnosis | None:
         return None
     busy = 100 * worked / call
     what = f"launch-bound: the device worked {busy:.0f} % of the time ({seconds(worked)} of {seconds(call)})"
-    return _diagnosis("launch_bound", what, device_time=worked, gpu=call, busy_percent=busy)
+    return _diagnosis("launch_bound", what)
 
 
 def _host_synchronization(case: _Case) -> Diagnosis | None:
@@ -99,8 +87,7 @@ def _host_synchronization(case: _Case) -> Diagnosis | None:
         return None
     after = f", after {seconds(inspection.host_time)}" if inspection.host_time is not None else ""
     what = f"host synchronization: the call waits for its device before it returns{after}"
-    numbers = {"host_time": inspection.host_time, "device_time": case.gpu.device_time, "gpu": case.gpu.median}
-    return _diagnosis("host_synchronization", what, **numbers)
+    return _diagnosis("host_synchronization", what)
 
 
 def _transfer_bound(case: _Case) -> Diagnosis | None:
@@ -120,12 +107,11 @@ def _transfer_bound(case: _Case) -> Diagnosis | None:
         f"{seconds(copies + call)}, {size(transfer.bytes)} at {bandwidth(rate)}); keep the data on the "
         f"device and reuse it{_amortized(calls, 'the copies are')}"
     )
-    numbers = {"copies": copies, "gpu": call, "bytes": transfer.bytes, "bandwidth": rate}
-    return _diagnosis("transfer_bound", sentence, **numbers, copies_percent=share, break_even_calls=calls)
+    return _diagnosis("transfer_bound", sentence)
 
 
 def _cpu_threads(case: _Case) -> Diagnosis | None:
-    if case.usable is None or case.usable < 2 or len(case.measured) < 2:
+    if case.usable is None or case.usable < 2 or not (case.cpu.samples and case.gpu.samples):
         return None
     threads = case.pool_threads
     used = case.cpu.processors
@@ -145,7 +131,7 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
     else:
         return None
     sentence = f"CPU threads: {why}"
-    return _diagnosis("cpu_threads", sentence, processors=used, usable=case.usable, pool_threads=threads)
+    return _diagnosis("cpu_threads", sentence)
 
 
 def _float64(case: _Case) -> Diagnosis | None:
@@ -157,7 +143,7 @@ def _float64(case: _Case) -> Diagnosis | None:
         f"float64: the GPU works in {_list(doubles)}; consumer GPUs compute float64 at 1/32 to 1/64 of "
         "the rate of float32: use float32 where its seven digits suffice"
     )
-    return _diagnosis("float64", sentence, dtypes=_list(doubles))
+    return _diagnosis("float64", sentence)
 
 
 def _precision_differs(case: _Case) -> Diagnosis | None:
@@ -173,23 +159,7 @@ def _precision_differs(case: _Case) -> Diagnosis | None:
     if not why:
         return None
     what = f"precision differs: {', and '.join(why)}: the speedup compares different work"
-    numbers = {"cpu_dtypes": on_cpu, "gpu_dtypes": on_gpu, "reduced_precision": reduced}
-    return _diagnosis("precision_differs", what, **numbers)
-
-
-def _short_block(case: _Case) -> Diagnosis | None:
-    why: list[str] = []
-    numbers: dict[str, float | int | str | None] = {}
-    for name, measurement in case.measured.items():
-        lasted = (measurement.median or 0.0) * measurement.block_calls
-        required = measurement.block_time
-        if required is not None and lasted < _SHORT * required:
-            why.append(f"on the {name} it lasted {seconds(lasted)} of {seconds(required)}")
-            numbers |= {f"{name.lower()}_block": lasted, f"{name.lower()}_block_time": required}
-    if not why:
-        return None
-    what = f"short block: {', '.join(why)}, so the cost of timing weighs more"
-    return _diagnosis("short_block", what, **numbers)
+    return _diagnosis("precision_differs", what)
 
 
 def _first_call(case: _Case) -> Diagnosis | None:
@@ -203,7 +173,7 @@ def _first_call(case: _Case) -> Diagnosis | None:
         f"first call: the GPU took {seconds(first)} for it, {seconds(later)} for a later one (the "
         f"CPU {seconds(on_cpu)}); keep the process, or its compiled kernels{_amortized(calls, 'it is')}"
     )
-    return _diagnosis("first_call", sentence, first_call=first, gpu=later, cpu=on_cpu, break_even_calls=calls)
+    return _diagnosis("first_call", sentence)
 
 
 def _side_stream(case: _Case) -> Diagnosis | None:
@@ -215,19 +185,7 @@ def _side_stream(case: _Case) -> Diagnosis | None:
         return None
     after = f"the device worked on for {seconds(outside)} after its own events"
     what = f"side stream: {after}: work on other streams is not in the device time"
-    worked = case.gpu.device_time
-    return _diagnosis("side_stream", what, outside_time=outside, device_time=worked, gpu=call)
-
-
-def _noisy_samples(case: _Case) -> Diagnosis | None:
-    spreads = {name: _spread(measurement) for name, measurement in case.measured.items()}
-    noisy = {name: 100 * spread for name, spread in spreads.items() if spread > _NOISY}
-    if not noisy:
-        return None
-    why = " and ".join(f"{spread:.0f} % of the median on the {name}" for name, spread in noisy.items())
-    what = f"noisy samples: their middle half spans {why}"
-    numbers = {f"{name.lower()}_spread_percent": spread for name, spread in noisy.items()}
-    return _diagnosis("noisy_samples", what, **numbers)
+    return _diagnosis("side_stream", what)
 
 
 def _allocation(case: _Case) -> Diagnosis | None:
@@ -235,20 +193,11 @@ def _allocation(case: _Case) -> Diagnosis | None:
     if not count:
         return None
     what = f"allocation: the device itself allocates memory in the timed block ({count} in one call)"
-    return _diagnosis("allocation", what, allocations=count)
+    return _diagnosis("allocation", what)
 
 
-def _diagnosis(code: DiagnosisCode, what: str, **numbers: float | int | str | None) -> Diagnosis:
-    sentence = f"{what}; {_REMEDIES[code]}" if code in _REMEDIES else what
-    return Diagnosis(code=code, sentence=sentence, numbers=numbers)
-
-
-def _spread(measurement: Measurement) -> float:
-    """Return the interquartile range of the samples over their median; 0 for too few samples."""
-    if len(measurement.samples) < _FEWEST_SAMPLES or not measurement.median:
-        return 0.0
-    low, _, high = quantiles(measurement.samples, n=4, method="inclusive")
-    return (high - low) / measurement.median
+def _diagnosis(code: DiagnosisCode, what: str) -> Diagnosis:
+    return Diagnosis(code=code, sentence=f"{what}; {_REMEDIES[code]}" if code in _REMEDIES else what)
 
 
 def _whole(calls: Estimate | None) -> int | None:
@@ -273,9 +222,7 @@ _RULES: tuple[Callable[[_Case], Diagnosis | None], ...] = (
     _cpu_threads,
     _float64,
     _precision_differs,
-    _short_block,
     _first_call,
     _side_stream,
-    _noisy_samples,
     _allocation,
 )

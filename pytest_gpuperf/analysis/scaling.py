@@ -133,32 +133,26 @@ def _diagnoses(points: Sequence[ScalingPoint], fewest: int) -> Iterable[Diagnosi
         return
     (fewer, first), (most, last) = shares[0], shares[-1]
     stayed = last.lower - _DRIFT <= first.value <= last.upper + _DRIFT and first.lower <= last.value + _DRIFT
-    numbers: dict[str, float | int | str | None] = {
-        "fewer_devices": fewer,
-        "share_on_fewer": first.value,
-        "devices": most,
-        "share": last.value,
-    }
     if efficiency.upper * most / fewest < 1:
         sentence = (
             f"{most} devices are slower than {fewest} at the same work: to submit it and to "
             "exchange results costs more than they save; give each call more work"
         )
-        yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
+        yield Diagnosis(code="communication_bound", sentence=sentence)
     elif last.lower > first.upper + _DRIFT:
         sentence = (
             f"the share of the work that the devices do not divide grows from {_share(first.value)} on "
             f"{fewer} devices to {_share(last.value)} on {most} (Karp-Flatt): communication or "
             "synchronization holds it back; exchange less, or give each device more work"
         )
-        yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
+        yield Diagnosis(code="communication_bound", sentence=sentence)
     elif stayed and last.lower > 0 and last.upper <= 1:
         sentence = (
             f"about {units.digits(100 * last.value)} % of the work is not divided among the devices, however "
             f"many there are (Karp-Flatt {karp_flatt_text(last)} on {most} devices): divide it, too, or make "
             "it smaller"
         )
-        yield Diagnosis(code="serial_part", sentence=sentence, numbers=numbers)
+        yield Diagnosis(code="serial_part", sentence=sentence)
 
 
 def _share(value: float) -> str:

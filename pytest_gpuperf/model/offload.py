@@ -14,10 +14,8 @@ DiagnosisCode = Literal[
     "cpu_threads",
     "float64",
     "precision_differs",
-    "short_block",
     "first_call",
     "side_stream",
-    "noisy_samples",
     "allocation",
     "communication_bound",
     "serial_part",
@@ -71,8 +69,6 @@ class Diagnosis(Value, frozen=True, kw_only=True):
     """Which reason it is."""
     sentence: str
     """The reason as a sentence, with its numbers."""
-    numbers: dict[str, float | int | str | None]
-    """The numbers behind it: seconds and bytes, unless the name says otherwise."""
 
 
 class Point(Value, frozen=True, kw_only=True):

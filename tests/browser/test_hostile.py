@@ -48,7 +48,7 @@ def records_of(text):
             reason=text,
             gpu=measurement(device, 1e-3, 2e-3, dtypes=(text,), shapes=(text,)),
             notes=(Note(code="interference", text=text),),
-            diagnosis=(Diagnosis(code="float64", sentence=text, numbers={text: text}),),
+            diagnosis=(Diagnosis(code="float64", sentence=text),),
         ),
         record(text),
         skipped(f"{text}::test_skipped", reason=text),
@@ -59,7 +59,7 @@ def records_of(text):
 def hostile():
     """Return the page of a run in which strangers chose everything."""
     texts = {text: text for text in HOSTILE.values()}
-    diagnoses = {text: Diagnosis(code="serial_part", sentence=text, numbers={}) for text in texts}
+    diagnoses = {text: Diagnosis(code="serial_part", sentence=text) for text in texts}
     failures = [GateFailure(code="nothing_measured", text=text) for text in texts]
     run = run_of(
         *(each for text in texts for each in records_of(text)),

@@ -110,14 +110,6 @@ def slow_until(call_number, slow, fast):
     return body
 
 
-def test_a_block_that_warm_up_made_too_short_is_told():
-    assert "short_block" in codes(slow_until(5, 1e-3, 1e-5), cpu={"kernel": 0.0}, gpu={"kernel": 0.0})
-
-
-def test_a_block_that_is_long_enough_is_not():
-    assert "short_block" not in codes(slow_until(2, 1e-3, 1e-5), cpu={"kernel": 0.0}, gpu={"kernel": 0.0})
-
-
 @for_each(("expected", "first"), [(True, 12e-3), (False, 8e-3)])
 def test_a_first_call_that_dwarfs_the_others_is_told(expected, first):
     found = codes(slow_until(2, first, 1e-3), cpu={"kernel": 0.0}, gpu={"kernel": 0.0})
@@ -137,16 +129,6 @@ def test_work_on_a_side_stream_that_outlasts_the_events_is_told(expected, beside
         return call
 
     assert expected == ("side_stream" in codes(body))
-
-
-def white(spread, seed=1):
-    draws = np.random.default_rng(seed)
-    return lambda: float(np.exp(spread * draws.standard_normal()))
-
-
-@for_each(("expected", "spread"), [(["noisy_samples"], 0.4), ([], 0.02)])
-def test_samples_that_scatter_are_noisy(expected, spread):
-    assert expected == codes(upload, noise=white(spread))
 
 
 @for_each(("expected", "pool"), [(["allocation"], False), ([], True)])

@@ -408,7 +408,7 @@ def test_the_longest_text_fits_a_comment(filler):
         packages={f"{long}{n}": long for n in range(100)},
     )
     lines = tuple(long for _ in range(100))
-    diagnosis = Diagnosis(code="serial_part", sentence=long, numbers={})
+    diagnosis = Diagnosis(code="serial_part", sentence=long)
     points = tuple(replace(point, time=1e300, karp_flatt=huge) for point in scaling_curve().points)
     curve = scaling_curve(name=long, points=points * 20, diagnosis=(diagnosis,) * 2)
     run = run_of(

@@ -99,7 +99,7 @@ TIMED = '"elapsed":1.5'
         (TEXT.replace('},\n  {"nodeid"', '} \n  {"nodeid"', 1), "expected ',' or ']' at line 28"),
         (TEXT.replace("{", '{\n "complete": true,', 1), "has the key 'complete' twice"),
         (TEXT.replace('"peak":160', '"peak":160,"peak":1'), "'peak: 160' has the key 'peak' twice"),
-        (TEXT.replace('"x":1.5', '"x":1.5,"\\u0078" :1'), "has the key 'x' twice; leave one of them out"),
+        (TEXT.replace('"name":"here"', '"name":"here","n\\u0061me" :1'), "has the key 'name' twice; leave "),
         ('{"records":' + "[" * 100_000, "it "),
     ],
 )  # fmt: skip

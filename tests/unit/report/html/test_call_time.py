@@ -37,7 +37,7 @@ def called(busy=1.5e-3, *, gpu=GPU, **changes):
         (called(busy=3e-3), "upload 4.00 ms (57 %), device busy 2.00 ms (29 %), download"),
         (called(busy=None), "call 2.00 ms (29 %), download 1.00 ms (14 %). The device does not say how long"),
         (called(scope="body"), "The body of the test is timed as a whole"),
-        (called(diagnosis=(Diagnosis(code="side_stream", sentence="-", numbers={}),)), "on other streams"),
+        (called(diagnosis=(Diagnosis(code="side_stream", sentence="-"),)), "on other streams"),
         (called(transfer=Transfer(h2d=None, d2h=None), scope="body"), "A call on the GPU takes 2.00 ms."),
         (called(demand=Demand(transfer="once", calls=10)), "upload 400 us (16 %)"),
         (called(demand=Demand(transfer="once", calls=10)), "The copies are shared by 10 calls."),

@@ -123,7 +123,7 @@ def test_what_failed_stands_first_the_farthest_from_its_limit_before_all_others(
         ({"comparisons": (comparison("improved"),)}, None),
         ({"notes": (Note(code="interference", text="the machine was busy"),)}, None),
         ({**LIMITED, "speedup": None}, "too slow"),
-        ({**LIMITED, "diagnosis": (Diagnosis(code="float64", sentence="it is slow", numbers={}),)}, None),
+        ({**LIMITED, "diagnosis": (Diagnosis(code="float64", sentence="it is slow"),)}, None),
         ({"status": "error", "reason": "it raised"}, "it raised"),
         ({"status": "inconclusive", "reason": "too close"}, "too close"),
         ({"comparisons": (comparison(),)}, "it regressed"),
@@ -287,7 +287,7 @@ def test_a_run_without_tests_or_the_name_of_its_machine_is_a_page():
 @for_each("trap", TRAPS)
 def test_text_of_strangers_stays_text(trap):
     gate = gate_result(trap, baseline=trap, started=trap)
-    note, diagnosis = replace(NOTE, text=trap), Diagnosis(code="serial_part", sentence=trap, numbers={})
+    note, diagnosis = replace(NOTE, text=trap), Diagnosis(code="serial_part", sentence=trap)
     bad = record(f"{trap}.py::test[{trap}]", status="failed", reason=trap, notes=(note,))
     run = run_of(
         *(replace(bad, nodeid=f"{bad.nodeid}{number}") for number in range(12)),

@@ -148,7 +148,6 @@ def test_half_a_character_is_written_out():
         ("summary.failed", -1, "summary.failed"),
         ("environment.packages.numpy", 2, "environment.packages[...]"),
         ("environment.cpu.usable", [4], "environment.cpu[...]"),
-        ("records.0.diagnosis.0.numbers.x", True, "records[0].diagnosis[0].numbers[...]"),
         ("records.0.surprise", 1, "records[0]: Object contains unknown field `surprise`"),
         ("records.0.demand.surprise", 1, "records[0].demand: Object contains unknown field `surprise`"),
         ("complete", "yes", "complete"),

@@ -232,7 +232,7 @@ REGRESSED = comparison(
     "less is allowed",
     ratio=estimate(0.5, 0.48, 0.52),
 )
-WHY = Diagnosis(code="float64", sentence="float64: it is slow", numbers={})
+WHY = Diagnosis(code="float64", sentence="float64: it is slow")
 
 
 @for_each(
