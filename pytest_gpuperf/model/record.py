@@ -81,11 +81,9 @@ NoteCode = Literal[
     "time_changed",
     # of what its author may have meant
     "callable_not_returned",
-    "context_ended",
     "whole_body_timed",
     "nothing_uploaded",
     "nothing_divided",
-    "pair_without_effect",
     # of what the test is compared with
     "one_device",
     "no_cpu_variant",

@@ -227,8 +227,6 @@ class GpuPerfSession:
             verdict = self._verdict_of_error(error, trial, fault)
             self.store_record(self._with_pairing(trial.record(verdict), spec), item)
             if fault is None:
-                if (hint := hints.of_error(error, spec, item)) is not None:
-                    error.add_note(hint)
                 raise
         finally:
             if self._live_line is not None:
