@@ -670,7 +670,7 @@ def _output_files(
             if name == "html":
                 from pytest_gpuperf.report.html import engine
 
-                engine.check()
+                engine.template()
             file = option.output_file(config, path, *exports.known_by(formats[name]))
         except GpuPerfError as error:
             raise pytest.UsageError(f"{option.flag}: {error}") from error

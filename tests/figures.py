@@ -23,11 +23,9 @@ def texts(figure) -> list[str]:
     return [word.text for word in figure.words]
 
 
-def paths(figure, style, *, filled=False, faint=False) -> list[str]:
+def paths(figure, style, paint="line") -> list[str]:
     """Return the paths of a style."""
-    return [
-        mark.path for mark in figure.marks if (style, filled, faint) == (mark.style, mark.filled, mark.faint)
-    ]
+    return [mark.path for mark in figure.marks if (style, paint) == (mark.style, mark.paint)]
 
 
 def numbers(path) -> list[float]:

@@ -56,6 +56,6 @@ def test_files_of_others_are_left_as_they_are(refused):
 def test_a_missing_jinja2_is_one_line_with_its_remedy(refused, monkeypatch):
     written("r.json", record())
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    engine._environment.cache_clear()
+    engine.template.cache_clear()
     said = refused("html", "r.json", "-o", "page.html")
     assert said.endswith("needs Jinja2, which is not installed; run pip install jinja2")

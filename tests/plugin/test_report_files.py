@@ -276,7 +276,7 @@ def test_a_page_that_cannot_be_made_ends_the_run_before_the_first_test(run, pyte
         ["*mine.html exists and was not written by pytest-gpuperf as html; choose another file"]
     )
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    engine._environment.cache_clear()
+    engine.template.cache_clear()
     result = run(SUITE, "--gpuperf-html=it.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(

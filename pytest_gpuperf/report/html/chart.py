@@ -9,7 +9,7 @@ from math import inf
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.html import figure as svg
-from pytest_gpuperf.report.html.figure import Figure, Mark, Place, Style, Word, text_width
+from pytest_gpuperf.report.html.figure import Figure, Mark, Paint, Place, Style, Word, text_width
 from pytest_gpuperf.report.scale import LinearScale, LogScale
 
 WIDTH = 320.0
@@ -141,15 +141,14 @@ def _marks(
         (x, top), (_, bottom) = place(event.at, inf), place(event.at, 0)
         if event.since is not None:
             since, _ = place(event.since, 0)
-            shaded = svg.bar(since, top, x - since, bottom - top)
-            yield Mark("muted", shaded, filled=True, faint=True)
-        yield Mark(event.style, svg.rule(x, top, bottom))
+            yield Mark("muted", svg.bar(since, top, x - since, bottom - top), "band")
+        yield Mark(event.style, svg.line((x, top), (x, bottom)))
     for each in lines:
         upper = [place(x, estimate.upper) for x, estimate in each.values]
         lower = [place(x, estimate.lower) for x, estimate in each.values]
         if upper != lower:  # the band of a single value is an upright line
-            band, is_line = svg.band(upper, lower), len(upper) == 1
-            yield Mark(each.style, band, filled=True, faint=True, outlined=is_line)
+            paint: Paint = "line" if len(upper) == 1 else "band"
+            yield Mark(each.style, svg.line(*upper, *reversed(lower)), paint)
     for each in lines:
         places = [place(x, estimate.value) for x, estimate in each.values]
         yield Mark(each.style, svg.line(*places))
@@ -158,4 +157,4 @@ def _marks(
 
 def _dots(of: Line, places: Iterable[Place]) -> Iterator[Mark]:
     if shape := _SHAPES.get(of.style):
-        yield Mark(of.style, "".join(shape(*place) for place in places), filled=True)
+        yield Mark(of.style, "".join(shape(*place) for place in places), "area")

@@ -2,7 +2,7 @@
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -10,30 +10,17 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.html import figure
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Template
 
-PAGE = "page.html"
-"""The template of a page."""
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def check() -> None:
-    """Raise GpuPerfError where no page can be made; compile the template, which the first page needs."""
-    _environment().get_template(PAGE)
-
-
-def render(template: str, **values: Any) -> str:
-    """Return what a template makes of values; any text in them is escaped, and steers no terminal."""
-    return _environment().get_template(template).render(values)
-
-
-def asset(name: str) -> str:
-    """Return a file that a page holds as it is."""
-    return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
-
-
 @cache
-def _environment() -> "Environment":
+def template() -> "Template":
+    """Return the template of a page; raise GpuPerfError where Jinja2 is not installed.
+
+    It escapes any text in the values that it is rendered with, and no text steers a terminal.
+    """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as error:
@@ -50,7 +37,12 @@ def _environment() -> "Environment":
     )
     environment.filters["draw"] = figure.draw  # it escapes; the template marks what it returns as safe
     environment.filters["count"] = units.count
-    return environment
+    return environment.get_template("page.html")
+
+
+def asset(name: str) -> str:
+    """Return a file that a page holds as it is."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
 
 
 def _shown(value: object) -> object:

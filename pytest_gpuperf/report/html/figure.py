@@ -14,9 +14,13 @@ from typing import Literal, NamedTuple
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.names import columns
 
-_Verdict = Literal["passed", "failed", "inconclusive", "muted"]
-Style = _Verdict | Literal["cpu", "gpu", "copies", "verdict", "axis", "limit", "baseline"]
+Style = Literal[
+    "cpu", "gpu", "copies", "passed", "failed", "inconclusive", "muted", "axis", "limit", "baseline"
+]
 """What a mark shows. Its colour is in page.css and, for pages whose styles are blocked, in `_COLOURS`."""
+Paint = Literal["line", "area", "range", "band", "dots"]
+"""How a mark is painted: as a line, as an area, as both, as an area that what lies below shines through, or
+as dots (see `scatter`)."""
 Place = tuple[float, float]
 _LETTER = 7.0  # pixels, about, in the font of figures
 # Jenkins and others drop style sheets and keep attributes: each style has its colour here, too.
@@ -24,7 +28,6 @@ _COLOURS: dict[Style, str] = {
     "cpu": "#0072b2",
     "gpu": "#d55e00",
     "copies": "#cc79a7",
-    "verdict": "#444",
     "passed": "#009e73",
     "failed": "#d55e00",
     "inconclusive": "#b58900",
@@ -33,24 +36,25 @@ _COLOURS: dict[Style, str] = {
     "limit": "#444",
     "baseline": "#888",
 }
+_PAINTS: dict[Paint, str] = {
+    "line": 'stroke="{0}"',
+    "area": 'fill="{0}"',
+    "range": 'fill="{0}" stroke="{0}"',
+    "band": 'fill="{0}" fill-opacity=".2"',
+    "dots": 'stroke="{0}" stroke-linecap="round" stroke-width="3"',
+}
 _TEXT = "#444"
 _DARK = "text{fill:#e6e8ec}.limit{stroke:#e6e8ec}.axis{stroke:#5a6270}"
 
 
 class Mark(NamedTuple):  # a page has thousands, and a frozen dataclass takes three times as long to make
-    """Shapes of one style; `filled` ones are areas, others are lines."""
+    """Shapes of one style."""
 
     style: Style
     path: str
-    filled: bool = False
-    outlined: bool = False
-    """Whether a filled one has a line around it, too, so that lines can be a part of it."""
+    paint: Paint = "line"
     move: Place = (0.0, 0.0)
     """Pixels by which all of it lies further right and down than its path says."""
-    dots: bool = False
-    """Whether its path consists of dots: see `scatter`."""
-    faint: bool = False
-    """Whether what lies below an area shines through."""
 
 
 class Word(NamedTuple):  # as above
@@ -89,11 +93,6 @@ def line(*places: Place) -> str:
     return "M" + "L".join(f"{short(x)} {short(y)}" for x, y in places)
 
 
-def rule(x: float, top: float, bottom: float) -> str:
-    """Return the path of a vertical line."""
-    return f"M{short(x)} {short(top)}V{short(bottom)}"
-
-
 def bar(x: float, y: float, width: float, height: float) -> str:
     """Return the path of a rectangle, for a filled mark."""
     return f"M{short(x)} {short(y)}h{short(width)}v{short(height)}h{short(-width)}z"
@@ -117,7 +116,7 @@ def square(x: float, y: float, radius: float = 3) -> str:
 
 
 def scatter(places: Iterable[tuple[int, int]]) -> str:
-    """Return the path of dots in about five letters each, for a mark with `dots`: lines without a length.
+    """Return the path of dots in about five letters each, for a mark of `dots`: lines without a length.
 
     Such lines show as their round ends.
     """
@@ -130,11 +129,6 @@ def scatter(places: Iterable[tuple[int, int]]) -> str:
     return "".join(path)
 
 
-def band(upper: Iterable[Place], lower: Iterable[Place]) -> str:
-    """Return the path of the area between two lines, both from left to right, for a filled mark."""
-    return line(*upper, *reversed(list(lower))) + "z"
-
-
 @lru_cache(maxsize=4096)  # most of them are the same in many figures
 def short(value: float) -> str:
     """Return a coordinate in few letters: a page has a hundred thousand of them."""
@@ -142,45 +136,29 @@ def short(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def draw(figure: Figure) -> str:
+def draw(figure: Figure, *, namespace: str = "", style: str = "") -> str:
     """Return a figure as an element of SVG."""
-    return "".join(_parts(figure, ""))
+    width, height = short(figure.width), short(figure.height)
+    label = ' aria-hidden="true"'
+    if figure.finding is not None:
+        label = f' viewBox="0 0 {width} {height}" role="img" aria-label="{_escaped(figure.finding)}"'
+    font = ' font-family="sans-serif" font-size="11"' if figure.words else ""
+    size = f'width="{width}" height="{height}"'
+    start = f'<svg{namespace} {size}{label}{font} fill="none" stroke-width="2">'
+    return "".join([start, style, *map(_mark, figure.marks), *map(_word, figure.words), "</svg>"])
 
 
 def svg_document(figure: Figure) -> str:
     """Return a figure as a file of SVG, which follows the reader's dark or light theme."""
-    namespace = ' xmlns="http://www.w3.org/2000/svg"'
-    start, *rest = _parts(figure, namespace)
     style = f"<style>@media(prefers-color-scheme:dark){{{_DARK}}}</style>"
-    return f"<!-- pytest-gpuperf -->\n{start}{style}{''.join(rest)}\n"
-
-
-def _parts(figure: Figure, namespace: str) -> list[str]:
-    size = f'width="{short(figure.width)}" height="{short(figure.height)}"'
-    if figure.finding is None:
-        size += ' aria-hidden="true"'
-    else:
-        box = f"0 0 {short(figure.width)} {short(figure.height)}"
-        size += f' viewBox="{box}" role="img" aria-label="{_escaped(figure.finding)}"'
-    font = ' font-family="sans-serif" font-size="11"' if figure.words else ""
-    start = f'<svg{namespace} {size}{font} fill="none" stroke-width="2">'
-    return [start, *map(_mark, figure.marks), *map(_word, figure.words), "</svg>"]
+    drawn = draw(figure, namespace=' xmlns="http://www.w3.org/2000/svg"', style=style)
+    return f"<!-- pytest-gpuperf -->\n{drawn}\n"
 
 
 def _mark(mark: Mark) -> str:
-    colour = _COLOURS[mark.style]
-    shape = f'<path class="{mark.style}"'
-    if mark.filled:
-        shape += f' fill="{colour}"'
-    if mark.outlined or not mark.filled:
-        shape += f' stroke="{colour}"'
-    if mark.dots:
-        shape += ' stroke-linecap="round" stroke-width="3"'
-    if mark.faint:
-        shape += ' fill-opacity=".2"'
-    if mark.move != (0, 0):
-        shape += f' transform="translate({short(mark.move[0])} {short(mark.move[1])})"'
-    return f'{shape} d="{mark.path}"/>'
+    paint = _PAINTS[mark.paint].format(_COLOURS[mark.style])
+    move = f' transform="translate({short(mark.move[0])} {short(mark.move[1])})"' if any(mark.move) else ""
+    return f'<path class="{mark.style}" {paint}{move} d="{mark.path}"/>'
 
 
 def _word(word: Word) -> str:

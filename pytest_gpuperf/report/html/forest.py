@@ -1,7 +1,6 @@
 """The forest plot: each test's speedup with its range, all on one axis, beside what is required of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
@@ -48,7 +47,7 @@ def axis(shared: LogScale) -> Figure:
         width=WIDTH,
         height=_AXIS,
         finding=f"axis of the speedup, from {units.digits(shared.low)}x to {units.digits(shared.high)}x",
-        marks=[Mark("axis", "".join(svg.rule(x, _AXIS - 6, _AXIS) for _, x in ticks))],
+        marks=[_upright("axis", [x for _, x in ticks], _AXIS - 6, _AXIS)],
         words=[
             Word(_MARGIN, 10, "speedup, log scale"),
             *(Word(x, _AXIS - 9, f"{tick:g}x", _anchor(x)) for tick, x in ticks),
@@ -69,23 +68,12 @@ def legend(records: Iterable[Record]) -> list[tuple[str, Figure]]:
     styles = {_style(record) for record in shown}
     found = [(_MEANINGS[style], _range(style, 2, 22, 12)) for style in _MEANINGS if style in styles]
     if shown:
-        found.append(("1x", Mark("axis", svg.rule(12, 0, 20))))
+        found.append(("1x", _upright("axis", [12], 0, 20)))
     if any(record.demand.limits for record in shown):
-        found.append(("required", Mark("limit", svg.rule(12, 2, 18))))
+        found.append(("required", _upright("limit", [12], 2, 18)))
     if any(map(baseline_of, shown)):
-        found.append(("baseline", Mark("baseline", svg.bar(2, 8, 20, 4), filled=True)))
+        found.append(("baseline", Mark("baseline", svg.bar(2, 8, 20, 4), "area")))
     return [(words, Figure(width=24, height=20, finding=None, marks=[mark])) for words, mark in found]
-
-
-def finding(record: Record) -> str:
-    """Return what the plot shows of a test, as a sentence."""
-    parts = [f"speedup {ratio(record.speedup)}"] if record.speedup else ["no speedup"]
-    if record.demand.limits:
-        parts.append(f"required {describe_demand(record.demand)}")
-    baseline = baseline_of(record)
-    if baseline:
-        parts.append(f"baseline {units.digits(baseline.value)}x")
-    return ", ".join([*parts, verdict(record)])
 
 
 def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
@@ -96,23 +84,24 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
         if record.speedup
     ]
     left = max((text_width(name) for _, _, name in shown), default=0.0) + _MARGIN
-    shared = scale(record for record, _, _ in shown)
+    shared = scale(records)
     top = axis(shared)
     marks = [mark._replace(move=(left, 0)) for mark in top.marks]
     words = [word._replace(x=word.x + left) for word in top.words]
-    right, y = 0.0, float(_AXIS)
-    for record, speedup, name in shown:
+    findings, right = [], 0.0
+    for number, (record, speedup, name) in enumerate(shown):
+        y = _AXIS + number * _ROW
         marks += (mark._replace(move=(left, y)) for mark in _marks(record, speedup, shared))
         said = f"{ratio(speedup)} {verdict(record)}{', emulated' if record.is_emulated else ''}"
         words.append(Word(left - _MARGIN, y + 14, name, "end"))
         words.append(Word(left + WIDTH + _MARGIN, y + 14, said))
+        required = f", required {describe_demand(record.demand)}" if record.demand.limits else ""
+        findings.append(f"{name}: {said}{required}")
         right = max(right, text_width(said))
-        y += _ROW
-    findings = "; ".join(f"{name}: {finding(record)}" for record, _, name in shown)
     return Figure(
         width=left + WIDTH + 2 * _MARGIN + right,
-        height=y,
-        finding=findings or "no speedup was measured",
+        height=_AXIS + len(shown) * _ROW,
+        finding="; ".join(findings) or "no speedup was measured",
         marks=marks,
         words=words,
     )
@@ -122,9 +111,8 @@ def _anchor(x: float) -> Literal["start", "middle", "end"]:
     return "start" if x < 14 else "end" if x > WIDTH - 14 else "middle"
 
 
-@lru_cache(maxsize=256)  # most rows have the same ones
-def _upright(style: Style, values: tuple[float, ...], shared: LogScale, top: float, bottom: float) -> Mark:
-    return Mark(style, "".join(svg.rule(_MARGIN + shared.position(value), top, bottom) for value in values))
+def _upright(style: Style, places: Iterable[float], top: float, bottom: float) -> Mark:
+    return Mark(style, "".join(svg.line((x, top), (x, bottom)) for x in places))
 
 
 def _marks(record: Record, speedup: Speedup, shared: LogScale) -> Iterator[Mark]:
@@ -133,13 +121,13 @@ def _marks(record: Record, speedup: Speedup, shared: LogScale) -> Iterator[Mark]
     def place(value: float | None) -> float:
         return _MARGIN + shared.position(value)
 
-    yield _upright("axis", (1.0,), shared, 0, _ROW)
+    yield _upright("axis", [place(1)], 0, _ROW)
     if record.demand.limits:
-        yield _upright("limit", tuple(record.demand.limits), shared, 2, 18)
+        yield _upright("limit", map(place, record.demand.limits), 2, 18)
     if baseline := baseline_of(record):
         low, high = place(baseline.low), place(baseline.high or shared.high)
         width = max(high - low, _LEAST_GHOST)
-        yield Mark("baseline", svg.bar((low + high - width) / 2, _GHOST, width, 3), filled=True)
+        yield Mark("baseline", svg.bar((low + high - width) / 2, _GHOST, width, 3), "area")
     yield _range(_style(record), place(speedup.low), place(speedup.high or shared.high), place(speedup.value))
 
 
@@ -154,4 +142,4 @@ def _range(style: Style, low: float, high: float, value: float) -> Mark:
     """Return a range with its dot as one mark: a page has thousands, and a browser takes long for each."""
     shapes = {"failed": svg.diamond(value, _MIDDLE, 2.6), "inconclusive": svg.dot(value, _MIDDLE)}
     path = svg.line((low, _MIDDLE), (high, _MIDDLE)) + shapes.get(style, svg.dot(value, _MIDDLE, 2))
-    return Mark(style, path, filled=style != "inconclusive", outlined=True)
+    return Mark(style, path, "line" if style == "inconclusive" else "range")

@@ -10,32 +10,35 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from math import inf
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.nodeid import function_of, split
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import view
+from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.html import call_time, engine, forest, rounds, scaling, threshold
+from pytest_gpuperf.report.html import history as histories
 from pytest_gpuperf.report.html.figure import Figure
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary import (
-    comparison_cells,
-    scaling_cells,
-)
+from pytest_gpuperf.report.summary import comparison_cells, scaling_cells
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
-
-if TYPE_CHECKING:
-    from pytest_gpuperf.report.history import History
-    from pytest_gpuperf.report.html.history import Histories
 
 _MOST_DETAILED = 80
 """Tests with details, those first that need a look: a page of ten thousand opens in a browser, too."""
+_MOST_HISTORIES = 60  # tests, those with the worst changes first
 _FEW = 10  # tests that a reader sees at a glance, without lists of those that stand out
 _LISTED = 5
 _REPEATS_ROW = ("speedup_outside_limits", "efficiency_below_limit")  # reasons of numbers that the row has
+_LIMIT_WORDS = {
+    "always": "with copies at every call",
+    "once/N": "with copies once for N calls",
+    "latency": "of single calls, each waited for",
+    "eff.": "parallel efficiency on the most devices",
+}
+"""The words that stand after a limit in the table, with their meanings."""
 
 
 class _Details(NamedTuple):
@@ -62,37 +65,31 @@ class _Test(NamedTuple):
     details: _Details | None
 
 
-class _Group(NamedTuple):
-    """The tests of a file, or those of all files that failed; `counts` says how they ended."""
-
-    title: str
-    is_of_file: bool
-    counts: str
-    tests: Sequence[_Test]
-
-
-def text(run: Run, history: "History | None" = None) -> str:
+def text(run: Run, history: History | None = None) -> str:
     """Return the page of a run; a history adds how each test's speedup changed over its runs."""
     shown = view.of(run, worst_first=True)
-    axis = forest.scale(row.record for row in shown.rows)
-    styles, script = engine.asset("page.css"), engine.asset("page.js")
+    records = [row.record for row in shown.rows]
+    axis = forest.scale(records)
+    tests = list(_tests(run, shown.rows, axis))
     verdicts = {record.nodeid: _verdicts(record) for record in run.records}
-    return engine.render(
-        engine.PAGE,
+    series = histories.worst_first(history) if history else []
+    facts_of_runs = histories.facts_of_all(series)
+    styles, script = engine.asset("page.css"), engine.asset("page.js")
+    return engine.template().render(
         run=run,
         shown=shown,
         started=units.minute(run.started),
         commit=_link(run.commit.url if run.commit else None),
         job=_link(run.job),
         busy=[f"{note.head}: {text}" for note in shown.busy for text in note.texts],
-        required=_required(shown.rows),
-        facts=list(_facts(shown.rows)),
+        required=_required(records),
+        facts=list(_facts(records)),
         lists=list(_lists(shown.rows)) if len(shown.rows) > _FEW else [],
-        axis=forest.axis(axis) if any(row.record.speedup for row in shown.rows) else None,
-        legend=forest.legend(row.record for row in shown.rows),
-        limit_words=_limit_words([row.record for row in shown.rows]),
+        axis=forest.axis(axis) if any(record.speedup for record in records) else None,
+        legend=forest.legend(records),
+        limit_words=_limit_words(shown.rows),
         headings=_headings(shown),
-        groups=list(_groups(_tests(run, shown.rows, axis))),
+        groups=_groups(tests),
         most_detailed=_MOST_DETAILED,
         thresholds=[
             (each, text, threshold.figure(each, text, view.gpu_of(run, each)))
@@ -108,7 +105,10 @@ def text(run: Run, history: "History | None" = None) -> str:
             )
             for each in shown.scalings
         ],
-        histories=_histories(history),
+        history=history,
+        facts_of_runs=facts_of_runs,
+        histories=[(each, histories.figure(each, facts_of_runs)) for each in series[:_MOST_HISTORIES]],
+        hidden_histories=max(0, len(series) - _MOST_HISTORIES),
         styles=styles,
         script=script,
         policy=f"default-src 'none'; style-src '{_digest(styles)}'; script-src '{_digest(script)}'; "
@@ -126,14 +126,6 @@ def _digest(content: str) -> str:
     return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
 
 
-def _histories(history: "History | None") -> "Histories | None":
-    if history is None:
-        return None
-    from pytest_gpuperf.report.html import history as charts
-
-    return charts.figures(history)
-
-
 def _headings(shown: view.View) -> list[tuple[str, str]]:
     """Return each column's key and name, in order; columns that are empty in all rows are left out."""
     gpu = "GPU" if "GPU" in shown.headings else "emulated"
@@ -142,32 +134,22 @@ def _headings(shown: view.View) -> list[tuple[str, str]]:
     return [(key, name) for key, name in names.items() if key not in empty]
 
 
-def _limit_words(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """Return the words that stand after a limit in the table, with their meanings."""
-    limited = [record.demand for record in records if record.scaling is None and record.demand.limits]
-    transfers = {demand.transfer for demand in limited}
-    found = {
-        ("always", "with copies at every call"): "always" in transfers,
-        ("once/N", "with copies once for N calls"): "once" in transfers,
-        ("latency", "of single calls, each waited for"): any(demand.latency for demand in limited),
-        ("eff.", "parallel efficiency on the most devices"): any(
-            record.scaling and record.scaling.is_judged for record in records
-        ),
-    }
-    return [word for word, is_there in found.items() if is_there]
+def _limit_words(rows: Sequence[view.Row]) -> list[tuple[str, str]]:
+    limits = " ".join(row.cells["limit"] for row in rows)
+    return [(word, said) for word, said in _LIMIT_WORDS.items() if f" {word.removesuffix('N')}" in limits]
 
 
-def _required(rows: Sequence[view.Row]) -> str | None:
+def _required(records: Sequence[Record]) -> str | None:
     """Return how many of the tests with a limit keep it; None where there are none."""
-    statuses = [row.record.status for row in rows if not row.record.is_bare]
+    statuses = [record.status for record in records if not record.is_bare]
     judged = sum(status in ("passed", "failed", "inconclusive", "error") for status in statuses)
     return f"{statuses.count('passed'):,} of {judged:,} as required" if judged else None
 
 
-def _facts(rows: Sequence[view.Row]) -> Iterator[tuple[str, str]]:
+def _facts(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
     """Yield what the speedups are together; those of GPUs and of emulated devices are never mixed."""
     for device, is_emulated in (("", False), (", emulated", True)):
-        speedups = [row.record.speedup for row in rows if row.record.is_emulated == is_emulated]
+        speedups = [record.speedup for record in records if record.is_emulated == is_emulated]
         values = [speedup.value for speedup in speedups if speedup and speedup.value > 0]
         if len(values) > 1:
             ends = f"{units.digits(min(values))}x to {units.digits(max(values))}x"
@@ -189,23 +171,25 @@ def _lists(rows: Sequence[view.Row]) -> Iterator[tuple[str, list[tuple[int, str,
 
 
 def _width(record: Record) -> float:
-    """Return high over low of the speedup's range; 0 without a speedup, or where its range is one value."""
-    speedup = record.speedup
-    if speedup is None:
+    """Return by how much the upper end of the speedup's range is more than the lower; 0 without a speedup."""
+    if record.speedup is None:
         return 0.0
-    if not speedup.low or not speedup.high:
-        return inf
-    return speedup.high / speedup.low if speedup.high > speedup.low else 0.0
+    ends = record.speedup.estimate
+    return ends.upper / ends.lower - 1 if ends.lower else inf
 
 
-def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
-    """Yield the tests that failed, then all others by their files, that with the gravest doubt first."""
-    groups: dict[str, list[_Test]] = {}
+def _groups(tests: Iterable[_Test]) -> list[tuple[str | None, str, list[_Test]]]:
+    """Return the tests that failed, then all others by their files, that with the gravest doubt first.
+
+    Each group has its file, None for what failed, how its tests ended, and the tests.
+    """
+    groups: dict[str | None, list[_Test]] = {}
     for test in tests:
-        groups.setdefault("" if test.row.code in FAILURES else test.file, []).append(test)
-    for file, group in groups.items():
-        said = ", ".join(map(str, counts([test.row.record for test in group])))
-        yield _Group(file or "Failures", bool(file), said, group)
+        groups.setdefault(None if test.row.code in FAILURES else test.file, []).append(test)
+    return [
+        (file, ", ".join(map(str, counts([test.row.record for test in group]))), group)
+        for file, group in groups.items()
+    ]
 
 
 def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test]:

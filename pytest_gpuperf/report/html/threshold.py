@@ -18,8 +18,8 @@ _number = "{:.9g}".format
 def figure(threshold: Threshold, said: str, gpu: str) -> Figure | None:
     """Return the times over the size with the threshold; None with fewer than two sizes on a GPU.
 
-    `said` is what the text says of the threshold, and `gpu` what its sizes were measured on. The range of a
-    time on the GPU is that of its ratio to the CPU's: the CPU's own lies in it.
+    `said` is what the text says of the threshold, and `gpu` what its sizes were measured on. Sizes that are
+    not above zero have no place on the axis.
     """
     points = [point for point in threshold.curve if 0 < point.size < inf]
     if sum(bool(point.gpu) for point in points) < 2:
@@ -27,21 +27,16 @@ def figure(threshold: Threshold, said: str, gpu: str) -> Figure | None:
     limits = (("at least", threshold.at_least), ("at most", threshold.at_most))
     events = [Event(at=at, text=f"{name} {_number(at)}") for name, at in limits if at is not None]
     required = " and ".join(event.text for event in events)
+    caption = f"Time of a call; the band of the {gpu} is the CPU's time over the range of the speedup."
+    if threshold.by_latency:
+        caption = "Times of calls in a row; the threshold is that of single calls, each waited for."
     if (won := threshold.smallest_won) is not None:
         text = f"{gpu} faster from {_number(won)}"
-        events.append(Event(at=won, text=text, style="verdict", since=threshold.largest_not_won))
-    lines = list(_lines(threshold, points, gpu))
-    caption = "Time of a call."
-    if any(time.lower < time.upper for line in lines for _, time in line.values):
-        caption = f"Time of a call; the band of the {gpu} is the CPU's time over the range of the speedup."
-    elif threshold.by_latency:
-        caption = "Times of calls in a row; the threshold is that of single calls, each waited for."
-    if any(event.since is not None for event in events):
-        caption += " The threshold lies in the grey area."
-    if hidden := len(threshold.curve) - len(points):
-        caption += f" Sizes that are not above zero have no place on this axis: {hidden}."
+        events.append(Event(at=won, text=text, style="muted", since=threshold.largest_not_won))
+        if threshold.largest_not_won is not None:
+            caption += " The threshold lies in the grey area."
     return chart.figure(
-        lines,
+        list(_lines(threshold, points, gpu)),
         events,
         across=Axis(name=f"size {shorten(threshold.parameter, _LONGEST_NAME)}", word=_number),
         ticks=[point.size for point in points],
@@ -67,7 +62,7 @@ def _lines(threshold: Threshold, points: Sequence[Point], gpu: str) -> Iterator[
 
 
 def _ranged(value: float, cpu: float | None, ratio: Estimate | None) -> Estimate:
-    """Return a time with the range that its ratio to the CPU's has."""
+    """Return a time on the GPU with the range that its ratio to the CPU's has: the CPU's own lies in it."""
     if cpu is None or ratio is None:
         return chart.exact(value)
     # The median of the ratios is not the ratio of the medians: the range may miss what is drawn in it.

@@ -26,9 +26,9 @@ def called(busy=1.5e-3, *, gpu=GPU, **changes):
     [
         (
             called(),
-            "A call with its copies on the GPU takes 7.00 ms: upload 4.00 ms (57 %), device busy 1.50 ms (21 %), "
-            "launch and idle 500 us (7 %), download 1.00 ms (14 %).",
+            "A call with its copies on the GPU takes 7.00 ms: upload 4.00 ms (57 %), device busy 1.50",
         ),
+        (called(), "busy 1.50 ms (21 %), launch and idle 500 us (7 %), download 1.00 ms (14 %)."),
         # A device is busy for no longer than a call takes.
         (called(busy=3e-3), "upload 4.00 ms (57 %), device busy 2.00 ms (29 %), download"),
         (called(busy=None), "call 2.00 ms (29 %), download 1.00 ms (14 %)."),

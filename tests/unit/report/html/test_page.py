@@ -35,7 +35,7 @@ from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.history import History
-from pytest_gpuperf.report.html import history, page
+from pytest_gpuperf.report.html import page
 from pytest_gpuperf.report.html.page import text
 
 TRAPS = [
@@ -260,7 +260,7 @@ def test_files_of_the_history_that_are_none_are_named_and_the_rest_is_counted():
 
 
 def test_tests_of_the_history_that_are_not_drawn_are_counted(monkeypatch):
-    monkeypatch.setattr(history, "MOST", 2)
+    monkeypatch.setattr(page, "_MOST_HISTORIES", 2)
     runs = histories(*(history_of(2.0, 2.0, nodeid=f"a.py::test_{n}") for n in range(3)))
     assert "The history has 1 more test;" in Page(text(run_of(record()), runs)).texts
 

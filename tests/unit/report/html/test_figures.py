@@ -1,0 +1,333 @@
+"""The figures of the page: what each shows in words and in marks, and that any values can be drawn."""
+
+import re
+from array import array
+from itertools import accumulate
+from xml.etree import ElementTree
+
+import pytest
+from cases import for_each
+from factories import (
+    CPU,
+    EMULATED,
+    GPU,
+    STEP,
+    comparison,
+    estimate,
+    histories,
+    history_of,
+    measurement,
+    record,
+    run_of,
+    scaling_curve,
+    skipped,
+    speedup,
+    threshold,
+)
+from figures import is_whole, numbers, overlapping, paths, places, texts
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from strategies import records, scalings, thresholds
+
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.offload import Point
+from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.report.history import series
+from pytest_gpuperf.report.html import forest, history, page, rounds, scaling
+from pytest_gpuperf.report.html import threshold as charts
+from pytest_gpuperf.report.html.figure import Figure, Word, svg_document
+from pytest_gpuperf.report.summary import threshold_sentence
+
+pytestmark = pytest.mark.unit
+
+
+def timed(cpu, gpu, **changes):
+    return rounds.figure(record(cpu=measurement(CPU, *cpu), gpu=measurement(GPU, *gpu), **changes))
+
+
+def point(size, speedup, **changes):
+    """Return a size at which a call takes 1 us for each element on the CPU; copies double the GPU's time."""
+    known = {"cpu": size * 1e-6, "gpu": size * 1e-6 / speedup, "nodeid": "a", "size": size}
+    resident = estimate(speedup, speedup / 1.5, speedup * 1.5)
+    always = estimate(speedup / 2, speedup / 3, speedup / 1.5)
+    return Point(**{**known, "speedup": resident, "never": resident, "always": always, **changes})
+
+
+CURVE = (point(64, 0.2), point(256, 0.9), point(1024, 3.0), point(4096, 10.0))
+
+
+def of_sizes(gpu="GPU", **changes):
+    known = {
+        "at_most": 4096,
+        "status": "passed",
+        "largest_not_won": 256,
+        "smallest_won": 1024,
+        "curve": CURVE,
+    }
+    found = threshold(**{**known, **changes})
+    return charts.figure(found, threshold_sentence(found, f"the {gpu}"), gpu)
+
+
+def of_counts(**changes):
+    return scaling.figure(scaling_curve(**{"required": 0.8, **changes}))
+
+
+def of_runs(*values, **how):
+    return history.figure(series(history_of(*values, **how))[0], {"here"})
+
+
+LATENT = (measurement(device, 9.0, 9.0, latencies=array("d", [1.0, 1.0])) for device in (CPU, GPU))
+ONE, TWO, FOUR = scaling_curve().points
+SHARED = tuple(replace(each, once=each.always, always=None) for each in CURVE)
+
+
+@for_each(
+    ("shown", "words", "finding", "caption"),
+    [
+        (
+            timed([20, 40, 10], [0.2, 0.2, 0.1]),
+            {"CPU", "20.0 s", "40.0 s", "10.0 s", "GPU", "200 ms", "400 ms"},
+            "3 rounds in order: CPU 20.0 s (10.0 s to 40.0 s); GPU 200 ms (100 ms to 200 ms)",
+            "in order; line: the median; the same height is the same ratio.",
+        ),
+        (timed([1.0] * 1000, [2.0] * 1000), set(), "1,000 rounds", "in order, one of each 5 shown"),
+        (rounds.figure(record(gpu=None)), {"CPU"}, "in order: CPU 20.0 ms (", "line: the median"),
+        (
+            rounds.figure(record(cpu=next(LATENT), gpu=next(LATENT), demand=Demand(latency=True))),
+            {"1.00 s"},
+            "CPU 1.00 s",  # single calls count where they are required
+            "",
+        ),
+        (
+            of_sizes(at_least=100),
+            {
+                "CPU",
+                "GPU",
+                "GPU with copies",
+                "64",
+                "4096",
+                "size n",
+                "time of a call",
+                "GPU faster from 1024",
+            },
+            "passed: the GPU wins from n = 1024 on, not at 256; required at least 100 and at most 4096",
+            "the CPU's time over the range of the speedup. The threshold lies in the grey area.",
+        ),
+        *(
+            (of_sizes(at_least=least, at_most=most, smallest_won=won), words, "", "")
+            for least, most, won in [(1000, 1100, 1024), (4096, 4096, 4096), (64, 65536, 64)]
+            for words in [{f"at least {least}", f"at most {most}", f"GPU faster from {won}"}]
+        ),
+        (of_sizes(regime="once", curve=SHARED), {"GPU, copies shared"}, "", ""),
+        (of_sizes(by_latency=True), set(), "", "the threshold is that of single calls"),
+        (
+            of_counts(points=(ONE, TWO, FOUR, replace(ONE, count=8, time=None))),
+            {"1", "2", "4", "8", "devices", "ideal", "required 0.8"},
+            "required efficiency 0.8: efficiency 0.80 [0.72, 0.88] on 2 devices, 0.60 [0.54, 0.66] on 4",
+            "1 is perfect",
+        ),
+        (of_counts(mode="weak"), set(), "", "for a problem that grows with the devices"),
+        (
+            of_runs(None, *STEP),  # a run without a speedup has no place
+            {"-18 % 0000008", "2026-01-02", "2026-01-13", "run date", "speedup, log scale"},
+            "Speedup 8.00x [7.20, 8.80] in the last of 12 runs; from 9.90x to 8.10x (-18 %) at 0000008",
+            "from 9.90x to 8.10x (-18 %) at 0000008 of 2026-01-08",
+        ),
+        (of_runs(*STEP, commit=None), {"-18 % 2026-01-07"}, "", ""),
+        (of_runs(*[2.0] * 12), set(), "", "no change in 12 runs"),
+    ],
+)
+def test_a_figure_says_what_it_shows(shown, words, finding, caption):
+    assert words <= set(texts(shown))
+    assert finding in shown.finding
+    assert caption in shown.caption
+    assert is_whole(shown)
+    assert [] == overlapping(shown)
+
+
+@for_each(
+    "shown",
+    [
+        *(rounds.figure(skipped("a")), timed([1.0], [1.0])),
+        *(of_sizes(curve=()), of_sizes(curve=CURVE[:1]), of_sizes(curve=(point(0, 1.0), CURVE[0]))),
+        of_sizes(curve=tuple(replace(each, gpu=None) for each in CURVE)),
+        *(of_counts(points=(ONE,)), forest.row(skipped("a"), forest.scale([]))),
+    ],
+)
+def test_what_was_not_measured_has_no_figure(shown):
+    assert shown is None
+
+
+def test_each_round_is_a_dot_of_each_device_in_order_and_the_same_ratio_is_as_high_on_both():
+    shown = timed([20, 40, 10], [0.2, 0.2, 0.1])
+    dots = {}
+    for kind in ("cpu", "gpu"):
+        steps = [
+            (int(x), int(y)) for x, y in re.findall(r"m(-?\d+) ?(-?\d+)z", paths(shown, kind, "dots")[0])
+        ]
+        dots[kind] = list(zip(*(accumulate(each) for each in zip(*steps, strict=True)), strict=True))
+    assert [x for x, _ in dots["cpu"]] == [x for x, _ in dots["gpu"]] == sorted({x for x, _ in dots["cpu"]})
+    (_, middle), (_, slowest), (_, fastest) = dots["cpu"]
+    assert slowest < middle < fastest
+    assert pytest.approx(fastest - middle, abs=1) == dots["gpu"][2][1] - dots["gpu"][1][1]
+
+
+@for_each(
+    ("changes", "lines", "bands"),
+    [
+        ({}, (4, 4, 4), (0, 1, 1)),
+        ({"regime": "once", "curve": SHARED}, (4, 4, 4), (0, 1, 1)),
+        ({"by_latency": True}, (4, 4, 0), (0, 0, 0)),  # ratios of single calls are not those of the times
+        ({"curve": (point(0, 1.0), *CURVE)}, (4, 4, 4), (0, 1, 1)),  # no place on a log axis
+    ],
+)
+def test_each_device_has_a_line_with_the_range_of_its_speedup(changes, lines, bands):
+    shown = of_sizes(**changes)
+    found = [places(path) for style in ("cpu", "gpu", "copies") for path in paths(shown, style)[-1:]]
+    assert [count for count in lines if count] == [len(line) for line in found]
+    assert list(bands) == [len(paths(shown, style, "band")) for style in ("cpu", "gpu", "copies")]
+    assert all(
+        gpu[1] > copies[1] for gpu, copies in zip(found[1], (found + found)[2], strict=True) if lines[2]
+    )
+
+
+def test_a_time_lies_in_its_band_although_the_median_ratio_is_another():
+    off = estimate(0.5, 0.4, 0.6)
+    shown = of_sizes(curve=(point(64, 0.2, never=off), point(256, 2.0, never=off)))
+    (one, other, other_low, one_low) = (y for _, y in places(paths(shown, "gpu", "band")[0]))
+    first, second = (y for _, y in places(paths(shown, "gpu")[-1]))
+    assert one <= first <= one_low
+    assert other <= second <= other_low
+
+
+def test_on_an_emulated_device_each_word_of_a_threshold_says_so():
+    curve = tuple(replace(each, nodeid="a.py::test_a") for each in CURVE)
+    emulated = record("a.py::test_a", gpu=measurement(EMULATED, 1e-3))
+    content = page.text(run_of(emulated, thresholds=(threshold(curve=curve),)))
+    shown = content[content.index("Size thresholds") : content.index("Environment")]
+    assert "emulated GPU with copies" in shown
+    assert not re.search("(?<!emulated )GPU", shown)
+
+
+def test_the_line_of_a_curve_begins_on_that_of_the_ideal_if_its_fewest_devices_were_measured():
+    (_, ideal), *_ = places(paths(of_counts(), "muted")[-1])
+    line = places(paths(of_counts(), "gpu")[-1])
+    assert (ideal, 3) == (line[0][1], len(line))
+    assert 2 == len(places(paths(of_counts(points=(replace(ONE, time=None), TWO, FOUR)), "gpu")[-1]))
+    assert [] == paths(of_counts(required=None), "limit")
+
+
+def test_a_change_is_a_rule_between_its_runs():
+    shown = of_runs(*STEP)
+    xs = [x for x, _ in places(paths(shown, "gpu")[0])]
+    assert xs[5] < numbers(paths(shown, "limit")[0])[0] < xs[6]
+
+
+def test_the_largest_loss_of_a_history_is_first_and_what_did_not_change_is_last():
+    worse = [*STEP[:6], *(value / 2 for value in STEP[6:])]
+    runs = {"same": [2.0] * 12, "gain": STEP[::-1], "loss": STEP, "large": worse, "untimed": [None] * 12}
+    found = history.worst_first(histories(*(history_of(*runs[name], nodeid=name) for name in runs)))
+    assert ["large", "loss", "gain", "same"] == [each.nodeid for each in found]
+
+
+def test_figures_of_runs_that_cannot_be_compared_say_what_differs():
+    machines = ("CPU one, python 3.13", "CPU two, python 3.13")
+    found = series(histories(*(history_of(2.0, 2.0, fingerprint=each) for each in machines)))
+    known = history.facts_of_all(found)
+    assert ["python 3.13"] == known
+    captions = [history.figure(each, known).caption for each in found]
+    assert ["; CPU one", "; CPU two"] == [caption[caption.index(";") :] for caption in captions]
+
+
+def marks(shown, style):
+    return [mark for mark in shown.marks if mark.style == style]
+
+
+def test_equal_speedups_lie_at_one_place_in_every_row():
+    shown = [record(speedup=speedup(value, 0.9 * value, 1.1 * value)) for value in (0.5, 4.0, 64.0)]
+    shared = forest.scale(shown)
+    limits, dots = (
+        [numbers(marks(forest.row(each, shared), style)[0].path)[0] for each in shown]
+        for style in ("limit", "passed")
+    )
+    assert 1 == len(set(limits))
+    # 4 is eight times 0.5, and 64 sixteen times 4: their distances are as the logarithms.
+    assert abs((dots[2] - dots[1]) / (dots[1] - dots[0]) - 4 / 3) < 0.01
+    (mark,) = marks(forest.row(record(demand=Demand(min=2, max=30)), shared), "limit")
+    assert 2 == mark.path.count("M")
+
+
+@for_each(
+    ("changes", "ghosts"),
+    [({}, 1), ({"baseline": estimate(5, 5, 5)}, 1), ({"metric": "memory"}, 0)],
+)
+def test_the_baseline_is_a_ghost_that_is_seen_although_it_is_narrow(changes, ghosts):
+    shown = record(comparisons=(comparison("improved", **changes),))
+    found = marks(forest.row(shown, forest.scale([shown])), "baseline")
+    assert ghosts == len(found)
+    assert all(float(re.search(r"h([\d.]+)", ghost.path)[1]) >= 5 for ghost in found)
+
+
+def test_the_legend_has_what_is_drawn():
+    assert [] == forest.legend([skipped("a.py::test_a")])
+    free = record(demand=Demand(), status="recorded")
+    assert ["nothing required", "1x"] == [words for words, _ in forest.legend([free])]
+    compared = record(comparisons=(comparison("improved"),))
+    assert ["passed", "1x", "required", "baseline"] == [words for words, _ in forest.legend([compared])]
+
+
+@for_each(
+    ("status", "look"),
+    [
+        ("passed", ("passed", "range", "a")),
+        ("failed", ("failed", "range", "L")),  # a diamond has corners
+        ("inconclusive", ("inconclusive", "line", "a")),  # a ring
+        ("recorded", ("muted", "range", "a")),
+    ],
+)
+def test_a_verdict_has_a_colour_and_a_shape(status, look):
+    shown = record(status=status, reason=None if status in ("passed", "recorded") else "why")
+    *_, mark = forest.row(shown, forest.scale([shown])).marks
+    point = mark.path.split("M")[2]
+    assert look == (mark.style, mark.paint, "L" if "L" in point else "a")
+
+
+def test_the_plot_in_a_file_of_its_own_is_whole_xml_and_says_what_it_shows():
+    at_most = record("a.py::test_c" + "x" * 99, demand=Demand(max=3, transfer="always"))
+    found = [record("a.py::test_<a>"), skipped("a.py::test_b"), at_most]
+    names = [each.nodeid.partition("::")[2] for each in found]
+    plot = ElementTree.fromstring(svg_document(forest.plot(found, names)))
+    words = [element.text for element in plot.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"test_<a>", "10.0x [9.00, 11.0] passed", "speedup, log scale"} <= set(words)
+    assert "test_b" not in words
+    assert "test_<a>: 10.0x [9.00, 11.0] passed, required at least 3x" in plot.get("aria-label")
+    assert "required at most 3x with copies at every call" in plot.get("aria-label")
+    ElementTree.fromstring(svg_document(forest.plot([], [])))
+
+
+@given(thresholds().map(lambda found: charts.figure(found, "said", "GPU")) | scalings().map(scaling.figure))
+def test_any_values_can_be_drawn(shown):
+    assert shown is None or (is_whole(shown) and not overlapping(shown))
+
+
+@given(records())
+def test_any_rounds_can_be_drawn(found):
+    shown = rounds.figure(found)
+    assert shown is None or is_whole(shown)
+
+
+@for_each("values", [[1e-12, 1e12], [1e12] * 2, [10.0 * 1.5 ** (number // 6) for number in range(60)]])
+@for_each("share", [0.1, None])
+def test_any_speedups_of_a_history_can_be_drawn(values, share):
+    shown = of_runs(*values, share=share)
+    assert is_whole(shown)
+    assert [] == overlapping(shown)
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_stays_text_in_words_and_findings(text):
+    figure = Figure(width=9, height=9, finding=text, words=[Word(1, 1, text)])
+    drawn = ElementTree.fromstring(svg_document(figure))
+    assert printable(text) == drawn.get("aria-label")
+    assert printable(text) == (drawn[-1].text or "")
