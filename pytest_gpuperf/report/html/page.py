@@ -52,7 +52,7 @@ class _Details(NamedTuple):
 
 
 class _Test(NamedTuple):
-    """A test in the table; `lead` is what a reader has to know beside its cells."""
+    """A test in the table: its verdicts in codes and in words, and in `lead` what its cells do not say."""
 
     number: int
     row: view.Row
@@ -71,7 +71,7 @@ def text(run: Run, history: History | None = None) -> str:
     records = [row.record for row in shown.rows]
     axis = forest.scale(records)
     tests = list(_tests(run, shown.rows, axis))
-    verdicts = {record.nodeid: _verdicts(record) for record in run.records}
+    verdicts = {test.row.record.nodeid: test.verdicts for test in tests}
     series = histories.worst_first(history) if history else []
     facts_of_runs = histories.facts_of_all(series)
     styles, script = engine.asset("page.css"), engine.asset("page.js")
@@ -79,9 +79,6 @@ def text(run: Run, history: History | None = None) -> str:
         run=run,
         shown=shown,
         started=units.minute(run.started),
-        commit=_link(run.commit.url if run.commit else None),
-        job=_link(run.job),
-        busy=[f"{note.head}: {text}" for note in shown.busy for text in note.texts],
         required=_required(records),
         facts=list(_facts(records)),
         lists=list(_lists(shown.rows)) if len(shown.rows) > _FEW else [],
@@ -114,11 +111,6 @@ def text(run: Run, history: History | None = None) -> str:
         policy=f"default-src 'none'; style-src '{_digest(styles)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'",
     )
-
-
-def _link(url: str | None) -> str | None:
-    """Return an address that may be one of a link: a report may hold anything."""
-    return url if url and url.startswith(("https://", "http://")) else None
 
 
 def _digest(content: str) -> str:
@@ -204,16 +196,11 @@ def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test
             file=file,
             name=name,
             parameters=names[len(name) :],
-            verdicts=_verdicts(row.record),
+            verdicts=[(code, in_words(code)) for code in codes_of(row.record) if code != "new"],
             forest=forest.row(row.record, axis),
             lead=lead,
             details=_details(repeater, row, lead) if number < _MOST_DETAILED else None,
         )
-
-
-def _verdicts(record: Record) -> list[tuple[str, str]]:
-    """Return how a test ended, in codes and in words, wherever the page has a badge of it."""
-    return [(code, in_words(code)) for code in codes_of(record) if code != "new"]
 
 
 def _lead(row: view.Row) -> str | None:
