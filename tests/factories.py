@@ -291,12 +291,10 @@ def point(day: int, value: float | None, share: float | None = 0.1, **changes: A
     if value is not None:
         found = estimate(value) if share is None else estimate_within(value, share)
     known = history.Point(
-        started=(datetime(2025, 12, 31, 12, tzinfo=UTC) + timedelta(days=day)).isoformat(),
+        started=datetime(2025, 12, 31, 12, tzinfo=UTC) + timedelta(days=day),
         commit=Commit(id=f"{day:07x}" + 33 * "f", branch="main"),
         status="skipped" if value is None else "passed",
         speedup=found,
-        cpu=0.1,
-        gpu=None,
     )
     return replace(known, **changes)
 
@@ -306,7 +304,7 @@ def history_of(
 ) -> History:
     """Return the history of a test with these speedups, one run a day."""
     points = [point(day, value, **changes) for day, value in enumerate(values, 1)]
-    return History(started=tuple(each.time for each in points), points={fingerprint: {nodeid: points}})
+    return History(started=tuple(each.started for each in points), points={fingerprint: {nodeid: points}})
 
 
 def histories(*found: History) -> History:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.cli.command import CommandResult, add_command, encoding, width
+from pytest_gpuperf.cli.command import CommandResult, add_command, width
 
 _EPILOG = """\
 example: gpuperf history speedups/ --only test_fft
@@ -12,9 +12,6 @@ example: gpuperf history speedups/ --only test_fft
 A change of 10 % shows four runs after it, where eight came before it, and three where twelve did; with noise
 of 3 % from run to run or a smaller change it takes more. About one in a hundred series without a change
 shows one. Runs on other devices, drivers or libraries are listed apart."""
-
-
-_DIGITS = 9  # no history has more runs
 
 
 def add(commands: Any) -> None:
@@ -30,19 +27,20 @@ def add(commands: Any) -> None:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal() or int(text[:_DIGITS]) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs of at least 1")
-    return int(text[:_DIGITS])
+    return int(text)
 
 
 def _history(chosen: argparse.Namespace) -> CommandResult:
-    from pytest_gpuperf.report.history import dump, read
+    from pytest_gpuperf.report.history import read, series
     from pytest_gpuperf.report.json import codec
     from pytest_gpuperf.report.text import history
 
-    runs = read(chosen.folder)
+    found = read(chosen.folder)
     if chosen.json:
-        return CommandResult(text=codec.indented(dump(runs, only=chosen.only)))
-    unicode = encoding().lower().startswith("utf")
-    lines = history.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode, width=width())
-    return CommandResult(text="\n".join(lines))
+        content = {"series": series(found, only=chosen.only), "rejected": found.rejected}
+        return CommandResult(text=codec.indented(codec.dump(content)))
+    return CommandResult(
+        text="\n".join(history.lines(found, only=chosen.only, last=chosen.last, width=width()))
+    )

@@ -7,7 +7,6 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -16,18 +15,18 @@ from statistics import median
 from typing import Any
 
 from msgspec import field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Copies, Estimate, Measurement, Samples
-from pytest_gpuperf.model.record import Record, Run, Status
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.record import Run, Status
 from pytest_gpuperf.model.value import Value
 from pytest_gpuperf.report import files, reader
-from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.verdicts import shown_records
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
@@ -35,29 +34,22 @@ _LONGEST_REASON = 200
 
 
 class Point(Value, frozen=True, kw_only=True):
-    """What a run found of a test: its status, its speedup, and the seconds of a call on each device."""
+    """What a run, which began at a time in UTC, found of a test: its status and its speedup."""
 
-    started: str
+    started: datetime
     commit: Commit | None
     status: Status
     speedup: Estimate | None
-    cpu: float | None
-    gpu: float | None
-
-    @property
-    def time(self) -> datetime:
-        """When the run began, in UTC."""
-        return reader.instant(self.started)
 
     @property
     def day(self) -> str:
         """The day on which the run began, in UTC: `2026-01-31`."""
-        return f"{self.time:%Y-%m-%d}"
+        return f"{self.started:%Y-%m-%d}"
 
     @property
     def origin(self) -> str:
         """The commit, with a plus where files differed from it; where it is not known the time of the day."""
-        return self.commit.short + "+" * bool(self.commit.changed) if self.commit else f"{self.time:%H:%M}"
+        return self.commit.short + "+" * bool(self.commit.changed) if self.commit else f"{self.started:%H:%M}"
 
 
 class History(Value, frozen=True, kw_only=True):
@@ -91,34 +83,22 @@ def add(folder: Path, run: Run) -> Path:
     The name begins with the time, so that names sort by it, and ends with a random number, so that no two
     runs of any machines meet. Raises GpuPerfError for a run that breaks the schema, and OSError.
     """
-    text = document.text(replace(run, records=tuple(map(_without_samples, run.records))))
+    text = document.text(_without_samples(run))
     commit = re.sub(r"[^0-9A-Za-z]", "", run.commit.id)[:12] if run.commit else ""
     path = folder / f"{reader.instant(run.started):%Y%m%dT%H%M%SZ}-{commit or 'unknown'}-{token_hex(6)}.json"
     files.replace(path, text)
     return path
 
 
-def _without_samples(record: Record) -> Record:
-    transfer, scaling = record.transfer, record.scaling
-    if transfer is not None:
-        h2d, d2h = _of_copies(transfer.h2d), _of_copies(transfer.d2h)
-        transfer = replace(transfer, h2d=h2d, d2h=d2h, loop=_middle(transfer.loop))
-    if scaling is not None:
-        scaling = replace(scaling, base=_of_calls(scaling.base))
-    cpu, gpu = _of_calls(record.cpu), _of_calls(record.gpu)
-    return replace(record, cpu=cpu, gpu=gpu, transfer=transfer, scaling=scaling)
-
-
-def _of_calls(found: Measurement | None) -> Measurement | None:
-    return found and replace(found, samples=_middle(found.samples), latencies=_middle(found.latencies))
-
-
-def _of_copies(copies: Copies | None) -> Copies | None:
-    return copies and replace(copies, samples=_middle(copies.samples))
-
-
-def _middle(samples: Samples) -> Samples:
-    return array("d", [median(samples)] if samples else [])
+def _without_samples(part: Any) -> Any:
+    """Return a part of a run in which each array has its median alone."""
+    if isinstance(part, array):
+        return array("d", [median(part)] if part else [])
+    if isinstance(part, tuple):
+        return tuple(map(_without_samples, part))
+    if isinstance(part, Value):
+        return replace(part, **{name: _without_samples(value) for name, value in asdict(part).items()})
+    return part
 
 
 def check_folder(folder: Path) -> None:
@@ -134,28 +114,30 @@ def read(folder: Path) -> History:
     GpuPerfError when there is no such folder, and OSError when it cannot be listed.
     """
     check_folder(folder)
-    found: list[tuple[datetime, list[tuple[str, str, Point]]]] = []
+    started: list[datetime] = []
+    found: list[tuple[str, str, Point]] = []
     rejected: dict[str, str] = {}
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
         try:
             with gc_paused():
                 run = document.parse(files.content(path, reader.LIMIT, follow_link=False))
-            found.append((reader.instant(run.started), list(_found(run))))
+            time = reader.instant(run.started)
         except FileNotFoundError:
             continue
         except OSError as error:
             rejected[path.name] = f"it cannot be read: {error.strerror}"
         except GpuPerfError as error:
             rejected[path.name] = str(error)[:_LONGEST_REASON]
-    found.sort(key=lambda each: each[0])  # stable: those of one time stay in the order of their names
+        else:
+            started.append(time)
+            found += _found(run, time)
     points: dict[str, dict[str, list[Point]]] = {}
-    for _, of_run in found:
-        for conditions, nodeid, point in of_run:
-            points.setdefault(conditions, {}).setdefault(nodeid, []).append(point)
-    return History(started=tuple(time for time, _ in found), points=points, rejected=rejected)
+    for conditions, nodeid, point in sorted(found, key=lambda each: each[2].started):
+        points.setdefault(conditions, {}).setdefault(nodeid, []).append(point)
+    return History(started=tuple(sorted(started)), points=points, rejected=rejected)
 
 
-def _found(run: Run) -> Iterator[tuple[str, str, Point]]:
+def _found(run: Run, started: datetime) -> Iterator[tuple[str, str, Point]]:
     """Yield the fingerprint, the node id and the point of each test.
 
     Left out are deselected tests, and CPU variants, whose times stand with the GPU variants.
@@ -170,12 +152,10 @@ def _found(run: Run) -> Iterator[tuple[str, str, Point]]:
         # A device that was not measured counts as the run's.
         devices = (record.cpu.device if record.cpu else cpu, record.gpu.device if record.gpu else gpu)
         point = Point(
-            started=run.started,
+            started=started,
             commit=run.commit,
             status=record.status,
             speedup=record.speedup.estimate if record.speedup else None,
-            cpu=record.cpu.median if record.cpu else None,
-            gpu=record.gpu.median if record.gpu else None,
         )
         yield key(*devices, record.demand), record.nodeid, point
 
@@ -215,31 +195,3 @@ def sentences(one: Series) -> Iterator[str]:
 
 def _step(before: float, after: float) -> str:
     return f"from {units.digits(before)}x to {units.digits(after)}x ({units.change(after / before)})"
-
-
-def dump(history: History, *, only: str | None = None) -> dict[str, Any]:
-    """Return a history as an object of JSON: runs, series with their changes, and files that are no reports.
-
-    An index of a change counts the points that have a speedup.
-    """
-    content: dict[str, Any] = codec.dump(
-        {
-            "runs": len(history.started),
-            "fewest": FEWEST,
-            "series": [
-                {
-                    "fingerprint": one.fingerprint,
-                    "nodeid": one.nodeid,
-                    "findings": list(one.points),
-                    "changes": [_content(change, one.timed[change.index]) for change in one.changes],
-                }
-                for one in series(history, only=only)
-            ],
-            "rejected": [{"name": name, "reason": reason} for name, reason in history.rejected.items()],
-        }
-    )
-    return content
-
-
-def _content(change: Change, at: Point) -> dict[str, Any]:
-    return {**asdict(change), "percent": change.percent, "started": at.started, "commit": at.commit}

@@ -1,9 +1,8 @@
 """From a history to lines for the terminal: each test's series as a sparkline, its last runs, its changes."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from math import exp, log
-from statistics import median
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
@@ -11,7 +10,8 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.history import History, Point, Series, sentences, series
 from pytest_gpuperf.report.text.table import folded, wrapped
 
-_BLOCKS, _LETTERS = "▁▂▃▄▅▆▇│", "_.-~+*#|"  # an odd number: one is the middle; and what marks a change
+_MARKS = "▁▂▃▄▅▆▇"  # an odd number: one is the middle
+_CHANGE = "│"
 _SCALE = 22  # columns for the values of the lowest and the highest mark
 _NARROWEST = log(1.1)  # what its height stands for at least, so that noise looks like noise
 _INDENT = "  "
@@ -22,12 +22,11 @@ def lines(
     *,
     only: str | None = None,
     last: int | None = 10,
-    unicode: bool = True,
     width: int = 80,
 ) -> list[str]:
     """Return the lines that show the history of each test, with its `last` runs (None: all of them).
 
-    Series of different fingerprints are listed apart. Without `unicode` all marks are of ASCII.
+    Series of different fingerprints are listed apart.
     """
     shown = series(history, only=only)
     text = [_heading(history, shown, only)]
@@ -35,7 +34,7 @@ def lines(
         text += ["", *wrapped(f"== {printable(conditions)}", width, "   ")]
         for one in sorted(group, key=lambda one: not one.timed):
             text += ["", *folded(printable(one.nodeid), width)]
-            said = _lines(one, last, width - len(_INDENT), _BLOCKS if unicode else _LETTERS)
+            said = _lines(one, last, width - len(_INDENT))
             text += [f"{_INDENT}{printable(line)}" for line in said]
     if history.rejected:
         text += ["", f"{units.count(len(history.rejected), 'file')} left out:"]
@@ -55,10 +54,10 @@ def _heading(history: History, shown: Sequence[Series], only: str | None) -> str
     return f"{runs}, {units.count(len({one.nodeid for one in shown}), 'test')}"
 
 
-def _lines(one: Series, last: int | None, width: int, marks: str) -> Iterator[str]:
+def _lines(one: Series, last: int | None, width: int) -> Iterator[str]:
     """Yield a test's series as a sparkline, its last runs, and its changes."""
     if one.timed:
-        yield _sparkline(one, width, marks)
+        yield _sparkline(one, width)
         shown = one.points if last is None else one.points[max(0, len(one.points) - last) :]
         if hidden := len(one.points) - len(shown):
             yield f"... {hidden} earlier"
@@ -74,22 +73,17 @@ def _result(point: Point) -> str:
     return ratio(speedup) + (f"  {status}" if status in ("failed", "inconclusive", "error") else "")
 
 
-def _sparkline(one: Series, width: int, marks: str) -> str:
-    """Return a mark for each value, or for each few of them their median's, and what its ends stand for.
+def _sparkline(one: Series, width: int) -> str:
+    """Return a mark for each of the last values that fit, bars before changes, and the ends of the scale.
 
-    The scale is one of ratios. The last of the marks stands before the first value after each change.
+    The scale is one of ratios: on it twice as fast rises as far as half as fast falls.
     """
-    # On a scale of ratios twice as fast rises as far as half as fast falls.
     logs = [log(point.speedup.value) for point in one.points if point.speedup]
-    levels, bar = marks[:-1], marks[-1]
-    room = width - _SCALE
-    count = min(len(logs), max(room // 2, room - len(one.changes)))
-    ends = [len(logs) * end // count for end in range(count + 1)]
-    shown = [median(logs[begin:end]) for begin, end in pairwise(ends)]
-    middle, span = (max(shown) + min(shown)) / 2, max(max(shown) - min(shown), _NARROWEST)
-    heights = (0.5 + (value - middle) / span for value in shown)
-    line = [levels[min(max(int(height * len(levels)), 0), len(levels) - 1)] for height in heights]
-    for place in {min(round(change.index * count / len(logs)), count - 1) for change in one.changes}:
-        line[place] = bar + line[place]
+    middle, span = (max(logs) + min(logs)) / 2, max(max(logs) - min(logs), _NARROWEST)
+    heights = (0.5 + (value - middle) / span for value in logs)
+    line = [_MARKS[min(int(height * len(_MARKS)), len(_MARKS) - 1)] for height in heights]
+    for change in one.changes:
+        line[change.index] = _CHANGE + line[change.index]
     low, high = (f"{units.digits(exp(middle + end * span))}x" for end in (-0.5, 0.5))
-    return f"{''.join(line)}{_INDENT}{levels[0]} {low}{_INDENT}{levels[-1]} {high}"
+    shown = "".join(line)[-(width - _SCALE) :]
+    return f"{shown}{_INDENT}{_MARKS[0]} {low}{_INDENT}{_MARKS[-1]} {high}"
