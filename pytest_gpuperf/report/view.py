@@ -16,8 +16,8 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run, VerdictCode
 from pytest_gpuperf.model.scaling import ScalingCurve
+from pytest_gpuperf.report import repeat
 from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.summary import (
     Saying,
     common_cells,
@@ -249,8 +249,7 @@ def _scalings(run: Run) -> list[Curve]:
 def _commands(run: Run, rows: Sequence[Record]) -> Iterator[str]:
     """Yield the commands that repeat the tests that failed or regressed, and those of missed thresholds."""
     missed = {each.curve[-1].nodeid for each in run.thresholds if each.status == "failed" and each.curve}
-    repeater = Repeater(run)
-    return (repeater.command(each) for each in rows if rank(each) == 0 or each.nodeid in missed)
+    return (repeat.command(run, each) for each in rows if rank(each) == 0 or each.nodeid in missed)
 
 
 def _headline(run: Run, records: Sequence[Record]) -> str:

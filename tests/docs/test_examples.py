@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gpuperf.report import repeat
 from pytest_gpuperf.report.reader import load_report
-from pytest_gpuperf.report.repeat import Repeater
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("test_*.py"))
@@ -67,7 +67,7 @@ def test_the_command_that_repeats_a_test_does_so(ran, pytester, monkeypatch):
     ran({example.name: source}, "--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
     run = load_report(pytester.path / "report.json")
     *_, last = (record for record in run.records if record.size_group)
-    command = Repeater(run).command(last)
+    command = repeat.command(run, last)
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     printed = ["/bin/sh", "-c", f"{command} --gpuperf-json=again.json"]

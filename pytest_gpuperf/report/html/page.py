@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.nodeid import function_of, split
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import view
+from pytest_gpuperf.report import repeat, view
 from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.html import call_time, engine, forest, rounds, scaling, threshold
 from pytest_gpuperf.report.html import history as histories
 from pytest_gpuperf.report.html.figure import Figure
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import comparison_cells, scaling_cells
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
@@ -185,7 +184,6 @@ def _groups(tests: Iterable[_Test]) -> list[tuple[str | None, str, list[_Test]]]
 
 
 def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test]:
-    repeater = Repeater(run)
     for number, row in enumerate(rows):
         file, names = split(row.record.nodeid)
         name = function_of(names)
@@ -199,7 +197,7 @@ def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test
             verdicts=[(code, in_words(code)) for code in codes_of(row.record) if code != "new"],
             forest=forest.row(row.record, axis),
             lead=lead,
-            details=_details(repeater, row, lead) if number < _MOST_DETAILED else None,
+            details=_details(run, row, lead) if number < _MOST_DETAILED else None,
         )
 
 
@@ -216,7 +214,7 @@ def _lead(row: view.Row) -> str | None:
     return next((each for each in asking if each not in quiet), None)
 
 
-def _details(repeater: Repeater, row: view.Row, lead: str | None) -> _Details:
+def _details(run: Run, row: view.Row, lead: str | None) -> _Details:
     record = row.record
     sentences = [
         *(each.text for each in row.said),
@@ -228,7 +226,7 @@ def _details(repeater: Repeater, row: view.Row, lead: str | None) -> _Details:
         sentences=[each for each in dict.fromkeys(sentences) if each not in (None, lead)],
         figure=rounds.figure(record),
         comparisons=list(map(comparison_cells, record.comparisons)),
-        command=repeater.command(record),
+        command=repeat.command(run, record),
         record=json.dumps(_without_samples(codec.dump(record)), indent=1, ensure_ascii=False).split("\n"),
     )
 

@@ -30,8 +30,8 @@ from pytest_gpuperf.model.demand import Demand, SizeGroup
 from pytest_gpuperf.model.offload import Diagnosis, Point
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
+from pytest_gpuperf.report import repeat
 from pytest_gpuperf.report.markdown import SIGNATURE, code_span, plot_axis, plot_row, text
-from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 
 A_COMMENT = 65_536  # characters that GitHub takes
@@ -184,7 +184,7 @@ def test_notes_are_cut_and_those_of_tests_that_failed_come_first():
 def commands(run: Run) -> list[str]:
     """Return the commands that repeat what went wrong, in the order of the records."""
     return [
-        Repeater(run).command(each)
+        repeat.command(run, each)
         for each in run.records
         if each.status == "failed" or any(one.outcome == "regressed" for one in each.comparisons)
     ]
@@ -214,8 +214,8 @@ def test_the_size_with_the_verdict_of_a_failed_threshold_is_repeated():
     one = record("a[1]", size_group=SizeGroup(name="a", parameter="n", size=1, sizes=(1,)))
     curve = (Point(size=1, nodeid="a[1]", cpu=None, gpu=None),)
     missed = threshold("L", name="a", at_most=1, status="failed", reason="the GPU loses", curve=curve)
-    assert "pytest 'a[1]'" in text(run_of(one, thresholds=(missed,)))
-    assert "pytest '" not in text(run_of(one, thresholds=(replace(missed, status="passed", reason=None),)))
+    assert "\npytest a\n" in text(run_of(one, thresholds=(missed,)))
+    assert "\npytest a" not in text(run_of(one, thresholds=(replace(missed, status="passed", reason=None),)))
 
 
 def test_of_many_curves_of_scaling_those_that_failed_are_shown():
