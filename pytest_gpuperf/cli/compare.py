@@ -1,10 +1,10 @@
 """`gpuperf compare`: two reports in, the changes and an exit code out, by the rules of the gate in pytest."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os.path import realpath
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -23,19 +23,18 @@ from pytest_gpuperf.cli.command import (
 from pytest_gpuperf.gate import policy, text, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.gate.table import GetCause, Rules
-from pytest_gpuperf.model.comparison import METRICS, Allowance, GateOptions, Tolerance
+from pytest_gpuperf.gate.table import Rules
+from pytest_gpuperf.model.comparison import METRICS, GateOptions
 from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Report, Run
-from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import files, markdown, paths, reader
-from pytest_gpuperf.report.summary import gate_lines, outcome_counts
+from pytest_gpuperf.report import exports, files, reader
+from pytest_gpuperf.report.summary import gate_lines
 from pytest_gpuperf.report.text import section
 from pytest_gpuperf.report.verdicts import severity
 
-_MOST_TESTS = 50
+_Parsed = TypeVar("_Parsed")
 _EPILOG = """\
 example: gpuperf compare baseline.json report.json --fail-on speedup:10% --fail-on memory:5%
 
@@ -55,7 +54,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--fail-on",
         action="append",
-        type=_tolerance,
+        type=_told(tolerance.parse),
         metavar="METRIC:PERCENT",
         help=f"what must not get worse: {', '.join(METRICS)}; improvement "
         "fails what got better; may be repeated",
@@ -64,7 +63,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--allow",
         action="append",
-        type=_allowances,
+        type=_told(tolerance.allowances),
         default=[],
         metavar="no-gpu,missing",
         help="allow that NEW measured nothing because it had no GPU (no-gpu), or that it lacks tests of BASE "
@@ -85,62 +84,52 @@ def add(commands: Any) -> None:
     )
 
 
-def _tolerance(text: str) -> Tolerance | str:
-    try:
-        return tolerance.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+def _told(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
+    """Return the parser of an option whose errors are told in their own words."""
 
+    def read(text: str) -> _Parsed:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
 
-def _allowances(text: str) -> frozenset[Allowance]:
-    try:
-        return tolerance.allowances(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    return read
 
 
 def _compare(chosen: argparse.Namespace) -> CommandResult:
-    gate_options = _gate_options(chosen)
-    enforced = chosen.fail != "nothing"
-    options = RunOptions(fail=chosen.fail if enforced else "sure")
-    inputs = (chosen.base, chosen.new)
-    if chosen.markdown is not None:
-        check_replaceable(chosen.markdown, paths.MARKDOWN, "markdown", inputs)
-    if chosen.html is not None:
-        check_replaceable(chosen.html, paths.PAGE, "html", inputs)
-    if None not in (chosen.markdown, chosen.html) and realpath(chosen.markdown) == realpath(chosen.html):
-        raise GpuPerfError(f"--html: --markdown writes {chosen.html} too; choose another file")
-    candidates = _candidates(gate_options, chosen.base)
+    options, outputs = _gate_options(chosen), {"markdown": chosen.markdown, "html": chosen.html}
+    _check(outputs, inputs=(chosen.base, chosen.new))
     new = reader.load_report(chosen.new)
-    records = (record for run in (new, *(each.run for each in candidates)) for record in run.records)
-    if not (chosen.fail_on or any(record.scaling for record in records)):
-        without = (each for each in gate_options.tolerances if each.metric != "efficiency")
-        gate_options = replace(gate_options, tolerances=tuple(without))
-    gated = new.gate is not None
-    gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated)
-    run, failures = _with_comparisons(new, gate, options)
+    run, failures = _with_comparisons(new, options, RunOptions(fail=chosen.fail))
+    for name, path in outputs.items():
+        if path is not None:
+            files.replace(path, exports.formats()[name].write(run))
+    lines = [*_changes(run)]
+    if (absent := text.not_run(run)) is not None:
+        lines.append(absent)
     if not run.complete:
-        failures.append(f"{chosen.new} is incomplete: its run ended early")
-    if run.gate and not enforced:
-        run = replace(run, gate=replace(run.gate, failures=()))
-    if chosen.markdown is not None:
-        files.replace(chosen.markdown, markdown.text(run))
-    if chosen.html is not None:
-        from pytest_gpuperf.report.html import page
+        early = f"{chosen.new} is incomplete: its run ended early"
+        if chosen.fail == "nothing":
+            lines.append(early)
+        else:
+            failures.append(early)
+    lines += [f"FAILED: {failure}" for failure in failures]
+    return lines_result(lines, _exit_code(run, failures, options))
 
-        files.replace(chosen.html, page.text(run))
-    found = (f"{'FAILED' if enforced else 'not enforced'}: {failure}" for failure in failures)
-    code = _exit_code(run, failures if enforced else (), gate_options)
-    absent = text.not_run(run)
-    return lines_result([*_changes(run), *([absent] if absent else []), *found], code)
+
+def _check(outputs: dict[str, Path | None], inputs: Sequence[Path]) -> None:
+    """Raise GpuPerfError for an output that would replace anything but its like, or another output."""
+    for name, path in outputs.items():
+        if path is not None:
+            check_replaceable(path, *exports.known_by(exports.formats()[name]), inputs)
+    given = [path for path in outputs.values() if path is not None]
+    if len({*map(realpath, given)}) < len(given):
+        raise GpuPerfError(f"--html: --markdown writes {outputs['html']} too; choose another file")
 
 
 def compared_with(run: Run, base: Path) -> Run:
     """Return a run with its comparisons with an earlier report, which fail nothing."""
-    options = GateOptions(baseline=base)
-    gated = run.gate is not None
-    gate = Gate(options, _candidates(options, base), lambda: run.environment, gated=gated)
-    return _with_comparisons(run, gate, RunOptions())[0]
+    return _with_comparisons(run, GateOptions(baseline=base), RunOptions())[0]
 
 
 def _gate_options(chosen: argparse.Namespace) -> GateOptions:
@@ -154,44 +143,36 @@ def _gate_options(chosen: argparse.Namespace) -> GateOptions:
     )
 
 
-def _candidates(options: GateOptions, path: Path) -> tuple[Report, ...]:
-    """Return the baselines with something to compare, newest first; if none has, all of them."""
-    reports = reader.load_reports(path)
-    if not reports:
-        raise GpuPerfError(f"{path} has no report to compare with")
-    return tuple(report for report in reports if comparable_tests(report.run, options.compared)) or reports
+def _with_comparisons(run: Run, gate_options: GateOptions, options: RunOptions) -> tuple[Run, list[str]]:
+    """Return a run with its comparisons with the baseline, and why the gate fails its tests, and it.
 
-
-def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> tuple[Run, list[str]]:
-    """Return a run with its comparisons with the baseline, and why the gate fails its tests, and it."""
-    run = replace(run, records=tuple(map(gate.with_comparisons, run.records)))
-    failed = _failed(run, gate, options)
-    coverage = RunCoverage(cause=_cause_in(run), failed=failed, flag_prefix="--")
-    result = gate.finish(run, coverage, options)
+    What was typed excuses no absent test by itself, as it may have left out others: the run's own check does.
+    """
+    gate = Gate(gate_options, _candidates(gate_options), lambda: run.environment, gated=run.gate is not None)
+    compared = replace(run, records=tuple(map(gate.with_comparisons, run.records)))
+    rules = Rules(run=options, gate=gate_options)
+    failed = {
+        record.nodeid: policy.check_failures(record, rules, gate.failures(record, options))
+        for record in compared.records
+    }
+    failed = {nodeid: reasons for nodeid, reasons in failed.items() if reasons}
+    causes = {without_number(each.name): each.cause for each in (run.gate.absent if run.gate else ())}
+    coverage = RunCoverage(
+        cause=lambda nodeid, _: causes.get(nodeid, "gone"), failed=failed, flag_prefix="--"
+    )
+    result = gate.finish(compared, coverage, options)
     told = [f"{nodeid}: {reason}" for nodeid, reasons in failed.items() for reason in reasons]
     told += [failure.text for failure in (result.failures if result else ())]
-    return replace(run, gate=result), told
+    return replace(compared, gate=result), told
 
 
-def _cause_in(run: Run) -> GetCause:
-    """Return what says why a run has no result of a test, as far as its own check has said it.
-
-    What was typed excuses no test by itself: it may have left out others.
-    """
-    known = {without_number(each.name): each.cause for each in (run.gate.absent if run.gate else ())}
-    return lambda nodeid, _: known.get(nodeid, "gone")
-
-
-def _failed(run: Run, gate: Gate, options: RunOptions) -> dict[str, list[str]]:
-    """Return why the gate fails each test that it fails."""
-    rules = Rules(run=options, gate=gate.options)
-    failed = {}
-    for record in run.records:
-        reasons = gate.failures(record, options)
-        failed[record.nodeid] = (
-            reasons if record.source == "all" else policy.check_failures(record, rules, reasons)
-        )
-    return {nodeid: reasons for nodeid, reasons in failed.items() if reasons}
+def _candidates(options: GateOptions) -> tuple[Report, ...]:
+    """Return the baselines with something to compare, newest first; if none has, all of them."""
+    assert options.baseline is not None, "it is an argument of the command"  # noqa: S101 - for mypy
+    reports = reader.load_reports(options.baseline)
+    if not reports:
+        raise GpuPerfError(f"{options.baseline} has no report to compare with")
+    return tuple(report for report in reports if comparable_tests(report.run, options.compared)) or reports
 
 
 def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
@@ -207,10 +188,7 @@ def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
 def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
     changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
-    changed.sort(key=severity)
-    yield from section.changes(changed[:_MOST_TESTS], width())
-    if rest := changed[_MOST_TESTS:]:
-        yield f"and {count(len(rest), 'more test')}: {outcome_counts(rest)}"
+    yield from section.changes(sorted(changed, key=severity), width())
     if changed:
         yield ""
     yield from gate_lines(run)

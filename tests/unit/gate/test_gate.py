@@ -379,6 +379,13 @@ def test_what_to_know_of_a_run_is_noted(code, expected, now):
     assert ([(code, expected)] if code else []) == [(each.code, each.text) for each in found]
 
 
+def test_a_baseline_of_a_run_that_ended_early_is_called_so():
+    held = gating(base_of(record(), complete=False))
+    run = Run(started="", environment=HERE, records=(held.with_comparisons(record()),))
+    (note,) = held.finish(run, RunCoverage(cause=lambda *_: "gone"), RunOptions()).notes
+    assert text.BASELINE_INCOMPLETE.format(baseline="base.json") == note.text
+
+
 def test_a_test_that_only_an_older_baseline_of_the_folder_has_is_named():
     old, elsewhere = base_of(record("b"), name="d/a.json"), base_of(record("b"), environment=ELSEWHERE)
     held = gating(base_of(record(), name="d/b.json"), elsewhere, old)
