@@ -9,6 +9,7 @@ import factories
 import pytest
 from factories import HERE, recorded, run_of, speedup_within
 from msgspec.structs import replace
+from published import JUDGE
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import Pairing
@@ -39,7 +40,7 @@ def written(name, *records, **changes) -> str:
 
 def read(name) -> dict:
     content = json.loads(Path(name).read_text(encoding="utf-8"))
-    document.validate(content)
+    JUDGE.validate(content)
     return content
 
 

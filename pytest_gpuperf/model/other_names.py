@@ -47,7 +47,6 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "always": "with_copies",
         "threshold": "at_most in @pytest.mark.offload_threshold",
     },
-    "field of a report": {"parity_elapsed": "check_elapsed"},
 }
 """By what they name. Nothing was released with the older ones."""
 

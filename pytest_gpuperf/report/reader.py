@@ -1,14 +1,11 @@
 """From a path to the reports there; whatever is wrong with a file becomes an error that names it."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.other_names import OTHER_NAMES
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.report import files, journal
@@ -19,25 +16,15 @@ LIMIT = 2_000_000_000
 """Bytes; a report of 100,000 tests has about a quarter of them."""
 
 
-def load_report(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
-    """Return the run in a report; `prove` raises GpuPerfError for a document that it does not accept.
-
-    Raises GpuPerfError, with the file, what is wrong with it and where, when it holds none.
-    """
-    content = b""
+def load_report(path: Path) -> Run:
+    """Return the run in a report; raise GpuPerfError, with the file, what is wrong and where, without one."""
     try:
-        content = files.content(path, LIMIT)
         with gc_paused():
-            run = _run(content)
-            if prove is not None:
-                prove(json.loads(content))
-            return run
+            return _run(files.content(path, LIMIT))
     except OSError as error:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
     except GpuPerfError as error:
-        is_old = any(f'"{name}":'.encode() in content for name in OTHER_NAMES["field of a report"])
-        cause = "; a version from before the first release wrote it: measure again" if is_old else ""
-        raise _refusal(f"{path}: {error}{cause}") from error
+        raise _refusal(f"{path}: {error}") from error
     except MemoryError:
         raise _refusal(f"{path} needs more memory than is available; split the run") from None
 

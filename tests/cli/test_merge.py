@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from factories import ROUNDS
 from msgspec.structs import replace
+from published import JUDGE
 from two_runs import ELSEWHERE, HERE, OTHER, TEST, report, side, size_group_of, whole
 
 from pytest_gpuperf.cli import main
@@ -42,7 +43,7 @@ def merged(*options) -> int:
 
 def statuses() -> list[str]:
     content = json.loads(Path("merged.json").read_text(encoding="utf-8"))
-    document.validate(content)
+    JUDGE.validate(content)
     return [record["status"] for record in content["records"]]
 
 

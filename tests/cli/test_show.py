@@ -5,8 +5,6 @@ from command import record, skipped, written
 from factories import HERE, gate_result
 from msgspec.structs import replace
 
-from pytest_gpuperf.cli import main, reports
-
 
 def test_show_prints_the_table_and_the_reasons(call):
     written("r.json", record(), record("test_a.py::test_2", status="failed", reason="too slow"))
@@ -44,18 +42,3 @@ def test_show_of_a_machine_that_is_not_named(call):
 def test_validate_counts_the_records(call, expected, count):
     written("r.json", *(record(f"test_a.py::test_{number}") for number in range(count)))
     assert (0, [f"r.json: valid, {expected}"], "") == call("validate", "r.json")
-
-
-def test_a_long_validation_tells_how_far_it_is(folder, capsys, monkeypatch):
-    written("r.json", *(record(f"test_{number}") for number in range(3)))
-    monkeypatch.setattr(reports, "_QUIET", -1.0)
-    assert main(["validate", "r.json"]) == 0
-    out, err = capsys.readouterr()
-    assert out == "r.json: valid, 3 records\n"
-    assert [f"{count} of 3 records checked in 0 s" for count in range(3)] == err.splitlines()
-
-
-def test_a_short_validation_tells_only_its_outcome(folder, capsys):
-    written("r.json", record())
-    assert main(["validate", "r.json"]) == 0
-    assert ("r.json: valid, 1 record\n", "") == capsys.readouterr()

@@ -13,6 +13,7 @@ from factories import STEP, histories, history_of, measurement, record, run_of, 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from published import JUDGE
 
 from pytest_gpuperf.gate.fingerprint import key
 from pytest_gpuperf.model.comparison import Commit
@@ -66,7 +67,7 @@ def test_a_file_is_a_report_of_the_same_run_without_samples(tmp_path):
     run = document.parse(FULL)
     written = json.loads(add(tmp_path, run).read_text(encoding="utf-8"))
     assert thinned(json.loads(document.text(run))) == written
-    document.validate(written)
+    JUDGE.validate(written)
 
 
 def test_a_point_has_the_start_the_commit_and_the_range(tmp_path):

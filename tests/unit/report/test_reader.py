@@ -9,8 +9,8 @@ import pytest
 from cases import for_each
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 from msgspec.structs import replace
+from published import JUDGE
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -30,7 +30,6 @@ QUICKLY = settings(
 FULL = json.loads((REPORTS / "report-1.0.json").read_text(encoding="utf-8"))  # every value, every status
 RUN = document.parse(json.dumps(FULL).encode())
 TEXT = document.text(RUN)
-JUDGE = Draft202012Validator(document.published_schema("report"))
 
 
 def written(path: Path, content: str | bytes) -> Path:
@@ -96,7 +95,7 @@ TIMED = '"elapsed":1.5'
         (TEXT.replace(TIMED, '"elapsed":1' + "0" * 400), "at $.records[0].elapsed: Number out of range"),
         (TEXT.replace('"made":8', '"made":8' + "0" * 400), "has 401 digits"),
         (TEXT.replace('"made":8', '"made":' + "1" * 5000), "at $.records[0].transfer.made: Integer value"),
-        (TEXT.replace('},\n  {"nodeid"', '} \n  {"nodeid"', 1), "expected ',' or ']' at line 28"),
+        (TEXT.replace('},\n  {"nodeid"', '} \n  {"nodeid"', 1), "expected ',' or ']' at line 75"),
         (TEXT.replace("{", '{\n "complete": true,', 1), "has the key 'complete' twice"),
         (TEXT.replace('"peak":160', '"peak":160,"peak":1'), "'peak: 160' has the key 'peak' twice"),
         (TEXT.replace('"name":"here"', '"name":"here","n\\u0061me" :1'), "has the key 'name' twice; leave "),
@@ -292,29 +291,12 @@ def changed(content, changes):
     return content
 
 
-def passes_part_by_part(content) -> bool:
-    try:
-        document.validate(content)
-    except GpuPerfError:
-        return False
-    return True
-
-
 @QUICKLY
-@given(changes=CHANGES, laid=st.booleans())
-def test_a_document_that_was_tampered_with_is_a_run_or_an_error_and_validated_like_a_whole(
-    tmp_path, changes, laid
-):
+@given(changes=CHANGES)
+def test_a_document_that_breaks_the_published_schema_is_refused(tmp_path, changes):
     content = changed(FULL, changes)
-    text = json.dumps(content, indent=1)
-    if laid and isinstance(content.get("records"), list) and content["records"]:
-        lines = map(json.dumps, content["records"])
-        head, _, tail = json.dumps({**content, "records": []}).partition('"records": []')
-        text = "".join((head, '\n "records": [\n  ', ",\n  ".join(lines), "\n ]", tail))
-    run = found_in(written(tmp_path / "report.json", text))
-    is_valid = JUDGE.is_valid(content)
-    assert is_valid or run is None
-    assert passes_part_by_part(content) == is_valid
+    run = found_in(written(tmp_path / "report.json", json.dumps(content)))
+    assert run is None or JUDGE.is_valid(content)
 
 
 @QUICKLY

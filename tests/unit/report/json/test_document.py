@@ -12,6 +12,7 @@ from cases import for_each
 from factories import record, run_of, skipped
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
+from published import JUDGE, SCHEMA
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import STATUSES, Run
@@ -70,9 +71,8 @@ def test_each_object_of_the_schema_has_all_of_its_keys_no_others_and_says_what_t
     def says(part):
         return {"description", "$ref", "const", "enum"} & set(part) or any(map(says, part.get("anyOf", [])))
 
-    schema = document.published_schema("report")
-    Draft202012Validator.check_schema(schema)
-    found = list(objects_in(schema))
+    Draft202012Validator.check_schema(SCHEMA)
+    found = list(objects_in(SCHEMA))
     assert len(found) > 30
     for part in found:
         assert part["additionalProperties"] is False
@@ -86,8 +86,7 @@ def test_the_full_report_has_every_field_of_the_schema():
         return {path, *(found for name, each in below for found in of(each, *path, name))}
 
     seen = {path[-1] for path in of(content_of()) if path}
-    schema = document.published_schema("report")
-    assert {name for part in objects_in(schema) for name in part["properties"]} <= seen
+    assert {name for part in objects_in(SCHEMA) for name in part["properties"]} <= seen
 
 
 # -- written and read ----------------------------------------------------------------------------
@@ -97,7 +96,7 @@ def test_the_full_report_has_every_field_of_the_schema():
 def test_a_run_that_was_written_and_read_is_the_same_run(run):
     text = document.text(run)
     assert text.isascii()
-    document.validate(json.loads(text))
+    JUDGE.validate(json.loads(text))
     assert document.parse(text.encode()) == run
 
 
@@ -166,20 +165,13 @@ def test_a_tampered_document_is_refused_with_the_place(path, value, place):
     assert said.startswith(f"it breaks its schema at $.{place}".replace("$.:", "$:"))
 
 
-def test_a_node_id_that_is_there_twice_is_refused_with_both_places():
+def test_a_test_that_is_there_twice_as_after_a_merge_conflict_is_named():
     content = content_of()
     content["records"].append(content["records"][2])
-    assert f"$.records[2] and $.records[{len(RUN.records)}] are both of " in refusal(content)
-    with pytest.raises(GpuPerfError, match="leave one of them out"):
+    said = f"it has 2 records of {RUN.records[2].nodeid!r}; remove all but one"
+    assert said == refusal(content)
+    with pytest.raises(GpuPerfError, match="remove all but one"):
         document.text(replace(RUN, records=(*RUN.records, RUN.records[2])))
-
-
-def test_a_merge_conflict_that_keeps_both_sides_is_refused_with_both_lines():
-    lines = document.text(RUN).splitlines(keepends=True)
-    first = next(index for index, line in enumerate(lines) if line.lstrip().startswith('{"nodeid"'))
-    both = "".join([*lines[:first], lines[first], *lines[first:]])
-    with pytest.raises(GpuPerfError, match=rf"\(line {first + 1}\) and .* \(line {first + 2}\) are both of "):
-        document.parse(both.encode())
 
 
 @for_each(
@@ -215,26 +207,14 @@ def test_a_sample_that_is_not_a_number_is_never_written():
 # -- versions ------------------------------------------------------------------------------------
 
 
-@for_each("version", ["1.7", "1.10", "2.0", "10.0"])
-def test_a_newer_version_asks_for_an_update(version):
-    said = f"its schema_version {version} is newer than 1.0; update pytest-gpuperf"
-    assert said == refusal(changed("schema_version", version))
-
-
-@for_each("version", ["0.9", "", "one", "1.x", "1.0\n", "\u0661.\u0669", "9" * 5000 + ".0", ["1.0"], 1.0])
-def test_what_is_no_version_of_ours_is_shown_and_a_report_is_asked_for(version):
+@for_each("version", ["1.7", "0.9", "", "1.0\n", "9" * 5000 + ".0", ["1.0"], 1.0])
+def test_another_version_is_shown_and_an_update_or_a_report_is_asked_for(version):
     said = refusal(changed("schema_version", version))
-    assert said.startswith(f"this is no report: its schema_version is {repr(version)[:80]}")
-    assert said.endswith("; name one that --gpuperf-json wrote")
+    assert said.startswith(f"its schema_version is {repr(version)[:80]}, and not 1.0; update pytest-gpuperf ")
+    assert said.endswith(", or name one that --gpuperf-json wrote")
 
 
 @for_each("content", [[], None, "1.0", 5, {}, {"history_version": "1.0"}, {"schema_version": None}])
 def test_what_is_no_report_is_called_so(content):
     said = "this is no report: it has no schema_version; name one that --gpuperf-json wrote"
     assert said == refusal(content)
-
-
-@for_each("content", [None, [], {}, {"records": None}])
-def test_what_has_no_list_of_records_breaks_the_published_schema(content):
-    with pytest.raises(GpuPerfError, match=r"it breaks its schema at \$"):
-        document.validate(content)

@@ -1,0 +1,13 @@
+"""The published schema of a report, which readers in other languages check a document by."""
+
+import json
+from importlib import resources
+
+from jsonschema import Draft202012Validator
+
+SCHEMA = json.loads(
+    resources.files("pytest_gpuperf.report.json")
+    .joinpath("schemas", "report-1.0.json")
+    .read_text(encoding="utf-8")
+)
+JUDGE = Draft202012Validator(SCHEMA)
