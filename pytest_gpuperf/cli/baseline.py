@@ -10,7 +10,7 @@ from pytest_gpuperf.gate.update import plan
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Report, Run
-from pytest_gpuperf.report import files, paths, reader
+from pytest_gpuperf.report import files, reader
 from pytest_gpuperf.report.json import document
 
 _EPILOG = """\
@@ -71,12 +71,12 @@ def _existing(base: Path, run: Run) -> Report | None:
 
 def _write(base: Path, run: Run) -> Path:
     """Write a baseline, in a folder to a file of its own, and return its path."""
-    if not paths.is_folder(base):
-        files.replace(base, document.text(run))
-        return base
-    path = base / reader.file_name(run)
+    path = reader.baseline_file(base, run)
     try:
-        files.create(path, document.text(run))
+        if path == base:
+            files.replace(base, document.text(run))
+        else:
+            files.create(path, document.text(run))
     except FileExistsError as error:
         cause = "of a run that began at the same time"
         raise GpuPerfError(f"{path} already exists, {cause}; remove it first") from error

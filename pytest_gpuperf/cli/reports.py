@@ -17,7 +17,7 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import exports, files, history, reader
+from pytest_gpuperf.report import exports, files, history, paths, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.text import section
@@ -107,12 +107,8 @@ def export(chosen: Namespace) -> CommandResult:
 
 def recover(journal: Path, report: Path) -> CommandResult:
     """Make a report of what had finished when a run was killed."""
-    if journal.exists() and not journal.is_file():
-        raise GpuPerfError(f"{journal} is no file; name the journal of a run")
-    if _is_report(journal):
+    if paths.begins_as(journal, paths.REPORT):
         raise GpuPerfError(f"{journal} is a report, not a journal, and needs no recovery")
-    if journal.exists() and not journal.stat().st_size:
-        raise GpuPerfError(f"{journal} is empty: the run ended before it measured anything")
     run = journals.run_in(journal)
     try:
         files.create(report, document.text(run))
@@ -142,14 +138,6 @@ def _format(name: str) -> str:
         )
         raise ArgumentTypeError(f"{name!r} is not a format; choose from {', '.join(known)}; {others}")
     return name
-
-
-def _is_report(path: Path) -> bool:
-    try:
-        reader.load_report(path)
-    except GpuPerfError:
-        return False
-    return True
 
 
 def _records(run: Run) -> str:

@@ -15,15 +15,17 @@ from typing import IO
 from pytest_gpuperf.model import units
 from pytest_gpuperf.report.paths import target
 
+LIMIT = 2_000_000_000
+"""Bytes that are read of a file; a report of 100,000 tests has about a quarter of them."""
 
-def content(path: Path, most: int, *, follow_link: bool = True) -> bytes:
-    """Return a regular file's bytes; raise OSError for any other, and for one that has more than `most`."""
+
+def content(path: Path, *, follow_link: bool = True) -> bytes:
+    """Return a regular file's bytes; raise OSError for any other, and for one that has more than LIMIT."""
     with open_regular(path, follow_link=follow_link) as file:
         size = os.fstat(file.fileno()).st_size
-        found = file.read(size + 1) if size <= most else b""
-        if len(found) > most or size > most:
-            raise OSError(EFBIG, f"it has more than {units.size(most)}, the most that is read")
-        return found
+        if size > LIMIT:
+            raise OSError(EFBIG, f"it has more than {units.size(LIMIT)}, the most that is read", str(path))
+        return file.read(size)
 
 
 def open_regular(path: Path, *, follow_link: bool = True) -> IO[bytes]:
@@ -32,16 +34,16 @@ def open_regular(path: Path, *, follow_link: bool = True) -> IO[bytes]:
     A device may be endless, a pipe may wait for a writer, and a link may lead out of its folder.
     """
     if path.is_symlink() and not follow_link:
-        raise OSError(EINVAL, "it is a link")
+        raise OSError(EINVAL, "it is a link", str(path))
     names = ("O_NONBLOCK",) if follow_link else ("O_NONBLOCK", "O_NOFOLLOW")
     safely = sum(getattr(os, name, 0) for name in names)  # as far as the system has them
     try:
         file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | safely))  # noqa: SIM115 - to return
     except ValueError as error:  # a name that no file can have
-        raise OSError(EINVAL, str(error)) from error
+        raise OSError(EINVAL, str(error), str(path)) from error
     if not S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise OSError(EINVAL, "it is not a regular file")
+        raise OSError(EINVAL, "it is not a regular file", str(path))
     return file
 
 
@@ -60,42 +62,39 @@ def replace(path: Path, text: str) -> None:
     Of a link that is the file to which it leads. The file keeps its mode; its folder is made if need be.
     Raises OSError that names it, and leaves what was there, when it cannot be written.
     """
-    try:
-        real = target(path)
-        with _temporary(real, text) as temporary:
-            temporary.replace(real)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    with _temporary(path, text) as temporary:
+        temporary.replace(target(path))
 
 
 def create(path: Path, text: str) -> None:
     """Write a new file whole or not at all; raises OSError, and leaves it as it is, when one is there."""
-    try:
-        with _temporary(path, text) as temporary:
-            try:
-                os.link(temporary, path)  # unlike a rename, it fails where another process was faster
-            except FileExistsError:
-                raise
-            except OSError:  # a file system without links
-                with open_new(path) as file:
-                    file.write(text)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    with _temporary(path, text) as temporary:
+        try:
+            os.link(temporary, path)  # unlike a rename, it fails where another process was faster
+        except OSError:  # so it did, or the file system has no links
+            with open_new(path) as file:
+                file.write(text)
 
 
 @contextmanager
 def _temporary(path: Path, text: str) -> Iterator[Path]:
-    """Write a text to the disk beside a file, with its mode if there is one; remove it at the end."""
-    temporary = path.with_name(f".gpuperf-{os.urandom(8).hex()}.tmp")
-    file = open_new(temporary)
+    """Write a text to the disk beside a file, with its mode if there is one; remove it at the end.
+
+    Any OSError, of what is done with it, too, names the file.
+    """
     try:
-        with file:
-            with suppress(OSError):  # no such file yet, or a file system without modes
-                temporary.chmod(S_IMODE(path.stat().st_mode))
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        yield temporary
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+        temporary = target(path).with_name(f".gpuperf-{os.urandom(8).hex()}.tmp")
+        file = open_new(temporary)
+        try:
+            with file:
+                with suppress(OSError):  # no such file yet, or a file system without modes
+                    temporary.chmod(S_IMODE(path.stat().st_mode))
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            yield temporary
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -1,9 +1,9 @@
 """The journal of a run: a heading, then one line per finished test, from which a killed run is recovered."""
 
 import os
-import re
 import shlex
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +17,6 @@ from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.results import Results
 
 _SUFFIX = ".journal"
-_LONGEST_LINE = 16_000_000  # bytes that a start reads of a file with such a name: some 700,000 samples
 
 
 class Heading(Value, frozen=True, kw_only=True):
@@ -47,13 +46,8 @@ class Journal:
 
     @property
     def is_there(self) -> bool:
-        """Whether the file that was written is the one at `path`: a test may have removed it."""
-        try:
-            return self._file is not None and os.path.samestat(
-                os.fstat(self._file.fileno()), self.path.lstat()
-            )
-        except (OSError, ValueError):  # ValueError: it is closed
-            return False
+        """Whether what was written is still at `path`: a test may have removed it."""
+        return self.begun and self.path.exists()
 
     def add(self, line: str) -> None:
         """Append a line; raises OSError."""
@@ -78,11 +72,8 @@ def left_behind(report: Path) -> list[Path]:
     """Return the journals of this report's runs that ended without a report and were not recovered."""
     with suppress(OSError):
         report = paths.target(report)
-        named = re.compile(rf"{re.escape(report.name)}\.[0-9a-f]+{re.escape(_SUFFIX)}")
-        return [
-            path for path in sorted(report.parent.iterdir()) if named.fullmatch(path.name) and _was_left(path)
-        ]
-    return []
+    named = report.parent.glob(f"{escape(report.name)}.*{_SUFFIX}")
+    return [path for path in sorted(named) if _was_left(path)]
 
 
 def recovery_command(journal: Path) -> str:
@@ -95,13 +86,12 @@ def _recovered(journal: Path) -> Path:
 
 
 def _was_left(path: Path) -> bool:
-    """Return whether a file is a journal that holds a record, and that no process writes."""
+    """Return whether a file is a journal that was not recovered and that no process writes."""
     if _recovered(path).exists():
         return False
     try:
         with files.open_regular(path, follow_link=False) as file:
-            is_ours = is_journal(file.readline(_LONGEST_LINE))
-            return is_ours and file.readline(_LONGEST_LINE).endswith(b"\n") and _lock(file)
+            return paths.JOURNAL(file.read(paths.ENOUGH)) and _lock(file)
     except OSError:
         return False
 
@@ -120,28 +110,21 @@ def _lock(file: IO[Any], *, exclusive: bool = False) -> bool:
     return True
 
 
-def is_journal(content: bytes) -> bool:
-    """Return whether a file's bytes begin as a journal does; a report's begin with its version."""
-    return re.match(rb'\{"started":"[^"]*","environment":\{', content[:4096]) is not None
-
-
 def run_in(path: Path) -> Run:
-    """Return the run in a journal; raise GpuPerfError for a line that is not a record.
+    """Return the run in a journal; raise GpuPerfError for a line that is not a record, and OSError.
 
     A last line that was cut off is left out.
     """
-    first, *others = path.read_bytes().split(b"\n")
-    if not others:
-        raise GpuPerfError(
-            "this is no whole journal of a run: its first line was cut off, and no record follows"
-        )
+    *lines, _ = files.content(path).split(b"\n")
+    if not lines:
+        raise GpuPerfError(f"{path} has no whole line: the run ended before it measured anything")
+    results = Results()
     try:
-        heading = codec.load(first, Heading)
-        results = Results()
-        for line in others[:-1]:
+        heading = codec.load(lines[0], Heading)
+        for line in lines[1:]:
             results.add(codec.load(line, Record))
-    except (ValueError, GpuPerfError) as error:
-        raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
+    except GpuPerfError as error:
+        raise GpuPerfError(f"{path} is no whole journal of a run: {error}") from error
     surveyed, found = heading.environment, results.all()
     # Under pytest-xdist the heading is written before any worker has reported its GPU.
     gpu = surveyed.gpu or next((record.gpu.device for record in found if record.gpu), None)

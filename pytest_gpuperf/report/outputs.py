@@ -12,7 +12,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import exports, files, markdown, paths, reader
+from pytest_gpuperf.report import exports, files, history, markdown, paths, reader
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.protocol import ReportFormat
 
@@ -64,7 +64,7 @@ def _steps(
     A run that was cut short before it measured anything leaves earlier files as they are.
     """
     if outputs.history is not None and not run.is_empty:
-        yield "history", partial(_add_to_history, outputs.history, run)
+        yield "history", partial(history.add, outputs.history, run)
     for output in outputs.files:
         if not (run.is_empty and output.path.exists()):
             yield f"{output.format.name} file", partial(_write, output, run)
@@ -96,12 +96,6 @@ def _append_summary(path: Path, run: Run) -> Path:
     return path
 
 
-def _add_to_history(folder: Path, run: Run) -> Path:
-    from pytest_gpuperf.report.history import add
-
-    return add(folder, run)
-
-
 def _create_baseline(path: Path, run: Run) -> Path | str:
     """Write a run's report as the missing baseline; one that another run has written meanwhile stays."""
     gate = GateOptions(tolerances=run.gate.tolerances if run.gate else ())
@@ -110,20 +104,18 @@ def _create_baseline(path: Path, run: Run) -> Path | str:
     if not run.complete:
         cause = "later runs would be compared with it as if it were complete"
         raise GpuPerfError(f"this run ended early, and {cause}")
-    text = document.text(run)
-    if paths.is_folder(path):
-        path = path / reader.file_name(run)
+    file = reader.baseline_file(path, run)
     try:
-        files.create(path, text)
+        files.create(file, document.text(run))
     except FileExistsError:
-        if not paths.begins_as(path, paths.REPORT):
+        if not paths.begins_as(file, paths.REPORT):
             raise
-        return f"this run's is not kept, because another run has created {path} meanwhile"
+        return f"this run's is not kept, because another run has created {file} meanwhile"
     held = {*comparable_tests(run, gate.compared)}
     lacking = [each.nodeid for each in run.records if each.nodeid not in held and _should_be_held(each)]
     if not lacking:
-        return path
-    return f"{path}, without {units.count(len(lacking), 'test')} of this run: {units.first_few(lacking)}"
+        return file
+    return f"{file}, without {units.count(len(lacking), 'test')} of this run: {units.first_few(lacking)}"
 
 
 def _should_be_held(record: Record) -> bool:

@@ -8,27 +8,24 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-_ENOUGH = 65_536  # bytes to know a file by: it may begin with a node id, which can be long
+ENOUGH = 65_536
+"""Bytes to know a file by: it may begin with a node id, which can be long."""
 
 
 def begins(pattern: bytes) -> Callable[[bytes], bool]:
     """Return a function that says of a file's first bytes, without white space, whether they match."""
-    return lambda head: re.match(pattern, b"".join(head.split())) is not None
+    return lambda head: re.match(pattern, b"".join(head[:ENOUGH].split())) is not None
 
 
 TEXT = rb'"(?:[^"\\]|\\.)*+"'
 """The pattern of a text in JSON."""
 REPORT = begins(rb'\{"schema_version":"[0-9]+\.[0-9]+","started":"')
+JOURNAL = begins(rb'\{"started":"[^"]*","environment":\{')
 MARKDOWN = begins(rb"<!--pytest-gpuperf-->###")
 PAGE = begins(
     rb'<!doctypehtml><htmllang="en"><head><metacharset="utf-8"><metaname="generator"content="pytest-gpuperf">'
 )
 SVG = begins(rb"<!--pytest-gpuperf--><svg")
-
-
-def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder of baselines; one that does not exist is where it has no suffix."""
-    return path.is_dir() or not (path.suffix or path.exists())
 
 
 def target(path: Path) -> Path:
@@ -51,7 +48,9 @@ def why_not_writable(path: Path, is_ours: Callable[[bytes], bool], what: str) ->
             return f"{path} is a folder; choose a file in it"
         if path.exists() and not path.is_file():  # a device or a pipe, which a file would destroy
             return f"{path} is not a regular file; choose another"
-        if path.exists() and not (_is_empty(path) or begins_as(path, is_ours)):
+        head = _head(path) if path.exists() else b""
+        is_empty = len(head) < ENOUGH and not head.strip()  # after more white space something may follow
+        if not (is_empty or is_ours(head)):
             return f"{path} exists and was not written by pytest-gpuperf as {what}; choose another file"
     except OSError as error:
         return f"{path} cannot be read: {error.strerror}; choose another file"
@@ -90,11 +89,6 @@ def begins_as(path: Path, is_ours: Callable[[bytes], bool]) -> bool:
     return path.is_file() and is_ours(_head(path))
 
 
-def _is_empty(path: Path) -> bool:
-    head = _head(path)
-    return len(head) < _ENOUGH and not head.strip()  # more than white space may follow
-
-
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(_ENOUGH)
+        return file.read(ENOUGH)

@@ -1,6 +1,5 @@
 """From a path to the reports there; whatever is wrong with a file becomes an error that names it."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,19 +7,16 @@ from pathlib import Path
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Report, Run
-from pytest_gpuperf.report import files, journal
+from pytest_gpuperf.report import files, paths
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.timing.gc_pause import gc_paused
-
-LIMIT = 2_000_000_000
-"""Bytes; a report of 100,000 tests has about a quarter of them."""
 
 
 def load_report(path: Path) -> Run:
     """Return the run in a report; raise GpuPerfError, with the file, what is wrong and where, without one."""
     try:
         with gc_paused():
-            return _run(files.content(path, LIMIT))
+            return _run(files.content(path))
     except OSError as error:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
     except GpuPerfError as error:
@@ -40,7 +36,7 @@ def named_report(path: Path) -> Report:
 
 
 def _run(content: bytes) -> Run:
-    if journal.is_journal(content):
+    if paths.JOURNAL(content):
         remedy = "gpuperf recover JOURNAL REPORT turns it into a report"
         raise GpuPerfError(f"this is the journal of an unfinished run; {remedy}")
     return document.parse(content)
@@ -49,37 +45,23 @@ def _run(content: bytes) -> Run:
 def load_reports(path: Path) -> tuple[Report, ...]:
     """Return the report in a file, or those in a folder's `*.json` files, newest first.
 
-    Hidden files, folders and links that lead out of the folder are left out. Raises GpuPerfError as
-    `load_report` does, and for a report in a folder without a valid start.
+    Hidden files, folders and links are left out. Raises GpuPerfError as `load_report` does, and for a report
+    in a folder without a valid start.
     """
     if not path.is_dir():
         return (named_report(path),)
-    paths = tuple(_files(path))
     try:
-        return tuple(sorted(map(named_report, paths), key=started_at, reverse=True))
+        found = [
+            file
+            for file in path.iterdir()
+            if file.suffix == ".json" and file.name[0] != "." and not (file.is_dir() or file.is_symlink())
+        ]
+    except OSError as error:
+        raise _refusal(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return tuple(sorted(map(named_report, sorted(found)), key=started_at, reverse=True))
     except GpuPerfError as error:
         raise GpuPerfError(f"{error}; or move the file out of the folder") from error
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder that should be reports, by name."""
-    inside = folder.resolve()
-    try:
-        files = sorted(file for file in folder.iterdir() if not file.is_dir())
-    except OSError as error:
-        raise _refusal(f"{folder} cannot be read: {error.strerror}") from error
-    for file in files:
-        if file.suffix != ".json" or file.name.startswith("."):
-            continue
-        if not file.is_symlink() or _leads_into(file, inside):
-            yield file
-
-
-def _leads_into(link: Path, folder: Path) -> bool:
-    try:
-        return link.resolve().is_relative_to(folder)
-    except (OSError, RuntimeError):  # a link to itself
-        return False
 
 
 def started_at(report: Report) -> datetime:
@@ -100,10 +82,15 @@ def instant(started: str) -> datetime:
     raise GpuPerfError(f"$.started is {started[:80]!r}, which is {wanted}")
 
 
-def file_name(run: Run) -> str:
-    """Return the name of a run's report in a folder of them; raise GpuPerfError as `started_at` does."""
-    start = started_at(Report(name="this run", run=run)).astimezone(UTC)
-    return f"{start:%Y-%m-%dT%H%M%S}.{start.microsecond // 1000:03}Z.json"
+def baseline_file(base: Path, run: Run) -> Path:
+    """Return the file in which a run becomes a baseline: of a folder a new one, named by the run's start.
+
+    A path that does not exist is that of a folder where it has no suffix.
+    """
+    if base.is_dir() or not (base.suffix or base.exists()):
+        start = instant(run.started)
+        return base / f"{start:%Y-%m-%dT%H%M%S}.{start.microsecond // 1000:03}Z.json"
+    return base
 
 
 def _refusal(text: str) -> GpuPerfError:

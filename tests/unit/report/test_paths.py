@@ -113,12 +113,3 @@ def test_what_others_wrote_is_not(objected, text):
 @for_each("text", ["", " \n"])
 def test_an_empty_file_is_anybodys(objected, text):
     assert [None] * len(BEGINS) == [objected(kind, text) for kind in BEGINS]
-
-
-def test_a_path_that_is_not_there_is_a_folder_where_it_has_no_suffix(tmp_path):
-    (tmp_path / "base").write_text("a file without a suffix", encoding="utf-8")
-    (tmp_path / "kept.d").mkdir()
-    found = {
-        name: paths.is_folder(tmp_path / name) for name in ("new", "new.json", "base", "kept.d", "kept.d/new")
-    }
-    assert {"new": True, "new.json": False, "base": False, "kept.d": True, "kept.d/new": True} == found

@@ -15,7 +15,7 @@ from published import JUDGE
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Report, Run
-from pytest_gpuperf.report import reader
+from pytest_gpuperf.report import files, reader
 from pytest_gpuperf.report.json import document
 
 REPORTS = Path(__file__).parents[2] / "data"
@@ -129,12 +129,12 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
 
 def test_a_file_beyond_the_limit_is_refused_unread(tmp_path, monkeypatch):
     with (tmp_path / "huge.json").open("wb") as file:
-        file.truncate(reader.LIMIT + 1)
+        file.truncate(files.LIMIT + 1)
     assert "has more than 2.00 GB" in refused(tmp_path / "huge.json")
     path = written(tmp_path / "report.json", TEXT)
-    monkeypatch.setattr(reader, "LIMIT", len(TEXT) - 1)
+    monkeypatch.setattr(files, "LIMIT", len(TEXT) - 1)
     assert "the most that is read" in refused(path)
-    monkeypatch.setattr(reader, "LIMIT", len(TEXT))
+    monkeypatch.setattr(files, "LIMIT", len(TEXT))
     assert reader.load_report(path) == RUN
 
 
@@ -203,7 +203,7 @@ def test_other_files_in_a_folder_are_left_out(tmp_path):
     (folder / "loop.json").symlink_to("loop.json")
     report = written(folder / "report.json", TEXT)
     (folder / "within.json").symlink_to("report.json")
-    assert [str(report), str(folder / "within.json")] == [each.name for each in reader.load_reports(folder)]
+    assert [str(report)] == [each.name for each in reader.load_reports(folder)]
 
 
 def test_a_folder_that_may_be_listed_and_no_more_is_refused(tmp_path, monkeypatch):
@@ -233,6 +233,15 @@ def test_a_report_in_a_folder_that_does_not_say_when_it_began_is_named(tmp_path,
     assert reader.load_report(path).started == started
     with pytest.raises(GpuPerfError, match=r"report\.json: \$\.started is .* with an offset.*; or move the"):
         reader.load_reports(tmp_path)
+
+
+def test_a_baseline_that_is_not_there_is_a_folder_where_it_has_no_suffix(tmp_path):
+    (tmp_path / "base").touch()
+    (tmp_path / "kept.d").mkdir()
+    names = ("new", "new.json", "base", "kept.d", "kept.d/new")
+    found = {name for name in names if reader.baseline_file(tmp_path / name, RUN) != tmp_path / name}
+    assert {"new", "kept.d", "kept.d/new"} == found
+    assert "2026-01-01T000000.000Z.json" == reader.baseline_file(tmp_path, RUN).name
 
 
 # -- whatever there may be -----------------------------------------------------------------------
