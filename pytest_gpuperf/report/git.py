@@ -7,27 +7,26 @@ from pathlib import Path
 from pytest_gpuperf.model.comparison import Commit
 
 _SECONDS = 5  # that git may take
-_HASHES = ("GITHUB_SHA", "CI_COMMIT_SHA")  # where a runner has the files without the repository
 _BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")
 
 
 def current(folder: Path) -> Commit | None:
     """Return the commit that git, or else the CI's environment, names; None outside of a repository."""
-    head = _git(folder, "log", "-1", "--no-show-signature", "--format=%H %cI")
     # Git first: on a runner a job may have checked out another commit than the one that triggered it.
-    if head:
-        name, _, time = head.partition(" ")
-        branch = _git(folder, "branch", "--show-current") or _first_variable(_BRANCHES)
-        changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
-        return Commit(
-            id=name,
-            branch=branch,
-            time=time,
-            changed=None if changed is None else bool(changed),
-            url=_commit_page(name),
-        )
-    name = _first_variable(_HASHES) or ""
-    return Commit(id=name, branch=_first_variable(_BRANCHES), url=_commit_page(name)) if name else None
+    head = _git(folder, "log", "-1", "--no-show-signature", "--format=%H %cI") or ""
+    name, _, time = head.partition(" ")
+    name = name or _first_variable("GITHUB_SHA", "CI_COMMIT_SHA") or ""
+    if not name:
+        return None
+    branch = _git(folder, "branch", "--show-current") or _first_variable(*_BRANCHES)
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return Commit(
+        id=name,
+        branch=branch,
+        time=time or None,
+        changed=None if changed is None else bool(changed),
+        url=_commit_page(name),
+    )
 
 
 def job() -> str | None:
@@ -60,5 +59,5 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return result.stdout.strip() if result.returncode == 0 else None
 
 
-def _first_variable(names: tuple[str, ...]) -> str | None:
+def _first_variable(*names: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)

@@ -94,8 +94,11 @@ def test_a_format_that_raises_is_named_and_costs_no_other_file(with_conftest, py
     ("changed", "message"),
     [
         ('name, suffix = "csv"', "two report formats are called 'csv', *csv.Csv and conftest.Names: *"),
-        ('name, suffix = 3, ""#', "the name of conftest.Names is 3; it must be a str without a colon"),
-        ('name = "names" #', "conftest.Names has no suffix, *"),
+        (
+            'name, suffix = 3, ""#',
+            "*conftest.Names object* is no report format: it must be an object with a name *",
+        ),
+        ('name = "names" #', "*conftest.Names object* is no report format: *a suffix and a method write"),
         (
             'name, suffix = "other"',
             "'names' is not an export format; use one of csv (.csv), *, other (.txt); a suite's *",

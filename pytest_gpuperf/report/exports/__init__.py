@@ -26,24 +26,17 @@ def formats(others: Iterable[ReportFormat] = (), history: Path | None = None) ->
     ours = (Csv(), Bencher(), GithubAction(), PytestBenchmark(), Markdown(), Page(history), Picture())
     found: dict[str, ReportFormat] = {each.name: each for each in ours}
     for each in others:
-        if (problem := _why_no_format(each)) is not None:
-            raise GpuPerfError(problem)
+        if isinstance(each, type) or not isinstance(each, ReportFormat) or not _is_name(each.name):
+            what = "an object with a name (a str without a colon), a suffix and a method write"
+            raise GpuPerfError(f"{quote(each)} is no report format: it must be {what}")
         if (other := found.setdefault(each.name, each)) is not each:
             both = f"{_author(other)} and {_author(each)}"
             raise GpuPerfError(f"two report formats are called {each.name!r}, {both}: rename one of them")
     return found
 
 
-def _why_no_format(found: object) -> str | None:
-    """Return what an object lacks that a hook offers as a format."""
-    if isinstance(found, type):
-        return f"{found.__module__}.{found.__qualname__} is a class; return an object of it"
-    name = getattr(found, "name", None)
-    if not isinstance(name, str) or not name or ":" in name:
-        return f"the name of {_author(found)} is {quote(name)}; it must be a str without a colon"
-    if not isinstance(getattr(found, "suffix", None), str):
-        return f"{_author(found)} has no suffix, a str such as '.txt'"
-    return None if callable(getattr(found, "write", None)) else f"{_author(found)} has no write(run)"
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and bool(name) and ":" not in name
 
 
 def known_by(format: ReportFormat) -> tuple[Callable[[bytes], bool], str]:

@@ -77,14 +77,15 @@ def test_a_file_has_what_a_run_has(everything, format):
             [own("csv")],
         ),
         ("two report formats are called 'own'", [own(), own()]),
-        ("the name of types.SimpleNamespace is 'a:b'; it must be a str without a colon", [own("a:b")]),
         *(
-            ("the name of types.SimpleNamespace is .*; it must be a str", [own(name)])
-            for name in (7, "", None)
+            ("is no report format: it must be an object with a name", [wrong])
+            for wrong in (
+                *map(own, ("a:b", "", 7, None)),
+                SimpleNamespace(name="own"),
+                SimpleNamespace(name="own", suffix=".own"),
+                type("Own", (), {**vars(own())}),
+            )
         ),
-        ("types.SimpleNamespace has no suffix", [SimpleNamespace(name="own")]),
-        (r"types.SimpleNamespace has no write\(run\)", [own(write=None)]),
-        ("Own is a class; return an object of it", [type("Own", (), {**vars(own())})]),
     ],
 )
 def test_a_format_that_cannot_be_is_refused(message, others):
