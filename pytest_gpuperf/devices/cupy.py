@@ -7,18 +7,15 @@ from os import environ
 from typing import Any, Literal
 
 import numpy as np
-from msgspec.structs import replace
 
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     BFLOAT16_EPS,
     LONGEST_SPIN,
-    TF32_EPS,
     LibraryBackend,
     LibraryDevice,
-    import_library,
-    is_emulated,
+    Reduced,
     may_use_tf32,
     shown_setting,
     unusable,
@@ -28,15 +25,15 @@ from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-_LIBRARY = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
 _TOOLKIT = (
     "install the parts of CUDA's toolkit that CuPy compiles with: pytest-gpuperf[cuda12] or "
     "pytest-gpuperf[cuda13]; or set CUDA_PATH to a toolkit of CuPy's CUDA version"
 )
+_TYPE = "CuPy's compute type"
 _COMPUTE_TYPES = {
-    "COMPUTE_TYPE_TF32": ("TF32", TF32_EPS),
-    "COMPUTE_TYPE_FP16": ("float16", TF32_EPS),  # as many bits
-    "COMPUTE_TYPE_BF16": ("bfloat16", BFLOAT16_EPS),
+    "COMPUTE_TYPE_TF32": Reduced(mode="TF32", setting=_TYPE),
+    "COMPUTE_TYPE_FP16": Reduced(mode="float16", setting=_TYPE),  # as many bits
+    "COMPUTE_TYPE_BF16": Reduced(mode="bfloat16", setting=_TYPE, eps=BFLOAT16_EPS),
 }
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
 
@@ -69,16 +66,12 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         runtime = _installed_runtime(cupy)
         driver = _version(cupy.cuda.runtime.driverGetVersion())
         self._may_use_tf32 = may_use_tf32(properties["major"])
-        self._described = DeviceInfo(
-            kind="gpu",
-            backend=self.backend,
-            name=self.name,
-            library=f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}",
-            emulated=is_emulated(self.name),
-            memory=properties["totalGlobalMem"],
-            driver=f"for CUDA {driver}",
-            runtime=f"CUDA {runtime}",
-        )
+        self._library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
+        self._details = {
+            "memory": properties["totalGlobalMem"],
+            "driver": f"for CUDA {driver}",
+            "runtime": f"CUDA {runtime}",
+        }
 
     def make_current(self) -> None:
         """Let CuPy make arrays on this device."""
@@ -86,9 +79,9 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
 
     @property
     def info(self) -> DeviceInfo:
-        """Describe the device as it is now: the precision of products can be switched by a program."""
-        setting, eps = _reduced_precision(self.xp) if self._may_use_tf32 else (None, None)
-        return replace(self._described, reduced_precision=setting, reduced_eps=eps)
+        """Describe the device."""
+        reduced = _reduced_products(self.xp) if self._may_use_tf32 else None
+        return self.describe(self._library, products=reduced, **self._details)
 
     def asarray(self, host: Any) -> Any:
         """Copy to this device."""
@@ -204,37 +197,32 @@ class CupyBackend(LibraryBackend):
     """`cupy[:N]`: device N of those that CUDA_VISIBLE_DEVICES shows."""
 
     name = "cupy"
+    library = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
+    gpus = "CUDA device"
     automatic = True
+    hidden_by = "CUDA_VISIBLE_DEVICES"
+    remedy = "check with nvidia-smi that it is free and healthy"
+    toolkit = _TOOLKIT
 
     def count(self) -> int:
-        """Return how many devices CUDA_VISIBLE_DEVICES shows."""
-        return int(import_library(*_LIBRARY).cuda.runtime.getDeviceCount())
+        """Return how many devices CUDA_VISIBLE_DEVICES shows; raise Unavailable where CUDA does not work."""
+        cupy = self.load()
+        try:
+            return int(cupy.cuda.runtime.getDeviceCount())
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise _no_device(cupy, error) from error
+
+    def open(self, index: int) -> CupyDevice:
+        """Return that device, after one kernel on it."""
+        cupy = self.load()
+        device = CupyDevice(cupy, index)
+        (cupy.ones(1) + 1).sum()
+        return device
 
     def group(self, devices: Sequence[Any]) -> DeviceGroup:
         """Return several devices as one; the first is the current device again, as the last was opened."""
         devices[0].make_current()
         return DeviceGroup(devices)
-
-    def gpu(self, selector: str) -> CupyDevice:
-        """Return the device after one allocation, one kernel and one synchronize on it."""
-        cupy = import_library(*_LIBRARY)
-        index = int(selector or 0)
-        try:
-            count = cupy.cuda.runtime.getDeviceCount()
-        except cupy.cuda.runtime.CUDARuntimeError as error:
-            raise _no_device(cupy, error) from error
-        if index >= count:
-            problem = f"CuPy sees {count} CUDA device(s) and number {index} was requested"
-            raise Unavailable(f"{problem}; {shown_setting('CUDA_VISIBLE_DEVICES')}")
-        try:
-            device = CupyDevice(cupy, index)
-            (cupy.ones(1) + 1).sum()
-            device.synchronize()
-        except Exception as error:
-            problem = f"the CUDA device {index} was found but cannot be used"
-            remedy = "check with nvidia-smi that it is free and healthy"
-            raise unusable(problem, error, remedy, _TOOLKIT) from error
-        return device
 
 
 def _no_device(cupy: Any, error: Any) -> Unavailable:
@@ -270,23 +258,21 @@ def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _reduced_precision(cupy: Any) -> tuple[str | None, float | None]:
-    """Return the setting that rounds the factors of float32 products, and how far.
+def _reduced_products(cupy: Any) -> Reduced | None:
+    """Return what rounds the factors of float32 products.
 
     CuPy reads its variable at the first product, or here, and never again, so its own state comes first.
     """
     try:
         linalg = cupy._core._routines_linalg  # noqa: SLF001 - there is no public way to read it
         chosen = linalg.compute_type_to_str(linalg.get_compute_type("f4"))
-        name, eps = _COMPUTE_TYPES.get(chosen, (None, None))
-        setting = "CuPy's compute type"
+        found = _COMPUTE_TYPES.get(chosen)
     except Exception:  # noqa: BLE001 - a private name
         value = environ.get("CUPY_TF32", "")
-        name, eps = (None, None) if value in ("", "0") else ("TF32", TF32_EPS)
-        setting = f"CUPY_TF32={value}"
-    if name is None and environ.get("NVIDIA_TF32_OVERRIDE") == "1":
-        name, eps, setting = "TF32", TF32_EPS, "NVIDIA_TF32_OVERRIDE=1"
-    return (f"{name} in float32 products ({setting})", eps) if name else (None, None)
+        found = None if value in ("", "0") else Reduced(mode="TF32", setting=f"CUPY_TF32={value}")
+    if found is None and environ.get("NVIDIA_TF32_OVERRIDE") == "1":
+        return Reduced(mode="TF32", setting="NVIDIA_TF32_OVERRIDE=1")
+    return found
 
 
 def _pool(cuda: Any, device: int) -> Any:

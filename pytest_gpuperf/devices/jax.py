@@ -19,7 +19,7 @@ from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
     Namespace,
-    import_library,
+    Reduced,
     may_use_tf32,
     shown_setting,
     unusable,
@@ -30,7 +30,6 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-_LIBRARY = ("jax", "JAX", "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])")
 _MAKERS = frozenset({"eye", "linspace"})  # that are quicker with `device`: in others JAX copies then, like us
 _NUMBER = re.compile(r"[0-9]+\.[0-9]+")
 # Of jax_default_matmul_precision: those that keep float32's digits, by splitting its numbers if need be.
@@ -53,8 +52,7 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
     `xp` is jax.numpy: an array that it makes is committed to this device, and a function with an array
     argument runs where that array is. A test's own function without one runs on JAX's default device.
     JAX's own `jax_enable_x64` decides whether float64 is kept: without it, asarray makes it float32.
-    NumPy has no bfloat16: such arrays are copied to the host as float32. With `emulates_gpu` the CPU is
-    called a GPU.
+    NumPy has no bfloat16: such arrays are copied to the host as float32.
     """
 
     backend = "jax"
@@ -66,27 +64,17 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
         self._jax = jax
         self.native = device
-        self._emulates_gpu = emulates_gpu
+        self.emulates_gpu = emulates_gpu
         self._follow = jax.jit(lambda mark: mark + 1)
         self._mark = jax.device_put(np.float32(0), device)
 
     @property
     def info(self) -> DeviceInfo:
-        """Describe the device as it is now: the precision of products can be switched at any time."""
-        runtime = self._runtime
-        reduced_precision = self._reduced_precision()
-        precision = str(self._jax.config.jax_default_matmul_precision)
-        is_coarse = self._rounds_to_bfloat16 and precision != _FINER_THAN_TF32
-        eps = BFLOAT16_EPS if is_coarse else TF32_EPS
-        return DeviceInfo(
-            kind=self.kind,
-            backend=self.backend,
-            name=self.name,
-            library=f"jax {self._jax.__version__}",
-            emulated=self._emulates_gpu,
-            runtime=None if self.native.platform == "cpu" else runtime,
-            reduced_precision=reduced_precision,
-            reduced_eps=eps if reduced_precision else None,
+        """Describe the device."""
+        return self.describe(
+            f"jax {self._jax.__version__}",
+            products=self._reduced_products(),
+            runtime=None if self.native.platform == "cpu" else self._runtime,
         )
 
     def asarray(self, host: Any) -> Any:
@@ -213,25 +201,22 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         """Return the allocator's counters, or an empty mapping if it keeps none."""
         return dict(self.native.memory_stats() or {})
 
-    @property
-    def _rounds_to_bfloat16(self) -> bool:
-        """Whether products round their factors to bfloat16: those of TPUs, and where a preset says so."""
-        precision = str(self._jax.config.jax_default_matmul_precision)
-        return self.native.platform == "tpu" or precision.startswith("BF16")
+    def _reduced_products(self) -> Reduced | None:
+        """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are.
 
-    def _reduced_precision(self) -> str | None:
-        """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are."""
-        precision = self._jax.config.jax_default_matmul_precision
-        if self.native.platform == "cpu" or str(precision) in _EXACT:
-            return None
-        setting = f"jax_default_matmul_precision={precision}"
-        if self.native.platform == "tpu":
-            return f"bfloat16 in float32 products ({setting})"
+        TPUs round to bfloat16, and GPUs where a preset says so.
+        """
+        precision, platform = str(self._jax.config.jax_default_matmul_precision), self.native.platform
         capability = str(getattr(self.native, "compute_capability", ""))  # of AMD's GPUs gfx942, or unknown
-        if not _NUMBER.fullmatch(capability) or not may_use_tf32(float(capability)):
+        has_tf32 = _NUMBER.fullmatch(capability) is not None and may_use_tf32(float(capability))
+        if platform == "cpu" or precision in _EXACT or not (platform == "tpu" or has_tf32):
             return None
-        mode = "bfloat16" if self._rounds_to_bfloat16 else "TF32"
-        return f"{mode} in float32 products ({setting})"
+        is_bfloat16 = platform == "tpu" or precision.startswith("BF16")
+        return Reduced(
+            mode="bfloat16" if is_bfloat16 else "TF32",
+            setting=f"jax_default_matmul_precision={precision}",
+            eps=BFLOAT16_EPS if is_bfloat16 and precision != _FINER_THAN_TF32 else TF32_EPS,
+        )
 
 
 class JaxGroup(DeviceGroup):
@@ -312,57 +297,49 @@ class JaxBackend(LibraryBackend):
     """
 
     name = "jax"
-    automatic = False
-
-    def check(self, selector: str) -> None:
-        """Accept nothing or a device number."""
-        try:
-            super().check(selector)
-        except GpuPerfError as error:
-            raise GpuPerfError(f"{error}; jax:cpu emulates a GPU with JAX on the CPU") from None
+    library = ("jax", "JAX", "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])")
+    gpus = "accelerator"
+    hidden_by = "JAX_PLATFORMS"
+    emulates = True
 
     def count(self) -> int:
-        """Return how many accelerators JAX shows."""
-        return len(_accelerators(import_library(*_LIBRARY)))
-
-    def gpu(self, selector: str) -> JaxDevice:
-        """Return the device after one allocation, one kernel and one synchronize on it."""
-        jax = import_library(*_LIBRARY)
-        index = int(selector or 0)
+        """Return how many accelerators JAX shows; raise Unavailable where it finds no device at all."""
+        jax = self.load()
         try:
-            accelerators = _accelerators(jax)
+            return len(_accelerators(jax))
         except Exception as error:
             remedy = f"install the plugin for that platform; {shown_setting('JAX_PLATFORMS')}"
             raise unusable("JAX finds no device", error, remedy) from error
-        if not accelerators:
-            remedy = "install JAX's plugin for your GPU (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
-            if (failure := _failure_of_cuda(jax)) is not None:
-                raise unusable("JAX sees no GPU, only the CPU", failure, "reinstall jax[cuda13]") from failure
-            raise Unavailable(f"JAX sees no GPU, only the CPU; {remedy}; {shown_setting('JAX_PLATFORMS')}")
-        if index >= len(accelerators):
-            problem = f"JAX sees {len(accelerators)} accelerator(s) and number {index} was requested"
-            raise Unavailable(f"{problem}; {shown_setting('JAX_PLATFORMS')}")
-        try:
-            device = JaxDevice(jax, accelerators[index], accelerators[index].device_kind)
-            device.xp.ones(1).sum()
-            device.synchronize()
-            if index:  # arrays that a test makes with jax.numpy itself shall live there, too
-                jax.config.update("jax_default_device", accelerators[index])
-        except Exception as error:
-            problem = f"JAX's device {accelerators[index]} was found but cannot be used"
-            raise unusable(problem, error, "check that it is free and healthy") from error
+
+    def open(self, index: int) -> JaxDevice:
+        """Return that accelerator, after one kernel on it."""
+        jax = self.load()
+        found = _accelerators(jax)[index]
+        device = JaxDevice(jax, found, found.device_kind)
+        device.xp.ones(1).sum()
+        if index:  # arrays that a test makes with jax.numpy itself shall live there, too
+            jax.config.update("jax_default_device", found)
         return device
+
+    def too_few(self, count: int, index: int) -> Unavailable:
+        """Return that no accelerator has that number, or why there is none at all."""
+        if count:
+            return super().too_few(count, index)
+        if (failure := _failure_of_cuda(self.load())) is not None:
+            return unusable("JAX sees no GPU, only the CPU", failure, "reinstall jax[cuda13]")
+        remedy = "install JAX's plugin for your GPU (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
+        return Unavailable(f"JAX sees no GPU, only the CPU; {remedy}; {shown_setting('JAX_PLATFORMS')}")
 
     def group(self, devices: Sequence[Any]) -> JaxGroup:
         """Return several devices as a mesh; the first is the default again, as the last was opened."""
-        jax = import_library(*_LIBRARY)
+        jax = self.load()
         if len(devices) > 1:
             jax.config.update("jax_default_device", devices[0].native)
         return JaxGroup(jax, devices)
 
     def cpu(self) -> JaxDevice:
         """Return JAX on the CPU; looking it up makes JAX open its GPU as well."""
-        jax = import_library(*_LIBRARY)
+        jax = self.load()
         try:
             device = jax.local_devices(backend="cpu")[0]
         except Exception as error:  # RuntimeError, or a bare AssertionError of JAX 0.10

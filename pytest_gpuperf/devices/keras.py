@@ -11,24 +11,20 @@ from msgspec.structs import replace
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.library import (
-    TF32_EPS,
     LibraryBackend,
     LibraryDevice,
     Namespace,
-    import_library,
+    Reduced,
     may_use_tf32,
-    unusable,
 )
 from pytest_gpuperf.devices.nvml import MonitoredDevice, cuda_bus_id
 from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _CHOICE = "set KERAS_BACKEND to tensorflow, torch or jax, whichever is installed"
-_LIBRARY = ("keras", "Keras", "install pytest-gpuperf[keras], and tensorflow, torch or jax", _CHOICE)
-_TENSORFLOW = ("tensorflow", "TensorFlow", f"install tensorflow[and-cuda], or {_CHOICE}")
 
 
 class KerasDevice:
@@ -116,24 +112,18 @@ class KerasBackend(LibraryBackend):
     """`keras[:N]`: GPU N of what Keras runs on; `keras:cpu` is a stand-in's. `auto` does not choose it."""
 
     name = "keras"
-    automatic = False
-
-    def check(self, selector: str) -> None:
-        """Accept nothing or a device number."""
-        try:
-            super().check(selector)
-        except GpuPerfError as error:
-            raise GpuPerfError(f"{error}; keras:cpu emulates a GPU with Keras on the CPU") from None
+    library = ("keras", "Keras", "install pytest-gpuperf[keras], and tensorflow, torch or jax", _CHOICE)
+    emulates = True
 
     def selectors(self) -> list[str]:
         """Return a number for each GPU of the library that Keras runs on."""
-        below = self._below(import_library(*_LIBRARY))
+        below = self._below(self.load())
         counted = len(below.selectors()) if isinstance(below, TorchBackend) else below.count()
         return [str(index) for index in range(counted)]
 
     def gpu(self, selector: str) -> KerasDevice:
-        """Return the device after one allocation, one kernel and one synchronize on it."""
-        keras = import_library(*_LIBRARY)
+        """Return the device of what Keras runs on, which that has tried."""
+        keras = self.load()
         below = self._below(keras)
         if selector and isinstance(below, TorchBackend):
             selector = f"{below.selectors()[0].partition(':')[0]}:{selector}"
@@ -142,7 +132,7 @@ class KerasBackend(LibraryBackend):
 
     def cpu(self, as_gpu: str | None = None) -> KerasDevice:
         """Return Keras on the CPU, which may be called a GPU of that name."""
-        keras = import_library(*_LIBRARY)
+        keras = self.load()
         below = self._below(keras).cpu()
         return KerasDevice(keras, below, as_gpu or below.name, emulates_gpu=as_gpu is not None)
 
@@ -174,16 +164,13 @@ class _TensorflowDevice(LibraryDevice, MonitoredDevice):
         major, minor = self._details.get("compute_capability", (0, 0))
         may_reduce = self._tf.config.experimental.tensor_float_32_execution_enabled()
         reduces = may_reduce and may_use_tf32(float(f"{major}.{minor}"))
-        setting = "(enable_tensor_float_32_execution)"
-        return DeviceInfo(
-            kind=self.kind,
-            backend=self.backend,
-            name=self.name,
-            library=f"tensorflow {self._tf.__version__}",
-            reduced_precision=f"TF32 in float32 products {setting}" if reduces else None,
-            reduced_convolutions=f"TF32 in float32 convolutions {setting}" if reduces else None,
-            reduced_eps=TF32_EPS if reduces else None,
+        setting = "enable_tensor_float_32_execution"
+        products, convolutions = (
+            Reduced(mode="TF32", setting=setting, work=work) if reduces else None
+            for work in ("products", "convolutions")
         )
+        library = f"tensorflow {self._tf.__version__}"
+        return self.describe(library, products=products, convolutions=convolutions)
 
     def asarray(self, host: Any) -> Any:
         with self._tf.device(self._place):
@@ -236,28 +223,24 @@ class _TensorflowDevice(LibraryDevice, MonitoredDevice):
 
 class _TensorflowBackend(LibraryBackend):
     name = "tensorflow"
+    library = ("tensorflow", "TensorFlow", f"install tensorflow[and-cuda], or {_CHOICE}")
+    hidden_by = "CUDA_VISIBLE_DEVICES"
 
     def count(self) -> int:
-        return len(import_library(*_TENSORFLOW).config.list_physical_devices("GPU"))
+        return len(self.load().config.list_physical_devices("GPU"))
 
-    def gpu(self, selector: str) -> _TensorflowDevice:
-        tensorflow = import_library(*_TENSORFLOW)
-        found, index = tensorflow.config.list_physical_devices("GPU"), int(selector or 0)
-        if index >= len(found):
-            problem = f"TensorFlow sees {len(found)} GPU(s) and number {index} was requested"
-            raise Unavailable(
-                f"{problem}; install tensorflow[and-cuda] and the driver; keras:cpu emulates one"
-            )
-        try:
-            details = tensorflow.config.experimental.get_device_details(found[index])
-            name = str(details.get("device_name", found[index].name))
-            device = _TensorflowDevice(tensorflow, f"GPU:{index}", name, details)
-            tensorflow.reduce_sum(device.asarray(np.ones(1)))
-            device.synchronize()
-        except Exception as error:
-            problem = f"TensorFlow's GPU {index} was found but cannot be used"
-            raise unusable(problem, error, "check that it is free and healthy") from error
+    def open(self, index: int) -> _TensorflowDevice:
+        tensorflow = self.load()
+        found = tensorflow.config.list_physical_devices("GPU")[index]
+        details = tensorflow.config.experimental.get_device_details(found)
+        name = str(details.get("device_name", found.name))
+        device = _TensorflowDevice(tensorflow, f"GPU:{index}", name, details)
+        tensorflow.reduce_sum(device.asarray(np.ones(1)))
         return device
 
+    def too_few(self, count: int, index: int) -> Unavailable:
+        remedy = "install tensorflow[and-cuda] and the driver; keras:cpu emulates one"
+        return super().too_few(count, index) if count else Unavailable(f"TensorFlow sees no GPU; {remedy}")
+
     def cpu(self) -> _TensorflowDevice:
-        return _TensorflowDevice(import_library(*_TENSORFLOW), "CPU:0", self._cpu_name, {})
+        return _TensorflowDevice(self.load(), "CPU:0", self._cpu_name, {})

@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from os import environ
@@ -16,6 +17,7 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.plain_text import message, text_of
 
 LONGEST_SPIN = 1.0
@@ -24,12 +26,53 @@ BFLOAT16_EPS, TF32_EPS = 2.0**-7, 2.0**-10  # the relative spacing to which thes
 _AMPERE = 8.0  # the first compute capability with TF32
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduced:
+    """A mode in which a device rounds the factors of float32 work, `eps` apart, and what has set it."""
+
+    mode: str
+    setting: str
+    work: str = "products"
+    eps: float = TF32_EPS
+
+    def __str__(self) -> str:
+        return f"{self.mode} in float32 {self.work} ({self.setting})"
+
+
 class LibraryDevice:
-    """Base of a library's devices: timed by the host's clock, with faults that their texts describe."""
+    """Base of a library's devices: timed by the host's clock, with faults that their texts describe.
+
+    With `emulates_gpu` the library's CPU is called a GPU.
+    """
 
     kind: Kind = "gpu"
+    backend: str
+    name: str
     native: Any = None
     clock = staticmethod(perf_counter)
+    emulates_gpu = False
+
+    def describe(
+        self,
+        library: str,
+        *,
+        products: Reduced | None = None,
+        convolutions: Reduced | None = None,
+        **details: Any,
+    ) -> DeviceInfo:
+        """Return the device's description; it is asked each time, as a program can switch the precision."""
+        reduced = products or convolutions
+        return DeviceInfo(
+            kind=self.kind,
+            backend=self.backend,
+            name=self.name,
+            library=library,
+            emulated=self.emulates_gpu or is_emulated(self.name),
+            reduced_precision=str(products) if products else None,
+            reduced_convolutions=str(convolutions) if convolutions else None,
+            reduced_eps=reduced.eps if reduced else None,
+            **details,
+        )
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize memory errors and the CUDA errors that outlive their call."""
@@ -37,9 +80,21 @@ class LibraryDevice:
 
 
 class LibraryBackend:
-    """Base of backends whose devices are numbered and compared with NumPy, unless they override that."""
+    """Base of backends whose devices are numbered and compared with NumPy, unless they override that.
+
+    `library` is what `import_library` takes, and `gpus` what its devices are called. `hidden_by` is the
+    variable that chooses among them, `remedy` what to do with one that cannot be used, and `toolkit` how to
+    get what the library compiles with. `emulates` says that `NAME:cpu` is a choice.
+    """
 
     name: str
+    library: tuple[str, ...]
+    gpus = "GPU"
+    automatic = False
+    emulates = False
+    hidden_by: str | None = None
+    remedy = "check that it is free and healthy"
+    toolkit: str | None = None
 
     def __init__(self, cpu_name: str) -> None:
         self._cpu_name = cpu_name
@@ -47,7 +102,40 @@ class LibraryBackend:
     def check(self, selector: str) -> None:
         """Accept nothing or a device number."""
         if selector and not (selector.isascii() and selector.isdecimal()):
-            raise GpuPerfError(f"the device of {self.name} is a number, e.g. {self.name}:0, not {selector!r}")
+            problem = f"the device of {self.name} is a number, e.g. {self.name}:0, not {selector!r}"
+            title = self.library[1]
+            hint = f"; {self.name}:cpu emulates a GPU with {title} on the CPU" if self.emulates else ""
+            raise GpuPerfError(problem + hint)
+
+    def load(self) -> Any:
+        """Return the library; raise Unavailable where it is missing or broken."""
+        return import_library(*self.library)
+
+    def count(self) -> int:
+        """Return how many devices the library shows; 0 where it does not number them."""
+        return 0
+
+    def open(self, index: int) -> TimedDevice:
+        """Return that device after one allocation and one kernel on it; raise what the library raises."""
+        raise NotImplementedError
+
+    def gpu(self, selector: str) -> TimedDevice:
+        """Return the device after one allocation, one kernel and one synchronize on it."""
+        index, count = int(selector or 0), self.count()
+        if index >= count:
+            raise self.too_few(count, index)
+        try:
+            device = self.open(index)
+            device.synchronize()
+        except Exception as error:
+            problem = f"{self.library[1]}'s {self.gpus} {index} was found but cannot be used"
+            raise unusable(problem, error, self.remedy, self.toolkit) from error
+        return device
+
+    def too_few(self, count: int, index: int) -> Unavailable:
+        """Return that no device has that number, or why there is none at all."""
+        problem = f"{self.library[1]} sees {count} {self.gpus}(s) and number {index} was requested"
+        return Unavailable(f"{problem}; {shown_setting(self.hidden_by)}" if self.hidden_by else problem)
 
     def cpu(self) -> TimedDevice:
         """Return NumPy."""

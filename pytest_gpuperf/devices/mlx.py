@@ -11,24 +11,16 @@ import numpy as np
 
 from pytest_gpuperf.devices import containers
 from pytest_gpuperf.devices.library import (
-    TF32_EPS,
     LibraryBackend,
     LibraryDevice,
-    import_library,
+    Reduced,
     may_use_tf32,
-    unusable,
 )
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-_LIBRARY = (
-    "mlx.core",
-    "MLX",
-    "install pytest-gpuperf[mlx], on Linux with MLX's build for a GPU (mlx[cuda13])",
-)
 _REMEDY = "use a Mac with Apple silicon, or MLX's build for NVIDIA's GPUs (mlx[cuda13]); mlx:cpu emulates one"
 _SCALARS = 64  # bytes: a number in an expression is an array at once, though nothing is computed
 _ARCHITECTURE = re.compile(r"applegpu_g(\d+)(\w)")
@@ -44,11 +36,9 @@ class MlxDevice(LibraryDevice, MonitoredDevice):
     computed, and not timed.
 
     MLX's GPUs have neither float64 nor complex128: asarray makes arrays of half that width, as MLX does.
-    NumPy has no bfloat16: such arrays are copied to the host as float32. With `emulates_gpu` the CPU is
-    called a GPU.
+    NumPy has no bfloat16: such arrays are copied to the host as float32.
     """
 
-    kind: Kind = "gpu"
     backend = "mlx"
 
     def __init__(self, mx: Any, device: Any, name: str, *, emulates_gpu: bool = False) -> None:
@@ -56,23 +46,17 @@ class MlxDevice(LibraryDevice, MonitoredDevice):
         self.xp = mx
         self._mx = mx
         self._device = device
-        self._emulates_gpu = emulates_gpu
+        self.emulates_gpu = emulates_gpu
         self._properties: dict[str, Any] = mx.device_info(device)
 
     @property
     def info(self) -> DeviceInfo:
         """Describe the device."""
-        reduced = self._reduced_precision()
-        found = self._properties
-        return DeviceInfo(
-            kind=self.kind,
-            backend=self.backend,
-            name=self.name,
-            library=f"mlx {self._mx.__version__}",
-            emulated=self._emulates_gpu,
-            memory=None if self._emulates_gpu else found.get("total_memory", found.get("memory_size")),
-            reduced_precision=reduced,
-            reduced_eps=TF32_EPS if reduced else None,
+        memory = self._properties.get("total_memory", self._properties.get("memory_size"))
+        return self.describe(
+            f"mlx {self._mx.__version__}",
+            products=self._reduced_products(),
+            memory=None if self.emulates_gpu else memory,
         )
 
     def context(self) -> AbstractContextManager[Any, None]:
@@ -150,13 +134,13 @@ class MlxDevice(LibraryDevice, MonitoredDevice):
             raise GpuPerfError("MLX reports a bus id, which NVML needs, of NVIDIA's GPUs only")
         return str(self._properties["pci_bus_id"])
 
-    def _reduced_precision(self) -> str | None:
+    def _reduced_products(self) -> Reduced | None:
         """Return that float32 products are rounded, as MLX does by default where the GPU has units for it.
 
         Apple's are the neural accelerators (mlx/backend/metal/device.cpp, `is_nax_available`).
         """
         found = self._properties
-        if self._emulates_gpu or environ.get("MLX_ENABLE_TF32", "1") == "0":
+        if self.emulates_gpu or environ.get("MLX_ENABLE_TF32", "1") == "0":
             return None
         if apple := _ARCHITECTURE.match(str(found.get("architecture"))):
             first = 18 if apple[2] == "p" else 17
@@ -165,7 +149,7 @@ class MlxDevice(LibraryDevice, MonitoredDevice):
         else:
             major, minor = (found.get(f"compute_capability_{part}", 0) for part in ("major", "minor"))
             reduces = may_use_tf32(float(f"{major}.{minor}"))
-        return "TF32 in float32 products (MLX_ENABLE_TF32)" if reduces else None
+        return Reduced(mode="TF32", setting="MLX_ENABLE_TF32") if reduces else None
 
 
 class MlxBackend(LibraryBackend):
@@ -175,35 +159,28 @@ class MlxBackend(LibraryBackend):
     """
 
     name = "mlx"
-    automatic = False
-
-    def check(self, selector: str) -> None:
-        """Accept nothing or a device number."""
-        try:
-            super().check(selector)
-        except GpuPerfError as error:
-            raise GpuPerfError(f"{error}; mlx:cpu emulates a GPU with MLX on the CPU") from None
+    library = (
+        "mlx.core",
+        "MLX",
+        "install pytest-gpuperf[mlx], on Linux with MLX's build for a GPU (mlx[cuda13])",
+    )
+    emulates = True
 
     def count(self) -> int:
         """Return how many GPUs MLX shows."""
-        mx = import_library(*_LIBRARY)
+        mx = self.load()
         return int(mx.device_count(mx.gpu)) if mx.is_available(mx.gpu) else 0
 
-    def gpu(self, selector: str) -> MlxDevice:
-        """Return the device after one allocation, one kernel and one synchronize on it."""
-        mx = import_library(*_LIBRARY)
-        index, count = int(selector or 0), self.count()
-        if not count:
-            raise Unavailable(f"MLX {mx.__version__} has no GPU here; {_REMEDY}")
-        if index >= count:
-            raise Unavailable(f"MLX sees {count} GPU(s) and number {index} was requested")
-        try:
-            found = mx.Device(mx.gpu, index)
-            device = MlxDevice(mx, found, str(mx.device_info(found).get("device_name", found)))
-            with device.context():
-                mx.eval(mx.ones(1) + 1)
-            device.synchronize()
-        except Exception as error:
-            problem = f"MLX's GPU {index} was found but cannot be used"
-            raise unusable(problem, error, "check that it is free and healthy") from error
+    def open(self, index: int) -> MlxDevice:
+        """Return that GPU, after one kernel on it."""
+        mx = self.load()
+        found = mx.Device(mx.gpu, index)
+        device = MlxDevice(mx, found, str(mx.device_info(found).get("device_name", found)))
+        with device.context():
+            mx.eval(mx.ones(1) + 1)
         return device
+
+    def too_few(self, count: int, index: int) -> Unavailable:
+        """Return that no GPU has that number, or that there is none here."""
+        problem = f"MLX {self.load().__version__} has no GPU here"
+        return super().too_few(count, index) if count else Unavailable(f"{problem}; {_REMEDY}")

@@ -15,13 +15,11 @@ import numpy as np
 from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
-    import_library,
     shown_setting,
     unusable,
 )
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
-from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LOST = ("DEVICE_LOST", "device lost")
 
@@ -40,15 +38,8 @@ class SyclDevice(LibraryDevice):
         self._order = SequentialOrderManager
         self.name = device.name
         library = f"dpnp {dpnp.__version__}, dpctl {dpctl.__version__}, driver {device.driver_version}"
-        self.info = DeviceInfo(
-            kind="gpu",
-            backend=self.backend,
-            name=self.name,
-            library=library,
-            emulated=device.is_cpu,
-            memory=device.global_mem_size,
-            driver=device.driver_version,
-        )
+        self.emulates_gpu = device.is_cpu
+        self.info = self.describe(library, memory=device.global_mem_size, driver=device.driver_version)
 
     def asarray(self, host: Any) -> Any:
         """Copy to this device's default queue; arrays of other queues would not mix."""
@@ -138,6 +129,7 @@ class SyclBackend(LibraryBackend):
     """`sycl[:gpu|:cpu]`: an Intel GPU, or the CPU as an emulated GPU."""
 
     name = "sycl"
+    library = ("dpnp", "dpnp", "install pytest-gpuperf[sycl], for an Intel GPU or the CPU as a device")
     automatic = True
 
     def check(self, selector: str) -> None:
@@ -148,10 +140,9 @@ class SyclBackend(LibraryBackend):
     def gpu(self, selector: str) -> SyclDevice:
         """Return the device after one kernel and one synchronize on it."""
         kind = selector or "gpu"
-        purpose = "the CPU as a device" if kind == "cpu" else "an Intel GPU"
         if find_spec("dpnp") is not None:  # else another library is left the environment as it is
             _show_runtime(kind)
-        dpnp = import_library("dpnp", "dpnp", f"install pytest-gpuperf[sycl] for {purpose}")
+        dpnp = self.load()
         import dpctl
 
         try:

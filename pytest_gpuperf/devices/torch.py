@@ -18,12 +18,10 @@ from pytest_gpuperf.devices.device_parameter import TORCH_TYPES
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     LONGEST_SPIN,
-    TF32_EPS,
     LibraryBackend,
     LibraryDevice,
     Namespace,
-    import_library,
-    is_emulated,
+    Reduced,
     may_use_tf32,
     observed_warnings,
     shown_setting,
@@ -36,7 +34,6 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-_LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
 # Counters of its allocators in bytes: Intel's counts nothing else, those of HPU and MTIA not even these.
 _ALLOCATED, _HELD, _PEAK = (f"allocated_bytes.all.{name}" for name in ("allocated", "current", "peak"))
 _TRIAL_CYCLES = 2_000_000  # about a millisecond
@@ -66,15 +63,14 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
 
     `xp` is PyTorch as array-api-compat shows it, where that is installed. A tensor that `xp` makes lives on
     this device; one that is made from `import torch`, or a new module of `torch.nn`, lives where torch puts
-    it. NumPy has no bfloat16: such tensors are copied to the host as float32. With `emulates_gpu` the CPU is
-    called a GPU.
+    it. NumPy has no bfloat16: such tensors are copied to the host as float32.
     """
 
     backend = "torch"
 
     def __init__(self, torch: Any, device: Any, name: str, *, emulates_gpu: bool = False) -> None:
         self._on_cpu = self.is_synchronous = device.type == "cpu"
-        self._emulates_gpu = emulates_gpu
+        self.emulates_gpu = emulates_gpu
         self.kind: Kind = "cpu" if self._on_cpu and not emulates_gpu else "gpu"
         self.name = name
         self.xp = _placed(torch, device)
@@ -91,24 +87,18 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
 
     @property
     def info(self) -> DeviceInfo:
-        """Describe the device as it is now: the precision of products can be switched at any time."""
+        """Describe the device."""
         version = self._torch.version
         cuda, hip = getattr(version, "cuda", None), getattr(version, "hip", None)
         runtime = None
         if self._is_cuda and (cuda or hip):
             runtime = f"ROCm {hip}" if hip else f"CUDA {cuda}"
-        products, convolutions = self._reduced("products"), self._reduced("convolutions")
-        return DeviceInfo(
-            kind=self.kind,
-            backend=self.backend,
-            name=self.name,
-            library=f"torch {self._torch.__version__}",
-            emulated=self._emulates_gpu or is_emulated(self.name),
+        return self.describe(
+            f"torch {self._torch.__version__}",
+            products=self._reduced("products"),
+            convolutions=self._reduced("convolutions"),
             memory=getattr(self._properties, "total_memory", None),
             runtime=runtime,
-            reduced_precision=products,
-            reduced_convolutions=convolutions,
-            reduced_eps=TF32_EPS if products or convolutions else None,
         )
 
     def asarray(self, host: Any) -> Any:
@@ -279,7 +269,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         observation.outside_time = observation.finished - waited
         observation.device_time = start.elapsed_time(end) / 1000  # milliseconds
 
-    def _reduced(self, work: Literal["products", "convolutions"]) -> str | None:
+    def _reduced(self, work: Literal["products", "convolutions"]) -> Reduced | None:
         """Return the setting that rounds the factors of float32 work; NVIDIA's variable can forbid it.
 
         In convolutions and recurrent layers, which cuDNN makes, TF32 is torch's default. On AMD's GPUs torch
@@ -297,8 +287,9 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         found = {name: one.fp32_precision for name, one in newer.items() if hasattr(one, "fp32_precision")}
         if found:  # reading the older setting raises once one of these was set
             reduced = next((name for name, precision in found.items() if precision == "tf32"), None)
-            return f"TF32 in float32 {reduced} (fp32_precision)" if reduced else None
-        return f"TF32 in float32 {work} (allow_tf32)" if getattr(older, "allow_tf32", False) else None
+            return Reduced(mode="TF32", setting="fp32_precision", work=reduced) if reduced else None
+        is_allowed = getattr(older, "allow_tf32", False)
+        return Reduced(mode="TF32", setting="allow_tf32", work=work) if is_allowed else None
 
 
 class TorchBackend(LibraryBackend):
@@ -309,7 +300,7 @@ class TorchBackend(LibraryBackend):
     """
 
     name = "torch"
-    automatic = False
+    library = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
 
     def check(self, selector: str) -> None:
         """Accept nothing or a type of accelerator, with or without a number."""
@@ -320,14 +311,14 @@ class TorchBackend(LibraryBackend):
 
     def selectors(self) -> list[str]:
         """Return a selector for each device of the accelerator that torch was built for."""
-        torch = import_library(*_LIBRARY)
+        torch = self.load()
         kind = _accelerator(torch)
         counting: Any = getattr(torch, "accelerator", None) or getattr(torch, kind)
         return [f"{kind}:{index}" for index in range(counting.device_count())]
 
     def gpu(self, selector: str) -> TorchDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
-        torch = import_library(*_LIBRARY)
+        torch = self.load()
         kind, _, index = (selector or _accelerator(torch)).partition(":")
         try:
             with catch_warnings():  # torch warns of an old driver, and then raises
@@ -349,7 +340,7 @@ class TorchBackend(LibraryBackend):
 
     def cpu(self) -> TorchDevice:
         """Return torch on the CPU."""
-        torch = import_library(*_LIBRARY)
+        torch = self.load()
         return TorchDevice(torch, torch.device("cpu"), self._cpu_name)
 
 

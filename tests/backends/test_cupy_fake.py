@@ -276,7 +276,7 @@ def test_a_device_that_was_found_and_fails_is_broken_and_its_remedy_is_by_cause(
     with pytest.raises(Unavailable) as caught:
         CupyBackend("a processor").gpu("")
     problem = said.partition("\n")[0].rstrip(".")
-    assert str(caught.value).startswith(f"the CUDA device 0 was found but cannot be used: {problem}; ")
+    assert str(caught.value).startswith(f"CuPy's CUDA device 0 was found but cannot be used: {problem}; ")
     assert remedy in str(caught.value)
     assert caught.value.broken
 

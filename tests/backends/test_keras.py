@@ -416,7 +416,7 @@ def test_tensorflows_errors_are_faults_where_they_are_the_devices(opened, error,
 
 def test_a_gpu_that_tensorflow_lacks_or_cannot_use_is_named_with_the_remedy(opened):
     with pytest.raises(
-        Unavailable, match=r"sees 2 GPU\(s\) and number 2 was requested; install tensorflow\["
+        Unavailable, match=r"sees 2 GPU\(s\) and number 2 was requested; CUDA_VISIBLE_DEVICES"
     ) as few:
         opened("2", gpus=2)
     with pytest.raises(Unavailable, match=r"GPU 0 was found but cannot be used: .*busy.*; wait for") as busy:
