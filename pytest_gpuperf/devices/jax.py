@@ -347,6 +347,11 @@ class JaxBackend(LibraryBackend):
             raise GpuPerfError(f"JAX cannot use the CPU for the comparison; {remedy}: {error}") from error
         return JaxDevice(jax, device, self._cpu_name)
 
+    def emulated(self, name: str, index: int) -> JaxDevice:
+        """Return one of JAX's devices of the CPU as a GPU of that name."""
+        jax = self.load()
+        return JaxDevice(jax, jax.local_devices(backend="cpu")[index], name, emulates_gpu=True)
+
 
 def _accelerators(jax: Any) -> list[Any]:
     return [device for device in jax.local_devices() if device.platform != "cpu"]

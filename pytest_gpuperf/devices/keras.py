@@ -31,25 +31,21 @@ class KerasDevice:
     """Keras on one device: `xp` is keras.ops, and layers and models are made on the device, too.
 
     Keras puts what it makes where its context says, so `context` is entered around each use. Everything else,
-    such as how to wait, is done by the device of the library that Keras runs on: `runs_on`. With
-    `emulates_gpu` the CPU is called a GPU.
+    such as how to wait, is done by the device of the library that Keras runs on: `runs_on`.
     """
 
     backend = "keras"
 
-    def __init__(self, keras: Any, runs_on: TimedDevice, name: str, *, emulates_gpu: bool = False) -> None:
+    def __init__(self, keras: Any, runs_on: TimedDevice) -> None:
         self._runs_on = runs_on
         self._keras = keras
-        self._emulates_gpu = emulates_gpu
-        self.kind: Kind = "gpu" if emulates_gpu else runs_on.kind
-        self.name = name
+        self.kind: Kind = runs_on.kind
+        self.name = runs_on.name
         self.clock = runs_on.clock
         self.xp: Any = Namespace(keras.ops, lambda _, value: value)
         vars(self.xp)["asarray"] = keras.ops.convert_to_tensor
         place = runs_on.asarray(np.zeros(1, np.float32)).device
         self._place = place if runs_on.backend == "jax" else str(place)
-        if emulates_gpu:
-            self.processor_time = None
 
     def __getattr__(self, name: str) -> Any:
         """Return an optional method of the device that Keras runs on."""
@@ -59,13 +55,10 @@ class KerasDevice:
 
     @property
     def info(self) -> DeviceInfo:
-        """Describe the device as it is now: the precision of products can be switched at any time."""
+        """Describe the device: it is the one below."""
         below = self._runs_on.info
         library = f"keras {self._keras.__version__} on {below.library}"
-        emulated = below.emulated or self._emulates_gpu
-        return replace(
-            below, kind=self.kind, backend=self.backend, name=self.name, library=library, emulated=emulated
-        )
+        return replace(below, backend=self.backend, library=library)
 
     def context(self) -> AbstractContextManager[Any, None]:
         """Return Keras' own context, in which it makes tensors, layers and models on this device."""
@@ -127,14 +120,17 @@ class KerasBackend(LibraryBackend):
         below = self._below(keras)
         if selector and isinstance(below, TorchBackend):
             selector = f"{below.selectors()[0].partition(':')[0]}:{selector}"
-        found = below.gpu(selector)
-        return KerasDevice(keras, found, found.name)
+        return KerasDevice(keras, below.gpu(selector))
 
-    def cpu(self, as_gpu: str | None = None) -> KerasDevice:
-        """Return Keras on the CPU, which may be called a GPU of that name."""
+    def cpu(self) -> KerasDevice:
+        """Return Keras on the CPU."""
         keras = self.load()
-        below = self._below(keras).cpu()
-        return KerasDevice(keras, below, as_gpu or below.name, emulates_gpu=as_gpu is not None)
+        return KerasDevice(keras, self._below(keras).cpu())
+
+    def emulated(self, name: str, index: int) -> KerasDevice:
+        """Return Keras' CPU as a GPU of that name."""
+        keras = self.load()
+        return KerasDevice(keras, self._below(keras).emulated(name, index))
 
     def _below(self, keras: Any) -> Any:
         """Return the backend of the library that Keras runs on."""
@@ -150,14 +146,24 @@ class _TensorflowDevice(LibraryDevice, MonitoredDevice):
 
     backend = "tensorflow"
 
-    def __init__(self, tensorflow: Any, place: str, name: str, details: dict[str, Any]) -> None:
-        self.kind: Kind = "cpu" if place.startswith("CPU") else "gpu"
+    def __init__(
+        self,
+        tensorflow: Any,
+        place: str,
+        name: str,
+        details: dict[str, Any] | None = None,
+        *,
+        emulates_gpu: bool = False,
+    ) -> None:
+        self._on_cpu = place.startswith("CPU")
+        self.emulates_gpu = emulates_gpu
+        self.kind: Kind = "cpu" if self._on_cpu and not emulates_gpu else "gpu"
         self.name = name
         self.xp = tensorflow
         self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
         self._tf = tensorflow
         self._place = place
-        self._details = details
+        self._details = details or {}
 
     @property
     def info(self) -> DeviceInfo:
@@ -195,7 +201,7 @@ class _TensorflowDevice(LibraryDevice, MonitoredDevice):
     def observe(self) -> Iterator[Observation]:
         """Detect work by the allocator's peak, which this resets; on the CPU every call is work."""
         observation = Observation(worked=True)
-        if self.kind == "cpu":
+        if self._on_cpu:
             yield observation
             return
         memory = self._tf.config.experimental
@@ -243,4 +249,7 @@ class _TensorflowBackend(LibraryBackend):
         return super().too_few(count, index) if count else Unavailable(f"TensorFlow sees no GPU; {remedy}")
 
     def cpu(self) -> _TensorflowDevice:
-        return _TensorflowDevice(self.load(), "CPU:0", self._cpu_name, {})
+        return _TensorflowDevice(self.load(), "CPU:0", self._cpu_name)
+
+    def emulated(self, name: str, index: int) -> _TensorflowDevice:
+        return _TensorflowDevice(self.load(), f"CPU:{index}", name, emulates_gpu=True)

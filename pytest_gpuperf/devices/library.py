@@ -84,7 +84,7 @@ class LibraryBackend:
 
     `library` is what `import_library` takes, and `gpus` what its devices are called. `hidden_by` is the
     variable that chooses among them, `remedy` what to do with one that cannot be used, and `toolkit` how to
-    get what the library compiles with. `emulates` says that `NAME:cpu` is a choice.
+    get what the library compiles with. `emulates` says that `NAME:cpu` is a choice: `emulated`.
     """
 
     name: str
@@ -136,6 +136,10 @@ class LibraryBackend:
         """Return that no device has that number, or why there is none at all."""
         problem = f"{self.library[1]} sees {count} {self.gpus}(s) and number {index} was requested"
         return Unavailable(f"{problem}; {shown_setting(self.hidden_by)}" if self.hidden_by else problem)
+
+    def emulated(self, name: str, index: int) -> TimedDevice:
+        """Return the library's CPU, or that of its devices there, as a GPU of that name."""
+        raise NotImplementedError
 
     def cpu(self) -> TimedDevice:
         """Return NumPy."""

@@ -180,6 +180,11 @@ class MlxBackend(LibraryBackend):
             mx.eval(mx.ones(1) + 1)
         return device
 
+    def emulated(self, name: str, index: int) -> MlxDevice:  # noqa: ARG002 - MLX has one CPU
+        """Return MLX's CPU as a GPU of that name."""
+        mx = self.load()
+        return MlxDevice(mx, mx.Device(mx.cpu, 0), name, emulates_gpu=True)
+
     def too_few(self, count: int, index: int) -> Unavailable:
         """Return that no GPU has that number, or that there is none here."""
         problem = f"MLX {self.load().__version__} has no GPU here"

@@ -1,7 +1,7 @@
 """An array library on the CPU in the place of a GPU, to try a suite without one."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from os import environ
@@ -13,13 +13,13 @@ import numpy as np
 from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
-from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
-from pytest_gpuperf.devices.keras import KerasBackend, KerasDevice
-from pytest_gpuperf.devices.library import unusable
-from pytest_gpuperf.devices.mlx import MlxDevice
+from pytest_gpuperf.devices.jax import JaxBackend
+from pytest_gpuperf.devices.keras import KerasBackend
+from pytest_gpuperf.devices.library import LibraryBackend, unusable
+from pytest_gpuperf.devices.mlx import MlxBackend
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.sycl import SyclBackend
-from pytest_gpuperf.devices.torch import TorchBackend, TorchDevice
+from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -82,7 +82,7 @@ class StandIn:
         if find_spec(self._library) is None:
             raise GpuPerfError(self._missing)
         if self._with_itself:
-            _OWN_BACKENDS[self._library](environment.cpu_name()).check(selector)
+            self._own_backend().check(selector)
         elif selector:
             raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
 
@@ -108,12 +108,13 @@ class StandIn:
             raise Unavailable(f"{self._library}:cpu emulates a GPU, and {selector} is not there")
         if self._library == "dpnp":
             return SyclBackend(environment.cpu_name()).gpu("cpu")
-        open_own = _OWN_DEVICES.get(self._library)
         try:
             self._prepare()
-            if open_own is not None:
-                return open_own(self.name, int(selector or 0))
+            if self._library in _OWN_BACKENDS:
+                return self._own_backend().emulated(f"{self.name} on the CPU", int(selector or 0))
             return _StandInDevice(self.name, self.module)
+        except Unavailable:
+            raise
         except Exception as error:
             remedy = "name the module of its array functions, such as array_api_strict or torch"
             raise unusable(f"{self.module} cannot emulate a GPU", error, remedy) from error
@@ -121,8 +122,11 @@ class StandIn:
     def cpu(self) -> TimedDevice:
         """Return NumPy on the CPU, or the library itself."""
         if self._with_itself:
-            return _OWN_BACKENDS[self._library](environment.cpu_name()).cpu()
+            return self._own_backend().cpu()
         return HostDevice(environment.cpu_name())
+
+    def _own_backend(self) -> LibraryBackend:
+        return _OWN_BACKENDS[self._library](environment.cpu_name())
 
     def _prepare(self) -> None:
         """Let JAX keep float64 beside NumPy, unless the suite or the environment has decided that.
@@ -136,18 +140,18 @@ class StandIn:
 
     @property
     def _missing(self) -> str:
-        remedy = f"install {f'pytest-gpuperf[{self._library}]' if self._library in _OWN_DEVICES else 'it'}"
+        remedy = f"install {f'pytest-gpuperf[{self._library}]' if self._library in _OWN_BACKENDS else 'it'}"
         return f"{self._library}, which emulates a GPU, is not installed; {remedy}"
 
 
 def chosen_stand_in(choice: str) -> StandIn | None:
     """Return the stand-in that `standin:MODULE` chooses, or `LIBRARY:cpu`, else None.
 
-    The latter is for torch, JAX and Keras, each compared with itself, as on a GPU, and for MLX.
+    The latter is for the libraries of our own backends, each compared with the same CPU as on a GPU.
     """
     name, _, module = choice.partition(":")
-    if name in _OWN_DEVICES and module == "cpu":
-        return StandIn(name, with_itself=name in _OWN_BACKENDS)
+    if name in _OWN_BACKENDS and module == "cpu":
+        return StandIn(name, with_itself=True)
     if name != STAND_IN or not module:
         return None
     if not all(part.isidentifier() for part in module.split(".")):
@@ -161,39 +165,12 @@ def is_jax_on_cpu(backend: object) -> bool:
     return isinstance(backend, StandIn) and backend.module == _NAMESPACES["jax"]
 
 
-def _jax_on_cpu(name: str, index: int) -> JaxDevice:
-    """Return one of JAX's devices of the CPU as a GPU."""
-    jax: Any = import_module("jax")
-    device = jax.local_devices(backend="cpu")[index]
-    return JaxDevice(jax, device, f"{name} on the CPU", emulates_gpu=True)
-
-
-def _torch_on_cpu(name: str, _: int) -> TorchDevice:
-    """Return torch's CPU as a GPU: its work is done when a call returns."""
-    torch: Any = import_module("torch")
-    return TorchDevice(torch, torch.device("cpu"), f"{name} on the CPU", emulates_gpu=True)
-
-
-def _keras_on_cpu(name: str, _: int) -> KerasDevice:
-    """Return Keras' CPU as a GPU."""
-    return KerasBackend(environment.cpu_name()).cpu(as_gpu=f"{name} on the CPU")
-
-
-def _mlx_on_cpu(name: str, _: int) -> MlxDevice:
-    """Return MLX's CPU as a GPU."""
-    mx: Any = import_module("mlx.core")
-    return MlxDevice(mx, mx.Device(mx.cpu, 0), f"{name} on the CPU", emulates_gpu=True)
-
-
-_OWN_DEVICES: dict[str, Callable[[str, int], TimedDevice]] = {
-    "jax": _jax_on_cpu,
-    "keras": _keras_on_cpu,
-    "mlx": _mlx_on_cpu,
-    "torch": _torch_on_cpu,
+_OWN_BACKENDS: dict[str, type[LibraryBackend]] = {
+    "jax": JaxBackend,
+    "keras": KerasBackend,
+    "mlx": MlxBackend,
+    "torch": TorchBackend,
 }
-"""Of libraries that have a backend of their own."""
-_OWN_BACKENDS = {"jax": JaxBackend, "keras": KerasBackend, "torch": TorchBackend}
-"""Of those whose GPU is compared with their own CPU."""
 
 
 class _StandInDevice(SynchronousDevice):

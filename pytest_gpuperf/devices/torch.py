@@ -343,6 +343,11 @@ class TorchBackend(LibraryBackend):
         torch = self.load()
         return TorchDevice(torch, torch.device("cpu"), self._cpu_name)
 
+    def emulated(self, name: str, index: int) -> TorchDevice:  # noqa: ARG002 - torch has one CPU
+        """Return torch's CPU as a GPU of that name: its work is done when a call returns."""
+        torch = self.load()
+        return TorchDevice(torch, torch.device("cpu"), name, emulates_gpu=True)
+
 
 def _open(torch: Any, device: Any) -> TorchDevice:
     """Return the device after one kernel on it; raise whatever torch raises when it cannot be used."""

@@ -67,8 +67,8 @@ def second():
     if RUNS_ON == "jax":
         below = JaxDevice(jax, jax.local_devices(backend="cpu")[1], "a second processor")
     else:
-        below = _TensorflowDevice(tensorflow, "CPU:1", "a second processor", {})
-    return KerasDevice(keras, below, below.name)
+        below = _TensorflowDevice(tensorflow, "CPU:1", "a second processor")
+    return KerasDevice(keras, below)
 
 
 class TestKerasOnTheCpu(DeviceConformance):
