@@ -7,7 +7,7 @@ from cases import for_each
 from msgspec.structs import replace
 
 from pytest_gpuperf.devices.accelerators import CHOICES, LIBRARIES, chosen_accelerator
-from pytest_gpuperf.devices.accelerators.base import AcceleratorBackend
+from pytest_gpuperf.devices.accelerators.base import Accelerator
 from pytest_gpuperf.devices.simulated import SimulatedBackend
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import StandIn
@@ -98,7 +98,7 @@ def test_accelerators_are_listed_and_one_that_works_on_the_cpu_is_called_no_gpu(
         device.info = replace(device.info, name="scikit-learn, faster")
         return device
 
-    monkeypatch.setattr(AcceleratorBackend, "gpu", opened)
+    monkeypatch.setattr(Accelerator, "gpu", opened)
     offering(Backend("works"))
     lines = call("devices")[1]
     assert "-    accelerator:polars             it is not installed" in lines

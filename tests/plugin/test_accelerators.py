@@ -38,12 +38,6 @@ class Switch(Accelerator):
         yield
         self.is_on = before
 
-    def on(self):
-        return self.switched(is_on=True)
-
-    def off(self):
-        return self.switched(is_on=False)
-
     told = Calls()
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend
+from pytest_gpuperf.devices.accelerators.base import Accelerator
 from pytest_gpuperf.model.errors import GpuPerfError
 
 __all__ = ["ACCELERATOR", "CHOICES", "LIBRARIES", "chosen_accelerator"]
@@ -31,7 +31,7 @@ CHOICES = (
 """Each accelerator in full; networkx takes other backends, and sklearnex a device, in the same place."""
 
 
-def chosen_accelerator(choice: str) -> AcceleratorBackend | None:
+def chosen_accelerator(choice: str) -> Accelerator | None:
     """Return the backend of `accelerator:NAME`, None for any other choice; this imports no library.
 
     Raises GpuPerfError, with the valid names, for one that no machine has.
@@ -45,4 +45,4 @@ def chosen_accelerator(choice: str) -> AcceleratorBackend | None:
         raise GpuPerfError(f"there is no accelerator {name!r}; the accelerators are {names}")
     module, type_name = _MODULES[library]
     made: type[Accelerator] = getattr(import_module(f"{__name__}.{module}"), type_name)
-    return AcceleratorBackend(choice, made(how))
+    return made(choice, how)

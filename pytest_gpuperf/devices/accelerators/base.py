@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from math import isnan
 from time import process_time
 from typing import Any
@@ -21,14 +22,23 @@ from pytest_gpuperf.model.units import first_few
 _MISSING_TYPES = ("NAType", "NaTType")  # of pandas.NA, whose comparisons have no truth value, and pandas.NaT
 
 
+@dataclass(slots=True)
+class Calls:
+    """The functions that the accelerator ran, and those that it left to the library, with repetitions."""
+
+    ran: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
 class Accelerator:
-    """Base of accelerators: how one is switched on and off, and what its library's results are made of.
+    """Base of accelerators, each the backend `accelerator:NAME`: off, the library is the CPU; on, the GPU.
 
     `library` is the module of the namespace, `remedy` how to install it, and `is_gpu` whether the accelerator
     works on a GPU. `how` is the rest of its name, as in `networkx:parallel`; GpuPerfError for a wrong one.
     `idle_remedy` is what to do where it has nothing to do, and `off_remedy` where it ran though it was off.
     """
 
+    automatic = False
     library: str
     remedy: str
     idle_remedy = "call what it accelerates through xp, inside the test"
@@ -38,7 +48,8 @@ class Accelerator:
     )
     is_gpu = False
 
-    def __init__(self, how: str) -> None:
+    def __init__(self, name: str, how: str) -> None:
+        self.name = name
         self.how = how
 
     def namespace(self) -> Any:
@@ -49,15 +60,11 @@ class Accelerator:
         """Return the accelerator's name, with its version; raise Unavailable where it cannot be used."""
         raise NotImplementedError
 
-    def on(self) -> AbstractContextManager[Any]:
-        """Return a context in which the accelerator is switched on."""
+    def switched(self, *, is_on: bool) -> AbstractContextManager[Any]:
+        """Return a context in which the accelerator is on, or off whatever the suite has set."""
         raise NotImplementedError
 
-    def off(self) -> AbstractContextManager[Any]:
-        """Return a context in which it is switched off, whatever the suite or the environment has set."""
-        raise NotImplementedError
-
-    def calls(self) -> AbstractContextManager["Calls"]:
+    def calls(self) -> AbstractContextManager[Calls]:
         """Return a context that fills in which functions ran, and where."""
         raise NotImplementedError
 
@@ -67,24 +74,6 @@ class Accelerator:
     def synchronize(self) -> None:
         """Wait for what the accelerator has not done when a call returns; most have done all."""
 
-
-class Calls:
-    """The functions that the accelerator ran, and those that it left to the library, with repetitions."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-        self.left: list[str] = []
-
-
-class AcceleratorBackend:
-    """`accelerator:NAME`: the library by itself is the CPU; with its accelerator it stands for the GPU."""
-
-    automatic = False
-
-    def __init__(self, name: str, accelerator: Accelerator) -> None:
-        self.name = name
-        self._accelerator = accelerator
-
     def check(self, selector: str) -> None:
         """Accept no selector: the name has it."""
         if selector:
@@ -92,34 +81,39 @@ class AcceleratorBackend:
 
     def gpu(self, selector: str) -> TimedDevice:  # noqa: ARG002 - the protocol passes it
         """Return the library with its accelerator; raise Unavailable where either cannot be used."""
-        library = self._accelerator.namespace()
-        return _Accelerated("gpu", self.name, self._accelerator.open(), library, self._accelerator)
+        library = self.namespace()
+        return _Side(self, "gpu", self.open(), library)
 
     def cpu(self) -> TimedDevice:
         """Return the library by itself."""
-        library = self._accelerator.namespace()
-        return _Plain("cpu", self.name, environment.cpu_name(), library, self._accelerator)
+        return _Side(self, "cpu", environment.cpu_name(), self.namespace())
 
 
 class _Side(SynchronousDevice):
-    """A library under one setting: its arrays are NumPy's or its own, and always on the host."""
+    """A library with its accelerator on or off: its arrays are NumPy's or its own, and always on the host."""
 
     arrays_are_on_host = True
 
-    def __init__(self, kind: Kind, backend: str, name: str, library: Any, accelerator: Accelerator) -> None:
-        self.kind, self.backend, self.name = kind, backend, name
+    def __init__(self, accelerator: Accelerator, kind: Kind, name: str, library: Any) -> None:
+        self._accelerator = accelerator
+        self.kind, self.backend, self.name = kind, accelerator.name, name
         self.xp = library
         self.unpack = accelerator.unpack
         self.idle_remedy = accelerator.idle_remedy
         self.synchronize = accelerator.synchronize  # type: ignore[method-assign]  # as each accelerator has it
-        self.accelerator = accelerator
+        self.sees_all_work = kind == "gpu"
+        self.processor_time = process_time if kind == "cpu" else None  # of all threads
         self.info = DeviceInfo(
             kind=kind,
-            backend=backend,
+            backend=self.backend,
             name=name,
             library=f"{library.__name__} {library.__version__}",
             emulated=kind == "gpu" and not accelerator.is_gpu,
         )
+
+    def context(self) -> AbstractContextManager[Any]:
+        """Switch the accelerator on or off."""
+        return self._accelerator.switched(is_on=self.kind == "gpu")
 
     def asarray(self, host: Any) -> Any:
         """Return a copy, an array of NumPy: work on it never changes the other device's input."""
@@ -129,53 +123,23 @@ class _Side(SynchronousDevice):
         """Return a copy."""
         return np.array(array)
 
-
-class _Plain(_Side):
-    """The library with its accelerator switched off."""
-
-    processor_time = staticmethod(process_time)  # of all threads
-
-    def context(self) -> AbstractContextManager[Any]:
-        """Switch the accelerator off."""
-        return self.accelerator.off()
+    def holds(self, value: Any) -> bool:
+        """Return whether `value` is a NumPy array of the CPU: that one is here is no sign of a GPU's work."""
+        return self.kind == "cpu" and isinstance(value, np.ndarray)
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """Raise GpuPerfError where the accelerator ran functions though it was switched off."""
-        with self.accelerator.calls() as calls:
-            yield Observation(worked=True)
-        if calls.ran:
+        """Report what the accelerator ran and left; GpuPerfError where it ran though it was off."""
+        observation = Observation(worked=True)
+        with self._accelerator.calls() as calls:
+            yield observation
+        if self.kind == "gpu":
+            observation.worked, observation.fallbacks = bool(calls.ran), tuple(sorted({*calls.left}))
+        elif calls.ran:
             raise GpuPerfError(
                 f"{self.backend} was switched off and yet ran {first_few(sorted({*calls.ran}))}; "
-                f"{self.accelerator.off_remedy}"
+                f"{self._accelerator.off_remedy}"
             )
-
-    def holds(self, value: Any) -> bool:
-        """Return whether `value` is a NumPy array."""
-        return isinstance(value, np.ndarray)
-
-
-class _Accelerated(_Side):
-    """The library with its accelerator switched on; that an array is here is no sign of its work."""
-
-    sees_all_work = True
-
-    def context(self) -> AbstractContextManager[Any]:
-        """Switch the accelerator on."""
-        return self.accelerator.on()
-
-    @contextmanager
-    def observe(self) -> Iterator[Observation]:
-        """Take for work, and for what fell back, what the accelerator tells."""
-        observation = Observation()
-        with self.accelerator.calls() as calls:
-            yield observation
-        observation.worked = bool(calls.ran)
-        observation.fallbacks = tuple(sorted({*calls.left}))
-
-    def holds(self, value: Any) -> bool:  # noqa: ARG002 - the protocol passes it
-        """Return False: arrays are the host's."""
-        return False
 
 
 @contextmanager

@@ -20,8 +20,8 @@ class CudfPandas(Accelerator):
     remedy = "install pandas"
     is_gpu = True
 
-    def __init__(self, how: str) -> None:
-        super().__init__(how)
+    def __init__(self, name: str, how: str) -> None:
+        super().__init__(name, how)
         if how:
             raise GpuPerfError(f"accelerator:cudf.pandas has one GPU and takes no device, not {how!r}")
         self._loaded: Any = None
@@ -45,13 +45,9 @@ class CudfPandas(Accelerator):
         self._loaded = loaded
         return f"pandas with cudf.pandas {cudf.__version__} on {gpu}"
 
-    def on(self) -> AbstractContextManager[None]:
-        """Leave it on."""
-        return nullcontext()
-
-    def off(self) -> AbstractContextManager[Any]:
-        """Let pandas give its own classes and functions; those made while it is on stay proxies."""
-        if "cudf.pandas" not in sys.modules:
+    def switched(self, *, is_on: bool) -> AbstractContextManager[Any]:
+        """Leave it on, or let pandas give its own classes and functions; those made before stay proxies."""
+        if is_on or "cudf.pandas" not in sys.modules:
             return nullcontext()
         switch: Any = import_module("cudf.pandas.module_accelerator")
         return switch.disable_module_accelerator()  # type: ignore[no-any-return]  # cuDF is not read

@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib import metadata
 from os import environ
 from typing import Any
@@ -29,8 +29,8 @@ class NetworkX(Accelerator):
     library = "networkx"
     remedy = "install networkx"
 
-    def __init__(self, how: str) -> None:
-        super().__init__(how)
+    def __init__(self, name: str, how: str) -> None:
+        super().__init__(name, how)
         self.is_gpu = how == "cugraph"
         known = sorted({*_KNOWN, *(entry.name for entry in _entries())} - {_FOR_TESTS})
         if how not in known:
@@ -49,7 +49,7 @@ class NetworkX(Accelerator):
         try:
             entry.load()
             nx = self.namespace()
-            with self.on():
+            with self.switched(is_on=True):
                 nx.config.backend_priority  # noqa: B018 - the context has set it
         except Exception as error:
             remedy = f"install a version of networkx that {package} {version} supports"
@@ -57,30 +57,22 @@ class NetworkX(Accelerator):
         return f"networkx with {package} {version}{'' if self.is_gpu else ' on the CPU'}"
 
     @contextmanager
-    def on(self) -> Iterator[None]:
-        """Put the backend first, and let NetworkX not warn in each call that it uses a converted graph.
+    def switched(self, *, is_on: bool) -> Iterator[None]:
+        """Put the backend or none first, and let no call warn that NetworkX uses a graph it has converted.
 
         Under pytest nx-parallel takes two jobs whatever n_jobs is: the variable that shows pytest is hidden.
         """
-        test = environ.pop(_CURRENT_TEST, None)
+        test = environ.pop(_CURRENT_TEST, None) if is_on else None
+        config = sys.modules["networkx"].config
+        ignored = {*config.warnings_to_ignore, "cache"}
+        # The list of algorithms by itself: NetworkX 3.4 does not put the whole priority back as it was.
+        algorithms = [self.how] if is_on else []
         try:
-            with self._setting([self.how]):
+            with config.backend_priority(algos=algorithms), config(warnings_to_ignore=ignored):
                 yield
         finally:
             if test is not None:
                 environ[_CURRENT_TEST] = test
-
-    def off(self) -> AbstractContextManager[Any]:
-        """Put no backend first."""
-        return self._setting([])
-
-    @contextmanager
-    def _setting(self, algorithms: list[str]) -> Iterator[None]:
-        config = sys.modules["networkx"].config
-        ignored = {*config.warnings_to_ignore, "cache"}
-        # The list of algorithms by itself: NetworkX 3.4 does not put the whole priority back as it was.
-        with config.backend_priority(algos=algorithms), config(warnings_to_ignore=ignored):
-            yield
 
     @contextmanager
     def calls(self) -> Iterator[Calls]:

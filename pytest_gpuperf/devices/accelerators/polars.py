@@ -26,8 +26,8 @@ class Polars(Accelerator):
     idle_remedy = "collect a lazy query: a data frame works at once, on the CPU whatever the engine"
     off_remedy = "choose no engine in the test: leave out engine= and polars' engine_affinity"
 
-    def __init__(self, how: str) -> None:
-        super().__init__(how or "gpu")
+    def __init__(self, name: str, how: str) -> None:
+        super().__init__(name, how or "gpu")
         self.is_gpu = self.how == "gpu"
         if self.how not in _ENGINES:
             names = " or ".join(f"accelerator:polars:{engine}" for engine in _ENGINES)
@@ -50,21 +50,18 @@ class Polars(Accelerator):
         if self.is_gpu:
             import_library("cudf_polars", "cudf_polars", _INSTALL)
         try:
-            with self.on():
+            with self.switched(is_on=True):
                 polars.LazyFrame({"a": [1, 2]}).select(polars.col("a").sum()).collect()
         except Exception as error:
             raise unusable(f"polars cannot use its {self.how} engine", error, _INSTALL) from error
         return "polars with its GPU engine" if self.is_gpu else "polars with its streaming engine on the CPU"
 
-    def on(self) -> AbstractContextManager[Any]:
-        """Let lazy queries run on the engine."""
-        polars = sys.modules["polars"]
-        engine = polars.GPUEngine(raise_on_fail=True) if self.is_gpu else self.how
+    def switched(self, *, is_on: bool) -> AbstractContextManager[Any]:
+        """Let lazy queries run on the engine, or on the one for data in memory."""
+        polars, engine = sys.modules["polars"], self.how if is_on else "in-memory"
+        if engine == "gpu":
+            engine = polars.GPUEngine(raise_on_fail=True)
         return polars.Config(engine_affinity=engine)  # type: ignore[no-any-return]  # polars is not read
-
-    def off(self) -> AbstractContextManager[Any]:
-        """Let them run on the engine for data in memory."""
-        return sys.modules["polars"].Config(engine_affinity="in-memory")  # type: ignore[no-any-return]  # as above
 
     @contextmanager
     def calls(self) -> Iterator[Calls]:

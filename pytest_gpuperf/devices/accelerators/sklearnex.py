@@ -4,7 +4,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
@@ -25,8 +25,8 @@ class Sklearnex(Accelerator):
     library = "sklearn"
     remedy = "install scikit-learn"
 
-    def __init__(self, how: str) -> None:
-        super().__init__(how)
+    def __init__(self, name: str, how: str) -> None:
+        super().__init__(name, how)
         self.is_gpu = bool(how)
         if not _TARGET.fullmatch(how):
             raise GpuPerfError(
@@ -41,7 +41,7 @@ class Sklearnex(Accelerator):
             raise Unavailable(f"scikit-learn-intelex is here for the CPU only; {_INSTALL_GPU}", missing=True)
         linear_model = import_library("sklearn.linear_model", "scikit-learn", self.remedy)
         try:
-            with self.on():
+            with self.switched(is_on=True):
                 linear_model.LinearRegression().fit(np.eye(3), np.ones(3))
         except Exception as error:
             where = self.how or "the CPU"
@@ -50,22 +50,8 @@ class Sklearnex(Accelerator):
         return f"scikit-learn with scikit-learn-intelex {metadata.version('scikit-learn-intelex')}{where}"
 
     @contextmanager
-    def on(self) -> Iterator[None]:
-        """Patch scikit-learn, and name the device that its work is offloaded to."""
-        with self._patched(is_on=True):
-            if not self.how:
-                yield
-                return
-            with sys.modules["sklearnex"].config_context(target_offload=self.how):
-                yield
-
-    def off(self) -> AbstractContextManager[None]:
-        """Take the patch away that a suite may have made."""
-        return self._patched(is_on=False)
-
-    @contextmanager
-    def _patched(self, *, is_on: bool) -> Iterator[None]:
-        """Patch scikit-learn or take the patch away, and leave it as it was."""
+    def switched(self, *, is_on: bool) -> Iterator[None]:
+        """Patch scikit-learn for the device that its work is offloaded to, or take a suite's patch away."""
         sklearnex: Any = sys.modules.get("sklearnex")
         if sklearnex is None:  # only the CPU was opened: there is nothing to take away
             yield
@@ -73,7 +59,8 @@ class Sklearnex(Accelerator):
         was_on = sklearnex.sklearn_is_patched()
         _patch(sklearnex, is_on=is_on)
         try:
-            yield
+            with sklearnex.config_context(target_offload=self.how) if is_on and self.how else nullcontext():
+                yield
         finally:
             _patch(sklearnex, is_on=was_on)
 

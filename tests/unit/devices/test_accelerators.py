@@ -14,7 +14,7 @@ from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import chosen_accelerator
-from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend, Calls, column, log_of
+from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls, column, log_of
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.timing.leaves import snapshot
@@ -140,7 +140,7 @@ class Switch(Accelerator):
     idle_remedy = "give it something to do"
 
     def __init__(self, ran=(), left=()):
-        super().__init__("")
+        super().__init__("accelerator:switch", "")
         self.told = ran, left
         self.state = None
 
@@ -150,31 +150,22 @@ class Switch(Accelerator):
     def open(self):
         return "lib with a switch on the CPU"
 
-    def on(self):
-        return self.set_to("on")
-
-    def off(self):
-        return self.set_to("off")
-
     @contextmanager
-    def set_to(self, state):
-        self.state = state
+    def switched(self, *, is_on):
+        self.state = "on" if is_on else "off"
         yield
         self.state = None
 
     @contextmanager
     def calls(self):
-        calls = Calls()
-        yield calls
-        calls.ran, calls.left = map(list, self.told)
+        yield Calls(*map(list, self.told))
 
     def unpack(self, value):
         return {"inside": value.inside} if isinstance(value, SimpleNamespace) else None
 
 
 def pair(accelerator):
-    backend = AcceleratorBackend("accelerator:switch", accelerator)
-    return backend.cpu(), backend.gpu("")
+    return accelerator.cpu(), accelerator.gpu("")
 
 
 def test_both_devices_have_one_namespace_and_each_its_own_context():
@@ -270,7 +261,7 @@ def test_a_column_of_text_and_other_things_is_a_list(other):
 
 
 def test_it_takes_no_selector():
-    backend = AcceleratorBackend("accelerator:switch", Switch())
+    backend = Switch()
     backend.check("")
     with pytest.raises(GpuPerfError, match="accelerator:switch takes no selector, not '1'"):
         backend.check("1")
