@@ -7,7 +7,7 @@ author = "The pytest-gpuperf developers"
 copyright = f"2026, {author}"  # noqa: A001 - the name that Sphinx reads
 version = release = installed("pytest-gpuperf")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinx_design"]
 nitpicky = True  # a reference to what is not there is a warning, and the build fails on those
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|contextlib|msgspec|pathlib|pytest|typing\.Annotated)\b.*|[A-Z]\w*"),
@@ -15,8 +15,10 @@ nitpick_ignore_regex = [
     ("py:.*", r"pytest_gpuperf\.timing\.workload\.ResettableCall"),  # a test only returns it
 ]  # types of others, and of type hints
 
-myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
+default_role = "code"  # docstrings have `names` in one backtick
+smartquotes = False  # which would make a dash of --gpuperf-gpu
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 

@@ -73,11 +73,10 @@ def _stretches() -> Iterator[str]:
 
 def _options() -> Iterator[str]:
     for group, members in options.GROUPS.items():
-        yield from (f"## Group: {group}", "", "| command line | ini file | |", "| --- | --- | --- |")
+        yield from (f"## Group: {group}", "")
         for option in members:
             flag = option.flag if option.metavar is None else f"{option.flag}={option.metavar}"
-            yield f"| `{_cell(flag)}` | `{option.key}` | {_cell(option.help)} |"
-        yield ""
+            yield from (f"```{{option}} {flag}", option.help, "```", "")
 
 
 def _commands() -> Iterator[str]:
