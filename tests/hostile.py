@@ -44,7 +44,7 @@ def records_of(text):
             reason=text,
             gpu=measurement(device, 1e-3, 2e-3, dtypes=(text,), shapes=(text,)),
             notes=(Note(code="interference", text=text),),
-            diagnosis=(Diagnosis(code="float64", sentence=text, numbers={text: text}),),
+            diagnosis=(Diagnosis(code="float64", sentence=text),),
         ),
         record(text),
         skipped(f"{text}::test_skipped", reason=text),

@@ -190,7 +190,7 @@ def test_any_report_is_a_run_of_a_history(tmp_path):
         ("it is not JSON", TEXT, ""),
         ("at $: ", TEXT, "[" * 100_000),
         ("breaks its schema", TEXT, json.dumps({"schema_version": "1.0", "x" * 10_000: 1})),
-        ("newer than 1.0; update", '"schema_version": "1.0"', '"schema_version": "1.1"'),
+        ("and not 1.0; update", '"schema_version": "1.0"', '"schema_version": "1.1"'),
         ("it is not JSON", '"value":10.0', '"value":NaN'),
         ("'yesterday', which is not a time", RUN.started, "yesterday"),
     ],
