@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+import pytest_gpuperf
 from pytest_gpuperf.devices.errors import remedy
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +20,7 @@ def quoted():
 
 def texts():
     """Yield every string of the package but its docstrings, with `ANY` for what is filled in."""
-    for path in (ROOT / "pytest_gpuperf").rglob("*.py"):
+    for path in Path(pytest_gpuperf.__file__).parent.rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         for node in nodes:

@@ -533,7 +533,7 @@ def test_samples_that_are_discarded_take_what_others_worked_with_them(monkeypatc
 
 def test_many_threads_that_each_wait_a_little_wait_long_together(monkeypatch):
     others, pool = iter([1.0, 2.0]), [f"{n}" for n in range(10_000)]
-    told(monkeypatch, dict.fromkeys(pool, 0.0), dict.fromkeys(pool, 1e-9), others=lambda: next(others))
+    told(monkeypatch, dict.fromkeys(pool, 0.0), dict.fromkeys(pool, 1e-7), others=lambda: next(others))
     timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(10_000)))
     timer.take_sample()
     assert (0, 1.0) == (timer.waiting_threads, timer.others_worked)
