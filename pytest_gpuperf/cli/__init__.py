@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pytest_gpuperf.cli import baseline, compare, devices, history, merge, reports
 from pytest_gpuperf.cli.command import WRONG, CommandResult, encoding
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.other_names import OTHER_NAMES, remedy
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
@@ -18,7 +19,10 @@ baseline update a regression; 2 an error; 3 nothing to compare."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
-    chosen = _parser().parse_args(arguments)
+    parser, given = _parser(), sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in OTHER_NAMES["command"]:
+        parser.error(f"{given[0]} is no command: {remedy('command', given[0], '')}")
+    chosen = parser.parse_args(given)
     try:
         with gc_paused():  # a command keeps what it reads until it ends
             result: CommandResult = chosen.run(chosen)

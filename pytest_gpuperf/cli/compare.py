@@ -2,21 +2,19 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from os.path import realpath
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from msgspec.structs import replace
 
+from pytest_gpuperf.cli import outputs
 from pytest_gpuperf.cli.command import (
     FAILED,
     FINE,
     INCOMPARABLE,
     CommandResult,
     add_command,
-    check_replaceable,
     lines_result,
-    output_file,
     refuse,
     width,
 )
@@ -29,7 +27,7 @@ from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Report, Run
-from pytest_gpuperf.report import exports, files, reader
+from pytest_gpuperf.report import reader
 from pytest_gpuperf.report.summary import gate_lines
 from pytest_gpuperf.report.text import section
 from pytest_gpuperf.report.verdicts import severity
@@ -76,12 +74,7 @@ def add(commands: Any) -> None:
         default="sure",
         help="what fails: regressions (sure, default), inconclusive comparisons, too (doubt), or nothing",
     )
-    command.add_argument(
-        "--markdown", type=output_file, metavar="PATH", help="write a summary for pull requests"
-    )
-    command.add_argument(
-        "--html", type=output_file, metavar="PATH", help="write the comparison as an HTML page"
-    )
+    outputs.add(command)
 
 
 def _told(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
@@ -97,13 +90,11 @@ def _told(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
 
 
 def _compare(chosen: argparse.Namespace) -> CommandResult:
-    options, outputs = _gate_options(chosen), {"markdown": chosen.markdown, "html": chosen.html}
-    _check(outputs, inputs=(chosen.base, chosen.new))
+    options = _gate_options(chosen)
+    outputs.check(chosen.outputs, inputs=(chosen.base, chosen.new))
     new = reader.load_report(chosen.new)
     run, failures = _with_comparisons(new, options, RunOptions(fail=chosen.fail))
-    for name, path in outputs.items():
-        if path is not None:
-            files.replace(path, exports.formats()[name].write(run))
+    _, printed = outputs.write(run, chosen.outputs)
     lines = [*_changes(run)]
     if (absent := text.not_run(run)) is not None:
         lines.append(absent)
@@ -114,17 +105,8 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
         else:
             failures.append(early)
     lines += [f"FAILED: {failure}" for failure in failures]
-    return lines_result(lines, _exit_code(run, failures, options))
-
-
-def _check(outputs: dict[str, Path | None], inputs: Sequence[Path]) -> None:
-    """Raise GpuPerfError for an output that would replace anything but its like, or another output."""
-    for name, path in outputs.items():
-        if path is not None:
-            check_replaceable(path, *exports.known_by(exports.formats()[name]), inputs)
-    given = [path for path in outputs.values() if path is not None]
-    if len({*map(realpath, given)}) < len(given):
-        raise GpuPerfError(f"--html: --markdown writes {outputs['html']} too; choose another file")
+    code = _exit_code(run, failures, options)
+    return lines_result(lines, code) if printed is None else CommandResult(text=printed, code=code)
 
 
 def compared_with(run: Run, base: Path) -> Run:

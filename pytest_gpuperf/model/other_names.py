@@ -18,6 +18,13 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "--gpuperf-allow-no-gpu": "--gpuperf-allow=no-gpu",
         "--gpuperf-allow-missing": "--gpuperf-allow=missing",
     },
+    "command": {
+        "html": "gpuperf show REPORT --html PATH",
+        "export": "gpuperf show REPORT --export FORMAT:PATH",
+        "badge": "gpuperf show REPORT --export svg:PATH, or the badge of the CI's workflow",
+        "diff": "gpuperf compare BASE NEW",
+        "update": "gpuperf baseline update BASE REPORT",
+    },
     "option of a command": {
         "--inconclusive": "--fail=doubt for fail, sure for the others",
         "--allow-no-gpu": "--allow=no-gpu",

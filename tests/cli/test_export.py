@@ -1,4 +1,4 @@
-"""gpuperf export."""
+"""gpuperf show --export."""
 
 import os
 from pathlib import Path
@@ -22,21 +22,23 @@ FORMS = {
 @pytest.mark.parametrize(("form", "begins"), FORMS.items())
 def test_an_export_is_the_same_on_standard_output_and_in_a_file(capsys, form, begins):
     written("r.json", record(), record("test_a.py::test_2"))
-    assert main(["export", "r.json", "--as", form]) == 0
+    assert main(["show", "r.json", "--export", form]) == 0
     printed = capsys.readouterr().out
     for _ in range(2):  # a file of its own form is replaced
-        assert main(["export", "r.json", "--as", form, "-o", "out"]) == 0
+        assert main(["show", "r.json", "--export", f"{form}:out"]) == 0
         assert capsys.readouterr().out == f"out: 2 records as {form}\n"
     kept = Path("out").read_bytes().decode()
     assert kept.startswith(begins)
     assert kept.splitlines() == printed.splitlines()
 
 
-@pytest.mark.parametrize("output", [[], ["-o", "out.json"]])
-def test_a_report_without_times_gives_a_tool_nothing(refused, output):
+@pytest.mark.parametrize("output", ["", ":out.json"])
+def test_a_report_without_times_gives_a_tool_nothing_and_no_other_file_is_written(refused, output):
     written("r.json", record(status="skipped", reason="no GPU", cpu=None, gpu=None, speedup=None))
-    said = refused("export", "r.json", "--as", "github-action-benchmark", *output)
-    assert said == "r.json: no file, because no test has a result for it"
+    said = refused("show", "r.json", "--html=page.html", f"--export=github-action-benchmark{output}")
+    place = output.removeprefix(":") or "github-action-benchmark"
+    assert said == f"{place}: no file, because no test has a result for it"
+    assert not Path("page.html").exists()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -58,12 +60,23 @@ def test_an_export_replaces_no_report_and_nobodys_file(refused, call, form):
         "folder": "is a folder; choose a file in it",
         "pipe": "is not a regular file; choose another",
     }.items():
-        assert f"{name} {why}" == refused("export", "r.json", "--as", form, "-o", name)
+        assert f"{name} {why}" == refused("show", "r.json", "--export", f"{form}:{name}")
     Path("mine").write_text("")
-    assert 0 == call("export", "r.json", "--as", form, "-o", "mine")[0]
+    assert 0 == call("show", "r.json", "--export", f"{form}:mine")[0]
 
 
-def test_an_unknown_form_is_answered_with_the_known_ones(capsys):
-    said = usage(capsys, "export", "r.json", "--as=excel")
-    assert "argument --as: invalid choice: 'excel'" in said
-    assert [True] * len(FORMS) == [form in said for form in FORMS]
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("excel:out", f"'excel' is not a format; use one of {', '.join(FORMS)}; pytest writes a suite's own"),
+        ("csv:", "csv: names no file; write csv:PATH, or csv for standard output"),
+    ],
+)
+def test_what_is_no_export_is_answered_with_what_is_one(capsys, given, said):
+    assert f"argument --export: {said}" in usage(capsys, "show", "r.json", f"--export={given}")
+
+
+def test_standard_output_takes_one_format(refused):
+    written("r.json", record())
+    said = "standard output is named for csv and for bencher; choose another file"
+    assert said == refused("show", "r.json", "--export=csv", "--export=bencher")

@@ -15,7 +15,7 @@ from pytest_gpuperf.model.record import Note
 READERS = {
     "show": ["show", "wrong.json"],
     "validate": ["validate", "wrong.json"],
-    "export": ["export", "wrong.json", "--as=csv"],
+    "export": ["show", "wrong.json", "--export=csv"],
     "compare": ["compare", "right.json", "wrong.json"],
     "compare with": ["compare", "wrong.json", "right.json"],
     "baseline": ["baseline", "update", "base.json", "wrong.json"],
@@ -61,8 +61,8 @@ def test_numbers_that_no_measurement_gives_break_no_command(call, said, changes)
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["export", "r.json", "--as=csv", "-o", "new/"],
-        ["html", "r.json", "-o", "new/"],
+        ["show", "r.json", "--export=csv:new/"],
+        ["show", "r.json", "--html=new/"],
         ["recover", "r.journal", "new/"],
         ["merge", "cpu.json", "gpu.json", "-o", "new/"],
         ["compare", "r.json", "r.json", "--markdown=new/"],
@@ -79,7 +79,7 @@ def test_an_output_that_ends_in_a_slash_is_refused_as_a_folder(capsys, arguments
 def test_a_number_beyond_what_can_be_computed_is_an_error_in_words(refused):
     far = measured(GPU, *[1e200] * 11, 3e200)
     written("r.json", record(gpu=far))
-    said = refused("export", "r.json", "--as=pytest-benchmark")
+    said = refused("show", "r.json", "--export=pytest-benchmark")
     assert said.startswith("the report contains an impossible number (")
 
 
@@ -121,7 +121,7 @@ def many(tests: int) -> str:
 def test_a_reader_that_has_seen_enough_is_no_error(folder):
     many(1000)  # more than a pipe holds
     program = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
-    for arguments in (["show", "r.json"], ["export", "r.json", "--as=csv"]):
+    for arguments in (["show", "r.json"], ["show", "r.json", "--export=csv"]):
         with subprocess.Popen(
             [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as ran:
@@ -148,7 +148,7 @@ def test_a_closed_output_is_no_error(call, monkeypatch):
 
 
 WRITERS = {
-    "export": ["export", "r.json", "--as=csv", "-o", "out.json"],
+    "export": ["show", "r.json", "--export", "csv:out.json"],
     "baseline": ["baseline", "update", "out.json", "r.json"],
     "merge": ["merge", "cpu.json", "gpu.json", "-o", "out.json"],
     "compare": ["compare", "r.json", "r.json", "--markdown", "out.json"],
@@ -208,14 +208,14 @@ def test_a_folder_that_may_only_be_read_is_named(refused, monkeypatch, arguments
 @pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
 def test_a_folder_that_is_not_there_is_made(folder, call, arguments):
     inputs()
-    code, _, err = call(*(f"new/folder/{each}" if each == "out.json" else each for each in arguments))
+    code, _, err = call(*(each.replace("out.json", "new/folder/out.json") for each in arguments))
     assert (0, "", ["out.json"]) == (code, err, [path.name for path in (folder / "new/folder").iterdir()])
 
 
 @pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
 def test_a_file_that_is_no_folder_is_named(refused, arguments):
     inputs()
-    said = refused(*(f"r.json/{each}" if each == "out.json" else each for each in arguments))
+    said = refused(*(each.replace("out.json", "r.json/out.json") for each in arguments))
     assert said in ("r.json is not a folder; choose another place", "r.json/out.json: Not a directory")
 
 

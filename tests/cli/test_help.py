@@ -14,15 +14,13 @@ COMMANDS = [
     "devices",
     "show",
     "validate",
-    "export",
     "recover",
-    "html",
     "compare",
     "baseline",
     "merge",
     "history",
 ]
-WITH_EXAMPLES = {"compare", "export", "html", "history", "merge"}
+WITH_EXAMPLES = {"compare", "history", "merge", "show"}
 
 
 @pytest.fixture
@@ -59,6 +57,6 @@ def test_the_module_is_the_command(monkeypatch, capsys):
     assert "gpuperf: nothing.json" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", ["", "nothing", "show", "export r.json", "baseline", "compare r.json"])
+@pytest.mark.parametrize("arguments", ["", "nothing", "show", "baseline", "compare r.json"])
 def test_a_wrong_call_is_answered_with_the_usage(capsys, arguments):
     assert usage(capsys, *arguments.split()).startswith("usage: gpuperf")

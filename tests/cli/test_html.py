@@ -1,4 +1,4 @@
-"""gpuperf html."""
+"""gpuperf show --html."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,9 @@ from pytest_gpuperf.report.html import engine
 
 def test_a_report_becomes_a_page(call):
     written("r.json", record("test_a.py::test_fft[4096]"))
-    assert [(0, ["page.html"], "")] * 2 == [call("html", "r.json", "-o", "page.html") for _ in range(2)]
+    assert [(0, ["page.html: 1 record as html"], "")] * 2 == [
+        call("show", "r.json", "--html", "page.html") for _ in range(2)
+    ]
     content = Path("page.html").read_text()
     assert content.startswith("<!doctype html>")
     assert content.endswith("</html>\n")
@@ -21,8 +23,8 @@ def test_a_report_becomes_a_page(call):
 def test_a_baseline_adds_what_changed(call):
     written("base.json", record(value=20))
     written("r.json", record(value=10))
-    call("html", "r.json", "-o", "alone.html")
-    call("html", "r.json", "--baseline", "base.json", "-o", "page.html")
+    call("show", "r.json", "--html", "alone.html")
+    call("show", "r.json", "--baseline", "base.json", "--html", "page.html")
     assert 1 == call("compare", "base.json", "r.json", "--html", "compared.html")[0]
     bodies = [
         Path(f"{name}.html").read_text().partition("<body>")[2].partition("<script>")[0]
@@ -33,28 +35,31 @@ def test_a_baseline_adds_what_changed(call):
 
 def test_a_history_that_is_not_there_is_named(refused):
     written("r.json", record())
-    said = refused("html", "r.json", "--history=speedup", "-o", "page.html")
+    said = refused("show", "r.json", "--history=speedup", "--html", "page.html")
     assert said == "speedup is no folder; runs with --gpuperf-history=speedup make one"
+    Path("speedup").mkdir()
+    said = refused("show", "r.json", "--history=speedup")
+    assert said == "--history is for the page: name it with --html PATH"
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"schema_version": "9.0", "started": "x"}', "\x00\x01"])
 def test_a_broken_report_leaves_no_half_page(refused, broken):
     Path("r.json").write_text(broken)
-    assert refused("html", "r.json", "-o", "page.html").startswith("r.json")
+    assert refused("show", "r.json", "--html", "page.html").startswith("r.json")
 
 
 def test_files_of_others_are_left_as_they_are(refused):
     written("r.json", record())
     Path("mine").write_text("<!doctype html><html><svg>mine</svg></html>")
     assert "mine exists and was not written by pytest-gpuperf as html; " in refused(
-        "html", "r.json", "-o", "mine"
+        "show", "r.json", "--html", "mine"
     )
-    assert "is an input of this command" in refused("html", "r.json", "-o", "r.json")
+    assert "is an input of this command" in refused("show", "r.json", "--html", "r.json")
 
 
 def test_a_missing_jinja2_is_one_line_with_its_remedy(refused, monkeypatch):
     written("r.json", record())
     monkeypatch.setitem(sys.modules, "jinja2", None)
     engine.template.cache_clear()
-    said = refused("html", "r.json", "-o", "page.html")
+    said = refused("show", "r.json", "--html", "page.html")
     assert said.endswith("needs Jinja2, which is not installed; run pip install jinja2")

@@ -198,7 +198,7 @@ def test_the_pages_of_commands_and_of_exit_codes_have_every_command(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     commands = re.findall(r"^ {4}(\w+)", capsys.readouterr().out, flags=re.MULTILINE)
-    assert {"devices", "html"} <= set(commands)
+    assert {"devices", "show"} <= set(commands)
     headings = re.findall(r"^## gpuperf (\w+)", PAGES["reference/command-line"], flags=re.MULTILINE)
     assert sorted(commands) == sorted(headings)
     rows = re.findall(r"^\| (`.*?) \|", PAGES["reference/exit-codes"], flags=re.MULTILINE)
