@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 from cases import for_each
+from plugins import needed
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.collection import markers
@@ -78,7 +79,11 @@ def test_the_snippets_of_a_page_run(pytester, monkeypatch, page):
     write_snippets(pytester.path, page)
     for library in ("torch", "jax") if page in ("guides/libraries", "guides/training") else ():
         monkeypatch.setitem(sys.modules, library, None)  # tests/backends runs what needs them
-    result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated")
+    others = []
+    if page == "guides/from-pytest-benchmark":
+        needed("pytest_benchmark", "pytest-benchmark")
+        others = ["-p", "pytest_benchmark.plugin"]
+    result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated", *others)
     tests = any("def test_" in source or "(DeviceConformance)" in source for source in PYTHON[page])
     assert result.ret == (pytest.ExitCode.OK if tests else pytest.ExitCode.NO_TESTS_COLLECTED)
     assert set(result.parseoutcomes()) <= {"passed", "skipped"}
@@ -194,14 +199,14 @@ def test_the_generated_parts_are_those_of_the_code(monkeypatch):
     assert not wrong, f"run python docs/generated.py: {wrong}"
 
 
-def test_the_pages_of_commands_and_of_exit_codes_have_every_command(capsys):
+def test_the_page_of_commands_has_every_command_and_its_exit_codes(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     commands = re.findall(r"^ {4}(\w+)", capsys.readouterr().out, flags=re.MULTILINE)
     assert {"devices", "show"} <= set(commands)
     headings = re.findall(r"^## gpuperf (\w+)", PAGES["reference/command-line"], flags=re.MULTILINE)
     assert sorted(commands) == sorted(headings)
-    rows = re.findall(r"^\| (`.*?) \|", PAGES["reference/exit-codes"], flags=re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?) \|", PAGES["reference/command-line"], flags=re.MULTILINE)
     assert sorted(commands) == sorted(re.findall(r"`(\w+)", ", ".join(rows)))
 
 
