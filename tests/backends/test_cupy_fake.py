@@ -7,23 +7,16 @@ import sys
 import tomllib
 from contextlib import nullcontext
 from pathlib import Path
-from time import process_time
 from types import SimpleNamespace
 from typing import ClassVar
 
-import numpy as np
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.cupy import _SPIN, CupyBackend, CupyDevice
-from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.registry import Devices
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.model.record import Clocks
+from pytest_gpuperf.model.errors import Unavailable
 
 H200 = 9  # the first number of its compute capability
-BUS = "0000:18:00.0"
 
 
 class CudaError(RuntimeError):
@@ -68,28 +61,20 @@ def tell(event, **what):
 class FakePool:
     """CuPy's memory pool, which rounds up to 512 bytes and goes to CUDA unless it keeps a free block."""
 
-    def __init__(self, *, keeps=False, device=0):
-        self.keeps, self.device = keeps, device
-
-    def malloc(self, size, *, pointer=1):
+    def malloc(self, size, *, pointer=1, keeps=False, device=0):
         rounded = -(-size // 512) * 512
-        tell("malloc_preprocess", device_id=self.device, size=size, mem_size=rounded)
-        if not self.keeps:
-            tell("alloc_preprocess", device_id=self.device, mem_size=rounded)
-            tell("alloc_postprocess", device_id=self.device, mem_size=rounded, mem_ptr=pointer)
-        tell(
-            "malloc_postprocess",
-            device_id=self.device,
-            size=size,
-            mem_size=rounded,
-            mem_ptr=pointer,
-            pmem_id=pointer,
-        )
+        block = {"device_id": device, "mem_size": rounded}
+        tell("malloc_preprocess", size=size, **block)
+        if not keeps:
+            tell("alloc_preprocess", **block)
+            tell("alloc_postprocess", mem_ptr=pointer, **block)
+        tell("malloc_postprocess", size=size, mem_ptr=pointer, pmem_id=pointer, **block)
         return rounded
 
-    def free(self, rounded):
-        tell("free_preprocess", device_id=self.device, mem_size=rounded, mem_ptr=1, pmem_id=1)
-        tell("free_postprocess", device_id=self.device, mem_size=rounded, mem_ptr=1, pmem_id=1)
+    def free(self, rounded, *, device=0):
+        block = {"device_id": device, "mem_size": rounded, "mem_ptr": 1, "pmem_id": 1}
+        tell("free_preprocess", **block)
+        tell("free_postprocess", **block)
 
 
 class FakeCuda:
@@ -98,49 +83,36 @@ class FakeCuda:
     MemoryHook = FakeHook
     MemoryPool = FakePool
 
-    def __init__(self, *, count=1, count_error=None, driver=12040, generation=H200, hip=False):
-        self.waited = []
-        self.launched = []
+    def __init__(self, *, count_error=None, generation=H200, hip=False):
         self.now, self.pool = 0.0, FakePool()
         self.main_end = self.side_end = 0.0
         self.memory = SimpleNamespace(OutOfMemoryError=OutOfMemory)
-        self.Stream = SimpleNamespace(null=self)
-        self.current = self  # the stream on which this thread submits
 
         def get_count():
             if count_error:
                 raise CudaError(count_error)
-            return count
+            return 1
 
-        def attributes(pointer):
-            if self.lost:
-                raise CudaError(719)
-            return SimpleNamespace(type=1 if pointer in self.registered else 0)
-
-        self.lost, self.registered = False, set()
         self.driver = SimpleNamespace(CUDADriverError=DriverError)
         self.runtime = SimpleNamespace(
             CUDARuntimeError=CudaError,
             is_hip=hip,
-            memoryTypeHost=1,
             getDeviceCount=get_count,
-            driverGetVersion=lambda: driver,
+            driverGetVersion=lambda: 12040,
             runtimeGetVersion=lambda: 12090,  # what CuPy was built with
             getDeviceProperties=lambda index: {
                 "name": f"Fake {index}".encode(),
                 "totalGlobalMem": 1 << 37,
                 "major": generation,
             },
-            pointerGetAttributes=attributes,
         )
 
     def Device(self, index):  # noqa: N802 - CuPy's name
         def synchronize():
-            self.waited.append(index)
             self.now = max(self.now, self.main_end, self.side_end)
 
         class Device(nullcontext):
-            id, pci_bus_id = index, BUS
+            id = index
 
             def use(self):
                 pass
@@ -160,7 +132,7 @@ class FakeCuda:
         return self.main_end <= self.now
 
     def get_current_stream(self):
-        return self.current
+        return self
 
     def get_elapsed_time(self, start, end):
         return (end.at - start.at) * 1000
@@ -168,15 +140,9 @@ class FakeCuda:
     def get_allocator(self):
         return self.pool.malloc
 
-    def kernel(self, source, name):
-        return lambda grid, block, arguments: self.launched.append((grid, block, arguments))
 
-
-def fake(monkeypatch, *, ones=np.ones, **cuda):
-    made = FakeCuda(**cuda)
-    library = SimpleNamespace(
-        cuda=made, ones=ones, __version__="14", __spec__=None, RawKernel=made.kernel, ndarray=FakePool
-    )
+def fake(monkeypatch, **cuda):
+    library = SimpleNamespace(cuda=FakeCuda(**cuda), __version__="14", __spec__=None)
     monkeypatch.setitem(sys.modules, "cupy", library)
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: object())
     return library
@@ -194,44 +160,51 @@ def cuda(device, monkeypatch):
     return device.xp.cuda
 
 
-def cause(selector=""):
-    with pytest.raises(Unavailable) as caught:
-        CupyBackend("a processor").gpu(selector)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("said", "is_broken", "found"),
+@for_each(
+    ("error", "said", "is_broken"),
     [
-        ("no NVIDIA driver is; install the driver", False, {"count_error": 35, "driver": 0}),
         (
-            "supports CUDA 11.4, CuPy needs 12.9; update the driver",
-            True,
-            {"count_error": 35, "driver": 11040},
+            100,
+            "no CUDA device is visible: CUDA_VISIBLE_DEVICES is '', which may hide devices; check `nvid",
+            False,
         ),
-        ("no CUDA device is visible", False, {"count_error": 100}),
-        ("CUDA cannot be used: cudaError 804", True, {"count_error": 804}),
-        ("CUDA cannot be used: cudaError 999", True, {"count_error": 999}),
+        (804, "CUDA cannot be used: cudaError 804; ", True),
     ],
 )
-def test_cuda_that_cannot_be_used_is_named_with_what_to_do(monkeypatch, said, is_broken, found):
-    fake(monkeypatch, **found)
-    with pytest.raises(Unavailable, match=said) as caught:
+def test_cuda_that_cannot_be_used_is_named_with_what_to_do(monkeypatch, error, said, is_broken):
+    """What a driver says that is not there, or too old, is in tests/fakes."""
+    fake(monkeypatch, count_error=error)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(Unavailable) as caught:
         CupyBackend("a processor").gpu("")
-    assert caught.value.broken is is_broken
+    assert (True, is_broken) == (str(caught.value).startswith(said), caught.value.broken)
 
 
-@pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide devices")])
-def test_no_visible_device_says_what_cuda_visible_devices_says(monkeypatch, setting, visible, said):
-    fake(monkeypatch, count_error=100)
-    setting("CUDA_VISIBLE_DEVICES", visible)
-    assert f"no CUDA device is visible: CUDA_VISIBLE_DEVICES {said}; check `nvidia-smi -L`: " in cause()
-    assert cause().endswith("one in MIG mode needs instances")
+@for_each(
+    ("error", "kind", "requested"),
+    [
+        (CudaError(700), "lost", None),
+        (DriverError(719), "lost", None),
+        (CudaError(1), None, None),
+        (DriverError(46), None, None),
+        (CudaError(2), "out_of_memory", None),
+        (OutOfMemory(4096), "out_of_memory", 4096),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"), "out_of_memory", None),
+    ],
+)
+def test_only_sticky_errors_lose_the_device_and_memory_runs_out_without_a_pool_too(
+    device, error, kind, requested
+):
+    fault = device.fault(error)
+    assert (kind, requested) == ((fault.kind, fault.requested) if fault else (None, None))
 
 
-def test_a_number_beyond_the_devices_says_how_many_there_are(monkeypatch):
-    fake(monkeypatch, count=2)
-    assert "sees 2 CUDA device(s) and number 2 was requested" in cause("2")
+def test_the_runtime_is_the_installed_one_where_cupy_finds_it_else_that_it_was_built_with(monkeypatch):
+    library = fake(monkeypatch)
+    assert CupyDevice(library, 0).info.library == "cupy 14, CUDA 12.9, driver for 12.4"
+    library.cuda.get_local_runtime_version = lambda: 12060
+    info = CupyDevice(library, 0).info
+    assert ("CUDA 12.6", "cupy 14, CUDA 12.6, driver for 12.4") == (info.runtime, info.library)
 
 
 def test_the_extras_bring_the_parts_of_the_toolkit_that_cupy_compiles_with():
@@ -240,137 +213,36 @@ def test_the_extras_bring_the_parts_of_the_toolkit_that_cupy_compiles_with():
         assert [f"{package}[ctk]>=14"] == project["optional-dependencies"][extra]
 
 
-def test_a_device_that_fails_its_trial_allocation_is_unusable(monkeypatch):
-    def no_memory(_):
-        raise OutOfMemory(512)
-
-    fake(monkeypatch, ones=no_memory)
-    assert (
-        "was found but cannot be used: Out of memory allocating 512 bytes; free memory of the GPU: "
-        in cause()
-    )
-
-
-@pytest.mark.parametrize(
-    ("said", "remedy"),
-    [
-        (
-            "Failed to find CUDA headers. Please install ...",
-            "pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13]",
-        ),
-        ('Failure finding "libnvrtc.so.13": No such file\n  listdir(...)', "set CUDA_PATH"),
-        ("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable", "nvidia-smi -c 0"),
-        (
-            "cudaErrorNoKernelImageForDevice: no kernel image is available for execution",
-            "this GPU's generation",
-        ),
-        ("cudaErrorUnknown: unknown error", "restart the machine"),
-        ("something new", "check with nvidia-smi that it is free and healthy"),
-    ],
-)
-def test_a_device_that_was_found_and_fails_is_broken_and_its_remedy_is_by_cause(monkeypatch, said, remedy):
-    def fail(_):
-        raise RuntimeError(said)
-
-    fake(monkeypatch, ones=fail)
-    with pytest.raises(Unavailable) as caught:
-        CupyBackend("a processor").gpu("")
-    problem = said.partition("\n")[0].rstrip(".")
-    assert str(caught.value).startswith(f"CuPy's CUDA device 0 was found but cannot be used: {problem}; ")
-    assert remedy in str(caught.value)
-    assert caught.value.broken
-
-
-def test_a_device_that_works_was_synchronized_as_a_whole(monkeypatch):
-    library = fake(monkeypatch)
-    device = CupyBackend("a processor").gpu("")
-    assert (device.name, device.info.library) == ("Fake 0", "cupy 14, CUDA 12.9, driver for 12.4")
-    assert library.cuda.waited == [0]
-    device.synchronize()
-    assert library.cuda.waited == [0, 0]
-
-
-@pytest.mark.parametrize("error", [CudaError, DriverError])
-@pytest.mark.parametrize(
-    ("status", "kind"), [(700, "lost"), (719, "lost"), (1, None), (46, None), (2, "out_of_memory")]
-)
-def test_only_sticky_errors_lose_the_device_and_memory_runs_out_without_a_pool_too(
-    device, status, kind, error
-):
-    fault = device.fault(error(status))
-    assert (fault.kind if fault else None) == kind
-
-
-def test_out_of_memory_names_the_bytes(device):
-    fault = device.fault(OutOfMemory(4096))
-    assert ("out_of_memory", 4096) == (fault.kind, fault.requested)
-
-
-def test_a_librarys_error_is_told_by_its_text(device):
-    assert device.fault(RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")).kind == "out_of_memory"
-    assert device.fault(RuntimeError("CUBLAS_STATUS_EXECUTION_FAILED")) is None
-
-
-def test_the_report_knows_memory_driver_and_runtime(device):
-    info = device.info
-    assert (1 << 37, "for CUDA 12.4", "CUDA 12.9") == (info.memory, info.driver, info.runtime)
-
-
-def test_the_runtime_is_the_installed_one_where_cupy_finds_it(monkeypatch):
-    def none():
-        raise RuntimeError("libcudart.so was not found")
-
-    library = fake(monkeypatch)
-    library.cuda.get_local_runtime_version = lambda: 12060
-    assert CupyDevice(library, 0).info.runtime == "CUDA 12.6"
-    assert CupyDevice(library, 0).info.library == "cupy 14, CUDA 12.6, driver for 12.4"
-    library.cuda.get_local_runtime_version = none
-    assert CupyDevice(library, 0).info.runtime == "CUDA 12.9"
-
-
 @for_each(
-    ("cupys", "nvidias", "generation", "said"),
+    ("cupys", "nvidias", "generation", "chosen", "said"),
     [
-        (None, None, H200, None),
-        ("0", None, H200, None),
-        ("", None, H200, None),
-        ("1", None, H200, "TF32 in float32 products (CUPY_TF32=1)"),
-        (None, "1", H200, "TF32 in float32 products (NVIDIA_TF32_OVERRIDE=1)"),
-        (None, "2", H200, None),
-        ("1", "0", H200, None),
-        ("1", None, 7, None),
-        (None, "1", 7, None),
+        (None, None, H200, None, None),
+        ("0", None, H200, None, None),
+        ("1", None, H200, None, "TF32 in float32 products (CUPY_TF32=1)"),
+        (None, "1", H200, None, "TF32 in float32 products (NVIDIA_TF32_OVERRIDE=1)"),
+        (None, "2", H200, None, None),
+        ("1", "0", H200, None, None),
+        ("1", "1", 7, None, None),
+        ("1", None, H200, "DEFAULT", None),  # it is read at the first product only: a program may say other
+        ("1", None, H200, "TF32", "TF32 in float32 products (CuPy's compute type)"),
+        (None, None, H200, "FP16", "float16 in float32 products (CuPy's compute type)"),
+        (None, None, H200, "BF16", "bfloat16 in float32 products (CuPy's compute type)"),
     ],
 )
-def test_reduced_precision_names_the_setting_behind_it(
-    monkeypatch, setting, cupys, nvidias, generation, said
+def test_reduced_precision_is_what_cupy_computes_with_and_names_the_setting(
+    monkeypatch, setting, cupys, nvidias, generation, chosen, said
 ):
     setting("CUPY_TF32", cupys)
     setting("NVIDIA_TF32_OVERRIDE", nvidias)
-    info = CupyDevice(fake(monkeypatch, generation=generation), 0).info
-    assert (info.reduced_precision, info.reduced_eps) == (said, 2**-10 if said else None)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "said", "eps"),
-    [
-        ("COMPUTE_TYPE_DEFAULT", None, None),
-        ("COMPUTE_TYPE_PEDANTIC", None, None),
-        ("COMPUTE_TYPE_TF32", "TF32 in float32 products (CuPy's compute type)", 2**-10),
-        ("COMPUTE_TYPE_FP16", "float16 in float32 products (CuPy's compute type)", 2**-10),
-        ("COMPUTE_TYPE_BF16", "bfloat16 in float32 products (CuPy's compute type)", 2**-7),
-    ],
-)
-def test_reduced_precision_is_what_cupy_computes_with_whatever_the_variable_says(
-    monkeypatch, setting, chosen, said, eps
-):
-    setting("CUPY_TF32", "1")  # it is read at the first product only, and a program can choose otherwise
-    setting("NVIDIA_TF32_OVERRIDE", None)
-    library = fake(monkeypatch)
-    linalg = SimpleNamespace(get_compute_type=lambda dtype: 7, compute_type_to_str=lambda number: chosen)
-    library._core = SimpleNamespace(_routines_linalg=linalg)
+    library = fake(monkeypatch, generation=generation)
+    if chosen is not None:
+        names = {"compute_type_to_str": lambda _: f"COMPUTE_TYPE_{chosen}", "get_compute_type": lambda _: 7}
+        library._core = SimpleNamespace(_routines_linalg=SimpleNamespace(**names))
     info = CupyDevice(library, 0).info
-    assert (said, eps) == (info.reduced_precision, info.reduced_eps)
+    assert (said, said and (2**-7 if chosen == "BF16" else 2**-10)) == (
+        info.reduced_precision,
+        info.reduced_eps,
+    )
 
 
 def test_an_array_in_fortrans_order_is_copied_as_it_is(device):
@@ -380,121 +252,30 @@ def test_an_array_in_fortrans_order_is_copied_as_it_is(device):
     assert asked == {"order": "A"}
 
 
-@pytest.mark.parametrize(("seconds", "nanoseconds"), [(0.005, 5_000_000), (1.0, 10**9), (30.0, 10**9)])
-def test_a_spinning_kernel_occupies_the_device_for_at_most_a_second(device, cuda, seconds, nanoseconds):
-    assert capabilities.occupy(device, seconds)
-    assert cuda.launched == [((1,), (1,), (nanoseconds,))]
-    assert cuda.waited == []
-
-
 def test_the_spinning_kernel_ends_by_its_cycles_too_should_the_timer_stand_still():
     assert "clock64() - first_cycle < 4 * nanoseconds" in _SPIN
 
 
 def test_rocm_has_no_spinning_kernel(monkeypatch):
-    library = fake(monkeypatch, hip=True)
-    assert capabilities.occupy(CupyDevice(library, 0), 0.005) is False
-    assert library.cuda.launched == []
+    assert CupyDevice(fake(monkeypatch, hip=True), 0).occupy is None
 
 
-def test_host_memory_is_pinned_when_cuda_knows_it_and_unknown_when_it_fails(device, cuda):
-    host = np.ones(3)
-    assert capabilities.host_memory(device, host) == "pageable"
-    cuda.registered = {host.ctypes.data}
-    assert capabilities.host_memory(device, host) == "pinned"
-    assert capabilities.host_memory(device, [1.0, 2.0]) is None
-    cuda.lost = True
-    assert capabilities.host_memory(device, host) is None
-
-
-class FakeWatch:
-    def clocks(self):
-        return Clocks(sm_mhz=1980, memory_mhz=None, celsius=None, watts=None, throttle=("power cap",))
-
-    def throttle(self):
-        return ("hardware slowdown",)
-
-
-def test_clocks_and_throttle_are_nvmls_asked_for_at_first_use(with_nvml, device):
-    asked = with_nvml(FakeWatch())
-    assert (capabilities.clocks(device).sm_mhz, capabilities.throttle(device)) == (
-        1980,
-        ("hardware slowdown",),
-    )
-    assert capabilities.clocks(device).throttle == ("power cap",)
-    assert asked == [BUS]
-    assert device.clocks_reason is None
-
-
-def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(with_nvml, device):
-    asked = with_nvml(GpuPerfError("no NVML; install it"))
-    assert (capabilities.clocks(device), capabilities.throttle(device)) == (None, ())
-    assert device.clocks_reason == "no NVML; install it"
-    assert asked == [BUS]
-
-
-def test_memory_is_the_most_held_at_a_time_in_rounded_bytes(device, cuda):
-    before = cuda.pool.malloc(4096)
+@for_each(
+    ("work", "memory", "allocations", "worked"),
+    [
+        (lambda pool: [pool.free(4096), pool.free(pool.malloc(2000)), pool.malloc(4097)], 512, 2, True),
+        (lambda pool: pool.free(4096), 0, 0, False),
+        (lambda pool: pool.malloc(100, keeps=True), 512, 0, True),
+        (lambda pool: pool.malloc(100, pointer=0), 0, 1, True),  # one that failed
+        (lambda pool: [pool.malloc(100, device=1), pool.free(512, device=1)], 0, 0, False),
+        (lambda pool: None, 0, 0, False),
+    ],
+)
+def test_memory_is_the_most_held_at_a_time_in_rounded_bytes(device, cuda, work, memory, allocations, worked):
     with device.observe() as seen:
-        cuda.pool.free(before)
-        first = cuda.pool.malloc(2000)
-        cuda.pool.free(first)
-        most = cuda.pool.malloc(5000)
-        cuda.pool.free(most)
-        cuda.pool.malloc(4097)
-    assert 5120 - 4096 == seen.memory
-    assert (3, True) == (seen.allocations, seen.worked)
-
-
-def test_a_block_that_only_gives_back_held_nothing_more(device, cuda):
-    with device.observe() as seen:
-        cuda.pool.free(4096)
-    assert (0, 0) == (seen.memory, seen.allocations)
-
-
-def test_memory_from_the_pool_is_no_allocation_but_is_work(device, cuda):
-    cuda.pool.keeps = True
-    with device.observe() as seen:
-        cuda.pool.malloc(100)
-    assert (0, 512, True) == (seen.allocations, seen.memory, seen.worked)
-
-
-def test_an_allocation_that_failed_holds_nothing(device, cuda):
-    with device.observe() as seen:
-        cuda.pool.malloc(100, pointer=0)
-    assert seen.memory == 0
-
-
-def test_memory_on_another_device_is_not_counted(device, cuda):
-    cuda.pool.device = 1
-    with device.observe() as seen:
-        cuda.pool.malloc(100)
-        cuda.pool.malloc(100)
-        cuda.pool.free(512)
-    assert (0, 0, False) == (seen.allocations, seen.memory, seen.worked)
-    cuda.pool.device = 0
-    with device.observe() as seen:
-        cuda.pool.malloc(100)
-        cuda.pool.device = 1
-        cuda.pool.free(512)
-        cuda.pool.device = 0
-        cuda.pool.malloc(100)
-    assert seen.memory == 1024
-
-
-def test_what_comes_from_no_pool_of_cupys_is_not_told(device, cuda):
-    cuda.pool = SimpleNamespace(malloc=lambda size: size)
-    with device.observe() as seen:
-        cuda.pool.malloc(100)
-    assert (None, None) == (seen.allocations, seen.memory)
-    assert seen.worked  # nothing tells whether it did
-
-
-def test_memory_is_followed_in_the_block_only(device, cuda):
-    with device.observe() as seen:
-        pass
-    cuda.pool.malloc(100)
-    assert (0, False) == (seen.memory, seen.worked)
+        work(cuda.pool)
+    cuda.pool.malloc(1 << 20)
+    assert (memory, allocations, worked) == (seen.memory, seen.allocations, seen.worked)
 
 
 @for_each(("outside", "side"), [(0.0, 0.0), (0.5, 0.75)])
@@ -510,13 +291,6 @@ def test_work_of_the_default_stream_is_seen_and_timed_and_that_of_others_is_outs
     assert seen.finished == max(cuda.main_end, cuda.side_end), "when all streams were done"
 
 
-def test_work_of_a_current_stream_that_is_not_the_null_one_is_seen(device, cuda):
-    cuda.current = SimpleNamespace(done=False)
-    with device.observe() as seen:
-        pass
-    assert seen.worked
-
-
 def test_events_are_made_once_as_those_of_a_lost_device_could_not_be_destroyed(device, cuda, monkeypatch):
     with device.observe():
         pass
@@ -525,21 +299,3 @@ def test_events_are_made_once_as_those_of_a_lost_device_could_not_be_destroyed(d
     with device.observe():
         pass
     assert made == []
-
-
-def test_the_host_counts_the_time_of_its_processors():
-    before = process_time()
-    counted = capabilities.processor_time(HostDevice("a processor"))
-    assert before <= counted <= process_time()
-
-
-@for_each(("expected", "worker"), [("Fake 0", 0), ("Fake 1", 1), ("Fake 0", 2)])
-def test_workers_take_the_visible_devices_in_turn(monkeypatch, expected, worker):
-    fake(monkeypatch, count=2)
-    assert expected == Devices("auto", [CupyBackend("a processor")], worker).gpu().name
-
-
-def test_a_worker_learns_why_there_is_no_device(monkeypatch):
-    fake(monkeypatch, count_error=100)
-    with pytest.raises(Unavailable, match="no CUDA device is visible"):
-        Devices("auto", [CupyBackend("a processor")], 1).gpu()

@@ -8,21 +8,13 @@ import warnings
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 
-import numpy as np
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.registry import Devices
 from pytest_gpuperf.devices.torch import TorchBackend, TorchDevice
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.model.record import Clocks
 
 H200, V100 = 9, 7  # the first numbers of their compute capabilities
-
-
-class OutOfMemoryError(RuntimeError):
-    pass
 
 
 class FakeDevice:
@@ -55,8 +47,7 @@ class FakeCuda:
 
     def __init__(self, *, generation=H200):
         self.now = self.main_end = self.side_end = 0.0
-        self.emptied = 0
-        self.slept, self.cycles_per_second = [], 2e9
+        self.cycles_per_second = 2e9
         self._sleep = self.sleep
         self.counts = {
             "allocated_bytes.all.allocated": 7000,
@@ -107,11 +98,7 @@ class FakeCuda:
         return nullcontext()
 
     def sleep(self, cycles):
-        self.slept.append(cycles)
         self.main_end = max(self.now, self.main_end) + cycles / self.cycles_per_second
-
-    def empty_cache(self):
-        self.emptied += 1
 
 
 def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200, version=None):
@@ -135,7 +122,6 @@ def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200, version
         backends=SimpleNamespace(cuda=SimpleNamespace(matmul=matmul)),
         device=FakeDevice,
         Tensor=FakeTensor,
-        OutOfMemoryError=OutOfMemoryError,
         ones=ones or (lambda size, device: FakeTensor(device)),
         is_warn_always_enabled=lambda: False,
         set_warn_always=lambda _: None,
@@ -184,43 +170,29 @@ def test_any_other_selector_is_refused_with_the_valid_ones(selector):
         TorchBackend("a processor").check(selector)
 
 
-def test_a_build_without_any_gpu_says_so(monkeypatch):
-    fake(monkeypatch, accelerator=None)
-    assert "torch 2.99 was built without any GPU; install the build for your GPU" in cause()
-
-
-@pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide devices")])
-def test_no_driver_is_torchs_own_cause_with_what_may_hide_the_gpu(monkeypatch, setting, visible, said):
-    def no_driver(size, device):
-        raise RuntimeError("Found no NVIDIA driver on your system.\nMore of it")
-
-    fake(monkeypatch, ones=no_driver)
-    setting("CUDA_VISIBLE_DEVICES", visible)
-    assert (
-        "torch 2.99 cannot use cuda:0: Found no NVIDIA driver on your system; install the driver" in cause()
-    )
-    assert cause().endswith(f"CUDA_VISIBLE_DEVICES {said}")
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("said", "seen", "remedy", "is_broken"),
     [
-        ("CUDA error: no kernel image is available for execution on the device", 1, "this GPU's gen", True),
-        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", 1, "exclusive mode", True),
-        ("The NVIDIA driver on your system is too old (found version 11040).", 0, "update the", True),
         ("CUDA error: something new", 1, "check that nvidia-smi", True),
         ("nvrtc: error: failed to open libnvrtc-builtins.so.13.0", 1, "reinstall torch's build", True),
-        ("No CUDA GPUs are available", 0, "MIG mode", False),
+        ("The NVIDIA driver on your system is too old (found version 11040).", 0, "update the", True),
+        ("No CUDA GPUs are available\nMore of it", 0, "MIG mode .*; CUDA_VISIBLE_DEVICES is ''", False),
     ],
 )
 def test_a_gpu_that_torch_sees_but_cannot_use_is_broken(monkeypatch, said, seen, remedy, is_broken):
     def fail(size, device):
         raise RuntimeError(said)
 
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     fake(monkeypatch, ones=fail).cuda.device_count = lambda: seen
-    with pytest.raises(Unavailable, match=remedy) as caught:
+    with pytest.raises(Unavailable, match=f"torch 2.99 cannot use cuda:0: .*; .*{remedy}") as caught:
         TorchBackend("a processor").gpu("")
     assert caught.value.broken is is_broken
+
+
+def test_a_build_without_any_gpu_says_so(monkeypatch):
+    fake(monkeypatch, accelerator=None)
+    assert "torch 2.99 was built without any GPU; install the build for your GPU" in cause()
 
 
 def test_a_type_that_torch_was_not_built_for_is_named(monkeypatch):
@@ -231,27 +203,11 @@ def test_a_type_that_torch_was_not_built_for_is_named(monkeypatch):
     assert "cannot use xpu:1: AssertionError; check the device" in cause("xpu:1")
 
 
-def test_a_device_that_works_was_synchronized_as_a_whole(torch, device):
-    assert (device.name, device.kind, device.info.library) == ("Fake 0", "gpu", "torch 2.99")
-    assert torch.waited == [FakeDevice("cuda", 0)]
-    device.synchronize()
-    assert torch.waited == 2 * [FakeDevice("cuda", 0)]
-
-
 def test_a_torch_without_accelerators_uses_cuda(monkeypatch, torch):
     del torch.accelerator
     torch.cuda.synchronize = torch.waited.append
     TorchBackend("a processor").gpu("")
     assert torch.waited == [FakeDevice("cuda", 0)]
-
-
-@pytest.mark.parametrize(
-    ("expected", "worker"), [("Fake 0", 0), ("Fake 1", 1), ("Fake 0", 2), ("Fake 0", None)]
-)
-def test_workers_take_the_devices_in_turn(torch, expected, worker):
-    torch.accelerator.device_count = lambda: 2
-    assert expected == Devices("torch", [TorchBackend("a processor")], worker).gpu().name
-    assert [str(device.index) for device in torch.current] == (["1"] if expected == "Fake 1" else [])
 
 
 def test_before_accelerators_the_devices_of_cuda_are_counted(torch):
@@ -273,58 +229,28 @@ def test_the_cpu_waits_for_nothing_and_has_no_pool(torch):
     cpu = TorchBackend("a processor").cpu()
     cpu.synchronize()
     cpu.release()
-    assert (torch.waited, torch.cuda.emptied) == ([], 0)
+    assert torch.waited == []
 
 
-def test_release_empties_the_pool(device, cuda):
-    device.release()
-    assert cuda.emptied == 1
+@for_each(("seconds", "occupied", "rate"), [(0.005, 0.005, 2e9), (0.005, 0.005, 1e9), (30.0, 1.0, 1e9)])
+def test_a_device_is_occupied_for_so_long_at_its_clock_and_at_most_a_second(
+    device, cuda, seconds, occupied, rate
+):
+    cuda.cycles_per_second = rate
+    device.occupy(seconds)
+    assert cuda.main_end - cuda.now == pytest.approx(occupied, rel=1e-3)
+    cuda.now = cuda.main_end
 
 
-def test_sleeping_occupies_the_device_for_as_long_as_asked_at_the_clock_of_that_moment(device, cuda):
-    for cycles_per_second in (2e9, 1e9):
-        cuda.cycles_per_second = cycles_per_second
-        cuda.slept.clear()
-        assert capabilities.occupy(device, 0.005)
-        assert cuda.slept[-1] == pytest.approx(0.005 * cycles_per_second, rel=1e-3)
-        assert cuda.main_end - cuda.now == pytest.approx(0.005, rel=1e-3), "it returned at once"
-
-
-def test_a_device_is_occupied_for_at_most_a_second(device, cuda):
-    capabilities.occupy(device, 30.0)
-    assert cuda.main_end - cuda.now == pytest.approx(1.0, rel=1e-3)
-
-
-@pytest.mark.parametrize("kind", ["xpu", "cuda"])
-def test_what_cannot_sleep_cannot_be_occupied(torch, cuda, kind):
+def test_what_cannot_sleep_cannot_be_occupied(torch, cuda):
     del cuda._sleep
-    assert capabilities.occupy(TorchDevice(torch, FakeDevice(kind, 0), "Fake"), 0.005) is False
+    assert [None, None] == [TorchDevice(torch, FakeDevice(kind, 0), "").occupy for kind in ("xpu", "cuda")]
 
 
 def test_the_report_knows_memory_and_runtime_and_tells_rocm_from_cuda(torch, device):
     assert (1 << 37, "CUDA 13.0") == (device.info.memory, device.info.runtime)
     torch.version.hip = "6.4"
     assert device.info.runtime == "ROCm 6.4"
-
-
-@for_each(
-    ("words", "kind", "requested"),
-    [
-        ("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has", "out_of_memory", 2 << 30),
-        ("CUDA out of memory. Tried to allocate 20.50 MiB (GPU 0;", "out_of_memory", 41 << 19),
-        ("CUDA error: out of memory", "out_of_memory", None),
-        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 96 bytes.", "out_of_memory", 96),
-        ("CUDA error: an illegal memory access was encountered\nCUDA kernel errors", "lost", None),
-        ("CUDA error: device-side assert triggered", "lost", None),
-        ("HIP error: unspecified launch failure", "lost", None),
-        ("CUDA error: invalid argument", None, None),
-        ("CUDA error: invalid configuration argument", None, None),
-        ("mat1 and mat2 shapes cannot be multiplied", None, None),
-    ],
-)
-def test_an_errors_words_say_which_fault_it_is(device, words, kind, requested):
-    fault = device.fault(OutOfMemoryError(words))
-    assert (kind, requested) == ((fault.kind, fault.requested) if fault else (None, None))
 
 
 @pytest.mark.parametrize(("code", "kind"), [(700, "lost"), (999, "lost"), (2, "out_of_memory"), (1, None)])
@@ -337,36 +263,23 @@ def test_an_errors_code_says_which_fault_it_is_whatever_its_words(torch, device,
     assert kind == (fault.kind if fault else None)
 
 
-def test_other_errors_with_such_words_are_no_fault(device):
-    assert device.fault(ValueError("out of memory")) is None
-    assert device.fault(MemoryError()).kind == "out_of_memory"
-
-
-def test_memory_is_the_most_held_above_what_was_held_before(device, cuda):
+@for_each("kind", ["cuda", "xpu"])
+def test_memory_is_the_most_held_above_what_was_held_before_and_intels_gpus_count_no_allocations(
+    torch, cuda, kind
+):
+    setattr(torch, kind, cuda)
+    if kind == "xpu":
+        del cuda.counts["num_device_alloc"]
+    device = TorchDevice(torch, FakeDevice(kind, 0), "Fake")
     with device.observe() as seen:
-        cuda.allocate(2000, pooled=False)
+        cuda.allocate(2000, pooled=kind == "xpu")
         cuda.free(2000)
         cuda.allocate(500)
-    assert (2000, 500, 1, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
-
-
-def test_a_block_that_does_nothing_is_seen_to(device, cuda):
-    with device.observe() as seen:
+    counted = 1 if kind == "cuda" else None
+    assert (2000, 500, counted, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
+    with device.observe() as idle:
         pass
-    assert (0, 0, 0, False) == (seen.memory, seen.held, seen.allocations, seen.worked)
-
-
-def test_intel_gpus_count_bytes_and_no_allocations(torch, cuda):
-    torch.xpu = cuda
-    del cuda.counts["num_device_alloc"]
-    device = TorchDevice(torch, FakeDevice("xpu", 0), "Fake Max")
-    with device.observe() as seen:
-        cuda.allocate(2000)
-        cuda.free(1500)
-    assert (2000, 500, None, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
-    with device.observe() as seen:
-        pass
-    assert (0, False) == (seen.memory, seen.worked)
+    assert (0, 0, False) == (idle.memory, idle.held, idle.worked)
 
 
 @pytest.mark.parametrize("kind", ["mtia", "hpu"])
@@ -471,33 +384,15 @@ def test_amds_gpus_have_tf32_in_products_alone_and_not_all_of_them(monkeypatch, 
     assert (said, None) == (found.reduced_precision is not None, found.reduced_convolutions)
 
 
-def test_clocks_are_nvmls_for_the_devices_place_on_the_bus(with_nvml, device):
-    clocks = Clocks(sm_mhz=1980, memory_mhz=None, celsius=None, watts=None, throttle=())
-    asked = with_nvml(SimpleNamespace(clocks=lambda: clocks, throttle=lambda: ("hardware slowdown",)))
-    assert (capabilities.clocks(device), capabilities.throttle(device)) == (clocks, ("hardware slowdown",))
-    assert asked == ["00000000:18:00.0"]
-
-
-def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(with_nvml, device):
-    with_nvml(GpuPerfError("no NVML; install it"))
-    assert (capabilities.clocks(device), capabilities.throttle(device)) == (None, ())
-    assert device.clocks_reason == "no NVML; install it"
-
-
-def test_a_torch_that_does_not_tell_the_place_on_the_bus_has_no_clocks(with_nvml, device, cuda):
-    asked = with_nvml(None)
-    del cuda.properties.pci_bus_id
-    assert capabilities.clocks(device) is None
-    assert "does not report the GPU's bus id" in device.clocks_reason
-    assert asked == []
-
-
-@pytest.mark.parametrize(("pinned", "said"), [(True, "pinned"), (False, "pageable")])
-def test_host_memory_is_pinned_when_cuda_knows_it(torch, device, pinned, said):
-    torch.from_numpy = lambda host: SimpleNamespace(is_pinned=lambda: pinned)
-    assert capabilities.host_memory(device, np.ones(3)) == said
-    assert capabilities.host_memory(device, [1.0]) is None
-    assert capabilities.host_memory(device, np.broadcast_to(1.0, (3,))) is None
+@for_each("is_told", [True, False])
+def test_clocks_are_of_the_place_on_the_bus_that_torch_tells(monkeypatch, with_nvml, is_told):
+    torch, asked = fake(monkeypatch), with_nvml(SimpleNamespace(sm_mhz=lambda: 1980))
+    if not is_told:
+        del torch.cuda.properties.pci_bus_id
+    device = TorchDevice(torch, FakeDevice("cuda", 0), "Fake")
+    assert device.sm_mhz() == (1980 if is_told else None)
+    assert asked == (["00000000:18:00.0"] if is_told else [])
+    assert is_told or "does not report the GPU's bus id" in device.clocks_reason
 
 
 _FALLS_BACK = "The operator 'aten::{}' is not currently supported on the {} backend and will run on "

@@ -1,6 +1,113 @@
+"""What the libraries' backends share: numbers, refusals with their remedies, and clocks."""
+
+from types import SimpleNamespace
+
+import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices.library import is_emulated
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, is_emulated
+from pytest_gpuperf.devices.nvml import MonitoredDevice
+from pytest_gpuperf.devices.registry import Devices
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+
+
+class Gpu(LibraryDevice, MonitoredDevice):
+    """A GPU of a library that counts how often it was waited for."""
+
+    backend = "lib"
+
+    def __init__(self, index):
+        self.name, self.waited = f"GPU {index}", 0
+
+    def synchronize(self):
+        self.waited += 1
+
+    def _pci_bus_id(self):
+        return "0000:18:00.0"
+
+
+class Backend(LibraryBackend):
+    """A library with some GPUs; `error` is what using one of them raises."""
+
+    name, library, hidden_by, emulates = "lib", ("lib", "Lib", "install it"), "LIB_VISIBLE", True
+    toolkit = "install the toolkit"
+    error = None
+
+    def count(self):
+        return 2
+
+    def open(self, index):
+        if self.error is not None:
+            raise self.error
+        return Gpu(index)
+
+
+@pytest.fixture
+def backend():
+    return Backend("a processor")
+
+
+def test_a_selector_is_a_number(backend):
+    for selector in ("", "0", "12"):
+        backend.check(selector)
+    for selector in ("gpu", "cuda:0", "-1", "1.5", "٣"):
+        with pytest.raises(GpuPerfError, match=r"of lib is a number, e\.g\. lib:0, .*; lib:cpu emulates a"):
+            backend.check(selector)
+
+
+@for_each(
+    ("name", "worker", "selector"),
+    [("GPU 0", None, ""), ("GPU 1", None, ":1"), ("GPU 1", 1, ""), ("GPU 0", 2, ""), ("GPU 0", 1, ":0")],
+)
+def test_a_device_is_opened_by_its_number_or_for_each_worker_in_turn_and_waited_for(name, worker, selector):
+    gpu = Devices(f"lib{selector}", [Backend("a processor")], worker).gpu()
+    assert (name, 1) == (gpu.name, gpu.waited)
+
+
+def test_a_number_beyond_the_devices_says_how_many_there_are_and_what_may_hide_them(backend, setting):
+    setting("LIB_VISIBLE", "0,1")
+    with pytest.raises(Unavailable) as caught:
+        backend.gpu("2")
+    said = "Lib sees 2 GPU(s) and number 2 was requested; LIB_VISIBLE is '0,1', which may hide devices"
+    assert said == str(caught.value)
+    assert not caught.value.broken
+
+
+@for_each(
+    ("said", "remedy"),
+    [
+        ("Out of memory allocating 512 bytes", "free memory of the GPU: "),
+        ("nvrtc: error: failed to open libnvrtc-builtins.so.13.0\n  more of it", "install the toolkit"),
+        ("something new", "check that it is free and healthy"),
+    ],
+)
+def test_a_device_that_was_found_and_fails_is_broken_and_its_remedy_is_by_cause(backend, said, remedy):
+    backend.error = RuntimeError(said)
+    with pytest.raises(Unavailable) as caught:
+        backend.gpu("1")
+    problem = f"Lib's GPU 1 was found but cannot be used: {said.partition(chr(10))[0]}; {remedy}"
+    assert str(caught.value).startswith(problem)
+    assert caught.value.broken
+
+
+def test_clocks_are_nvmls_asked_for_at_first_use(with_nvml):
+    asked = with_nvml(SimpleNamespace(throttle=lambda: ("hardware slowdown",), other_processes=lambda: 2))
+    gpu = Gpu(0)
+    assert (("hardware slowdown",), 2, None) == (gpu.throttle(), gpu.other_processes(), gpu.clocks_reason)
+    assert asked == ["0000:18:00.0"]
+
+
+def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(with_nvml):
+    with_nvml(GpuPerfError("no NVML; install it"))
+    gpu = Gpu(0)
+    assert (None, None, (), None, None) == (
+        gpu.clocks(),
+        gpu.sm_mhz(),
+        gpu.throttle(),
+        gpu.throttle_counters(),
+        gpu.other_processes(),
+    )
+    assert gpu.clocks_reason == "no NVML; install it"
 
 
 @for_each(
@@ -8,8 +115,6 @@ from pytest_gpuperf.devices.library import is_emulated
     [
         ("Emulated CUDA device", True),  # of tests/fakes/cuda/devices.c
         ("NVIDIA H100 80GB HBM3", False),
-        ("Tesla T4", False),
-        ("NVIDIA GeForce RTX 4090", False),
         ("AMD Instinct MI300X", False),
         ("Intel(R) Data Center GPU Max 1550", False),
     ],
