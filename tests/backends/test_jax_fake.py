@@ -11,14 +11,9 @@ import numpy as np
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.registry import Devices
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-
-
-class XlaRuntimeError(RuntimeError):
-    pass
+from pytest_gpuperf.model.errors import Unavailable
 
 
 class FakeArray:
@@ -61,7 +56,7 @@ class FakeConfig(SimpleNamespace):
         setattr(self, name, value)
 
 
-def fake(monkeypatch, *devices, ones=None):
+def fake(monkeypatch, *devices):
     made = ModuleType("jax")
 
     def local_devices(backend=None):
@@ -82,7 +77,7 @@ def fake(monkeypatch, *devices, ones=None):
         live=[],
         local_devices=local_devices,
         numpy=SimpleNamespace(
-            __name__="jax.numpy", __doc__="", ones=ones or (lambda size, device=None: FakeArray(device))
+            __name__="jax.numpy", __doc__="", ones=lambda size, device=None: FakeArray(device)
         ),
         tree=SimpleNamespace(map=lambda function, value: function(value)),
     )
@@ -110,17 +105,6 @@ def cause(selector=""):
     with pytest.raises(Unavailable) as caught:
         JaxBackend("a processor").gpu(selector)
     return str(caught.value)
-
-
-@for_each("selector", ["", "0", "12"])
-def test_a_selector_is_a_number(selector):
-    JaxBackend("a processor").check(selector)
-
-
-@for_each("selector", ["gpu", "cuda:0", "-1", "1.5", "٣"])
-def test_any_other_selector_is_refused(selector):
-    with pytest.raises(GpuPerfError, match=r"is a number, e\.g\. jax:0, not "):
-        JaxBackend("a processor").check(selector)
 
 
 def test_a_jax_without_a_plugin_names_the_remedies(monkeypatch):
@@ -157,26 +141,6 @@ def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
     assert "JAX_PLATFORMS is 'cuda'" in said
 
 
-def test_a_number_beyond_the_devices_says_how_many_there_are(monkeypatch):
-    fake(monkeypatch, FakeDevice(), FakeDevice())
-    assert "JAX sees 2 accelerator(s) and number 2 was requested" in cause("2")
-
-
-def test_a_number_counts_accelerators(monkeypatch):
-    fake(monkeypatch, FakeDevice(kind="first"), FakeDevice(kind="second"))
-    assert JaxBackend("a processor").gpu("1").name == "second"
-
-
-def test_a_device_that_fails_its_trial_allocation_is_unusable(monkeypatch):
-    def no_memory(size, device=None):
-        raise XlaRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 4 bytes.")
-
-    fake(monkeypatch, FakeDevice(), ones=no_memory)
-    said = cause()
-    assert "found but cannot be used: RESOURCE_EXHAUSTED: Out of memory allocating 4 bytes; " in said
-    assert "memory" in said.rpartition("; ")[2]
-
-
 def test_the_report_knows_library_and_runtime(device):
     info = device.info
     assert ("gpu", "Fake", "jax 0.99", "cuda 13000") == (info.kind, info.name, info.library, info.runtime)
@@ -188,47 +152,16 @@ def test_synchronize_waits_for_a_later_computation_and_for_every_array(jax, devi
     assert [array.waited for array in [device._mark, *jax.live]] == [2, 1, 1]
 
 
-@for_each(
-    ("words", "kind", "requested"),
-    [
-        (
-            "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 bytes.",
-            "out_of_memory",
-            4770354232,
-        ),
-        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1.50GiB", "out_of_memory", 3 << 29),
-        (
-            "RESOURCE_EXHAUSTED: Failed to allocate request for 176.00MiB (184549376B)",
-            "out_of_memory",
-            11 << 24,
-        ),
-        ("RESOURCE_EXHAUSTED: Shared memory size limit exceeded: requested 180224", None, None),
-        ("INTERNAL: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "lost", None),
-        ("INVALID_ARGUMENT: Executable expected parameter 0 of size 4", None, None),
-    ],
-)
-def test_an_errors_words_say_which_fault_it_is(device, words, kind, requested):
-    fault = device.fault(XlaRuntimeError(words))
-    assert (kind, requested) == ((fault.kind, fault.requested) if fault else (None, None))
-
-
-def test_work_and_what_it_holds_are_seen_by_the_allocators_count(device, chip):
-    with device.observe() as seen:
+def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_all_is_work(device, chip):
+    with device.observe() as working:
         chip.allocate(2000)
-    assert (True, 2000, None) == (seen.worked, seen.held, seen.memory)
-
-
-def test_a_block_that_does_nothing_is_seen_to(device):
-    with device.observe() as seen:
+    with device.observe() as idle:
         pass
-    assert (False, 0) == (seen.worked, seen.held)
-
-
-def test_a_device_that_keeps_no_count_is_taken_at_its_word(device, chip):
     chip.counts = None
-    with device.observe() as seen:
+    with device.observe() as unknown:
         pass
-    assert (True, None) == (seen.worked, seen.held)
+    found = [(seen.worked, seen.held, seen.memory) for seen in (working, idle, unknown)]
+    assert found == [(True, 2000, None), (False, 0, None), (True, None, None)]
 
 
 @for_each(
@@ -253,6 +186,13 @@ def test_a_device_that_keeps_no_count_is_taken_at_its_word(device, chip):
             "bfloat16 in float32 products (jax_default_matmul_precision=BF16_BF16_F32)",
         ),
         ("gpu", "9.0", "BF16_BF16_F32_X6", None, None),
+        (
+            "gpu",
+            "9.0",
+            "BF16_BF16_F32_X3",
+            None,
+            "bfloat16 in float32 products (jax_default_matmul_precision=BF16_BF16_F32_X3)",
+        ),
         ("gpu", "9.0", "BF16_BF16_F32_X9", None, None),
         ("gpu", "9.0", "TF32_TF32_F32_X3", None, None),
     ],
@@ -265,70 +205,38 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
     setting("NVIDIA_TF32_OVERRIDE", nvidias)
     jax.config.jax_default_matmul_precision = chosen
     assert device.info.reduced_precision == said
-    assert device.info.reduced_eps == ((2**-7 if said.startswith("bfloat16") else 2**-10) if said else None)
+    rounds = said and said.startswith("bfloat16") and chosen != "BF16_BF16_F32_X3"  # as little as TF32
+    assert device.info.reduced_eps == (said and (2**-7 if rounds else 2**-10))
 
 
-def test_three_products_in_bfloat16_round_as_little_as_one_in_tf32(jax, device, chip):
-    chip.compute_capability = "9.0"
-    jax.config.jax_default_matmul_precision = "BF16_BF16_F32_X3"
-    assert device.info.reduced_eps == 2**-10
-
-
-def test_the_host_side_of_a_copy_is_unknown(device):
-    assert capabilities.host_memory(device, np.ones(3)) is None
-    assert capabilities.processor_time(device) is None
-
-
-def test_every_copy_to_the_host_is_of_a_new_view(device):
+@for_each("is_cache", [True, False])
+def test_every_copy_to_the_host_is_of_a_new_view_and_copied_again_unless_jax_made_it(device, is_cache):
     """An array of a GPU keeps what was copied of it: the next copy would take no time at all."""
-    views = []
+    views, memory = [], np.ones(3)
 
     def view(index):
-        views.append(index)
-        return np.ones(3)
+        views.append(memory.copy() if is_cache else memory[:])
+        views[-1].flags.writeable = False  # as JAX protects what it caches
+        return views[-1]
 
     array = SimpleNamespace(dtype="float32", addressable_data=view)
-    for _ in range(2):
-        assert device.asnumpy(array).tolist() == [1, 1, 1]
-    assert views == [0, 0]
+    hosts = [device.asnumpy(array) for _ in range(2)]
+    assert [is_cache] * 2 == [host is view for host, view in zip(hosts, views, strict=True)]
+    hosts[0][0] = 2
+    assert (memory.tolist(), hosts[1].tolist()) == ([1, 1, 1], [1, 1, 1])
 
 
-def test_a_copy_that_jax_has_made_is_not_copied_again_and_may_be_written_to(device):
-    made = np.ones(3)
-    made.flags.writeable = False  # as JAX protects what it caches
-    host = device.asnumpy(SimpleNamespace(dtype="float32", addressable_data=lambda index: made))
-    assert host is made
-    host[0] = 2
-
-
-def test_the_memory_of_an_array_on_the_host_is_copied(device):
-    memory = np.ones(3)
-    host = device.asnumpy(SimpleNamespace(dtype="float32", addressable_data=lambda index: memory[:]))
-    host[0] = 2
-    assert memory.tolist() == [1, 1, 1]
-
-
-def test_a_worker_can_have_an_accelerator_of_its_own(monkeypatch):
-    second = FakeDevice(kind="second")
-    made = fake(monkeypatch, FakeDevice(kind="first"), FakeDevice("cpu"), second)
-    backend = JaxBackend("a processor")
-    assert backend.count() == 2
-    assert Devices("jax", [backend], worker=3).gpu().name == "second"
-    assert made.config.jax_default_device is second, "arrays that a test makes itself live there, too"
-
-
-def test_the_first_device_of_a_group_is_the_default_again(monkeypatch):
-    first, second = FakeDevice(kind="first"), FakeDevice(kind="second")
-    made = fake(monkeypatch, first, second)
+@for_each(("count", "number", "default"), [(1, 0, None), (1, 1, 1), (2, 0, 0)])
+def test_arrays_that_a_test_makes_itself_live_on_its_accelerator_the_first_of_a_group(
+    monkeypatch, count, number, default
+):
+    chips = [FakeDevice(), FakeDevice()]
+    made = fake(monkeypatch, chips[0], FakeDevice("cpu"), chips[1])
     made.sharding = SimpleNamespace(Mesh=lambda devices, axes: devices)
-    assert Devices("jax", [JaxBackend("a processor")]).group(2).count == 2
-    assert made.config.jax_default_device is first
-
-
-def test_the_first_accelerator_leaves_jaxs_default_alone(monkeypatch):
-    made = fake(monkeypatch, FakeDevice(), FakeDevice())
-    JaxBackend("a processor").gpu("")
-    assert made.config.jax_default_device is None
+    devices = Devices("jax", [JaxBackend("a processor")], worker=number)
+    found = devices.gpu() if count == 1 else devices.group(count).all[0]
+    assert found.native is chips[number]
+    assert made.config.jax_default_device is (None if default is None else chips[default])
 
 
 class Driver:
@@ -336,6 +244,8 @@ class Driver:
 
     def __init__(self, failing=""):
         self.failing = failing
+        if failing == "its library":
+            raise OSError("libcuda.so.1: cannot open shared object file")
 
     def cuInit(self, flags):  # noqa: N802 - NVIDIA's names, here and below
         return 3 * (self.failing == "cuInit")
@@ -353,26 +263,24 @@ class Driver:
 def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_in_this_process(monkeypatch, with_nvml):
     fake(monkeypatch, FakeDevice(number=3), FakeDevice(number=18))
     monkeypatch.setattr("ctypes.CDLL", lambda name: Driver() if name == "libcuda.so.1" else None)
-    asked = with_nvml(SimpleNamespace(throttle=lambda: ("heat",), other_processes=lambda: 2))
-    device = JaxBackend("a processor").gpu("1")
-    assert (("heat",), 2) == (capabilities.throttle(device), capabilities.other_processes(device))
+    asked = with_nvml(SimpleNamespace(throttle=lambda: ("heat",)))
+    assert ("heat",) == JaxBackend("a processor").gpu("1").throttle()
     assert asked == ["0000:18:00.0"]
 
 
-@for_each("failing", ["cuInit", "cuDeviceGet"])
-def test_a_driver_that_does_not_tell_the_bus_leaves_the_clocks_unknown(monkeypatch, device, failing):
+@for_each(
+    ("failing", "reason"),
+    [
+        ("cuInit", "the driver does not tell the bus of CUDA device 0 (error 3)"),
+        ("cuDeviceGet", "the driver does not tell the bus of CUDA device 0 (error 101)"),
+        ("its library", "the driver's library cannot be called: libcuda.so.1: cannot open"),
+    ],
+)
+def test_a_driver_that_does_not_tell_the_bus_leaves_the_clocks_unknown(monkeypatch, jax, failing, reason):
     monkeypatch.setattr("ctypes.CDLL", lambda name: Driver(failing))
-    assert capabilities.clocks(device) is None
-    assert "the driver does not tell the bus of CUDA device 0 (error " in device.clocks_reason
-
-
-def test_without_the_drivers_library_the_clocks_are_unknown(monkeypatch, device):
-    def lacks(name):
-        raise OSError(f"{name}: cannot open shared object file")
-
-    monkeypatch.setattr("ctypes.CDLL", lacks)
-    assert capabilities.clocks(device) is None
-    assert "the driver's library cannot be called: libcuda.so.1: cannot open" in device.clocks_reason
+    device = JaxBackend("a processor").gpu("")
+    assert device.clocks() is None
+    assert reason in device.clocks_reason
 
 
 @for_each(
@@ -386,6 +294,6 @@ def test_a_device_of_another_vendor_is_not_looked_up_in_nvidias_library(
     fake(monkeypatch, chip)
     asked = with_nvml(SimpleNamespace(throttle=lambda: ("heat",)))
     device = JaxBackend("a processor").gpu("")
-    assert () == capabilities.throttle(device)
+    assert () == device.throttle()
     assert "is no NVIDIA GPU" in device.clocks_reason
     assert asked == []

@@ -27,7 +27,12 @@ GIB = 1 << 30
         ),
         ("RESOURCE_EXHAUSTED: Attempting to allocate 60.00G. That was not possible.", 60 * GIB),
         ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4096 bytes.", 4096),
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1.50GiB", 3 * GIB // 2),
+        ("RESOURCE_EXHAUSTED: Failed to allocate request for 176.00MiB (184549376B)", 11 << 24),
         ("[malloc] Unable to allocate 4096 bytes.", 4096),
+        ("CUDA error: out of memory", None),
+        ("CUDA out of memory. Tried to allocate 20.50 MiB (GPU 0;", 41 << 19),
+        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 96 bytes.", 96),
         ("[METAL] Command buffer execution failed: Insufficient Memory (00000008)", None),
         ("Native API failed: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)", None),
     ],
@@ -53,6 +58,15 @@ def test_a_memory_error_of_the_host_tells_its_bytes(size, requested):
         ("lost", "CUDA error: uncorrectable NVLink error detected during the execution"),
         ("lost", "CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error"),
         ("lost", "CUDA error: the MPS client has been terminated"),
+        ("lost", "CUDA error: an illegal memory access was encountered\nCUDA kernel errors"),
+        ("lost", "INTERNAL: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"),
+        ("lost", "CUDA error: device-side assert triggered"),
+        ("lost", "HIP error: unspecified launch failure"),
+        (None, "CUDA error: invalid argument"),
+        (None, "CUDA error: invalid configuration argument"),
+        (None, "RESOURCE_EXHAUSTED: Shared memory size limit exceeded: requested 180224"),
+        (None, "INVALID_ARGUMENT: Executable expected parameter 0 of size 4"),
+        (None, "mat1 and mat2 shapes cannot be multiplied"),
         (None, "unknown error"),
         (None, "invalid buffer"),
         (None, "CUBLAS_STATUS_EXECUTION_FAILED"),
@@ -61,6 +75,7 @@ def test_a_memory_error_of_the_host_tells_its_bytes(size, requested):
 def test_some_errors_lose_the_device(kind, text):
     fault = errors.parse_error(RuntimeError(text))
     assert kind == (fault and fault.kind)
+    assert errors.parse_error(ValueError(text)) is None, "which no library raises for that"
 
 
 def lost_device() -> SimulatedDevice:
