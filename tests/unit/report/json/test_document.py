@@ -4,49 +4,39 @@ import json
 import runpy
 import sys
 from array import array
+from copy import deepcopy
 from math import inf, nan
 from pathlib import Path
 
 import pytest
 from cases import for_each
 from factories import record, run_of, skipped
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 from published import JUDGE, SCHEMA
+from strategies import records, scalings, thresholds
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import STATUSES, Run
 from pytest_gpuperf.report.json import codec, document
 
-FULL = Path(__file__).parents[3] / "data" / "report-1.0.json"  # every value, every status
-RUN = document.parse(FULL.read_bytes())
+FULL = json.loads(
+    (Path(__file__).parents[3] / "data" / "report-1.0.json").read_bytes()
+)  # every value and status
+RUN = document.parse(json.dumps(FULL).encode())
+TEXT = document.text(RUN)
 
 
-def content_of(run: Run = RUN) -> dict:
-    return json.loads(document.text(run))
-
-
-def parsed(content) -> Run:
-    return document.parse(json.dumps(content).encode())
-
-
-def changed(path: str, value) -> dict:
-    """Return the full document with the value at a path replaced; `...` drops it."""
-    content = place = content_of()
-    *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
-    for step in way:
-        place = place[step]
-    if value is ...:
-        del place[last]
-    else:
-        place[last] = value
-    return content
-
-
-def refusal(content) -> str:
-    with pytest.raises(GpuPerfError) as refused:
-        parsed(content)
-    return str(refused.value)
+def found_in(content: bytes) -> Run | None:
+    """Return the run in a text, None where it is refused; a run's own text keeps the schema."""
+    try:
+        run = document.parse(content)
+    except GpuPerfError:
+        return None
+    assert JUDGE.is_valid(json.loads(document.text(run)))
+    return run
 
 
 # -- the published schema ------------------------------------------------------------------------
@@ -59,6 +49,15 @@ def objects_in(part):
             yield part
         for value in part.values():
             yield from objects_in(value)
+
+
+def places(part, path=()):
+    """Return the path of every part of a document."""
+    inner = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+    return [path, *(found for name, each in inner for found in places(each, (*path, name)))]
+
+
+PLACES = places(FULL)[1:]
 
 
 def test_the_published_schemas_are_what_the_types_say(monkeypatch):
@@ -81,18 +80,15 @@ def test_each_object_of_the_schema_has_all_of_its_keys_no_others_and_says_what_t
 
 
 def test_the_full_report_has_every_field_of_the_schema():
-    def of(part, *path):
-        below = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
-        return {path, *(found for name, each in below for found in of(each, *path, name))}
-
-    seen = {path[-1] for path in of(content_of()) if path}
-    assert {name for part in objects_in(SCHEMA) for name in part["properties"]} <= seen
+    assert {name for part in objects_in(SCHEMA) for name in part["properties"]} <= {
+        name for *_, name in PLACES
+    }
 
 
 # -- written and read ----------------------------------------------------------------------------
 
 
-@for_each("run", [RUN, run_of(), run_of(replace(RUN.records[0], gpu=None)), replace(RUN, complete=False)])
+@for_each("run", [RUN, run_of(), replace(RUN, complete=False)])
 def test_a_run_that_was_written_and_read_is_the_same_run(run):
     text = document.text(run)
     assert text.isascii()
@@ -100,78 +96,144 @@ def test_a_run_that_was_written_and_read_is_the_same_run(run):
     assert document.parse(text.encode()) == run
 
 
-def test_each_record_is_a_line():
-    lines = document.text(RUN).splitlines()
-    for each in RUN.records:
-        assert sum(json.dumps(each.nodeid)[:-1] in line for line in lines) == 1
+@given(
+    st.lists(
+        st.builds(lambda found, nodeid: replace(found, nodeid=nodeid), records(), st.text()), max_size=3
+    ),
+    st.lists(thresholds(), max_size=1),
+    st.lists(scalings(), max_size=1),
+)
+def test_any_run_survives_writing_and_reading_or_is_refused(found, of_sizes, of_devices):
+    run = run_of(*found, thresholds=tuple(of_sizes), scalings=tuple(of_devices))
+    try:
+        text = document.text(run)
+    except GpuPerfError:
+        return
+    JUDGE.validate(json.loads(text))
+    assert document.parse(text.encode()) == run
 
 
-def test_a_record_that_was_written_is_not_written_again():
+@for_each("indent", [None, 1, 4])
+@for_each("sort_keys", [True, False])
+def test_a_report_that_another_tool_laid_out_is_read(indent, sort_keys):
+    text = json.dumps(FULL, indent=indent, sort_keys=sort_keys, ensure_ascii=False)
+    assert document.parse(text.encode()) == RUN
+
+
+def test_a_mark_that_windows_puts_first_is_no_part_of_a_report():
+    assert document.parse(b"\xef\xbb\xbf" + TEXT.encode()) == RUN
+
+
+def test_each_record_is_a_line_which_is_not_written_again():
     known = {id(each): codec.text(each) for each in RUN.records}
-    assert document.text(RUN) == document.text(RUN, lambda each: known.pop(id(each)))
+    lines = {line.strip().rstrip(",") for line in TEXT.splitlines()}
+    assert {*known.values()} <= lines
+    assert TEXT == document.text(RUN, lambda each: known.pop(id(each)))
     assert known == {}
 
 
 def test_what_is_derived_is_written_and_not_believed():
-    content = changed("records.0.cpu.median", 99.0)
+    content = json.loads(TEXT)
+    assert {each: sum(one.status == each for one in RUN.records) for each in STATUSES} == content["summary"]
+    content["records"][0]["cpu"]["median"] = 99.0
     content["summary"]["failed"] = 99
-    assert parsed(content) == RUN
-    assert {each: sum(one.status == each for one in RUN.records) for each in STATUSES} == content_of()[
-        "summary"
-    ]
+    assert document.parse(json.dumps(content).encode()) == RUN
 
 
 def test_half_a_character_is_written_out():
-    run = run_of(record("test_a[\ud800]"))
-    assert [r"test_a[\ud800]"] == [
-        each.nodeid for each in document.parse(document.text(run).encode()).records
-    ]
+    text = document.text(run_of(record("test_a[\ud800]")))
+    assert [r"test_a[\ud800]"] == [each.nodeid for each in document.parse(text.encode()).records]
 
 
 # -- refused, with the place ---------------------------------------------------------------------
 
 
+def changed(path: str, value) -> str:
+    """Return the full document with the value at a path replaced; `...` drops it."""
+    content = place = deepcopy(FULL)
+    *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    for step in way:
+        place = place[step]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return json.dumps(content)
+
+
+def with_text(old: str, new: str) -> str:
+    """Return the text of the full document with other letters in one place."""
+    assert old in TEXT
+    return TEXT.replace(old, new, 1)
+
+
+BROKEN = "it breaks its schema at $"
+OBJECT = "the object that begins with"
+TIMED, MADE, NAMED = '"elapsed":1.5', '"made":8', '"name":"test_x"'
+TWICE = RUN.records[0].nodeid
+NO_REPORT = "this is no report: it has no schema_version; name one that --gpuperf-json wrote"
+TAMPERED = {
+    "records.0.status": ("green", ".records[0].status: Invalid enum value 'green'"),
+    "records.0.cpu": (5, ".records[0].cpu: "),
+    "records.0.demand.min": (0, ".records[0].demand.min: "),
+    "records.0.speedup.rounds": (0, ".records[0].speedup.rounds: "),
+    "records.0.notes.1": (None, ".records[0].notes[1]: "),
+    "records.0.notes.1.code": ("hearsay", ".records[0].notes[1].code: "),
+    "records.0.interference.own_share": (1.5, ".records[0].interference.own_share: "),
+    "records.0.check.agreed": ("yes", ".records[0].check.agreed: "),
+    "gate.failures.0.code": ("hearsay", ".gate.failures[0].code: "),
+    "records.1.elapsed": (-1.0, ".records[1].elapsed: "),
+    "summary.failed": (-1, ".summary.failed: "),
+    "environment.packages.numpy": (2, ".environment.packages[...]: "),
+    "environment.cpu.usable": ([4], ".environment.cpu[...]: "),
+    "records.0.surprise": (1, ".records[0]: Object contains unknown field `surprise`"),
+    "records.0.demand.surprise": (1, ".records[0].demand: Object contains unknown field `surprise`"),
+    "complete": ("yes", ".complete: "),
+    "records": ({}, ".records: "),
+    "records.0.cpu.samples.0": (True, ".records[0].cpu.samples[0]: Expected `float`"),
+    "records.0.cpu.samples.1": ("1.0", ".records[0].cpu.samples[1]: Expected `float`"),
+    "records.0.cpu.samples.2": (-1.0, ".records[0].cpu.samples[2]: Expected `float`"),
+    "records.0.reason": (..., ".records[0]: Object missing required field `reason`"),
+    "records.0.speedup": (..., ".records[0]: Object missing required field `speedup`"),
+    "records.0.demand.transfer": (..., ".records[0].demand: Object missing required field `transfer`"),
+    "environment.variables": (..., ".environment: Object missing required field `variables`"),
+    "gate": (..., ": Object missing required field `gate`"),
+}
+
+
 @for_each(
-    ("path", "value", "place"),
+    ("content", "said"),
     [
-        ("records.0.status", "green", "records[0].status"),
-        ("records.0.cpu", 5, "records[0].cpu"),
-        ("records.0.demand.min", 0, "records[0].demand.min"),
-        ("records.0.speedup.rounds", 0, "records[0].speedup.rounds"),
-        ("records.0.notes.1", None, "records[0].notes[1]"),
-        ("records.0.notes.1.code", "hearsay", "records[0].notes[1].code"),
-        ("records.0.interference.own_share", 1.5, "records[0].interference.own_share"),
-        ("records.0.check.agreed", "yes", "records[0].check.agreed"),
-        ("gate.failures.0.code", "hearsay", "gate.failures[0].code"),
-        ("records.1.elapsed", -1.0, "records[1].elapsed"),
-        ("summary.failed", -1, "summary.failed"),
-        ("environment.packages.numpy", 2, "environment.packages[...]"),
-        ("environment.cpu.usable", [4], "environment.cpu[...]"),
-        ("records.0.surprise", 1, "records[0]: Object contains unknown field `surprise`"),
-        ("records.0.demand.surprise", 1, "records[0].demand: Object contains unknown field `surprise`"),
-        ("complete", "yes", "complete"),
-        ("records", {}, "records"),
-        *((f"records.0.cpu.samples.{at}", value, f"records[0].cpu.samples[{at}]: Expected `float`")
-          for at, value in enumerate([True, "1.0", -1.0])),
-        *((f"records.0.{name}", ..., f"records[0]: Object missing required field `{name}`")
-          for name in ("nodeid", "reason", "demand", "speedup", "notes")),
-        ("records.0.demand.transfer", ..., "records[0].demand: Object missing required field `transfer`"),
-        ("environment.variables", ..., "environment: Object missing required field `variables`"),
-        ("gate", ..., ": Object missing required field `gate`"),
+        ("", "it is not JSON: it is empty; "),
+        (" \n\t", "it is not JSON: it is empty; "),
+        ("notes", "it is not JSON: invalid character at line 1, column "),
+        (TEXT[:-300], "it is not JSON: it ends too early; it may have been cut off"),
+        (with_text('"complete"', "complete"), "it is not JSON: object keys must be strings at line "),
+        (TEXT.encode("utf-16"), "it is not JSON: invalid character at line 1, column 1"),
+        (TEXT.encode().replace(b"a processor", b"\xff", 1), "it is not JSON: it is not UTF-8 at byte"),
+        (with_text(TIMED, '"elapsed":NaN'), "it is not JSON: invalid character at line "),
+        (with_text(TIMED, '"elapsed":-Infinity'), "it is not JSON: invalid character at line "),
+        (with_text('},\n  {"nodeid"', '} \n  {"nodeid"'), "it is not JSON: expected ',' or ']' at line 75"),
+        ('{"records":' + "[" * 100_000, "it "),
+        (with_text(TIMED, '"elapsed":1e999'), f"{BROKEN}.records[0].elapsed: Number out of range"),
+        (with_text(TIMED, f'"elapsed":1{"0" * 400}'), f"{BROKEN}.records[0].elapsed: Number out of range"),
+        (with_text(MADE, f'"made":{"1" * 5000}'), f"{BROKEN}.records[0].transfer.made: Integer value"),
+        (with_text(MADE, f'"made":8{"0" * 400}'), "the number 80000000000000000000... has 401 digits"),
+        (with_text("{", '{"complete": true,'), f"{OBJECT} 'complete: True' has the key 'complete' twice"),
+        (with_text('"peak":160', '"peak":160,"peak":1'), f"{OBJECT} 'peak: 160' has the key 'peak' twice"),
+        (with_text(NAMED, f'{NAMED},"n\\u0061me" :"x"'), f"{OBJECT} 'name: test_x' has the key 'name' twice"),
+        *((changed(path, value), f"{BROKEN}{said}") for path, (value, said) in TAMPERED.items()),
+        (changed("records", FULL["records"][:1] * 2), f"it has 2 records of {TWICE!r}; remove all but one"),
+        *((changed("schema_version", version), f"its schema_version is {repr(version)[:80]}, and not 1.0; ")
+          for version in ("1.7", "0.9", "", "1.0\n", "9" * 5000 + ".0", ["1.0"], 1.0)),
+        *((json.dumps(content), NO_REPORT)
+          for content in ([], None, "1.0", 5, {}, {"history_version": "1.0"}, {"schema_version": None})),
     ],
 )  # fmt: skip
-def test_a_tampered_document_is_refused_with_the_place(path, value, place):
-    said = refusal(changed(path, value))
-    assert said.startswith(f"it breaks its schema at $.{place}".replace("$.:", "$:"))
-
-
-def test_a_test_that_is_there_twice_as_after_a_merge_conflict_is_named():
-    content = content_of()
-    content["records"].append(content["records"][2])
-    said = f"it has 2 records of {RUN.records[2].nodeid!r}; remove all but one"
-    assert said == refusal(content)
-    with pytest.raises(GpuPerfError, match="remove all but one"):
-        document.text(replace(RUN, records=(*RUN.records, RUN.records[2])))
+def test_what_is_wrong_is_said_with_its_place(content, said):
+    with pytest.raises(GpuPerfError) as refused:
+        document.parse(content if isinstance(content, bytes) else content.encode())
+    assert str(refused.value).startswith(said)
 
 
 @for_each(
@@ -183,6 +245,11 @@ def test_only_what_passed_or_was_recorded_has_no_reason(status, reason):
         document.text(run_of(skipped(status=status, reason=reason)))
 
 
+def test_no_test_is_written_twice():
+    with pytest.raises(GpuPerfError, match="it has 2 records of"):
+        document.text(run_of(RUN.records[0], RUN.records[0]))
+
+
 @for_each("wild", [nan, inf, -inf, 10**400])
 @for_each(
     "with_it",
@@ -191,6 +258,7 @@ def test_only_what_passed_or_was_recorded_has_no_reason(status, reason):
         lambda record, wild: replace(record, check=replace(record.check, error=wild)),
         lambda record, wild: replace(record, speedup=replace(record.speedup, value=wild)),
         lambda record, wild: replace(record, gpu=replace(record.gpu, setup=wild)),
+        lambda record, wild: replace(record, gpu=replace(record.gpu, latencies=array("d", [1.0, nan]))),
     ],
 )
 def test_what_is_not_a_number_is_never_written(with_it, wild):
@@ -198,23 +266,70 @@ def test_what_is_not_a_number_is_never_written(with_it, wild):
         document.text(run_of(with_it(RUN.records[0], wild)))
 
 
-def test_a_sample_that_is_not_a_number_is_never_written():
-    gpu = replace(RUN.records[0].gpu, latencies=array("d", [1.0, nan]))
-    with pytest.raises(GpuPerfError):
-        document.text(run_of(replace(RUN.records[0], gpu=gpu)))
+# -- whatever there may be -----------------------------------------------------------------------
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from([0, -1, 1, 2.0, -0.0, 1e-320, 1e308, 2**53 + 1, 2**70, 10**400, -(10**400)]),
+    st.integers(),
+    st.floats(allow_nan=True),
+    st.text(st.characters(exclude_categories=())),
+    st.sampled_from(["passed", "failed", "gpu", "1.0", "1.9", "once", "..", "<b>", "\ud800", "\x00"]),
+)
+VALUES = st.recursive(
+    LEAVES, lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=3), part, max_size=3)
+)
+WAYS = st.sampled_from(["drop", "replace", "nest", "rename", "twice"])
+CHANGES = st.lists(st.tuples(st.sampled_from(PLACES), WAYS, VALUES), min_size=1, max_size=2)
 
 
-# -- versions ------------------------------------------------------------------------------------
+def tampered(content, changes):
+    """Return a copy of a document with parts dropped, replaced, nested, renamed or doubled."""
+    content = deepcopy(content)
+    for (*way, last), change, value in changes:
+        place = content
+        try:
+            for step in way:
+                place = place[step]
+            part = place.pop(last)
+        except (KeyError, IndexError, TypeError, AttributeError):
+            continue  # an earlier change took it away
+        put = place.__setitem__ if isinstance(place, dict) else place.insert
+        if change == "replace":
+            put(last, value)
+        elif change == "nest":
+            put(last, [part] if isinstance(part, dict) else {"part": part})
+        elif change == "rename":
+            put(f"{last}_" if isinstance(place, dict) else last, part)
+        elif change == "twice":
+            put(last, part)
+            put(f"{last}2" if isinstance(place, dict) else last, part)
+    return content
 
 
-@for_each("version", ["1.7", "0.9", "", "1.0\n", "9" * 5000 + ".0", ["1.0"], 1.0])
-def test_another_version_is_shown_and_an_update_or_a_report_is_asked_for(version):
-    said = refusal(changed("schema_version", version))
-    assert said.startswith(f"its schema_version is {repr(version)[:80]}, and not 1.0; update pytest-gpuperf ")
-    assert said.endswith(", or name one that --gpuperf-json wrote")
+@settings(derandomize=True)
+@given(changes=CHANGES)
+def test_a_document_that_breaks_the_published_schema_is_refused(changes):
+    content = tampered(FULL, changes)
+    run = found_in(json.dumps(content).encode())
+    assert run is None or JUDGE.is_valid(content)
 
 
-@for_each("content", [[], None, "1.0", 5, {}, {"history_version": "1.0"}, {"schema_version": None}])
-def test_what_is_no_report_is_called_so(content):
-    said = "this is no report: it has no schema_version; name one that --gpuperf-json wrote"
-    assert said == refusal(content)
+@settings(derandomize=True)
+@given(end=st.integers(0, len(TEXT) - 2))
+def test_a_report_that_was_cut_off_anywhere_is_an_error(end):
+    assert found_in(TEXT[:end].encode()) is None
+
+
+@settings(derandomize=True)
+@given(
+    flips=st.lists(st.tuples(st.integers(0, len(TEXT) - 1), st.integers(0, 255)), max_size=3),
+    other=st.binary(),
+)
+def test_whatever_bytes_there_are_they_are_a_run_or_an_error(flips, other):
+    content = bytearray(TEXT.encode())
+    for place, byte in flips:
+        content[place] = byte
+    found_in(bytes(content))
+    assert found_in(other) is None
