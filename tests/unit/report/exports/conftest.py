@@ -56,7 +56,7 @@ def everything() -> Run:
         skipped("test_a.py::test_skipped", "no GPU"),
         skipped("test_a.py::test_on_the_cpu", "no GPU", cpu=measurement(CPU, 0.02)),
         scaled(1),
-        scaled(4, 0.5, required=0.4),
+        replace(scaled(4, 0.5, required=0.4), demand=Demand(min=2, max=3)),
         commit=Commit(id="abc", branch="main", time="2026-11-21T10:54:31+00:00", changed=True),
     )
 
