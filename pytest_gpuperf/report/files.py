@@ -37,10 +37,7 @@ def open_regular(path: Path, *, follow_link: bool = True) -> IO[bytes]:
         raise OSError(EINVAL, "it is a link", str(path))
     names = ("O_NONBLOCK",) if follow_link else ("O_NONBLOCK", "O_NOFOLLOW")
     safely = sum(getattr(os, name, 0) for name in names)  # as far as the system has them
-    try:
-        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | safely))  # noqa: SIM115 - to return
-    except ValueError as error:  # a name that no file can have
-        raise OSError(EINVAL, str(error), str(path)) from error
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | safely))  # noqa: SIM115 - to return
     if not S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(EINVAL, "it is not a regular file", str(path))

@@ -44,11 +44,6 @@ class Journal:
         """Whether a line was written."""
         return self._file is not None
 
-    @property
-    def is_there(self) -> bool:
-        """Whether what was written is still at `path`: a test may have removed it."""
-        return self.begun and self.path.exists()
-
     def add(self, line: str) -> None:
         """Append a line; raises OSError."""
         if self._file is None:

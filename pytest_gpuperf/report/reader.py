@@ -12,17 +12,24 @@ from pytest_gpuperf.report.json import document
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
 
+@gc_paused()
 def load_report(path: Path) -> Run:
     """Return the run in a report; raise GpuPerfError, with the file, what is wrong and where, without one."""
     try:
-        with gc_paused():
-            return _run(files.content(path))
+        return _run(files.content(path))
     except OSError as error:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
     except GpuPerfError as error:
         raise _refusal(f"{path}: {error}") from error
     except MemoryError:
         raise _refusal(f"{path} needs more memory than is available; split the run") from None
+
+
+def _run(content: bytes) -> Run:
+    if paths.JOURNAL(content):
+        remedy = "gpuperf recover JOURNAL REPORT turns it into a report"
+        raise GpuPerfError(f"this is the journal of an unfinished run; {remedy}")
+    return document.parse(content)
 
 
 def named_report(path: Path) -> Report:
@@ -33,13 +40,6 @@ def named_report(path: Path) -> Report:
     absolute, here = path.absolute(), Path.cwd()
     name = absolute.relative_to(here).as_posix() if absolute.is_relative_to(here) else str(path)
     return Report(name=name, run=load_report(path))
-
-
-def _run(content: bytes) -> Run:
-    if paths.JOURNAL(content):
-        remedy = "gpuperf recover JOURNAL REPORT turns it into a report"
-        raise GpuPerfError(f"this is the journal of an unfinished run; {remedy}")
-    return document.parse(content)
 
 
 def load_reports(path: Path) -> tuple[Report, ...]:

@@ -120,7 +120,7 @@ class RecordStore:
             files.replace(self.report, document.text(run, self.line))
         except Exception as error:  # noqa: BLE001 - a test may have broken Python: the journal has the rest
             measured = {without_number(record.nodeid) for record in run.records if record.cpu or record.gpu}
-            rescued = measured & self._journaled if self._journal.is_there else set()
+            rescued = measured & self._journaled if self._journal.path.exists() else set()
             problem = f"the report {self.report} was not written: {error}"
             known = (problem, self._journal_error, _rescued_text(self._journal.path, rescued, measured))
             self.unwritten = "; ".join(filter(None, known))

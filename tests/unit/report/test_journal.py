@@ -136,12 +136,6 @@ def test_what_else_there_is_was_not_left_behind(tmp_path, journal):
     assert [] == left_behind(tmp_path / "no folder" / "report.json")
 
 
-def test_a_journal_that_a_test_removed_is_not_there(journal):
-    assert journal.is_there
-    journal.path.unlink()
-    assert not journal.is_there
-
-
 # -- recovered -----------------------------------------------------------------------------------
 
 
