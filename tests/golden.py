@@ -102,7 +102,7 @@ def run_with_everything() -> Run:
         arguments=("--gpuperf-gpu=cupy",),
         unmarked=0,
         unknown_values=(UnknownValue(parameter="backend", value="'dask'", tests=2),),
-        merged=Merged(reports=("a", "b"), hosts_differ=True, differences=("python: 3.11, 3.12",)),
+        merged=Merged(reports=("a", "b"), differences=("python: 3.11, 3.12",)),
         commit=Commit(id="abc123", branch="main", changed=True),
         thresholds=(threshold(name="test_fft[float32]", curve=points),),
         scalings=curves(scaling),

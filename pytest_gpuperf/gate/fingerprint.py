@@ -26,20 +26,6 @@ _ROUNDING = (
 _UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults would only lengthen a key
 
 
-def hosts_differ(environments: Sequence[Environment]) -> bool | None:
-    """Return whether runs were made on several machines; None when an environment does not name its own."""
-    if len(machine_names(environments)) > 1:
-        return True
-    return False if all(_name(each.host) and _name(each.cpu) for each in environments) else None
-
-
-def machine_names(environments: Sequence[Environment]) -> tuple[str, ...]:
-    """Return each machine's name once: its host, or its processor where only the processors differ."""
-    hosts = _distinct(_name(environment.host) for environment in environments)
-    processors = _distinct(_name(environment.cpu) for environment in environments)
-    return hosts if len(hosts) > 1 or len(processors) < 2 else processors
-
-
 def environment_differences(environments: Sequence[Environment]) -> tuple[str, ...]:
     """Return what differs, with the values in the order of the runs: `python: 3.11.7, 3.12.1`.
 

@@ -296,8 +296,6 @@ class Merged(Value, frozen=True, kw_only=True):
 
     reports: tuple[str, ...]
     """Names of the files that were merged."""
-    hosts_differ: bool | None
-    """Whether the reports came from different machines; null when that is not known."""
     differences: tuple[str, ...] = ()
     """How the environments of the reports differ."""
 

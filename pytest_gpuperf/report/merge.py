@@ -51,9 +51,13 @@ def merge(reports: Sequence[Report]) -> Run:
         missing = "no test has a CPU result in one report and a GPU result in another"
         raise GpuPerfError(f"nothing to merge: {missing}{cause}")
     cpu, gpu = (half.report.run for half in joined[0]) if joined else (shards[0].run, shards[0].run)
+    return _run(reports, records, cpu, gpu)
+
+
+def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run) -> Run:
+    """Return the run that these records make; `cpu` and `gpu` are the runs that measured on each device."""
     here, there = cpu.environment, gpu.environment
     runs = [report.run for report in reports]
-    environments = [run.environment for run in runs]
     return Run(
         started=min(run.started for run in runs),
         complete=all(run.complete for run in runs),
@@ -70,8 +74,7 @@ def merge(reports: Sequence[Report]) -> Run:
         unknown_values=tuple(dict.fromkeys(value for run in runs for value in run.unknown_values)),
         merged=Merged(
             reports=tuple(report.name for report in reports),
-            hosts_differ=fingerprint.hosts_differ(environments),
-            differences=fingerprint.environment_differences(environments),
+            differences=fingerprint.environment_differences([run.environment for run in runs]),
         ),
         commit=gpu.commit if len({run.commit for run in runs}) == 1 else None,
         job=gpu.job if len({run.job for run in runs}) == 1 else None,
@@ -187,8 +190,7 @@ def _unjoinable(cpu: _Result, gpu: _Result) -> str | None:
     for half in (cpu, gpu):
         for kind, measured in half.measurements.items():
             if min(measured.samples_for(demand), default=0.0) <= 0:
-                calls = "awaited calls" if demand.latency else "calls"
-                return f"{half.report.name} has no {kind.upper()} times of {calls}"
+                return f"{half.report.name} has no {kind.upper()} times to judge it by"
     is_timed = transfer is not None and (transfer.bytes == 0 or transfer.loop or transfer.samples)
     if demand.transfer == "never" or is_timed:
         return None

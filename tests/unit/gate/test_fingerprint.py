@@ -4,7 +4,6 @@ import factories
 from cases import for_each
 from factories import measurement, recorded
 from msgspec.structs import replace
-from two_runs import ELSEWHERE, THERE
 from two_runs import HERE as NAMED
 
 from pytest_gpuperf.gate.fingerprint import (
@@ -12,8 +11,6 @@ from pytest_gpuperf.gate.fingerprint import (
     device_conditions,
     differences,
     environment_differences,
-    hosts_differ,
-    machine_names,
     record_conditions,
     run_conditions,
 )
@@ -184,20 +181,6 @@ def test_a_run_without_a_gpu_has_the_conditions_of_its_processor():
     without = run_conditions(replace(HERE, gpu=None))
     assert differences(without, run_conditions(HERE)) == ()
     assert not any(name.startswith("GPU") for name in without)
-
-
-@for_each(
-    ("expected", "names", "there"),
-    [
-        (False, ("here",), THERE),
-        (True, ("here", "there"), ELSEWHERE),
-        (True, ("EPYC", "another"), replace(THERE, cpu={**THERE.cpu, "name": "another"})),
-        (None, ("here",), replace(THERE, host={"name": None})),
-        (None, ("here",), replace(THERE, cpu={"name": None})),
-    ],
-)
-def test_machines_differ_by_their_hosts_or_by_their_processors(expected, names, there):
-    assert (expected, names) == (hosts_differ([NAMED, there]), machine_names([NAMED, there]))
 
 
 def test_every_part_of_the_environment_that_differs_is_told():

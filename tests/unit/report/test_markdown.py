@@ -348,7 +348,7 @@ def hostile(anything: str) -> Run:
         started=anything,
         commit=Commit(id=anything, branch=anything),
         gate=gate_of(anything, lines),
-        merged=Merged(reports=(), hosts_differ=None, differences=lines),
+        merged=Merged(reports=(), differences=lines),
         scalings=(scaling_curve(name=anything or "-"),),
     )
 
@@ -416,7 +416,7 @@ def test_the_longest_text_fits_a_comment(filler):
         environment=environment,
         scalings=(curve,) * 20,
         gate=gate_of(long, lines),
-        merged=Merged(reports=(), hosts_differ=None, differences=lines),
+        merged=Merged(reports=(), differences=lines),
         commit=Commit(id=long, branch=long),
     )
     assert len(text(run)) < A_COMMENT

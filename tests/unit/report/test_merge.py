@@ -101,7 +101,7 @@ def test_copies_of_nothing_cost_nothing():
 @for_each(
     ("said", "demand", "changes"),
     [
-        ("gpu.json has no GPU times of awaited calls", AWAITED, {"gpu": {"timed": {"block_calls": 9}}}),
+        ("gpu.json has no GPU times to judge it by", AWAITED, {"gpu": {"timed": {"block_calls": 9}}}),
         *(
             (f"{kind}.json has no {kind.upper()} times", TWICE, {kind: {"timed": of}})
             for kind, of in NO_TIMES
