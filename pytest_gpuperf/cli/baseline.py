@@ -22,8 +22,6 @@ refused, and so is what may be one and was measured in other conditions.
 Tests that no report measured stay, unless --prune removes them. In a folder, a new file is written.
 A BASE that does not exist is created, as a folder if its name has no suffix."""
 
-_MOST_VALUES = 50
-
 
 def add(commands: Any) -> None:
     """Add the command."""
@@ -54,11 +52,8 @@ def _update(chosen: argparse.Namespace) -> CommandResult:
         refusal = f"{base} was not changed: {units.count(len(update.regressions), 'regression')}; {remedy}"
         return lines_result([*update.regressions, refusal], FAILED)
     path = _write(base, update.run) if update.run else base
-    lines = [f"{path}: {update.counts}", *update.values[:_MOST_VALUES]]
-    if (rest := len(update.values) - _MOST_VALUES) > 0:
-        lines.append(f"and {units.count(rest, 'more value')}")
     early = (f"{each.name} is incomplete: its run ended early" for each in reports if not each.run.complete)
-    return lines_result([*lines, *early])
+    return lines_result([*update.values, *early, f"{path}: {update.counts}"])
 
 
 def _existing(base: Path, run: Run) -> Report | None:

@@ -1,19 +1,27 @@
-"""gpuperf baseline update."""
+"""gpuperf baseline: exit codes, what is printed, and the files that are read and written.
+
+What takes the place of what is in tests/unit/gate/test_update.py.
+"""
 
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from cases import for_each
 from command import read, record, skipped, update, values, written
-from factories import ELSEWHERE, gate_result, within
+from factories import ELSEWHERE
 
-OLD = {"started": "2025-12-31T00:00:00+00:00"}
-OTHER = "test_a.py::test_2"
+TEST, OTHER = "test_a.py::test_1", "test_a.py::test_2"
+
+
+def replaced(nodeid, before, after) -> str:
+    """Return the line on a value that another one replaced."""
+    values = (f"{value:.1f}x [{value / 1.02:#.3g}, {value * 1.02:#.3g}]" for value in (before, after))
+    return f"{nodeid}: speedup {' replaced by '.join(values)}"
 
 
 def test_a_baseline_is_made_where_there_is_none(call):
-    written("r.json", record(), record("test_a.py::test_2"), gate=None)
+    written("r.json", record(), record(OTHER), gate=None)
     told = ["base.json: 0 tests updated, 2 new, 0 kept as before"]
     assert (0, told) == update(call, "base.json", "r.json")
     assert read("base.json")["complete"] is True
@@ -24,19 +32,13 @@ def test_new_measurements_are_taken_and_the_others_stay_in_their_order(call):
     written("base.json", *map(record, names))
     before = Path("base.json").read_text().splitlines()
     written("r.json", record("test_a.py::new", 3.0), record(names[1], 12.0))
-    told = ["base.json: 1 test updated, 1 new, 2 kept as before", replaced(names[1], 10, 12)]
+    told = [replaced(names[1], 10, 12), "base.json: 1 test updated, 1 new, 2 kept as before"]
     assert (0, told) == update(call, "base.json", "r.json")
     found = {names[0]: 10.0, names[1]: 12.0, names[2]: 10.0, "test_a.py::new": 3.0}
     assert list(found.items()) == list(values("base.json").items())
     after = Path("base.json").read_text().splitlines()
     changed = [line for line in after if line not in before]
     assert sum('"nodeid":' in line for line in changed) <= 3, "a small change is a small diff"
-
-
-def replaced(nodeid, before, after) -> str:
-    """Return the line on a value that another one replaced."""
-    values = (f"{value:.1f}x [{value / 1.02:#.3g}, {value * 1.02:#.3g}]" for value in (before, after))
-    return f"{nodeid}: speedup {' replaced by '.join(values)}"
 
 
 def test_a_regression_is_refused_with_the_old_and_the_new_value_unless_it_is_accepted(call):
@@ -47,38 +49,22 @@ def test_a_regression_is_refused_with_the_old_and_the_new_value_unless_it_is_acc
     code, (reason, refusal) = update(call, "base.json", "r.json")
     assert code == 1
     assert reason.startswith(f"{names[0]}: speedup got worse: 8.00x [7.84, 8.16], baseline 10.0x [9.80, ")
-    assert refusal == (
-        "base.json was not changed: 1 regression; --accept-regressions makes them what later runs are "
-        "compared with"
-    )
+    remedy = "--accept-regressions makes them what later runs are compared with"
+    assert refusal == f"base.json was not changed: 1 regression; {remedy}"
     assert before == Path("base.json").read_bytes()
     assert update(call, "base.json", "r.json", "--accept-regressions")[0] == 0
     assert values("base.json") == dict(zip(names, (8.0, 12.0, 9.8), strict=True))
 
 
-def test_green_updates_do_not_let_a_baseline_drift_down(call):
-    written("base.json", record(value=9.95))
-    gate = gate_result(tolerances=(within(),))
-    codes = []
-    lines = []
-    for value in (9.30, 8.73, 8.16, 7.60, 7.11, 6.64):
-        written("r.json", record(value=value), gate=gate)
-        code, said = update(call, "base.json", "r.json")
-        codes.append(code)
-        lines += said
-    assert ([0, 0, 1, 1, 1, 1], {"test_a.py::test_1": 9.95}) == (codes, values("base.json"))
-    assert lines[:2] == [
-        "base.json: 0 tests updated, 0 new, 1 kept as before (1 for better values)",
-        "test_a.py::test_1: speedup 9.95x [9.75, 10.1] kept instead of 9.30x [9.11, 9.49]",
-    ]
-
-
-def test_of_many_replaced_values_fifty_are_listed(call):
-    names = [f"test_a.py::test_{number}" for number in range(52)]
-    written("base.json", *map(record, names))
-    written("r.json", *(record(name, 12.0) for name in names))
-    code, lines = update(call, "base.json", "r.json")
-    assert (0, 52, "and 2 more values") == (code, len(lines), lines[-1])
+def test_what_was_measured_elsewhere_does_not_stand_beside_it(call):
+    written("base.json", record(), record(OTHER))
+    before = Path("base.json").read_bytes()
+    written("r.json", record(), environment=ELSEWHERE)
+    code, (line,) = update(call, "base.json", "r.json")
+    assert code == 3
+    assert line.startswith("base.json was not changed, because the runs differ: CPU: EPYC, another; a folder")
+    assert before == Path("base.json").read_bytes()
+    assert update(call, "base.json", "r.json", "--prune")[0] == 0
 
 
 def test_the_latest_report_wins_whatever_the_order_of_the_names(call):
@@ -97,95 +83,66 @@ def test_the_same_report_twice_is_no_older_one(call):
     assert before == Path("base.json").read_bytes()
 
 
-@pytest.mark.parametrize(("base", "name"), [("base.json", "base.json"), ("folder", "folder/base.json")])
-def test_a_report_that_is_older_than_the_baseline_is_refused(refused, base, name):
-    Path("folder").mkdir()
-    written(name, record())
-    written("old.json", record(value=3.0), record(OTHER), **OLD)
-    written("new.json", record(OTHER), started="2026-02-01T00:00:00+00:00")
-    said = f"old.json is of a run that began before that of the baseline {name}; measure it again, or "
-    assert refused("baseline", "update", base, "new.json", "old.json").startswith(said)
-
-
-def test_reports_that_measured_nothing_change_no_baseline(refused):
-    written("base.json", record())
-    written("r.json", skipped())
-    said = "the reports measured nothing that a later run could be compared with"
-    assert refused("baseline", "update", "base.json", "r.json") == said
-    assert refused("baseline", "update", "new.json", "r.json") == said
-
-
-def test_what_was_measured_elsewhere_does_not_stand_beside_it(call):
-    written("base.json", record(), record("test_a.py::test_2"))
-    before = Path("base.json").read_bytes()
-    written("r.json", record(), environment=ELSEWHERE)
-    code, (line,) = update(call, "base.json", "r.json")
-    assert code == 3
-    assert line.startswith("base.json was not changed, because the runs differ: CPU: EPYC, another; a folder")
-    assert before == Path("base.json").read_bytes()
-    assert update(call, "base.json", "r.json", "--prune")[0] == 0
-
-
 def test_a_folder_gets_a_file_of_its_own(call, refused):
-    Path("folder").mkdir()
-    written("folder/old.json", record(), record("test_a.py::test_2"), started="2025-01-01T00:00:00+00:00")
-    written("folder/else.json", record(), environment=ELSEWHERE, started="2025-06-01T00:00:00+00:00")
+    written("r.json", record(), started="2026-01-01T00:00:00+00:00")
+    name = "folder/2026-01-01T000000.000Z.json"
+    assert (0, [f"{name}: 0 tests updated, 1 new, 0 kept as before"]) == update(call, "folder/", "r.json")
+    written("folder/else.json", record(), environment=ELSEWHERE, started="2026-06-01T00:00:00+00:00")
     before = {path: path.read_bytes() for path in Path("folder").iterdir()}
-    written("r.json", record(value=12.0), started="2026-01-01T01:00:00+01:00")
-    told = [
-        "folder/2026-01-01T000000.000Z.json: 1 test updated, 0 new, 1 kept as before",
-        replaced("test_a.py::test_1", 10, 12),
-    ]
+    written("r.json", record(value=12.0), record(OTHER), started="2026-02-01T01:00:00+01:00")
+    newer = "folder/2026-02-01T000000.000Z.json"
+    told = [replaced(TEST, 10, 12), f"{newer}: 1 test updated, 1 new, 0 kept as before"]
     assert (0, told) == update(call, "folder", "r.json")
-    assert values("folder/2026-01-01T000000.000Z.json") == {
-        "test_a.py::test_1": 12.0,
-        "test_a.py::test_2": 10.0,
-    }
+    assert {TEST: 12.0, OTHER: 10.0} == values(newer)
     assert before == {path: path.read_bytes() for path in before}
-    said = refused("baseline", "update", "folder", "r.json")
-    assert said.startswith("folder/2026-01-01T000000.000Z.json already exists, of a run that began at")
+    said = f"{newer} already exists, of a run that began at"
+    assert refused("baseline", "update", "folder", "r.json").startswith(said)
 
 
-def test_a_folder_gets_the_first_baseline_of_a_machine_beside_those_of_others(call):
-    Path("folder").mkdir()
-    written("folder/else.json", record(), record("test_a.py::test_2"), environment=ELSEWHERE)
-    written("r.json", record(value=12.0), **OLD)
-    told = ["folder/2025-12-31T000000.000Z.json: 0 tests updated, 1 new, 0 kept as before"]
-    assert (0, told) == update(call, "folder", "r.json")
-
-
-def test_a_folder_that_is_not_there_is_made_for_its_first_baseline(call):
-    written("r.json", record())
-    told = ["folder/2026-01-01T000000.000Z.json: 0 tests updated, 1 new, 0 kept as before"]
-    assert (0, told) == update(call, "folder/", "r.json")
-    assert values("folder/2026-01-01T000000.000Z.json") == {"test_a.py::test_1": 10.0}
-
-
-def test_a_baseline_that_is_a_link_is_updated_where_the_gate_reads_it(call):
+def test_a_baseline_that_is_a_link_is_updated_where_the_gate_reads_it(call, refused):
     Path("real").mkdir()
     written("real/base.json", record())
     Path("link.json").symlink_to("real/base.json")
+    Path("lost.json").symlink_to("nothing.json")
     written("r.json", record(value=5.0))
     code, lines = update(call, "--accept-regressions", "link.json", "r.json")
-    assert code == 0
-    assert "link.json: 1 test updated, 0 new, 0 kept as before" in lines
+    assert (0, "link.json: 1 test updated, 0 new, 0 kept as before") == (code, lines[-1])
     assert Path("link.json").is_symlink()
-    assert values("real/base.json") == {"test_a.py::test_1": 5.0}
+    assert values("real/base.json") == {TEST: 5.0}
+    said = "lost.json: it is a link that leads to no file"
+    assert said == refused("baseline", "update", "lost.json", "r.json")
 
 
-def test_a_baseline_that_is_a_link_to_nothing_is_refused(refused):
-    Path("link.json").symlink_to("nothing.json")
-    written("r.json", record())
-    said = "link.json: it is a link that leads to no file"
-    assert said == refused("baseline", "update", "link.json", "r.json")
+OLDER = "old.json is of a run that began before that of the baseline {}; measure it again, or "
+NO_TIME = "which is not a time with an offset"
 
 
-def test_no_folder_is_made_for_a_baseline_that_cannot_be(refused):
-    written("r.json", skipped())
-    assert "measured nothing" in refused("baseline", "update", "folder", "r.json")
-    written("r.json", record(), started="yesterday")
-    assert "which is not a time with an offset" in refused("baseline", "update", "folder", "r.json")
-    assert ["r.json"] == [path.name for path in Path().iterdir()]
+@for_each(
+    ("said", "base", "reports"),
+    [
+        (OLDER.format("base.json"), "base.json", "new.json old.json"),
+        (OLDER.format("folder/base.json"), "folder", "new.json old.json"),
+        ("the reports measured nothing that a later run", "base.json", "none.json"),
+        ("the reports measured nothing that a later run", "made/", "none.json"),
+        ("notes.json: it is not JSON", "notes.json", "new.json"),
+        ("early.json is incomplete: its run ended early, and the baseline", "made.json", "early.json"),
+        *((NO_TIME, "folder", f"{name}.json") for name in ("yesterday", "outside", "nul")),
+        (NO_TIME, "made/", "outside.json"),
+    ],
+)
+def test_what_cannot_be_updated_is_refused_and_nothing_is_made(refused, said, base, reports):
+    Path("folder").mkdir(exist_ok=True)
+    for name in ("base.json", "folder/base.json"):
+        written(name, record())
+    written("old.json", record(value=3.0), record(OTHER), started="2025-12-31T00:00:00+00:00")
+    written("new.json", record(OTHER), started="2026-02-01T00:00:00+00:00")
+    written("none.json", skipped())
+    written("early.json", record(), complete=False)
+    for name, started in {"yesterday": "yesterday", "outside": "../outside", "nul": "\0"}.items():
+        written(f"{name}.json", record(), started=started)
+    Path("notes.json").write_text("my notes")
+    assert said in refused("baseline", "update", base, *reports.split())
+    assert not Path("made").exists()
 
 
 def test_a_stray_file_in_a_folder_can_be_moved_out_of_it(refused):
@@ -199,42 +156,23 @@ def test_a_stray_file_in_a_folder_can_be_moved_out_of_it(refused):
         assert said.endswith("; or move the file out of the folder")
 
 
-@pytest.mark.parametrize("started", ["../outside", "/outside", "yesterday", "2026-01-01", "\0"])
-def test_a_report_does_not_say_where_it_is_written(refused, started):
-    Path("folder").mkdir()
-    written("r.json", record(), started=started)
-    assert "which is not a time with an offset" in refused("baseline", "update", "folder", "r.json")
-
-
-@pytest.mark.parametrize("content", ["", "my notes", "{}"])
-def test_what_is_no_baseline_is_not_overwritten(refused, content):
-    Path("base.json").write_text(content)
-    written("r.json", record())
-    assert refused("baseline", "update", "base.json", "r.json").startswith("base.json")
-
-
-def test_a_run_that_ended_early_adds_what_it_measured_and_makes_no_baseline(call, refused):
-    written("base.json", record(), record("test_a.py::test_2"))
+def test_a_run_that_ended_early_adds_what_it_measured(call):
+    written("base.json", record(), record(OTHER))
     written("r.json", record(value=12.0), complete=False)
     told = [
-        "base.json: 1 test updated, 0 new, 1 kept as before",
-        replaced("test_a.py::test_1", 10, 12),
+        replaced(TEST, 10, 12),
         "r.json is incomplete: its run ended early",
+        "base.json: 1 test updated, 0 new, 1 kept as before",
     ]
     assert (0, told) == update(call, "base.json", "r.json")
-    said = "r.json is incomplete: its run ended early, and the baseline would look complete; run it again"
-    assert refused("baseline", "update", "new.json", "r.json").startswith(said)
 
 
 def test_two_runs_that_write_one_baseline_leave_a_whole_one(folder):
     written("a.json", record(value=3.0))
     written("b.json", record(value=5.0))
     program = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
-    update = ("baseline", "update", "--accept-regressions")  # of whichever writes first
-    runs = [
-        subprocess.Popen([sys.executable, "-c", program, *update, "base.json", name])
-        for name in ("a.json", "b.json")
-    ]
+    command = [sys.executable, "-c", program, "baseline", "update", "--accept-regressions", "base.json"]
+    runs = [subprocess.Popen([*command, name]) for name in ("a.json", "b.json")]
     assert [each.wait(60) for each in runs] == [0, 0]
     assert values("base.json").popitem()[1] in (3.0, 5.0)
     assert {path.name for path in folder.iterdir()} == {"a.json", "b.json", "base.json"}
