@@ -140,7 +140,7 @@ def read(folder: Path) -> History:
 def _found(run: Run, started: datetime) -> Iterator[tuple[str, str, Point]]:
     """Yield the fingerprint, the node id and the point of each test.
 
-    Left out are deselected tests, and CPU variants, whose times stand with the GPU variants.
+    Left out are deselected tests, and CPU variants that a GPU variant was compared with.
     """
     partners = {record.pairing.partner for record in run.records if record.pairing}
     kept = [record for record in shown_records(run) if record.nodeid not in partners]
