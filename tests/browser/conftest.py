@@ -5,26 +5,15 @@ Without one these tests skip; with GPUPERF_NO_SKIP set, as in CI's part `browser
 
 import os
 import shutil
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 import simulated_suite
 
 from pytest_gpuperf.report.html import page
 
-NAMES = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-    "chrome",
-    "msedge",
-    "microsoft-edge",
-)
+NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]
+NAMES += ["msedge", "microsoft-edge"]
 WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", event =>
@@ -59,15 +48,11 @@ class Opened:
         self.loaded = []
         view.on("console", lambda message: self.complaints.append(message.text))
         view.on("pageerror", lambda error: self.complaints.append(str(error)))
-        view.on("dialog", self._refuse)
+        view.on("dialog", lambda dialog: (self.complaints.append("a dialog"), dialog.dismiss()))
         view.on("request", lambda request: self.loaded.append(request.url))
 
     def __getattr__(self, name):
         return getattr(self.view, name)
-
-    def _refuse(self, dialog):
-        self.complaints.append(f"a dialog: {dialog.message}")
-        dialog.dismiss()
 
     @property
     def text(self):
@@ -93,32 +78,34 @@ class Opened:
 
 @pytest.fixture
 def opened(browser, tmp_path):
-    """Open a page, by its HTML, its file or its address; it may neither complain nor load anything else."""
+    """Open a page, by its HTML or its file; it may neither complain nor load anything else.
+
+    With a policy, it comes from a server that demands it, of which the page may complain.
+    """
     contexts, pages = [], []
 
-    def call(page, *, width=1280, scripts=True, scheme="light", complains=False, **context):
-        contexts.append(
-            browser.new_context(
-                viewport={"width": width, "height": 900},
-                java_script_enabled=scripts,
-                color_scheme=scheme,
-                **context,
-            )
-        )
-        contexts[-1].add_init_script(WATCH)
-        shown = Opened(contexts[-1].new_page())
-        if isinstance(page, str) and not page.startswith("http:"):
-            page, text = tmp_path / f"{len(contexts)}.html", page
-            page.write_text(text, encoding="utf-8")
-        address = page.as_uri() if isinstance(page, Path) else page
+    def call(page, *, width=1280, scripts=True, scheme="light", policy=None):
+        size = {"width": width, "height": 900}
+        context = browser.new_context(viewport=size, java_script_enabled=scripts, color_scheme=scheme)
+        contexts.append(context)
+        context.add_init_script(WATCH)
+        shown = Opened(context.new_page())
+        if isinstance(page, str):
+            path = tmp_path / f"{len(contexts)}.html"
+            path.write_text(page, encoding="utf-8")
+            page = path
+        address = page.as_uri()
+        if policy:
+            address, headers = f"http://build/{page.name}", {"Content-Security-Policy": policy}
+            shown.route(address, lambda route: route.fulfill(path=page, headers=headers))
         shown.goto(address)
-        pages.append((shown, address, scripts, complains))
+        pages.append((shown, address, scripts, policy))
         return shown
 
     yield call
-    for shown, address, scripts, complains in pages:
+    for shown, address, scripts, policy in pages:
         assert [address] == shown.loaded
-        if not complains:
+        if not policy:
             assert [] == shown.complaints
             assert not scripts or [] == shown.evaluate("window.violations")
     for context in contexts:
@@ -137,31 +124,3 @@ def example(measured, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(page.text(*measured), encoding="utf-8")
     return path
-
-
-@contextmanager
-def served(folder, **headers):
-    """Serve a folder with these headers; yield its address."""
-
-    class Handler(SimpleHTTPRequestHandler):
-        def end_headers(self):
-            for name, value in headers.items():
-                self.send_header(name.replace("_", "-"), value)
-            super().end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder)) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@pytest.fixture
-def serve():
-    return served

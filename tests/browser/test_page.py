@@ -246,17 +246,15 @@ MARKS = """
 """
 
 
-def test_without_scripts_and_styles_all_words_and_marks_are_there(opened, example, serve):
-    scripted, whole = opened(example), opened(example, scripts=False)
-    with serve(example.parent, Content_Security_Policy=JENKINS) as address:
-        bare = opened(f"{address}/{example.name}", complains=True)
-        assert any("Content Security Policy" in complaint for complaint in bare.complaints)
-        for shown in (scripted, whole, bare):
-            shown.open_all()
-        rows = "() => [...document.querySelectorAll('.test')].map(each => each.textContent)"
-        assert scripted.evaluate(rows) == whole.evaluate(rows) == bare.evaluate(rows)
-        assert not whole.is_visible("#controls")
-        assert "tests/test_linalg.py::test_solve" in "".join(bare.inner_text("main").split())
-        marks = bare.evaluate(MARKS)
-        assert len(marks) > 50
-        assert all(marks)
+def test_without_scripts_and_styles_all_words_and_marks_are_there(opened, example):
+    scripted, whole, bare = opened(example), opened(example, scripts=False), opened(example, policy=JENKINS)
+    assert any("Content Security Policy" in complaint for complaint in bare.complaints)
+    for shown in (scripted, whole, bare):
+        shown.open_all()
+    rows = "() => [...document.querySelectorAll('.test')].map(each => each.textContent)"
+    assert scripted.evaluate(rows) == whole.evaluate(rows) == bare.evaluate(rows)
+    assert not whole.is_visible("#controls")
+    assert "tests/test_linalg.py::test_solve" in "".join(bare.inner_text("main").split())
+    marks = bare.evaluate(MARKS)
+    assert len(marks) > 50
+    assert all(marks)
