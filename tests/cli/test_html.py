@@ -1,12 +1,9 @@
 """gpuperf show --html."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from command import record, written
-
-from pytest_gpuperf.report.html import engine
 
 
 def test_a_report_becomes_a_page(call):
@@ -55,11 +52,3 @@ def test_files_of_others_are_left_as_they_are(refused):
         "show", "r.json", "--html", "mine"
     )
     assert "is an input of this command" in refused("show", "r.json", "--html", "r.json")
-
-
-def test_a_missing_jinja2_is_one_line_with_its_remedy(refused, monkeypatch):
-    written("r.json", record())
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    engine.template.cache_clear()
-    said = refused("show", "r.json", "--html", "page.html")
-    assert said.endswith("needs Jinja2, which is not installed; run pip install jinja2")

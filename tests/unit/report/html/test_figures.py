@@ -77,71 +77,45 @@ def of_runs(*values, **how):
     return history.figure(series(history_of(*values, **how))[0], {"here"})
 
 
-LATENT = (measurement(device, 9.0, 9.0, latencies=array("d", [1.0, 1.0])) for device in (CPU, GPU))
-ONE, TWO, FOUR = scaling_curve().points
+LATENT = record(
+    cpu=measurement(CPU, 9.0, latencies=array("d", [1.0, 1.0])), gpu=None, demand=Demand(latency=True)
+)
+MEASURED = scaling_curve().points
 SHARED = tuple(replace(each, once=each.always, always=None) for each in CURVE)
+FAR = [[1e-12, 1e12], [1e12] * 2, [10.0 * 1.5 ** (number // 6) for number in range(60)]]
 
 
 @for_each(
-    ("shown", "words", "finding", "caption"),
+    ("shown", "said"),
     [
         (
             timed([20, 40, 10], [0.2, 0.2, 0.1]),
-            {"CPU", "20.0 s", "40.0 s", "10.0 s", "GPU", "200 ms", "400 ms"},
-            "3 rounds in order: CPU 20.0 s (10.0 s to 40.0 s); GPU 200 ms (100 ms to 200 ms)",
-            "in order; line: the median; the same height is the same ratio.",
+            "(10.0 s to 40.0 s); GPU 200 ms (100 ms to 200 ms)\nTime of a call in 3 rounds, in order; line",
         ),
-        (timed([1.0] * 1000, [2.0] * 1000), set(), "1,000 rounds", "in order, one of each 5 shown"),
-        (rounds.figure(record(gpu=None)), {"CPU"}, "in order: CPU 20.0 ms (", "line: the median"),
-        (
-            rounds.figure(record(cpu=next(LATENT), gpu=next(LATENT), demand=Demand(latency=True))),
-            {"1.00 s"},
-            "CPU 1.00 s",  # single calls count where they are required
-            "",
-        ),
-        (
-            of_sizes(at_least=100),
-            {
-                "CPU",
-                "GPU",
-                "GPU with copies",
-                "64",
-                "4096",
-                "size n",
-                "time of a call",
-                "GPU faster from 1024",
-            },
-            "passed: the GPU wins from n = 1024 on, not at 256; required at least 100 and at most 4096",
-            "the CPU's time over the range of the speedup. The threshold lies in the grey area.",
-        ),
-        *(
-            (of_sizes(at_least=least, at_most=most, smallest_won=won), words, "", "")
-            for least, most, won in [(1000, 1100, 1024), (4096, 4096, 4096), (64, 65536, 64)]
-            for words in [{f"at least {least}", f"at most {most}", f"GPU faster from {won}"}]
-        ),
-        (of_sizes(regime="once", curve=SHARED), {"GPU, copies shared"}, "", ""),
-        (of_sizes(by_latency=True), set(), "", "the threshold is that of single calls"),
-        (
-            of_counts(points=(ONE, TWO, FOUR, replace(ONE, count=8, time=None))),
-            {"1", "2", "4", "8", "devices", "ideal", "required 0.8"},
-            "required efficiency 0.8: efficiency 0.80 [0.72, 0.88] on 2 devices, 0.60 [0.54, 0.66] on 4",
-            "1 is perfect",
-        ),
-        (of_counts(mode="weak"), set(), "", "for a problem that grows with the devices"),
-        (
-            of_runs(None, *STEP),  # a run without a speedup has no place
-            {"-18 % 0000008", "2026-01-02", "2026-01-13", "run date", "speedup, log scale"},
-            "Speedup 8.00x [7.20, 8.80] in the last of 12 runs; from 9.90x to 8.10x (-18 %) at 0000008",
-            "from 9.90x to 8.10x (-18 %) at 0000008 of 2026-01-08",
-        ),
-        (of_runs(*STEP, commit=None), {"-18 % 2026-01-07"}, "", ""),
-        (of_runs(*[2.0] * 12), set(), "", "no change in 12 runs"),
+        (timed([1.0] * 1000, [2.0] * 1000), "in 1,000 rounds, in order, one of each 5 shown"),
+        (timed([9.0], [9.0] * 2), "\nGPU\n9.00 s\n2 rounds in order: GPU 9.00 s ("),
+        (rounds.figure(LATENT), "CPU 1.00 s ("),
+        (of_sizes(), "time of a call\nCPU\nGPU\nGPU with copies\n"),
+        (of_sizes(), "size n\npassed: the GPU wins from n = 1024 on, not at 256; required at most 4096\n"),
+        (of_sizes(), "over the range of the speedup. The threshold lies in the grey area."),
+        (of_sizes(at_least=1000, at_most=1100), "\nat least 1000\nat most 1100\nGPU faster from 1024\n"),
+        (of_sizes(at_least=64, smallest_won=64), "\nat least 64\nat most 4096\nGPU faster from 64\n"),
+        (of_sizes(at_least=4096), "; required at least 4096 and at most 4096"),
+        (of_sizes(regime="once", curve=SHARED), "\nGPU, copies shared\n"),
+        (of_sizes(by_latency=True), "the threshold is that of single calls"),
+        (of_counts(), "measured\nideal\nrequired 0.8\n"),
+        (of_counts(), "efficiency 0.80 [0.72, 0.88] on 2 devices, 0.60 [0.54, 0.66] on 4 devices\n"),
+        (of_counts(points=(*MEASURED, replace(MEASURED[0], count=8, time=None))), "\n1\n2\n4\n8\ndevices"),
+        (of_counts(mode="weak"), "for a problem that grows with the devices"),
+        (of_runs(None, *STEP), "\n-18 % 0000008\n"),  # a run without a speedup has no place
+        (of_runs(None, *STEP), "\n2026-01-02\n2026-01-13\nrun date\nSpeedup 8.00x [7.20, 8.80] in the last"),
+        (of_runs(*STEP), "of 12 runs; from 9.90x to 8.10x (-18 %) at 0000007 of 2026-01-07\nfrom 9.90x"),
+        (of_runs(*STEP, commit=None), "\n-18 % 2026-01-07\n"),
+        *((of_runs(*values, share=share), "Speedup ") for values in FAR for share in (0.1, None)),
     ],
 )
-def test_a_figure_says_what_it_shows(shown, words, finding, caption):
-    assert words <= set(texts(shown))
-    assert finding in shown.finding
-    assert caption in shown.caption
+def test_a_figure_says_what_it_shows(shown, said):
+    assert said in "\n".join([*texts(shown), shown.finding, shown.caption])
     assert is_whole(shown)
     assert [] == overlapping(shown)
 
@@ -149,47 +123,49 @@ def test_a_figure_says_what_it_shows(shown, words, finding, caption):
 @for_each(
     "shown",
     [
-        *(rounds.figure(skipped("a")), timed([1.0], [1.0])),
-        *(of_sizes(curve=()), of_sizes(curve=CURVE[:1]), of_sizes(curve=(point(0, 1.0), CURVE[0]))),
+        *(timed([1.0], [1.0]), of_sizes(curve=()), of_sizes(curve=(point(0, 1.0), CURVE[0]))),
         of_sizes(curve=tuple(replace(each, gpu=None) for each in CURVE)),
-        *(of_counts(points=(ONE,)), forest.row(skipped("a"), forest.scale([]))),
+        *(of_counts(points=MEASURED[:1]), forest.row(skipped("a"), forest.scale([]))),
     ],
 )
 def test_what_was_not_measured_has_no_figure(shown):
     assert shown is None
 
 
+@given(
+    records().map(rounds.figure)
+    | thresholds().map(lambda found: charts.figure(found, "said", "GPU"))
+    | scalings().map(scaling.figure)
+)
+def test_any_values_can_be_drawn(shown):
+    assert shown is None or is_whole(shown)
+    assert shown is None or shown.height < 100 or not overlapping(shown)  # strips have room for usual times
+
+
 def test_each_round_is_a_dot_of_each_device_in_order_and_the_same_ratio_is_as_high_on_both():
     shown = timed([20, 40, 10], [0.2, 0.2, 0.1])
-    dots = {}
-    for kind in ("cpu", "gpu"):
-        steps = [
-            (int(x), int(y)) for x, y in re.findall(r"m(-?\d+) ?(-?\d+)z", paths(shown, kind, "dots")[0])
-        ]
-        dots[kind] = list(zip(*(accumulate(each) for each in zip(*steps, strict=True)), strict=True))
-    assert [x for x, _ in dots["cpu"]] == [x for x, _ in dots["gpu"]] == sorted({x for x, _ in dots["cpu"]})
-    (_, middle), (_, slowest), (_, fastest) = dots["cpu"]
-    assert slowest < middle < fastest
-    assert pytest.approx(fastest - middle, abs=1) == dots["gpu"][2][1] - dots["gpu"][1][1]
+    steps = [re.findall(r"m(-?\d+) ?(-?\d+)z", paths(shown, kind, "dots")[0]) for kind in ("cpu", "gpu")]
+    xs, gpu_xs = ([*accumulate(int(x) for x, _ in each)] for each in steps)
+    ys, gpu_ys = ([*accumulate(int(y) for _, y in each)] for each in steps)
+    assert xs == gpu_xs == sorted(set(xs))
+    assert ys[1] < ys[0] < ys[2]
+    assert pytest.approx(ys[2] - ys[0], abs=1) == gpu_ys[2] - gpu_ys[1]
 
 
 @for_each(
     ("changes", "lines", "bands"),
     [
-        ({}, (4, 4, 4), (0, 1, 1)),
-        ({"regime": "once", "curve": SHARED}, (4, 4, 4), (0, 1, 1)),
-        ({"by_latency": True}, (4, 4, 0), (0, 0, 0)),  # ratios of single calls are not those of the times
-        ({"curve": (point(0, 1.0), *CURVE)}, (4, 4, 4), (0, 1, 1)),  # no place on a log axis
+        ({"curve": (point(0, 1.0), *CURVE)}, [4, 4, 4], [0, 1, 1]),  # no place for 0 on a log axis
+        ({"regime": "once", "curve": SHARED}, [4, 4, 4], [0, 1, 1]),
+        ({"by_latency": True}, [4, 4], [0, 0, 0]),  # ratios of single calls are not those of the times
     ],
 )
 def test_each_device_has_a_line_with_the_range_of_its_speedup(changes, lines, bands):
     shown = of_sizes(**changes)
-    found = [places(path) for style in ("cpu", "gpu", "copies") for path in paths(shown, style)[-1:]]
-    assert [count for count in lines if count] == [len(line) for line in found]
-    assert list(bands) == [len(paths(shown, style, "band")) for style in ("cpu", "gpu", "copies")]
-    assert all(
-        gpu[1] > copies[1] for gpu, copies in zip(found[1], (found + found)[2], strict=True) if lines[2]
-    )
+    styles = ("cpu", "gpu", "copies")
+    assert lines == [len(places(path)) for style in styles for path in paths(shown, style)[-1:]]
+    assert bands == [len(paths(shown, style, "band")) for style in styles]
+    assert places(paths(of_sizes(), "gpu")[-1])[0][1] > places(paths(of_sizes(), "copies")[-1])[0][1]
 
 
 def test_a_time_lies_in_its_band_although_the_median_ratio_is_another():
@@ -214,7 +190,8 @@ def test_the_line_of_a_curve_begins_on_that_of_the_ideal_if_its_fewest_devices_w
     (_, ideal), *_ = places(paths(of_counts(), "muted")[-1])
     line = places(paths(of_counts(), "gpu")[-1])
     assert (ideal, 3) == (line[0][1], len(line))
-    assert 2 == len(places(paths(of_counts(points=(replace(ONE, time=None), TWO, FOUR)), "gpu")[-1]))
+    without_base = of_counts(points=(replace(MEASURED[0], time=None), *MEASURED[1:]))
+    assert 2 == len(places(paths(without_base, "gpu")[-1]))
     assert [] == paths(of_counts(required=None), "limit")
 
 
@@ -240,33 +217,20 @@ def test_figures_of_runs_that_cannot_be_compared_say_what_differs():
     assert ["; CPU one", "; CPU two"] == [caption[caption.index(";") :] for caption in captions]
 
 
-def marks(shown, style):
-    return [mark for mark in shown.marks if mark.style == style]
-
-
 def test_equal_speedups_lie_at_one_place_in_every_row():
     shown = [record(speedup=speedup(value, 0.9 * value, 1.1 * value)) for value in (0.5, 4.0, 64.0)]
-    shared = forest.scale(shown)
-    limits, dots = (
-        [numbers(marks(forest.row(each, shared), style)[0].path)[0] for each in shown]
-        for style in ("limit", "passed")
-    )
-    assert 1 == len(set(limits))
+    rows = [forest.row(each, forest.scale(shown)) for each in shown]
+    assert 1 == len({paths(row, "limit")[0] for row in rows})
+    one, two, three = (numbers(paths(row, "passed", "range")[0])[0] for row in rows)
     # 4 is eight times 0.5, and 64 sixteen times 4: their distances are as the logarithms.
-    assert abs((dots[2] - dots[1]) / (dots[1] - dots[0]) - 4 / 3) < 0.01
-    (mark,) = marks(forest.row(record(demand=Demand(min=2, max=30)), shared), "limit")
-    assert 2 == mark.path.count("M")
+    assert abs((three - two) / (two - one) - 4 / 3) < 0.01
 
 
-@for_each(
-    ("changes", "ghosts"),
-    [({}, 1), ({"baseline": estimate(5, 5, 5)}, 1), ({"metric": "memory"}, 0)],
-)
-def test_the_baseline_is_a_ghost_that_is_seen_although_it_is_narrow(changes, ghosts):
+@for_each(("changes", "count"), [({"baseline": estimate(5, 5, 5)}, 1), ({"metric": "memory"}, 0)])
+def test_the_baseline_is_a_ghost_that_is_seen_although_it_is_narrow(changes, count):
     shown = record(comparisons=(comparison("improved", **changes),))
-    found = marks(forest.row(shown, forest.scale([shown])), "baseline")
-    assert ghosts == len(found)
-    assert all(float(re.search(r"h([\d.]+)", ghost.path)[1]) >= 5 for ghost in found)
+    ghosts = paths(forest.row(shown, forest.scale([shown])), "baseline", "area")
+    assert [True] * count == [float(re.search(r"h([\d.]+)", ghost)[1]) >= 5 for ghost in ghosts]
 
 
 def test_the_legend_has_what_is_drawn():
@@ -304,25 +268,6 @@ def test_the_plot_in_a_file_of_its_own_is_whole_xml_and_says_what_it_shows():
     assert "test_<a>: 10.0x [9.00, 11.0] passed, required at least 3x" in plot.get("aria-label")
     assert "required at most 3x with copies at every call" in plot.get("aria-label")
     ElementTree.fromstring(svg_document(forest.plot([], [])))
-
-
-@given(thresholds().map(lambda found: charts.figure(found, "said", "GPU")) | scalings().map(scaling.figure))
-def test_any_values_can_be_drawn(shown):
-    assert shown is None or (is_whole(shown) and not overlapping(shown))
-
-
-@given(records())
-def test_any_rounds_can_be_drawn(found):
-    shown = rounds.figure(found)
-    assert shown is None or is_whole(shown)
-
-
-@for_each("values", [[1e-12, 1e12], [1e12] * 2, [10.0 * 1.5 ** (number // 6) for number in range(60)]])
-@for_each("share", [0.1, None])
-def test_any_speedups_of_a_history_can_be_drawn(values, share):
-    shown = of_runs(*values, share=share)
-    assert is_whole(shown)
-    assert [] == overlapping(shown)
 
 
 @given(st.text(st.characters(exclude_categories=())))
