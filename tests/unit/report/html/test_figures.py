@@ -81,7 +81,8 @@ LATENT = record(
     cpu=measurement(CPU, 9.0, latencies=array("d", [1.0, 1.0])), gpu=None, demand=Demand(latency=True)
 )
 MEASURED = scaling_curve().points
-SHARED = tuple(replace(each, once=each.always, always=None) for each in CURVE)
+BODY = tuple(replace(each, never=None, always=None) for each in CURVE)
+SHARED = tuple(replace(each, once=each.always, always=None, speedup=None) for each in CURVE)
 FAR = [[1e-12, 1e12], [1e12] * 2, [10.0 * 1.5 ** (number // 6) for number in range(60)]]
 
 
@@ -156,7 +157,8 @@ def test_each_round_is_a_dot_of_each_device_in_order_and_the_same_ratio_is_as_hi
 @for_each(
     ("changes", "lines", "bands"),
     [
-        ({"curve": (point(0, 1.0), *CURVE)}, [4, 4, 4], [0, 1, 1]),  # no place for 0 on a log axis
+        ({"curve": (point(0, 1.0, cpu=1.0, gpu=1.0), *CURVE)}, [4, 4, 4], [0, 1, 1]),  # a log axis has no 0
+        ({"regime": "body", "curve": BODY}, [4, 4], [0, 1, 0]),
         ({"regime": "once", "curve": SHARED}, [4, 4, 4], [0, 1, 1]),
         ({"by_latency": True}, [4, 4], [0, 0, 0]),  # ratios of single calls are not those of the times
     ],
@@ -204,7 +206,14 @@ def test_a_change_is_a_rule_between_its_runs():
 
 def test_the_largest_loss_of_a_history_is_first_and_what_did_not_change_is_last():
     worse = [*STEP[:6], *(value / 2 for value in STEP[6:])]
-    runs = {"same": [2.0] * 12, "gain": STEP[::-1], "loss": STEP, "large": worse, "untimed": [None] * 12}
+    runs = {
+        "once": [2.0],
+        "same": [2.0] * 12,
+        "gain": STEP[::-1],
+        "loss": STEP,
+        "large": worse,
+        "untimed": [None] * 12,
+    }
     found = history.worst_first(histories(*(history_of(*runs[name], nodeid=name) for name in runs)))
     assert ["large", "loss", "gain", "same"] == [each.nodeid for each in found]
 
@@ -259,12 +268,13 @@ def test_a_verdict_has_a_colour_and_a_shape(status, look):
 
 
 def test_the_plot_in_a_file_of_its_own_is_whole_xml_and_says_what_it_shows():
-    at_most = record("a.py::test_c" + "x" * 99, demand=Demand(max=3, transfer="always"))
+    emulated = {"gpu": measurement(EMULATED, 1e-3), "demand": Demand(max=3, transfer="always")}
+    at_most = record("a.py::test_c" + "x" * 99, **emulated)
     found = [record("a.py::test_<a>"), skipped("a.py::test_b"), at_most]
     names = [each.nodeid.partition("::")[2] for each in found]
     plot = ElementTree.fromstring(svg_document(forest.plot(found, names)))
     words = [element.text for element in plot.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"test_<a>", "10.0x [9.00, 11.0] passed", "speedup, log scale"} <= set(words)
+    assert {"test_<a>", "10.0x [9.00, 11.0] passed, emulated", "speedup, log scale"} <= set(words)
     assert "test_b" not in words
     assert "test_<a>: 10.0x [9.00, 11.0] passed, required at least 3x" in plot.get("aria-label")
     assert "required at most 3x with copies at every call" in plot.get("aria-label")

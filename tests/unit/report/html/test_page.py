@@ -192,6 +192,7 @@ def test_only_an_address_of_the_web_is_a_link(address, is_link):
     [
         ({**LIMITED, "expected_failure": True}, "failed (expected)"),
         ({"comparisons": (comparison("improved"),)}, "improved"),
+        ({"comparisons": (comparison("new"),)}, "passed"),
     ],
 )
 def test_a_curve_and_the_rows_of_its_tests_have_the_same_verdict(changes, said):
@@ -210,6 +211,7 @@ def test_what_the_page_leaves_out_of_a_history_is_counted(monkeypatch):
     rejected = {f"{number}<.txt": "it is no JSON" for number in range(21)}
     shown = Page(text(run_of(record()), replace(runs, rejected=rejected))).texts
     assert "The history has 1 more test;" in shown
+    assert 2 == sum("speedup: changes are looked for" in each for each in shown)
     assert "it is no JSON" == shown[shown.index("19<.txt") + 1]
     assert "20<.txt" not in shown
     assert "and 1 more file" in shown
@@ -279,4 +281,5 @@ def test_the_page_of_many_tests_is_small_and_soon_written(tests, most_bytes, sec
     assert process_time() - began < seconds
     assert len(content) < most_bytes
     assert f"<h1>Speedups: {tests:,} of {tests:,} as required</h1>" in content
-    assert f"{page._MOST_DETAILED} tests have details here" in content
+    assert "80 tests have details here" in content
+    assert 80 == content.count("To repeat this test")
