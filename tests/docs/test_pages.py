@@ -83,6 +83,8 @@ def test_the_snippets_of_a_page_run(pytester, monkeypatch, page):
     if page == "guides/from-pytest-benchmark":
         needed("pytest_benchmark", "pytest-benchmark")
         others = ["-p", "pytest_benchmark.plugin"]
+        for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):  # of a run of our own tests
+            monkeypatch.delenv(name, raising=False)
     result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated", *others)
     tests = any("def test_" in source or "(DeviceConformance)" in source for source in PYTHON[page])
     assert result.ret == (pytest.ExitCode.OK if tests else pytest.ExitCode.NO_TESTS_COLLECTED)
