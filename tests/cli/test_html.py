@@ -43,12 +43,3 @@ def test_a_history_that_is_not_there_is_named(refused):
 def test_a_broken_report_leaves_no_half_page(refused, broken):
     Path("r.json").write_text(broken)
     assert refused("show", "r.json", "--html", "page.html").startswith("r.json")
-
-
-def test_files_of_others_are_left_as_they_are(refused):
-    written("r.json", record())
-    Path("mine").write_text("<!doctype html><html><svg>mine</svg></html>")
-    assert "mine exists and was not written by pytest-gpuperf as html; " in refused(
-        "show", "r.json", "--html", "mine"
-    )
-    assert "is an input of this command" in refused("show", "r.json", "--html", "r.json")

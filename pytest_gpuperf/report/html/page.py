@@ -64,6 +64,14 @@ class _Test(NamedTuple):
     details: _Details | None
 
 
+class _Group(NamedTuple):
+    """The tests of a file, or those of all files that failed; `counts` says how they ended."""
+
+    file: str | None
+    counts: str
+    tests: Sequence[_Test]
+
+
 def text(run: Run, history: History | None = None) -> str:
     """Return the page of a run; a history adds how each test's speedup changed over its runs."""
     shown = view.of(run, worst_first=True)
@@ -85,7 +93,7 @@ def text(run: Run, history: History | None = None) -> str:
         legend=forest.legend(records),
         limit_words=_limit_words(shown.rows),
         headings=_headings(shown),
-        groups=_groups(tests),
+        groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
         thresholds=[
             (each, text, threshold.figure(each, text, view.gpu_of(run, each)))
@@ -169,18 +177,13 @@ def _width(record: Record) -> float:
     return ends.upper / ends.lower - 1 if ends.lower else inf
 
 
-def _groups(tests: Iterable[_Test]) -> list[tuple[str | None, str, list[_Test]]]:
-    """Return the tests that failed, then all others by their files, that with the gravest doubt first.
-
-    Each group has its file, None for what failed, how its tests ended, and the tests.
-    """
+def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
+    """Yield the tests that failed, then all others by their files, that with the gravest doubt first."""
     groups: dict[str | None, list[_Test]] = {}
     for test in tests:
         groups.setdefault(None if test.row.code in FAILURES else test.file, []).append(test)
-    return [
-        (file, ", ".join(map(str, counts([test.row.record for test in group]))), group)
-        for file, group in groups.items()
-    ]
+    for file, group in groups.items():
+        yield _Group(file, ", ".join(map(str, counts([test.row.record for test in group]))), group)
 
 
 def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test]:
