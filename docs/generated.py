@@ -36,7 +36,7 @@ _LISTED = {  # codes that a page has with their meaning
         (Metric, "../guides/regression-check.md#what-regressed-means"),
     )
 }
-_NULL = re.compile(r"; null (?![^.;]*\bonly\b)[^.;:]*(?=\.)")
+_NULL = re.compile(r"; null (?![^;]*\bonly\b)[^;:]*?(?=\.(?:\s|$))")
 _AS_IN = {"Point": "Offload", "ScalingCurve": "Scaling", "ScalingPoint": "Scaling", "SizeGroup": "Threshold"}
 _NULLABLE = "?"
 _PLAIN = ("boolean", "integer", "number", "string")
@@ -93,7 +93,7 @@ def _stretches() -> Iterator[str]:
 
 def _options() -> Iterator[str]:
     for group, members in options.GROUPS.items():
-        yield from (f"## Group: {group}", "")
+        yield from (f"## {group.capitalize()}", "")
         for option in members:
             flag = option.flag if option.metavar is None else f"{option.flag}={option.metavar}"
             yield from (f"```{{option}} {flag}", option.help, "```", "")
@@ -145,13 +145,14 @@ def _fields(name: str, described: dict[str, Any], schema: dict[str, Any]) -> Ite
     yield from (f"## {name}", "", described.get("description", ""), "")
     like = _AS_IN.get(name)
     shared = schema["$defs"][like]["properties"].keys() & described["properties"].keys() if like else set()
-    if like:
-        names = ", ".join(f"`{each}`" for each in described["properties"] if each in shared)
-        yield from (names, f": As in {_link(like)}.", "")
-    fields = ((field, value) for field, value in described["properties"].items() if field not in shared)
-    texts = ((field, _type(value), _told(value["description"])) for field, value in fields)
+    texts = (
+        (field, _type(value), f"As in {_link(like)}." if field in shared else _told(value["description"]))
+        for field, value in described["properties"].items()
+    )
     for (kind, told), alike in groupby(texts, key=lambda text: text[1:]):
-        yield from (f"{', '.join(f'`{each}`' for each, _, _ in alike)} {kind}".rstrip(), f": {told}", "")
+        names = ", ".join(f"`{each}`" for each, _, _ in alike)
+        space = "" if kind in ("", _NULLABLE) else " "
+        yield from (f"{names}{space}{kind}", f": {told}", "")
 
 
 def _told(description: str) -> str:

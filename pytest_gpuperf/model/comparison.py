@@ -93,14 +93,14 @@ class GateFailure(Said, frozen=True, kw_only=True):
     """Why a run as a whole fails its regression check."""
 
     code: GateFailureCode
-    """The kind of it, for programs."""
+    """For programs."""
 
 
 class GateNote(Said, frozen=True, kw_only=True):
     """What to know of a run's comparison with its baseline; it fails nothing."""
 
     code: GateNoteCode
-    """The kind of it, for programs."""
+    """For programs."""
 
 
 class Absent(Value, frozen=True, kw_only=True):

@@ -25,12 +25,12 @@ Source = Literal["marker", "all"]
 
 
 class Demand(Value, frozen=True, kw_only=True):
-    """What a marker asks of one test; limits are ratios cpu time / gpu time, memory is in bytes."""
+    """What a marker requires of one test; limits are ratios cpu time / gpu time."""
 
     min: Ratio | None = None
-    """The smallest speedup that passes; the test fails when the speedup is below it beyond doubt."""
+    """The smallest speedup that passes."""
     max: Ratio | None = None
-    """The largest speedup that passes; the test fails when the speedup is above it beyond doubt."""
+    """The largest speedup that passes."""
     transfer: Transfers = "never"
     """Which copies the required speedup includes."""
     calls: AtLeastOne | None = None

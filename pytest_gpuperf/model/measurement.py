@@ -121,9 +121,9 @@ class Measurement(Value, frozen=True, kw_only=True):
     block_time: Seconds | None = None
     """Seconds that a block had to last; null when none was timed."""
     waited: Seconds | None = None
-    """Seconds that all threads of this process together waited for a processor during the timed blocks, or
-    that processors worked for others meanwhile, if that is less: threads also wait for each other. Null where
-    the system does not report it, and for a GPU that is no emulation.
+    """Seconds that the threads of this process waited for a processor during the timed blocks, or that
+    processors worked for others, whichever is less; null where the system does not report it, and for a GPU
+    that is no emulation.
     """
     waiting_threads: Count | None = None
     """Number of threads that waited for a processor in one block, in the block where they were most; null
@@ -277,7 +277,7 @@ class Transfer(Value, frozen=True, kw_only=True):
 
 
 class Estimate(Value, frozen=True, kw_only=True):
-    """A value with the range in which it was seen; an unbounded end is None."""
+    """A value with the range in which it was seen; an unbounded end is null."""
 
     value: float
     """The estimate itself."""
@@ -304,7 +304,7 @@ class Estimate(Value, frozen=True, kw_only=True):
 
 
 class Bounds(Value, frozen=True, kw_only=True):
-    """The ends of a range; an unbounded end is None."""
+    """The ends of a range; an unbounded one is null."""
 
     low: NonNegative | None
     """Lower end; null when unbounded."""

@@ -23,14 +23,14 @@ DiagnosisCode = Literal[
 
 
 class BreakEven(Value, frozen=True, kw_only=True):
-    """The number of calls on the same data after which a cost is earned back."""
+    """The number of calls on the same data after which a cost has paid off."""
 
     transfer: Estimate | None
-    """Calls that earn back the copies; null for never, or not known."""
+    """Calls after which the copies have paid off; null for never, or not known."""
     first_call: Estimate | None
-    """Calls that earn back what the first call on the GPU took longer than a later one; null for never."""
+    """That of what the first call on the GPU took longer than a later one; null for never."""
     both: Estimate | None
-    """Calls that earn back both; null for never, or not known."""
+    """That of both; null for never, or not known."""
     reason: str | None
     """Why one of these is null."""
 
@@ -39,10 +39,10 @@ class Offload(Value, frozen=True, kw_only=True):
     """Whether moving the work to the GPU pays, in the regime that the marker chose."""
 
     worth: bool | None
-    """Whether the GPU is faster beyond doubt by more times than it costs more, in `regime`: by more than the
-    run's `cost_ratio`, or than 1 without it; null while in doubt."""
+    """Whether the GPU is surely faster, in `regime`, by more than the run's `cost_ratio` (1 without it); null
+    where that is unclear."""
     faster: bool | None
-    """Whether the GPU is faster beyond doubt, whatever it costs, in `regime`; null while in doubt."""
+    """The same whatever it costs."""
     reason: str
     """The answer, as a sentence."""
     regime: Regime
@@ -58,7 +58,7 @@ class Offload(Value, frozen=True, kw_only=True):
     latency: Speedup | None = None
     """Speedup of single calls, each waited for, without the copies that are timed apart."""
     break_even_calls: BreakEven | None = None
-    """Calls on the same data that earn back the time of the copies and of the first call; null for a whole
+    """Calls on the same data after which the copies and the first call have paid off; null for a whole
     body, and where the first call was not timed."""
 
 
@@ -122,6 +122,6 @@ class Threshold(Value, frozen=True, kw_only=True):
     largest_not_won: float | None
     """Largest size below `smallest_won`; the largest of all where there is none."""
     smallest_won: float | None
-    """Smallest size from which on the GPU is faster beyond doubt."""
+    """Smallest size from which on the GPU is surely faster."""
     curve: tuple[Point, ...]
     """Sizes that have a record, smallest first."""

@@ -110,7 +110,7 @@ class Note(Said, frozen=True, kw_only=True):
     """A doubt about a test's numbers, or what to know of them: a code for programs, a text for readers."""
 
     code: NoteCode
-    """The kind of it, for programs."""
+    """For programs."""
 
 
 class Record(Value, frozen=True, kw_only=True):
@@ -124,11 +124,11 @@ class Record(Value, frozen=True, kw_only=True):
     reason: str | None
     """Why it ended so, as a sentence; null for passed and recorded, and only for them."""
     reason_code: ReasonCode | None = None
-    """The kind of reason, for programs; null without a reason, and for a reason without a code."""
+    """For programs; null without a reason, and for a reason without a code."""
     expected_failure: bool = False
     """Whether the test failed as its `xfail` marker expects: such a failure fails no run."""
     demand: Demand
-    """What the marker asked."""
+    """What the marker requires."""
     scope: Literal["body", "call"] | None = None
     """Whether the body of the test or the callable that it returned was timed; null when nothing ran."""
     size_group: SizeGroup | None = None
@@ -308,7 +308,7 @@ class Summary(Value, frozen=True, kw_only=True):
     failed: Count = 0
     """Number of records that failed."""
     inconclusive: Count = 0
-    """Number of records whose verdict is in doubt."""
+    """Number of records whose verdict is inconclusive."""
     recorded: Count = 0
     """Number of records of tests without a demand."""
     skipped: Count = 0
