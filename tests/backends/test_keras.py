@@ -9,27 +9,21 @@ from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from time import process_time
-from types import MappingProxyType, ModuleType, SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 from cases import for_each
+from cpu_devices import second_of_keras, two_of_keras
 from plugins import skip_module
 from walks import walked
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
-from pytest_gpuperf.devices.jax import JaxDevice
-from pytest_gpuperf.devices.keras import KerasBackend, KerasDevice, _TensorflowBackend, _TensorflowDevice
+from pytest_gpuperf.devices.keras import KerasBackend, _TensorflowBackend
 from pytest_gpuperf.devices.registry import Devices, backends
-from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing import leaves, result_check
-from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
 
 if find_spec("keras") is None:
     skip_module("Keras is not installed; CI's second environment has it")
@@ -40,72 +34,12 @@ except ImportError as missing:
     skip_module(f"Keras has nothing to run on: {missing}")
 
 RUNS_ON = keras.config.backend()
-if RUNS_ON == "jax":
-    import jax
-
-    jax.config.update("jax_num_cpu_devices", 2)  # one that is the default, and another
-elif RUNS_ON == "tensorflow":
-    import tensorflow
-
-    tensorflow.config.set_logical_device_configuration(
-        tensorflow.config.list_physical_devices("CPU")[0],
-        [tensorflow.config.LogicalDeviceConfiguration() for _ in range(2)],
-    )
-NARROWED = MappingProxyType({"int64": "int32", "float64": "float32"} if RUNS_ON == "jax" else {})
+two_of_keras(keras)
 
 
 @pytest.fixture
 def cpu():
     return KerasBackend("a processor").cpu()
-
-
-@pytest.fixture
-def second():
-    """A device that is not the library's default one."""
-    if RUNS_ON == "torch":
-        pytest.skip("torch has one CPU; CI runs these tests on TensorFlow and JAX")
-    if RUNS_ON == "jax":
-        below = JaxDevice(jax, jax.local_devices(backend="cpu")[1], "a second processor")
-    else:
-        below = _TensorflowDevice(tensorflow, "CPU:1", "a second processor")
-    return KerasDevice(keras, below)
-
-
-class TestKerasOnTheCpu(DeviceConformance):
-    narrowed = NARROWED
-
-    @pytest.fixture
-    def backend(self):
-        return KerasBackend("a processor")
-
-    @pytest.fixture
-    def gpu(self, backend):
-        return backend.cpu()
-
-    def test_it_is_a_gpu_with_a_name(self, gpu):
-        assert (gpu.kind, gpu.backend, gpu.name) == ("cpu", "keras", "a processor")
-        assert (gpu.info.kind, gpu.info.backend, gpu.info.name) == (gpu.kind, gpu.backend, gpu.name)
-        assert gpu.info.library.startswith(f"keras {keras.__version__} on {RUNS_ON} ")
-
-    def test_it_sees_its_own_work_and_no_other(self, gpu):
-        with gpu.observe() as seen:
-            pass
-        assert seen.worked, "as on any CPU: there is nowhere else for the work"
-
-
-class TestKerasInThePlaceOfAGpu(TestKerasOnTheCpu):
-    @pytest.fixture
-    def backend(self):
-        return chosen_stand_in("keras:cpu")
-
-    @pytest.fixture
-    def gpu(self, backend):
-        return backend.gpu("")
-
-    def test_it_is_a_gpu_with_a_name(self, gpu):
-        super(TestKerasOnTheCpu, self).test_it_is_a_gpu_with_a_name(gpu)
-        assert gpu.info.emulated
-        assert capabilities.processor_time(gpu) is None
 
 
 def test_it_is_compared_with_keras_itself():
@@ -135,28 +69,6 @@ def test_variables_of_a_layer_are_on_the_device_and_come_down(cpu):
 
 def test_what_others_hold_it_does_not(cpu):
     assert not any(map(cpu.holds, (np.ones(3), keras.KerasTensor((3,)), keras.layers.Dense(3), "cpu:0")))
-
-
-def test_a_copy_on_the_host_is_no_view(cpu):
-    there = cpu.xp.zeros(3)
-    cpu.asnumpy(there)[:] = 1
-    assert cpu.asnumpy(there).tolist() == [0, 0, 0]
-
-
-def test_bfloat16_comes_down_as_float32_and_is_held_to_its_own_precision(cpu):
-    def result(value):
-        there = cpu.xp.cast(cpu.xp.asarray([1.0, value]), "bfloat16")
-        assert (dtype_of(there), bytes_of(there)) == ("bfloat16", 4)
-        return leaves.snapshot(there, cpu.holds, cpu.asnumpy)
-
-    (leaf,) = result(1.0)
-    assert leaf.value.dtype == np.float32
-    found = result_check.compare(result(1.0), result(1 + 2**-7), Demand())
-    assert (found.agreed, found.tolerance) == (True, pytest.approx(2**-3.5))
-
-
-def test_it_counts_the_time_of_its_processors(cpu):
-    assert capabilities.processor_time(cpu) <= process_time()
 
 
 def test_memory_that_is_not_there_is_a_fault(cpu):
@@ -276,14 +188,6 @@ def test_without_a_gpu_its_own_values_mean_the_cpu(value):
     assert (expected, True, True) == (found, found.is_default, found.may_be_on_gpu)
 
 
-@for_each("selector", ["x", "-1", "gpu:0"])
-def test_a_device_that_keras_cannot_have_is_refused_with_what_it_has(selector):
-    with pytest.raises(
-        GpuPerfError, match=r"of keras is a number, e.g. keras:0, .*; keras:cpu emulates a GPU"
-    ):
-        KerasBackend("a processor").check(selector)
-
-
 def test_without_a_gpu_the_remedy_is_named():
     backend = KerasBackend("a processor")
     if backend.selectors():
@@ -299,17 +203,9 @@ def test_a_library_without_devices_below_keras_is_named_with_the_others(monkeypa
             opened()
 
 
-class TestKerasOnAnotherDevice(TestKerasOnTheCpu):
-    """On one that is not the library's default: only Keras' context puts arrays there."""
-
-    @pytest.fixture
-    def gpu(self, second):
-        return second
-
-    def test_it_is_a_gpu_with_a_name(self, gpu):
-        assert gpu.name == "a second processor"
-
-    def test_what_its_context_makes_is_there_and_nowhere_else(self, gpu, cpu):
+def test_what_its_context_makes_is_on_its_device_and_nowhere_else(cpu):
+    gpu = second_of_keras()
+    with gpu.context():
         layer = keras.layers.Dense(3)
         result = layer(gpu.asarray(np.ones((2, 4), dtype=np.float32)))
         assert (True, False) == (gpu.holds(layer.kernel), cpu.holds(layer.kernel))
@@ -414,14 +310,15 @@ def test_tensorflows_errors_are_faults_where_they_are_the_devices(opened, error,
     assert fault == (found and found.kind)
 
 
-def test_a_gpu_that_tensorflow_lacks_or_cannot_use_is_named_with_the_remedy(opened):
-    with pytest.raises(
-        Unavailable, match=r"sees 2 GPU\(s\) and number 2 was requested; CUDA_VISIBLE_DEVICES"
-    ) as few:
-        opened("2", gpus=2)
-    with pytest.raises(Unavailable, match=r"GPU 0 was found but cannot be used: .*busy.*; wait for") as busy:
-        opened(error=FakeOpError("CUDA-capable device(s) is/are busy or unavailable"))
-    assert (few.value.broken, busy.value.broken) == (False, True)
+def test_without_a_gpu_of_tensorflow_the_remedy_is_named_and_its_cpu_can_emulate_one(opened):
+    with pytest.raises(Unavailable, match=r"TensorFlow sees no GPU; install tensorflow\[and-cuda\]"):
+        opened(gpus=0)
+    opened()
+    emulated = _TensorflowBackend("a processor").emulated("keras on the CPU", 0)
+    assert ("gpu", True, None) == (emulated.kind, emulated.info.emulated, emulated.processor_time)
+    with emulated.observe() as seen:
+        pass
+    assert seen.worked
 
 
 def test_keras_numbers_the_devices_of_torch(monkeypatch):

@@ -18,13 +18,11 @@ from cases import for_each
 from plugins import skip_module
 from walks import walked
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.mlx import MlxBackend, MlxDevice
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.testing import DeviceConformance
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.leaves import leaves
 
@@ -38,19 +36,6 @@ import mlx.core as mx
 def gpu():
     """MLX's CPU in the place of a GPU."""
     return chosen_stand_in("mlx:cpu").gpu("")
-
-
-class TestMlxInThePlaceOfAGpu(DeviceConformance):
-    narrowed = MappingProxyType({"float64": "float32"})
-
-    @pytest.fixture
-    def backend(self):
-        return chosen_stand_in("mlx:cpu")
-
-    def test_it_shares_the_clock_and_the_conventions_of_others(self, gpu):
-        assert gpu.info.emulated
-        assert (gpu.info.memory, gpu.info.reduced_precision) == (None, None)
-        assert capabilities.processor_time(gpu) is None
 
 
 def test_it_is_compared_with_numpy():
@@ -124,24 +109,6 @@ def test_a_call_that_waits_for_its_result_has_computed_it(gpu):
 def test_wide_numbers_are_narrowed_as_a_gpu_of_mlx_needs_it(gpu):
     assert gpu.asarray(np.ones(2)).dtype == mx.float32
     assert gpu.asarray(np.ones(2, dtype=complex)).dtype == mx.complex64
-
-
-def test_bfloat16_comes_down_as_float32(gpu):
-    host = gpu.asnumpy(mx.array([1.5, 2.0], dtype=mx.bfloat16))
-    assert ("float32", [1.5, 2.0]) == (str(host.dtype), host.tolist())
-
-
-@for_each("host", [[1.0, 2.0], np.arange(3.0)[::-1], np.broadcast_to(1.0, (2, 2)), np.ones((2, 3)).T])
-def test_any_host_array_goes_up(gpu, host):
-    assert gpu.asnumpy(gpu.asarray(host)).tolist() == np.asarray(host).tolist()
-
-
-def test_an_array_of_mlx_is_copied_too_and_a_copy_on_the_host_is_no_view(gpu):
-    there = mx.zeros(3)
-    copied = gpu.asarray(there)
-    copied[0] = 1
-    gpu.asnumpy(there)[:] = 1
-    assert there.tolist() == [0, 0, 0]
 
 
 def test_its_context_is_mlxs_own(gpu):
@@ -231,12 +198,6 @@ def test_a_suites_own_values_mean_it(pytester, run):
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
     assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("mlx", True)
     assert (there["speedup"]["value"] > 0, there["check"]["agreed"]) == (True, True)
-
-
-@for_each("selector", ["x", "-1", "cuda:0"])
-def test_a_device_that_mlx_cannot_have_is_refused_with_what_it_has(selector):
-    with pytest.raises(GpuPerfError, match=r"of mlx is a number, e.g. mlx:0, .*; mlx:cpu emulates a GPU"):
-        MlxBackend("a processor").check(selector)
 
 
 def test_without_a_gpu_the_remedies_are_named():

@@ -12,28 +12,15 @@ import numpy as np
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
-from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.testing import DeviceConformance, StandIn
+from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "without-a-gpu.md"
 STRICT = StandIn("array_api_strict")
-
-
-class TestArrayApiStrict(DeviceConformance):
-    @pytest.fixture
-    def backend(self):
-        return STRICT
-
-    def test_it_sees_its_own_work_and_no_other(self, gpu):
-        with gpu.observe() as seen:
-            pass
-        assert seen.worked, "as on any CPU: there is nowhere else for the work"
 
 
 @for_each("value", [array_api_strict, "array_api_strict"])
@@ -88,14 +75,6 @@ def test_it_is_found_by_its_name_and_says_that_it_is_emulated():
         Devices("auto", [STRICT]).gpu()
     with pytest.raises(GpuPerfError, match="takes no selector"):
         STRICT.check("1")
-
-
-def test_it_shares_with_the_cpu_what_any_device_would_and_not_the_processors_time():
-    host, stand_in = HostDevice("a processor"), STRICT.gpu("")
-    assert host.clock is stand_in.clock
-    assert host.fault(MemoryError()) == stand_in.fault(MemoryError())
-    assert capabilities.processor_time(host) > 0
-    assert capabilities.processor_time(stand_in) is None
 
 
 def test_a_library_that_is_not_installed_is_named():

@@ -14,7 +14,6 @@ from plugins import skip_module
 
 from pytest_gpuperf.devices.sycl import SyclBackend
 from pytest_gpuperf.model.errors import Unavailable
-from pytest_gpuperf.testing import DeviceConformance
 
 if find_spec("dpnp") is None:
     skip_module("dpnp is not installed; CI's second environment has it")
@@ -23,18 +22,6 @@ if find_spec("dpnp") is None:
 @pytest.fixture(scope="module")
 def cpu_device():
     return SyclBackend("a processor").gpu("cpu")
-
-
-class TestSyclCpu(DeviceConformance):
-    selector = "cpu"
-
-    @pytest.fixture
-    def backend(self):
-        return SyclBackend("a processor")
-
-
-def test_it_is_marked_as_emulated(cpu_device):
-    assert cpu_device.info.emulated
 
 
 def test_a_product_is_submitted_long_before_it_is_done(cpu_device):

@@ -22,7 +22,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 if find_spec("jax") is not None:
     import jax
 
-    jax.config.update("jax_num_cpu_devices", 2)  # as tests/backends/test_jax_cpu.py has it
+    jax.config.update("jax_num_cpu_devices", 2)  # as tests/backends have it
 
 try:
     JaxBackend("a processor").gpu("")
