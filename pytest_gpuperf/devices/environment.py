@@ -44,9 +44,7 @@ _SECRETS = (
     # Tokens of GitHub, Hugging Face, OpenAI, AWS, and JSON Web Tokens
     re.compile(r"()\b(?:gh[a-z]_|github_pat_|hf_|sk-|AKIA|eyJ)[\w.-]{16,}"),
 )
-_OWN_CGROUPS = Path("/proc/self/cgroup")
-_CGROUPS = Path("/sys/fs/cgroup")
-_CPUS = Path("/sys/devices/system/cpu")
+_ROOT = Path("/")
 _PROCESSORS = "/proc/stat"
 _LINE = 100  # bytes: three numbers of at most twenty digits
 
@@ -95,7 +93,7 @@ def usable_processors() -> float:
 
 def cpu_name() -> str:
     """Return the processor's model name, or the architecture where the system does not report it."""
-    text = _read(Path("/proc/cpuinfo")) or ""
+    text = _read(_ROOT / "proc/cpuinfo") or ""
     models = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
     return next(models, "") or platform.processor() or platform.machine()
 
@@ -191,13 +189,14 @@ def _quota() -> float | None:
 
 def _groups() -> Iterator[Path]:
     """Yield the directories that may limit this process, for every hierarchy that it is in."""
-    for line in (_read(_OWN_CGROUPS) or "").splitlines():
+    for line in (_read(_ROOT / "proc/self/cgroup") or "").splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         if not path or (controllers and "cpu" not in controllers.split(",")):
             continue
         names = (controllers, "cpu") if controllers else ("", "unified")
         inside = PurePosixPath(path.lstrip("/"))
-        yield from (_CGROUPS / name / group for name in names for group in (inside, *inside.parents))
+        root = _ROOT / "sys/fs/cgroup"
+        yield from (root / name / group for name in names for group in (inside, *inside.parents))
 
 
 def _limit(group: Path) -> float | None:
@@ -214,7 +213,8 @@ def _limit(group: Path) -> float | None:
 
 def _governor() -> str | None:
     """Return the frequency governor of the processors; "mixed" when they differ."""
-    texts = {_read(path) for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    found = (_ROOT / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    texts = {_read(path) for path in found}
     governors = {text.strip() for text in texts if text is not None}
     return "mixed" if len(governors) > 1 else next(iter(governors), None)
 

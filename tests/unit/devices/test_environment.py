@@ -17,64 +17,51 @@ from msgspec.structs import replace
 from pytest_gpuperf.devices import environment
 from pytest_gpuperf.model.record import ThreadPool
 
-CPUINFO = "processor\t: 0\nvendor_id\t: Some\nmodel name\t: Some CPU @ 3 GHz: fast\n\nmodel name\t: Other\n"
-
-
-def with_cpuinfo(monkeypatch, text: str | None) -> None:
-    def read_text(path, **_):
-        if text is None:
-            raise FileNotFoundError(path)
-        return text
-
-    monkeypatch.setattr(Path, "read_text", read_text)
+CGROUP = "sys/fs/cgroup/"
+VERSION_1 = {"quota": "50000", "period": "100000"}
 
 
 @pytest.fixture
-def cgroup(monkeypatch, tmp_path):
-    """Write the files of a process's cgroups: `cgroup("0::/a", {"a/cpu.max": "max 100000"})`."""
+def machine(monkeypatch, tmp_path):
+    """Let the system tell what these files say and no more; return the survey."""
+    monkeypatch.setattr(environment, "_ROOT", tmp_path)
 
-    def write(own: str, files: dict[str, str]) -> None:
-        monkeypatch.setattr(environment, "_OWN_CGROUPS", tmp_path / "own")
-        monkeypatch.setattr(environment, "_CGROUPS", tmp_path / "root")
-        (tmp_path / "own").write_text(own + "\n")
+    def survey(files):
         for name, text in files.items():
-            path = tmp_path / "root" / name
+            path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text + "\n")
+            path.write_bytes(text if isinstance(text, bytes) else f"{text}\n".encode())
+        return environment.survey(None, None)
 
-    return write
-
-
-def quota() -> float | None:
-    return environment.survey(None, None).cpu["quota"]
+    return survey
 
 
-def test_the_processor_is_called_by_its_model(monkeypatch):
-    with_cpuinfo(monkeypatch, CPUINFO)
-    assert environment.cpu_name() == "Some CPU @ 3 GHz: fast"
-
-
-@for_each("text", [None, "", "processor\t: 0\n", "model name\t:\n"])
-def test_a_processor_without_a_model_is_called_by_its_architecture(monkeypatch, text):
-    with_cpuinfo(monkeypatch, text)
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz: fast\n\nmodel name\t: Other",
+            "Some CPU @ 3 GHz: fast",
+        ),
+        ("", None),
+        ("model name\t:", None),
+    ],
+)
+def test_the_processor_is_called_by_its_model_or_else_by_its_architecture(monkeypatch, machine, text, name):
     monkeypatch.setattr(platform, "processor", lambda: "")
-    assert environment.cpu_name() == platform.machine()
+    assert machine({}).cpu["name"] == platform.machine()
+    assert machine({"proc/cpuinfo": text}).cpu["name"] == (name or platform.machine())
 
 
 def test_the_survey_names_what_the_numbers_depend_on():
     found = environment.survey(GPU, None)
-    assert (GPU, None) == (found.gpu, found.gpu_reason)
-    assert found.python == platform.python_version()
-    assert found.host["system"] == platform.system()
-    assert found.cpu["name"] == environment.cpu_name()
-    assert environment.cpu_name()
+    assert (GPU, None, platform.python_version()) == (found.gpu, found.gpu_reason, found.python)
+    assert (platform.system(), environment.cpu_name()) == (found.host["system"], found.cpu["name"])
+    assert 1 <= found.cpu["usable"] <= found.cpu["logical"]
+    for name in ("pytest-gpuperf", "pytest", "numpy"):
+        assert found.packages[name] == version(name)
     without = environment.survey(None, "no driver")
     assert (None, "no driver") == (without.gpu, without.gpu_reason)
-
-
-@for_each("name", ["pytest-gpuperf", "pytest", "numpy"])
-def test_the_survey_has_the_versions_of_the_packages(name):
-    assert environment.survey(None, None).packages[name] == version(name)
 
 
 def test_a_package_that_is_not_installed_is_left_out(monkeypatch):
@@ -82,31 +69,9 @@ def test_a_package_that_is_not_installed_is_left_out(monkeypatch):
     assert set(environment.survey(None, None).packages) == {"numpy"}
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tell")
 def test_a_report_s_limit_that_is_no_number_limits_nothing():
     found = replace(HERE, cpu={"usable": 4, "quota": "passed"})
     assert found.usable_processors == 4
-
-
-def test_usable_processors_are_at_most_those_of_the_machine():
-    cpu = environment.survey(None, None).cpu
-    assert 1 <= cpu["usable"] <= cpu["logical"]
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tell")
-def test_usable_processors_are_those_of_this_process(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
-    assert environment.survey(None, None).cpu["usable"] == 3
-
-
-def test_a_system_that_does_not_tell_the_usable_processors_leaves_them_unknown(monkeypatch):
-    def refuse(_):
-        raise PermissionError
-
-    monkeypatch.setattr(os, "sched_getaffinity", refuse, raising=False)
-    assert environment.survey(None, None).cpu["usable"] is None
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert environment.survey(None, None).cpu["usable"] is None
 
 
 @pytest.mark.parametrize(
@@ -122,56 +87,25 @@ def test_a_system_that_does_not_tell_the_usable_processors_leaves_them_unknown(m
         ("0::/../../a", {"cpu.max": "300000 100000"}, 3),
         ("0::/with:colon", {"with:colon/cpu.max": "100000 100000"}, 1),
         ("3:cpu,cpuacct:/a", {"cpu,cpuacct/a/cpu.cfs_quota_us": "50000"}, None),
-        (
-            "3:cpu,cpuacct:/a",
-            {"cpu,cpuacct/a/cpu.cfs_quota_us": "50000", "cpu,cpuacct/a/cpu.cfs_period_us": "100000"},
-            0.5,
-        ),
+        ("3:cpu,cpuacct:/a", {f"cpu,cpuacct/a/cpu.cfs_{n}_us": v for n, v in VERSION_1.items()}, 0.5),
         ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
         (
             "3:cpuacct,cpu:/docker/1f\n2:memory:/",
-            {"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"},
-            2.5,
+            {f"cpu/cpu.cfs_{n}_us": v for n, v in VERSION_1.items()},
+            0.5,
         ),
-        ("2:cpuset:/", {"cpu/cpu.cfs_quota_us": "1000", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("2:cpuset:/", {f"cpu/cpu.cfs_{n}_us": v for n, v in VERSION_1.items()}, None),
         ("0::/a", {"unified/a/cpu.max": "100000 100000"}, 1),
         ("0::/", {"cpu.max": "100000 0"}, None),
         ("0::/", {"cpu.max": "no number"}, None),
+        ("0::/", {"cpu.max": b"\xff 100000"}, None),
         ("no cgroup", {"cpu.max": "100000 100000"}, None),
+        (None, {"cpu.max": "100000 100000"}, None),
     ],
 )
-def test_the_quota_is_the_smallest_limit_up_to_the_root(cgroup, own, files, limit):
-    cgroup(own, files)
-    assert quota() == limit
-
-
-def test_without_cgroups_or_with_a_limit_that_is_no_text_there_is_no_quota(cgroup, monkeypatch, tmp_path):
-    cgroup("0::/", {"cpu.max": ""})
-    (tmp_path / "root" / "cpu.max").write_bytes(b"\xff 100000")
-    assert quota() is None
-    monkeypatch.setattr(environment, "_OWN_CGROUPS", tmp_path / "nothing")
-    assert quota() is None
-
-
-@for_each(
-    ("affinity", "limit", "usable"),
-    [(4, "max", 4), (4, "150000", 1.5), (4, "50000", 0.5), (2, "800000", 2), (None, "max", 8)],
-)
-def test_a_process_can_use_what_affinity_and_quota_leave(monkeypatch, cgroup, affinity, limit, usable):
-    cgroup("0::/", {"cpu.max": f"{limit} 100000"})
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    if affinity is None:
-        monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    else:
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(affinity)), raising=False)
-    assert environment.usable_processors() == usable
-
-
-def test_where_nothing_is_told_there_is_one_processor(monkeypatch, cgroup):
-    cgroup("0::/", {})
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert environment.usable_processors() == 1
+def test_the_quota_is_the_smallest_limit_up_to_the_root(machine, own, files, limit):
+    told = {} if own is None else {"proc/self/cgroup": own}
+    assert machine({**told, **{CGROUP + name: text for name, text in files.items()}}).cpu["quota"] == limit
 
 
 @pytest.mark.parametrize(
@@ -182,33 +116,55 @@ def test_where_nothing_is_told_there_is_one_processor(monkeypatch, cgroup):
         ({0: "performance", 9: "powersave"}, "mixed"),
     ],
 )
-def test_the_governor_is_that_of_all_processors(monkeypatch, tmp_path, governors, said):
-    for number, governor in governors.items():
-        path = tmp_path / f"cpu{number}" / "cpufreq" / "scaling_governor"
-        path.parent.mkdir(parents=True)
-        path.write_text(governor + "\n")
-    monkeypatch.setattr(environment, "_CPUS", tmp_path)
-    assert environment.survey(None, None).cpu["governor"] == said
+def test_the_governor_is_that_of_all_processors(machine, governors, said):
+    path = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
+    assert machine({path.format(number): name for number, name in governors.items()}).cpu["governor"] == said
 
 
-def test_memory_is_in_bytes(monkeypatch):
-    told = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(os, "sysconf", told.__getitem__, raising=False)
-    assert environment.survey(None, None).host["memory"] == 4096000
+@for_each(
+    ("affinity", "count", "limit", "usable"),
+    [
+        ({0, 3, 5, 7}, 8, "max", 4),
+        ({0, 3, 5, 7}, 8, "150000", 1.5),
+        ({0, 3, 5, 7}, 8, "50000", 0.5),
+        ({0, 3}, 8, "800000", 2),
+        (PermissionError, 8, "max", 8),
+        (None, 8, "max", 8),
+        (None, None, "max", 1),
+    ],
+)
+def test_a_process_can_use_what_affinity_and_quota_leave(machine, affinity, count, limit, usable):
+    def told(_):
+        if affinity is PermissionError:
+            raise affinity
+        return affinity
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(os, "cpu_count", lambda: count)
+        monkeypatch.setattr(os, "sched_getaffinity", told, raising=False)
+        if affinity is None:
+            monkeypatch.delattr(os, "sched_getaffinity")
+        found = machine({"proc/self/cgroup": "0::/", f"{CGROUP}cpu.max": f"{limit} 100000"})
+        assert found.cpu["usable"] == (len(affinity) if isinstance(affinity, set) else None)
+        assert environment.usable_processors() == usable
 
 
-@pytest.mark.parametrize("told", [ValueError("unrecognized"), OSError("no"), -1, None])
-def test_where_the_system_does_not_tell_memory_is_unknown(monkeypatch, told):
-    def sysconf(_):
-        if isinstance(told, Exception):
-            raise told
-        return told
-
-    if told is None:
-        monkeypatch.delattr(os, "sysconf", raising=False)
-    else:
-        monkeypatch.setattr(os, "sysconf", sysconf, raising=False)
-    assert environment.survey(None, None).host["memory"] is None
+@for_each(
+    ("told", "memory"),
+    [
+        ({"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}.__getitem__, 4096000),
+        (lambda name: int(name), None),
+        (lambda name: Path(name).stat(), None),
+        (lambda name: -1, None),
+        (None, None),
+    ],
+)
+def test_memory_is_in_bytes_and_unknown_where_the_system_does_not_tell(told, memory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(os, "sysconf", told, raising=False)
+        if told is None:
+            monkeypatch.delattr(os, "sysconf")
+        assert environment.survey(None, None).host["memory"] == memory
 
 
 def with_pools(monkeypatch, pools) -> tuple[ThreadPool, ...]:
@@ -226,22 +182,13 @@ def pool(user_api: str, internal_api: str, threads: int | None) -> dict[str, obj
     }
 
 
-def test_thread_pools_are_those_of_the_loaded_libraries(monkeypatch):
-    found = with_pools(monkeypatch, lambda: [pool("blas", "openblas", 4), pool("openmp", "openmp", 8)])
-    assert found == (
+def test_thread_pools_are_those_of_the_loaded_libraries_that_tell_their_size(monkeypatch):
+    listed = [pool("blas", "openblas", 4), pool("openmp", "openmp", 8), pool("blas", "mkl", None)]
+    assert with_pools(monkeypatch, lambda: listed) == (
         ThreadPool(library="openblas", api="blas", threads=4, version="1.2"),
         ThreadPool(library="lib_openmp", api="openmp", threads=8, version="1.2"),
     )
-
-
-def test_thread_pools_that_cannot_be_read_are_none(monkeypatch):
-    def fail():
-        raise RuntimeError("no such library")
-
-    assert with_pools(monkeypatch, fail) == ()
-    assert with_pools(monkeypatch, lambda: [pool("blas", "openblas", None)]) == (), (
-        "it does not tell its size"
-    )
+    assert with_pools(monkeypatch, lambda: 1 // 0) == ()
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
     assert environment.survey(None, None).thread_pools == ()
 
@@ -308,27 +255,22 @@ def test_a_setting_that_makes_each_launch_wait_is_told(setting, expected, name, 
         ("pwd=***", "pwd=a=b;c"),
         ("--credentials:*** --authorization=***", "--credentials:a --authorization=b"),
         ("--to=https://user:***@host/x", "--to=https://user:hunt/er@2@host/x"),
+        *(
+            (value, value)
+            for value in (
+                "--xla_force_host_platform_device_count=8 --xla_gpu_autotune_level=0",
+                "max_split_size_mb:128,garbage_collection_threshold:0.8,backend:cudaMallocAsync",
+                "level_zero:gpu;opencl:cpu",
+                "/run/nvidia-mps:/home/authors",
+                "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
+            )
+        ),
         *(("--a=*** --b", f"--a={form}{16 * 'x'} --b") for form in ("ghp_", "hf_", "sk-", "AKIA", "eyJ")),
     ],
 )
-def test_what_looks_like_a_secret_is_masked_in_a_variable(monkeypatch, expected, value):
+def test_what_looks_like_a_secret_is_masked_in_a_variable_and_no_setting_is(monkeypatch, expected, value):
     monkeypatch.setenv("XLA_FLAGS", value)
     assert expected == environment.survey(None, None).variables["XLA_FLAGS"]
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "--xla_force_host_platform_device_count=8 --xla_gpu_autotune_level=0",
-        "max_split_size_mb:128,garbage_collection_threshold:0.8,backend:cudaMallocAsync",
-        "level_zero:gpu;opencl:cpu",
-        "/run/nvidia-mps:/home/authors",
-        "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
-    ],
-)
-def test_settings_are_no_secrets(monkeypatch, value):
-    monkeypatch.setenv("XLA_FLAGS", value)
-    assert value == environment.survey(None, None).variables["XLA_FLAGS"]
 
 
 def test_the_survey_has_the_variables_that_are_set_and_no_other(monkeypatch):
