@@ -20,7 +20,6 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -48,7 +47,7 @@ extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
 """
 
 
-class CupyDevice(LibraryDevice, MonitoredDevice):
+class CupyDevice(LibraryDevice):
     """One CUDA device; work runs asynchronously on its streams.
 
     It stays the current device: `xp` is CuPy itself, which makes arrays on the current device.

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from inspect import signature
-from time import process_time
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +23,7 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import MonitoredDevice, cuda_bus_id
+from pytest_gpuperf.devices.nvml import cuda_bus_id
 from pytest_gpuperf.devices.protocol import Observation, Watched
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -46,7 +45,7 @@ AXIS = "devices"
 """The name of the only axis of a group's mesh."""
 
 
-class JaxDevice(LibraryDevice, MonitoredDevice):
+class JaxDevice(LibraryDevice):
     """One JAX device; work runs asynchronously on it, the CPU's too.
 
     `xp` is jax.numpy: an array that it makes is committed to this device, and a function with an array
@@ -61,7 +60,6 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         self.kind: Kind = "cpu" if device.platform == "cpu" and not emulates_gpu else "gpu"
         self.name = name
         self.xp = _placed(jax, device)
-        self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
         self._jax = jax
         self.native = device
         self.emulates_gpu = emulates_gpu

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from pytest_gpuperf.devices.library import (
     Reduced,
     may_use_tf32,
 )
-from pytest_gpuperf.devices.nvml import MonitoredDevice, cuda_bus_id
+from pytest_gpuperf.devices.nvml import cuda_bus_id
 from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Kind
@@ -42,6 +41,8 @@ class KerasDevice:
         self.kind: Kind = runs_on.kind
         self.name = runs_on.name
         self.clock = runs_on.clock
+        self.synchronize, self.observe = runs_on.synchronize, runs_on.observe
+        self.fault, self.release = runs_on.fault, runs_on.release
         self.xp: Any = Namespace(keras.ops, lambda _, value: value)
         vars(self.xp)["asarray"] = keras.ops.convert_to_tensor
         place = runs_on.asarray(np.zeros(1, np.float32)).device
@@ -72,10 +73,6 @@ class KerasDevice:
         """Copy to the host once the array is ready."""
         return self._runs_on.asnumpy(self._value(array))
 
-    def synchronize(self) -> None:
-        """Wait for the device as the library that Keras runs on does."""
-        self._runs_on.synchronize()
-
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a tensor, or a variable of Keras, on this device."""
         return self._runs_on.holds(self._value(value))
@@ -84,18 +81,6 @@ class KerasDevice:
         """Return whether no call can write `array`: calls assign to a variable."""
         is_variable = isinstance(array, self._keras.Variable)
         return not is_variable and capabilities.is_immutable(self._runs_on, array)
-
-    def observe(self) -> AbstractContextManager[Observation]:
-        """Observe as the library that Keras runs on does."""
-        return self._runs_on.observe()
-
-    def fault(self, error: BaseException) -> Fault | None:
-        """Recognize the faults of the library that Keras runs on."""
-        return self._runs_on.fault(error)
-
-    def release(self) -> None:
-        """Return memory as the library that Keras runs on does."""
-        self._runs_on.release()
 
     def _value(self, value: Any) -> Any:
         return value.value if isinstance(value, self._keras.Variable) else value
@@ -141,7 +126,7 @@ class KerasBackend(LibraryBackend):
         return available[library](self._cpu_name)
 
 
-class _TensorflowDevice(LibraryDevice, MonitoredDevice):
+class _TensorflowDevice(LibraryDevice):
     """One device of TensorFlow, below Keras; its work runs asynchronously on a GPU."""
 
     backend = "tensorflow"
@@ -160,7 +145,6 @@ class _TensorflowDevice(LibraryDevice, MonitoredDevice):
         self.kind: Kind = "cpu" if self._on_cpu and not emulates_gpu else "gpu"
         self.name = name
         self.xp = tensorflow
-        self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
         self._tf = tensorflow
         self._place = place
         self._details = details or {}

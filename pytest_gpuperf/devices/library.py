@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from os import environ
-from time import perf_counter
+from time import perf_counter, process_time
 from types import ModuleType
 from typing import Any
 
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
@@ -39,7 +40,7 @@ class Reduced:
         return f"{self.mode} in float32 {self.work} ({self.setting})"
 
 
-class LibraryDevice:
+class LibraryDevice(MonitoredDevice):
     """Base of a library's devices: timed by the host's clock, with faults that their texts describe.
 
     With `emulates_gpu` the library's CPU is called a GPU.
@@ -51,6 +52,11 @@ class LibraryDevice:
     native: Any = None
     clock = staticmethod(perf_counter)
     emulates_gpu = False
+
+    @property
+    def processor_time(self) -> Callable[[], float] | None:
+        """Of a CPU the seconds that all threads of this process have worked."""
+        return process_time if self.kind == "cpu" else None
 
     def describe(
         self,
@@ -77,6 +83,9 @@ class LibraryDevice:
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize memory errors and the CUDA errors that outlive their call."""
         return errors.parse_error(error)
+
+    def _pci_bus_id(self) -> str:
+        raise GpuPerfError(f"{self.backend} does not report its clocks")
 
 
 class LibraryBackend:

@@ -16,7 +16,6 @@ from pytest_gpuperf.devices.library import (
     Reduced,
     may_use_tf32,
 )
-from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -27,7 +26,7 @@ _ARCHITECTURE = re.compile(r"applegpu_g(\d+)(\w)")
 _NEURAL_ACCELERATORS = (26, 2)  # the first macOS in which MLX uses those of the M5 and A19 and later ones
 
 
-class MlxDevice(LibraryDevice, MonitoredDevice):
+class MlxDevice(LibraryDevice):
     """MLX on one of its devices, which compute what a call returns when they are asked for it.
 
     MLX computes nothing before somebody reads or evaluates it, and never what is dropped before. So each

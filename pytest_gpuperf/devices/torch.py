@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from importlib.util import find_spec
-from time import process_time
 from types import ModuleType
 from typing import Any, Literal
 from warnings import catch_warnings, simplefilter
@@ -27,7 +26,6 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.other_libraries import host_copy
 from pytest_gpuperf.devices.protocol import Observation, Watched
 from pytest_gpuperf.model.demand import Kind
@@ -58,7 +56,7 @@ _FACTORIES = frozenset(
 )
 
 
-class TorchDevice(LibraryDevice, MonitoredDevice):
+class TorchDevice(LibraryDevice):
     """One torch device: the CPU, whose work is done when the call returns, or an accelerator.
 
     `xp` is PyTorch as array-api-compat shows it, where that is installed. A tensor that `xp` makes lives on
@@ -74,7 +72,6 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         self.kind: Kind = "cpu" if self._on_cpu and not emulates_gpu else "gpu"
         self.name = name
         self.xp = _placed(torch, device)
-        self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
         self._torch = torch
         self.native = device
         self._is_cuda = device.type == "cuda"

@@ -13,6 +13,9 @@ from pytest_gpuperf.model.record import Clocks
 
 BUS = "0000:18:00.0"
 OWN = os.getpid()
+CLOCK, POWER, TEMPERATURE = (f"nvmlDeviceGet{name}" for name in ("ClockInfo", "PowerUsage", "Temperature"))
+NOTHING = {"sm_mhz": None, "memory_mhz": None, "celsius": None, "watts": None, "throttle": ()}
+HOT = ("hardware slowdown", "hardware thermal slowdown")
 NEWER, OLDER = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
 
 
@@ -51,78 +54,52 @@ def fake(monkeypatch, *, bits=0, **changed):
     return nvml.monitor(BUS)
 
 
-def test_clocks_are_in_mhz_degrees_and_watts(monkeypatch):
-    expected = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.456, throttle=())
-    assert fake(monkeypatch).clocks() == expected
-
-
-def test_the_clock_of_the_multiprocessors_alone_is_one_question(monkeypatch):
-    asked = []
-    monitor = fake(monkeypatch, nvmlDeviceGetClockInfo=lambda handle, clock: asked.append(clock) or 1980)
-    assert (1980, [1]) == (monitor.sm_mhz(), asked)
-
-
-def test_the_gpu_is_found_by_its_bus(monkeypatch):
-    asked = []
-    fake(monkeypatch, nvmlDeviceGetPowerUsage=asked.append).clocks()
-    assert asked == [f"handle of {BUS}"]
-
-
-def test_what_the_gpu_does_not_support_is_unknown(monkeypatch):
-    monitor = fake(
-        monkeypatch,
-        nvmlDeviceGetClockInfo=refuse,
-        nvmlDeviceGetTemperature=refuse,
-        nvmlDeviceGetPowerUsage=refuse,
-        **{NEWER: refuse, OLDER: refuse},
-    )
-    assert monitor.clocks() == Clocks(sm_mhz=None, memory_mhz=None, celsius=None, watts=None, throttle=())
-    assert monitor.throttle() == ()
-
-
-def test_the_temperature_has_a_newer_name_that_is_asked_first(monkeypatch):
-    newer = {"nvmlDeviceGetTemperatureV": lambda handle, sensor: 42, "nvmlDeviceGetTemperature": None}
-    assert fake(monkeypatch, **newer).clocks().celsius == 42
-    assert fake(monkeypatch, nvmlDeviceGetTemperatureV=refuse).clocks().celsius == 41
-
-
 @for_each(
-    ("celsius", "changed"),
+    ("changed", "told"),
     [
-        (None, {"nvmlDeviceGetTemperature": None, "nvmlDeviceGetPowerUsage": None}),  # the binding lacks them
-        (41, {"nvmlDeviceGetPowerUsage": refuse}),
+        ({}, {}),
+        ({"nvmlDeviceGetTemperatureV": lambda handle, sensor: 42, TEMPERATURE: None}, {"celsius": 42}),
+        ({"nvmlDeviceGetTemperatureV": refuse}, {}),
+        ({TEMPERATURE: None, POWER: None}, {"celsius": None, "watts": None}),  # the binding lacks them
+        ({POWER: refuse}, {"watts": None}),
+        ({CLOCK: refuse, TEMPERATURE: refuse, POWER: refuse, NEWER: refuse, OLDER: refuse}, NOTHING),
     ],
 )
-def test_one_value_that_is_missing_costs_no_other(monkeypatch, celsius, changed):
-    clocks = fake(monkeypatch, **changed).clocks()
-    assert (1980, celsius, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
+def test_clocks_are_in_mhz_degrees_and_watts_and_one_that_is_missing_costs_no_other(
+    monkeypatch, changed, told
+):
+    expected = {"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "watts": 123.456, "throttle": ()}
+    assert fake(monkeypatch, **changed).clocks() == Clocks(**{**expected, **told})
+
+
+def test_the_clock_of_the_multiprocessors_alone_is_one_question_about_the_gpu_on_its_bus(monkeypatch):
+    asked = []
+    monitor = fake(monkeypatch, nvmlDeviceGetClockInfo=lambda *question: asked.append(question) or 1980)
+    assert (1980, [(f"handle of {BUS}", 1)]) == (monitor.sm_mhz(), asked)
 
 
 @for_each(
     ("bits", "named", "bad"),
     [
-        (0x0, (), False),
-        (0x1, (), False),
-        (0x2, (), False),
-        (0x4, ("power cap",), False),
-        (0x8, ("hardware slowdown",), False),  # a change of clocks reports it, too
-        (0x10, ("sync boost",), False),
-        (0x20, ("software thermal slowdown",), True),
-        (0x40, ("hardware thermal slowdown",), True),
-        (0x80, ("hardware power brake",), True),
-        (0x100, ("display clock",), False),
+        (0x0, (), ()),
+        (0x1, (), ()),
+        (0x2, (), ()),
+        (0x4, ("power cap",), ()),
+        (0x8, ("hardware slowdown",), ()),  # a change of clocks reports it, too
+        (0x10, ("sync boost",), ()),
+        (0x20, ("software thermal slowdown",), ("software thermal slowdown",)),
+        (0x40, ("hardware thermal slowdown",), ("hardware thermal slowdown",)),
+        (0x80, ("hardware power brake",), ("hardware power brake",)),
+        (0x100, ("display clock",), ()),
+        (0x1 | 0x4 | 0x8 | 0x40, (*HOT, "power cap"), HOT),
     ],
 )
-def test_each_reason_has_its_name_and_only_some_are_bad(monkeypatch, bits, named, bad):
-    monitor = fake(monkeypatch, bits=bits)
-    assert monitor.clocks().throttle == named
-    assert monitor.throttle() == (named if bad else ())
-
-
-def test_several_reasons_are_all_named_the_bad_ones_first(monkeypatch):
-    monitor = fake(monkeypatch, bits=0x1 | 0x4 | 0x8 | 0x40)
-    assert monitor.clocks().throttle == ("hardware slowdown", "hardware thermal slowdown", "power cap")
-    assert monitor.throttle() == ("hardware slowdown", "hardware thermal slowdown")
+def test_each_reason_has_its_name_and_only_some_are_bad_whatever_they_were_before(
+    monkeypatch, bits, named, bad
+):
+    states = iter([bits, bits, 0])
+    monitor = fake(monkeypatch, **{NEWER: lambda _: next(states)})
+    assert (named, bad, ()) == (monitor.clocks().throttle, monitor.throttle(), monitor.throttle())
 
 
 @pytest.mark.parametrize(
@@ -132,12 +109,6 @@ def test_several_reasons_are_all_named_the_bad_ones_first(monkeypatch):
 )
 def test_the_older_name_is_asked_where_the_newer_is_not_there_and_either_is_enough(monkeypatch, lacking):
     assert fake(monkeypatch, bits=0x40, **lacking).throttle() == ("hardware thermal slowdown",)
-
-
-def test_the_state_is_asked_for_anew(monkeypatch):
-    states = iter([0x0, 0x40])
-    monitor = fake(monkeypatch, **{NEWER: lambda _: next(states)})
-    assert [(), ("hardware thermal slowdown",)] == [monitor.throttle(), monitor.throttle()]
 
 
 WHOLE = 0xFFFFFFFF  # of a GPU that is not divided into instances
