@@ -80,7 +80,7 @@ def test_a_journal_that_cannot_be_written_is_an_error(tmp_path):
 @pytest.fixture
 def journal(tmp_path):
     """Write the journal of a run, as if it had been killed if it is closed."""
-    written = Journal(tmp_path / "report.json")
+    written = Journal(tmp_path / "report[1].json")
     written.add(HEADING.decode().strip())
     written.add(line("test_a").decode().strip())
     yield written
@@ -88,7 +88,7 @@ def journal(tmp_path):
 
 
 def test_a_journal_that_was_left_behind_is_found_until_it_was_recovered(tmp_path, journal):
-    report, link = tmp_path / "report.json", tmp_path / "other" / "link.json"
+    report, link = tmp_path / "report[1].json", tmp_path / "other" / "link.json"
     assert [] == left_behind(report)  # the run goes on
     journal.close(keep=True)
     assert [journal.path] == left_behind(report)
@@ -113,27 +113,27 @@ def test_where_no_file_can_be_locked_every_run_may_go_on(tmp_path, journal, monk
             patch.setattr("fcntl.flock", flock)
         else:
             patch.setitem(sys.modules, "fcntl", None)
-        assert [] == left_behind(tmp_path / "report.json")
+        assert [] == left_behind(tmp_path / "report[1].json")
 
 
 def test_what_else_there_is_was_not_left_behind(tmp_path, journal):
     journal.close(keep=True)
     content = journal.path.read_bytes()
     names = (
-        "report.json.journal",
+        "report[1].json.journal",
         "other.json.12ab.journal",
-        "report.json.12.journal.txt",
-        "reportxjson.1.journal",
+        "report[1].json.12.journal.txt",
+        "report1.json.1.journal",
     )
     for name in names:
         (tmp_path / name).write_bytes(content)
     for number, without in enumerate([b"", b"{}\n{}\n", document.text(run_of()).encode()]):
-        (tmp_path / f"report.json.{number}.journal").write_bytes(without)
-    (tmp_path / "report.json.a.journal").symlink_to(journal.path)
-    (tmp_path / "report.json.b.journal").mkdir()
-    os.mkfifo(tmp_path / "report.json.c.journal")
-    assert [journal.path] == left_behind(tmp_path / "report.json")
-    assert [] == left_behind(tmp_path / "no folder" / "report.json")
+        (tmp_path / f"report[1].json.{number}.journal").write_bytes(without)
+    (tmp_path / "report[1].json.a.journal").symlink_to(journal.path)
+    (tmp_path / "report[1].json.b.journal").mkdir()
+    os.mkfifo(tmp_path / "report[1].json.c.journal")
+    assert [journal.path] == left_behind(tmp_path / "report[1].json")
+    assert [] == left_behind(tmp_path / "no folder" / "report[1].json")
 
 
 # -- recovered -----------------------------------------------------------------------------------

@@ -148,17 +148,23 @@ def test_half_a_character_is_written_out():
 # -- refused, with the place ---------------------------------------------------------------------
 
 
-def changed(path: str, value) -> str:
-    """Return the full document with the value at a path replaced; `...` drops it."""
+def changed(path, value, *, is_added=False) -> str:
+    """Return the full document with another value at a path, or one more beside it; `...` drops it."""
     content = place = deepcopy(FULL)
-    *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    *way, last = path
     for step in way:
         place = place[step]
     if value is ...:
         del place[last]
+    elif is_added and isinstance(place, list):
+        place.insert(last, value)
     else:
-        place[last] = value
+        place[f"{last}_" if is_added else last] = value
     return json.dumps(content)
+
+
+def steps(path: str) -> list[str | int]:
+    return [int(step) if step.isdigit() else step for step in path.split(".")]
 
 
 def with_text(old: str, new: str) -> str:
@@ -174,28 +180,17 @@ TWICE = RUN.records[0].nodeid
 NO_REPORT = "this is no report: it has no schema_version; name one that --gpuperf-json wrote"
 TAMPERED = {
     "records.0.status": ("green", ".records[0].status: Invalid enum value 'green'"),
-    "records.0.cpu": (5, ".records[0].cpu: "),
     "records.0.demand.min": (0, ".records[0].demand.min: "),
-    "records.0.speedup.rounds": (0, ".records[0].speedup.rounds: "),
-    "records.0.notes.1": (None, ".records[0].notes[1]: "),
     "records.0.notes.1.code": ("hearsay", ".records[0].notes[1].code: "),
-    "records.0.interference.own_share": (1.5, ".records[0].interference.own_share: "),
-    "records.0.check.agreed": ("yes", ".records[0].check.agreed: "),
-    "gate.failures.0.code": ("hearsay", ".gate.failures[0].code: "),
-    "records.1.elapsed": (-1.0, ".records[1].elapsed: "),
     "summary.failed": (-1, ".summary.failed: "),
     "environment.packages.numpy": (2, ".environment.packages[...]: "),
     "environment.cpu.usable": ([4], ".environment.cpu[...]: "),
-    "records.0.surprise": (1, ".records[0]: Object contains unknown field `surprise`"),
     "records.0.demand.surprise": (1, ".records[0].demand: Object contains unknown field `surprise`"),
-    "complete": ("yes", ".complete: "),
     "records": ({}, ".records: "),
     "records.0.cpu.samples.0": (True, ".records[0].cpu.samples[0]: Expected `float`"),
-    "records.0.cpu.samples.1": ("1.0", ".records[0].cpu.samples[1]: Expected `float`"),
     "records.0.cpu.samples.2": (-1.0, ".records[0].cpu.samples[2]: Expected `float`"),
-    "records.0.reason": (..., ".records[0]: Object missing required field `reason`"),
+    "records.0.reason": (None, ".records[0].reason: a record that failed has a reason"),
     "records.0.speedup": (..., ".records[0]: Object missing required field `speedup`"),
-    "records.0.demand.transfer": (..., ".records[0].demand: Object missing required field `transfer`"),
     "environment.variables": (..., ".environment: Object missing required field `variables`"),
     "gate": (..., ": Object missing required field `gate`"),
 }
@@ -222,9 +217,9 @@ TAMPERED = {
         (with_text("{", '{"complete": true,'), f"{OBJECT} 'complete: True' has the key 'complete' twice"),
         (with_text('"peak":160', '"peak":160,"peak":1'), f"{OBJECT} 'peak: 160' has the key 'peak' twice"),
         (with_text(NAMED, f'{NAMED},"n\\u0061me" :"x"'), f"{OBJECT} 'name: test_x' has the key 'name' twice"),
-        *((changed(path, value), f"{BROKEN}{said}") for path, (value, said) in TAMPERED.items()),
-        (changed("records", FULL["records"][:1] * 2), f"it has 2 records of {TWICE!r}; remove all but one"),
-        *((changed("schema_version", version), f"its schema_version is {repr(version)[:80]}, and not 1.0; ")
+        *((changed(steps(path), value), f"{BROKEN}{said}") for path, (value, said) in TAMPERED.items()),
+        (changed(["records"], FULL["records"][:1] * 2), f"it has 2 records of {TWICE!r}; remove all but one"),
+        *((changed(["schema_version"], version), f"its schema_version is {repr(version)[:80]}, and not 1.0; ")
           for version in ("1.7", "0.9", "", "1.0\n", "9" * 5000 + ".0", ["1.0"], 1.0)),
         *((json.dumps(content), NO_REPORT)
           for content in ([], None, "1.0", 5, {}, {"history_version": "1.0"}, {"schema_version": None})),
@@ -275,45 +270,19 @@ LEAVES = st.one_of(
     st.integers(),
     st.floats(allow_nan=True),
     st.text(st.characters(exclude_categories=())),
-    st.sampled_from(["passed", "failed", "gpu", "1.0", "1.9", "once", "..", "<b>", "\ud800", "\x00"]),
+    st.sampled_from(["passed", "failed", "gpu", "1.0", "once", "\ud800"]),
 )
 VALUES = st.recursive(
     LEAVES, lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=3), part, max_size=3)
 )
-WAYS = st.sampled_from(["drop", "replace", "nest", "rename", "twice"])
-CHANGES = st.lists(st.tuples(st.sampled_from(PLACES), WAYS, VALUES), min_size=1, max_size=2)
 
 
-def tampered(content, changes):
-    """Return a copy of a document with parts dropped, replaced, nested, renamed or doubled."""
-    content = deepcopy(content)
-    for (*way, last), change, value in changes:
-        place = content
-        try:
-            for step in way:
-                place = place[step]
-            part = place.pop(last)
-        except (KeyError, IndexError, TypeError, AttributeError):
-            continue  # an earlier change took it away
-        put = place.__setitem__ if isinstance(place, dict) else place.insert
-        if change == "replace":
-            put(last, value)
-        elif change == "nest":
-            put(last, [part] if isinstance(part, dict) else {"part": part})
-        elif change == "rename":
-            put(f"{last}_" if isinstance(place, dict) else last, part)
-        elif change == "twice":
-            put(last, part)
-            put(f"{last}2" if isinstance(place, dict) else last, part)
-    return content
-
-
-@settings(derandomize=True)
-@given(changes=CHANGES)
-def test_a_document_that_breaks_the_published_schema_is_refused(changes):
-    content = tampered(FULL, changes)
-    run = found_in(json.dumps(content).encode())
-    assert run is None or JUDGE.is_valid(content)
+@settings(derandomize=True, max_examples=100)
+@given(st.sampled_from(PLACES), st.just(...) | VALUES, st.booleans())
+def test_a_document_that_breaks_the_published_schema_is_refused(path, value, is_added):
+    content = changed(path, value, is_added=is_added)
+    run = found_in(content.encode())
+    assert run is None or JUDGE.is_valid(json.loads(content))
 
 
 @settings(derandomize=True)
