@@ -99,7 +99,8 @@ def _append_summary(path: Path, run: Run) -> Path:
 def _create_baseline(path: Path, run: Run) -> Path | str:
     """Write a run's report as the missing baseline; one that another run has written meanwhile stays."""
     gate = GateOptions(tolerances=run.gate.tolerances if run.gate else ())
-    if not comparable_tests(run, gate.compared):
+    held = {*comparable_tests(run, gate.compared)}
+    if not held:
         raise GpuPerfError("this run measured nothing that a later one could be compared with")
     if not run.complete:
         cause = "later runs would be compared with it as if it were complete"
@@ -111,7 +112,6 @@ def _create_baseline(path: Path, run: Run) -> Path | str:
         if not paths.begins_as(file, paths.REPORT):
             raise
         return f"this run's is not kept, because another run has created {file} meanwhile"
-    held = {*comparable_tests(run, gate.compared)}
     lacking = [each.nodeid for each in run.records if each.nodeid not in held and _should_be_held(each)]
     if not lacking:
         return file

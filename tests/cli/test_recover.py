@@ -9,8 +9,6 @@ from command import NO_GPU, inputs, journaled, read, record, written
 from factories import GPU, HERE, measured
 from msgspec.structs import replace
 
-from pytest_gpuperf.report import journal
-
 
 def test_recover_takes_nothing_that_is_there(refused):
     inputs()
@@ -63,20 +61,6 @@ def test_a_report_needs_no_recovery(refused):
     assert refused("recover", "r.json", "out") == said
     Path("r.json").write_text(json.dumps(read("r.json")) + "\n", encoding="utf-8")  # on one line
     assert refused("recover", "r.json", "out") == said
-
-
-def test_a_report_that_another_process_writes_meanwhile_stays(call, monkeypatch):
-    inputs()
-    recovered = journal.run_in
-
-    def slowly(path):
-        Path("out").write_text("theirs")
-        return recovered(path)
-
-    monkeypatch.setattr(journal, "run_in", slowly)
-    code, _, said = call("recover", "r.journal", "out")
-    assert (2, "theirs") == (code, Path("out").read_text())
-    assert said == "gpuperf: out exists; name a new file, so that nothing is lost\n"
 
 
 @pytest.mark.parametrize("length", [0, 100])

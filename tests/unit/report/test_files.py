@@ -1,15 +1,11 @@
 """Store: a report is replaced whole or not at all, and a journal keeps what was finished."""
 
 import os
-import tracemalloc
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.report.files import content, create, replace
+from pytest_gpuperf.report.files import create, replace
 
 
 def test_a_report_is_written_and_takes_the_place_of_an_older_one(tmp_path):
@@ -99,24 +95,6 @@ def test_a_file_keeps_its_mode_and_a_new_one_gets_that_of_any_other(tmp_path, mo
     replace(old, "text")
     replace(new, "text")
     assert [mode, other.stat().st_mode] == [old.stat().st_mode & 0o777, new.stat().st_mode]
-
-
-def test_of_two_writers_one_leaves_a_whole_report(tmp_path):
-    path = tmp_path / "report.json"
-    texts = [letter * 300_000 for letter in "abcdefgh"]
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as writers:
-        list(writers.map(partial(replace, path), texts))
-    assert path.read_text(encoding="utf-8") in texts
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_small_file_takes_little_memory_whatever_may_be_read(tmp_path):
-    (tmp_path / "small").write_bytes(b"123")
-    tracemalloc.start()
-    assert content(tmp_path / "small") == b"123"
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 1_000_000
 
 
 def test_a_new_file_is_made_where_links_are_refused_and_an_old_one_stays(tmp_path, monkeypatch):
