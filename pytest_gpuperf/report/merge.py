@@ -33,7 +33,7 @@ def merge(reports: Sequence[Report]) -> Run:
     in different conditions, when GPUs were judged at different prices, and when no test was compared, in one
     report or between two.
     """
-    shards = [report for report in reports if any(record.speedup for record in report.run.records)]
+    shards = [report for report in reports if any(map(_is_compared, report.run.records))]
     _check_same_conditions(reports, shards)
     tests: dict[str, list[_Result]] = {}
     for result in (result for report in reports for result in _results(report)):
@@ -96,11 +96,12 @@ def _check_same_conditions(reports: Sequence[Report], shards: Sequence[Report]) 
 
     A report has one environment, which its speedups depend on, and one cost ratio.
     """
+    with_gpu = [report for report in reports if any(record.gpu for record in report.run.records)]
     for one, other in combinations(reports, 2):
         differences: tuple[str, ...] = ()
         if one in shards and other in shards:
             differences = fingerprint.run_differences(one.run.environment, other.run.environment)
-        if _has_gpu(one) and _has_gpu(other) and one.run.cost_ratio != other.run.cost_ratio:
+        if one in with_gpu and other in with_gpu and one.run.cost_ratio != other.run.cost_ratio:
             differences += (f"cost ratio: {_price(one)}, {_price(other)}",)
         if differences:
             cause = f"were measured in different conditions ({'; '.join(differences)})"
@@ -108,8 +109,8 @@ def _check_same_conditions(reports: Sequence[Report], shards: Sequence[Report]) 
             raise GpuPerfError(f"{one.name} and {other.name} {cause}, {remedy}")
 
 
-def _has_gpu(report: Report) -> bool:
-    return any(record.gpu for record in report.run.records)
+def _is_compared(record: Record) -> bool:
+    return bool(record.speedup or record.scaling)
 
 
 def _price(report: Report) -> str:
@@ -187,10 +188,9 @@ def _unjoinable(cpu: _Result, gpu: _Result) -> str | None:
         listed = [f"{', '.join(f'{name}={of[name]}' for name in differ)} in {name}" for of, name in terms]
         return f"its CPU and GPU variants have different requirements: {', '.join(listed)}"
     demand, transfer = gpu.record.demand, gpu.record.transfer
-    for half in (cpu, gpu):
-        for kind, measured in half.measurements.items():
-            if min(measured.samples_for(demand), default=0.0) <= 0:
-                return f"{half.report.name} has no {kind.upper()} times to judge it by"
+    for kind, half in zip(KINDS, (cpu, gpu), strict=True):
+        if min(half.measurements[kind].samples_for(demand), default=0.0) <= 0:
+            return f"{half.report.name} has no {kind.upper()} times to judge it by"
     is_timed = transfer is not None and (transfer.bytes == 0 or transfer.loop or transfer.samples)
     if demand.transfer == "never" or is_timed:
         return None

@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 from cases import for_each
-from factories import GPU, copies, skipped
+from factories import GPU, copies, scaled, skipped
 from msgspec.structs import replace
 from two_runs import (
     CLOCKS,
@@ -244,6 +244,11 @@ def test_shards_of_one_run_make_one_report_in_which_nothing_changes():
     run = merge([report("one.json", *first), report("two.json", whole(OTHER))])
     assert (*first, whole(OTHER)) == run.records
     assert ("one.json", "two.json") == run.merged.reports
+
+
+def test_shards_may_have_scaling_tests_alone():
+    run = merge([report("one.json", scaled(1), scaled(2, 0.9)), report("two.json", scaled(4, 0.8))])
+    assert [1, 2, 4] == [point.count for curve in run.scalings for point in curve.points]
 
 
 def test_the_results_of_different_tests_may_be_spread_over_many_reports():
