@@ -83,7 +83,9 @@ code.getstatementrange_ast = find_statement_in_known_tree
 pytest_plugins = ["pytester"]
 
 
-UNIT = Path(__file__).parent / "unit"
+TESTS = Path(__file__).parent
+UNIT = TESTS / "unit"
+LIBRARIES = (TESTS / "backends", TESTS / "gpu", UNIT / "devices")  # where every test is marked `libraries`
 
 # Machines that are busy need longer: how long a case takes is no part of what hypothesis tests here.
 # What is drawn differs from run to run: many runs see much.
@@ -105,10 +107,12 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
-    """Mark as `unit` what tests a room by calling it, without pytest in pytest."""
+    """Mark as `unit` what tests a room by calling it, and as `libraries` what is for those of devices."""
     for item in items:
         if UNIT in item.path.parents and "pytester" not in item.fixturenames:
             item.add_marker(pytest.mark.unit)
+        if any(folder in item.path.parents for folder in LIBRARIES):
+            item.add_marker(pytest.mark.libraries)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -124,22 +128,35 @@ def pytest_runtestloop():
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    """Where everything but a GPU is installed (GPUPERF_NO_SKIP is set), only tests/gpu may skip.
+def may_skip(node):
+    """Return whether it needs what other parts of .ci/run have, or a GPU, where nothing else may skip.
 
-    On the fake CUDA devices (FAKE_CUDA is set) that may not skip either.
+    Where the extra `test` alone is installed (GPUPERF_NO_SKIP is "plain"), other parts have libraries, fake
+    CUDA devices, a browser and more plugins; where everything but a GPU is, one has the fake devices.
     """
-    report = yield
-    may_skip = item.path.parent.name == "gpu" and "FAKE_CUDA" not in os.environ
-    if (
-        report.skipped
-        and not hasattr(report, "wasxfail")
-        and os.environ.get("GPUPERF_NO_SKIP")
-        and not may_skip
-    ):
+    folders = set(node.path.relative_to(TESTS).parts)
+    if os.environ["GPUPERF_NO_SKIP"] == "plain":
+        elsewhere = {"backends", "beyond_test", "browser", "fakes", "gpu"} & folders
+        return bool(elsewhere) or node.get_closest_marker("libraries") is not None
+    return bool({"fakes", "gpu"} & folders) and "FAKE_CUDA" not in os.environ
+
+
+def fail_for_a_skip(report, node):
+    """Let a skip fail where GPUPERF_NO_SKIP is set: it must not be that no part of .ci/run runs a test."""
+    expected = hasattr(report, "wasxfail")
+    if report.skipped and not expected and os.environ.get("GPUPERF_NO_SKIP") and not may_skip(node):
         report.outcome = "failed"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    return fail_for_a_skip((yield), collector)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    return fail_for_a_skip((yield), item)
 
 
 PLUGINS = {

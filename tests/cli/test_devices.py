@@ -12,6 +12,8 @@ from pytest_gpuperf.devices.simulated import SimulatedBackend
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import StandIn
 
+pytestmark = pytest.mark.libraries
+
 
 class Backend(SimulatedBackend):
     """A backend whose GPU is there, missing, or broken."""

@@ -11,6 +11,8 @@ from textwrap import dedent
 
 import pytest
 
+pytestmark = pytest.mark.libraries  # the suite uses those that are there
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "existing_suite"
 GUIDE = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 DIFF = (EXAMPLE / "markers.diff").read_text(encoding="utf-8")

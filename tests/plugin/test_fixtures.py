@@ -82,6 +82,7 @@ def test_a_broken_gpu_is_an_error_of_a_run_that_names_it(run, pytester, outcomes
     result.stdout.fnmatch_lines(["the GPU of --gpuperf-gpu=other is broken: it was found but *; repair it"])
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize(
     ("outcomes", "source"),
     [

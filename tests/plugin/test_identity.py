@@ -53,6 +53,7 @@ PLACES = [
     "{suite}/loose",
     "{suite}",
 ]
+GATE = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-max-time=3")
 
 
 @pytest.fixture
@@ -241,10 +242,9 @@ def test_it(device):
     slower = {slower} and len(RUNS) == {run}
     return lambda: [device.xp.ones(3) for _ in range(2 if slower else 1)][-1]
 """
-    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
-    suite(source.format(slower=False, run=0), *gate, "--gpuperf-baseline-missing=create")
+    suite(source.format(slower=False, run=0), *GATE, "--gpuperf-baseline-missing=create")
     twice = ("--keep-duplicates", "test_it.py", "test_it.py")
-    found = suite(source.format(slower=slower_again, run=2), *gate, *twice)
+    found = suite(source.format(slower=slower_again, run=2), *GATE, *twice)
     found.ended(passed=1 if slower_again else 2, failed=1 if slower_again else 0)
     outcomes = [found.records[name]["comparisons"][0]["outcome"] for name in ("test_it", "test_it#2")]
     assert ["not_regressed", "regressed" if slower_again else "not_regressed"] == outcomes
@@ -276,10 +276,9 @@ def test_it(device):
 def test_other(device):
     return lambda: device.xp.ones(3)
 """
-    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
     twice = ("--keep-duplicates", "test_it.py", "test_it.py", "--gpuperf-baseline-missing=create")
-    suite(source, *gate, *twice).ended(passed=4)
-    found = suite(source if options else source.replace("def test_it", "def test_new"), *gate, *options)
+    suite(source, *GATE, *twice).ended(passed=4)
+    found = suite(source if options else source.replace("def test_it", "def test_new"), *GATE, *options)
     absent = [(each["cause"], each["name"]) for each in found.written["gate"]["absent"]]
     if options == ("-k", "other"):
         assert [("narrowed", "test_it.py::test_it")] == absent
@@ -291,13 +290,12 @@ def test_other(device):
 def test_a_file_of_the_baseline_that_is_gone_is_imported_from_nowhere_else(suite, pytester, monkeypatch):
     source = "@pytest.mark.speedup\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
     pytester.makepyfile(test_gone=f"import pytest\n{source}")
-    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
-    suite(source, *gate, "--gpuperf-baseline-missing=create").ended(passed=2)
+    suite(source, *GATE, "--gpuperf-baseline-missing=create").ended(passed=2)
     (pytester.path / "test_gone.py").unlink()
     elsewhere = pytester.mkdir("elsewhere")
     (elsewhere / "test_gone.py").write_text("raise SystemExit(1)", encoding="utf-8")
     monkeypatch.syspath_prepend(elsewhere)
-    found = suite(source, *gate, "test_it.py", "test_it.py")
+    found = suite(source, *GATE, "test_it.py", "test_it.py")
     assert 0 == found.result.ret
     absent = [(each["cause"], each["name"]) for each in found.written["gate"]["absent"]]
     assert [("narrowed", "test_gone.py::test_it")] == absent

@@ -77,6 +77,7 @@ def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
             return lambda: device.launch(2e-3 if device.kind == "cpu" else 1e-3 - 5e-6)
         """,
         "-Walways::pytest_gpuperf.InconclusiveWarning",
+        "--gpuperf-max-time=1",
     )
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(["1 inconclusive"])
@@ -102,6 +103,7 @@ def test_a_doubt_is_said_once_whether_pytest_shows_warnings_or_not(run, options)
             warnings.warn("two")
         """,
         "-Walways",
+        "--gpuperf-max-time=1",
         *options,
     )
     assert 1 == " ".join(str(result.stdout).split()).count("inconclusive after ")

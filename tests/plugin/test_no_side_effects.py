@@ -10,7 +10,7 @@ import pytest
 from pytest_gpuperf import plugin
 from pytest_gpuperf.report.json import codec
 
-pytestmark = pytest.mark.all_plugins
+pytestmark = [pytest.mark.all_plugins, pytest.mark.libraries]
 
 PLAIN = """
     import pytest

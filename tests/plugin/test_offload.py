@@ -195,16 +195,16 @@ DOUBT_FAILS = "--gpuperf-fail=doubt"
 BY_SIZE = {"cpu": "kernel=0, per_element=1e-6", "gpu": "kernel=1e-3"}
 
 
-def size_group(limits="", sizes="[100, 900, 1100, 10_000]", speedup="(min=1e-9)"):
+def size_group(limits="", sizes="[100, 500, 2000, 10_000]", speedup="(min=1e-9)"):
     return SIZE_GROUP.format(limits=limits, sizes=sizes, speedup=speedup)
 
 
 def test_the_threshold_lies_between_the_last_size_lost_and_the_first_won(suite, report):
     suite(size_group(), **BY_SIZE).assert_outcomes(passed=4)
     (found,) = report()["thresholds"]
-    assert ("bracket", 900, 1100) == (found["outcome"], found["largest_not_won"], found["smallest_won"])
-    assert [100, 900, 1100, 10_000] == [point["size"] for point in found["curve"]]
-    assert [0.1, 0.9, 1.1, 10] == [pytest.approx(point["speedup"]["value"]) for point in found["curve"]]
+    assert ("bracket", 500, 2000) == (found["outcome"], found["largest_not_won"], found["smallest_won"])
+    assert [100, 500, 2000, 10_000] == [point["size"] for point in found["curve"]]
+    assert [0.1, 0.5, 2, 10] == [pytest.approx(point["speedup"]["value"]) for point in found["curve"]]
     assert found["status"] == "recorded"
 
 
@@ -215,10 +215,10 @@ def ended(report):
 
 def test_a_threshold_beyond_its_limits_fails_the_last_of_its_size_group(suite, report):
     limits = {
-        "test_below": (", at_most=1100", "passed"),
-        "test_not_below": (", at_most=900", "failed"),
-        "test_above": (", at_least=1100", "passed"),
-        "test_not_above": (", at_least=1200", "failed"),
+        "test_below": (", at_most=2000", "passed"),
+        "test_not_below": (", at_most=500", "failed"),
+        "test_above": (", at_least=2000", "passed"),
+        "test_not_above": (", at_least=3000", "failed"),
     }
     source = "".join(size_group(limit).replace("test_add", name) for name, (limit, _) in limits.items())
     result = suite(source, "-v", **BY_SIZE)
@@ -228,21 +228,21 @@ def test_a_threshold_beyond_its_limits_fails_the_last_of_its_size_group(suite, r
         [
             "*test_not_below[[]10000] FAILED*",
             "*test_not_above[[]10000] FAILED*",
-            "*offload threshold of n: required at most 900*",
-            "*offload threshold of n: required at least 1200*",
+            "*offload threshold of n: required at most 500*",
+            "*offload threshold of n: required at least 3000*",
         ]
     )
 
 
 def test_the_last_to_run_tells_the_verdict_whatever_the_order(suite):
-    result = suite(size_group(", at_most=900", sizes="[10_000, 1100, 100, 900]"), "-v", **BY_SIZE)
-    result.stdout.fnmatch_lines(["*test_add[[]900] FAILED*"])
+    result = suite(size_group(", at_most=500", sizes="[10_000, 2000, 100, 500]"), "-v", **BY_SIZE)
+    result.stdout.fnmatch_lines(["*test_add[[]500] FAILED*"])
 
 
 def test_a_size_group_that_was_selected_in_part_is_in_doubt_and_says_which_sizes_are_missing(suite, report):
-    result = suite(size_group(", at_most=900"), "-k", "not 900", **BY_SIZE)
+    result = suite(size_group(", at_most=500"), "-k", "not 500", **BY_SIZE)
     result.assert_outcomes(passed=3, deselected=1, warnings=1)
-    result.stdout.fnmatch_lines(["*InconclusiveWarning: *no speedup at n=900 (not run); run all sizes*"])
+    result.stdout.fnmatch_lines(["*InconclusiveWarning: *no speedup at n=500 (not run); run all sizes*"])
     assert report()["thresholds"][0]["status"] == "inconclusive"
 
 
@@ -255,18 +255,18 @@ LAST = {
 
 @pytest.mark.parametrize(("last", "first_line", "outcome"), LAST.values(), ids=LAST)
 def test_a_size_group_whose_last_test_did_not_run_is_in_doubt_too(suite, report, last, first_line, outcome):
-    source = size_group(", at_most=1100", sizes=f"[100, 900, 1100, {last}]").replace(
+    source = size_group(", at_most=2000", sizes=f"[100, 500, 2000, {last}]").replace(
         "    a =", f"    {first_line}\n    a ="
     )
     result = suite(source, "-q", **BY_SIZE)
     result.assert_outcomes(passed=3, warnings=1, **outcome)
     result.stdout.fnmatch_lines(["test_it.py::test_add[[]10000]", "*InconclusiveWarning: *at n=10000 (*"])
     assert report()["thresholds"][0]["status"] == "inconclusive"
-    suite(source.replace(", at_most=1100", ""), **BY_SIZE).assert_outcomes(passed=3, **outcome)
+    suite(source.replace(", at_most=2000", ""), **BY_SIZE).assert_outcomes(passed=3, **outcome)
 
 
 def test_where_warnings_are_errors_a_last_size_that_was_skipped_fails_its_teardown(suite):
-    source = size_group(", at_most=1100", sizes="[900, 1100, pytest.param(10_000, marks=pytest.mark.skip)]")
+    source = size_group(", at_most=2000", sizes="[500, 2000, pytest.param(10_000, marks=pytest.mark.skip)]")
     result = suite(source, "-Werror::pytest_gpuperf.InconclusiveWarning", **BY_SIZE)
     result.assert_outcomes(passed=2, skipped=1, errors=1)
     result.stdout.fnmatch_lines(["*no speedup at n=10000 *(InconclusiveWarning, and the suite makes *"])
@@ -274,7 +274,7 @@ def test_where_warnings_are_errors_a_last_size_that_was_skipped_fails_its_teardo
 
 def test_a_size_that_was_not_even_named_is_missing_too(suite, report, pytester):
     suite(size_group(), "--collect-only", **BY_SIZE)
-    suite(size_group(", at_most=900"), "test_it.py::test_add[100]", **BY_SIZE).assert_outcomes(
+    suite(size_group(", at_most=500"), "test_it.py::test_add[100]", **BY_SIZE).assert_outcomes(
         passed=1, warnings=1
     )
     assert report()["thresholds"][0]["outcome"] is None
@@ -283,9 +283,9 @@ def test_a_size_that_was_not_even_named_is_missing_too(suite, report, pytester):
 @pytest.mark.parametrize(
     ("outcomes", "limits", "options"),
     [
-        ({"passed": 2, "failed": 1, "deselected": 1}, ", at_most=900", ("-k", "not 900", DOUBT_FAILS)),
-        ({"passed": 3, "deselected": 1}, "", ("-k", "not 900", DOUBT_FAILS)),
-        ({"passed": 4}, ", at_most=900", ("--gpuperf-fail=nothing",)),
+        ({"passed": 2, "failed": 1, "deselected": 1}, ", at_most=500", ("-k", "not 500", DOUBT_FAILS)),
+        ({"passed": 3, "deselected": 1}, "", ("-k", "not 500", DOUBT_FAILS)),
+        ({"passed": 4}, ", at_most=500", ("--gpuperf-fail=nothing",)),
     ],
     ids=["doubt is to fail", "nothing is asked", "report only"],
 )
@@ -295,12 +295,12 @@ def test_a_threshold_fails_only_what_is_asked_of_it(suite, outcomes, limits, opt
 
 @pytest.mark.parametrize(("mark", "gpu"), [("", None), ("@pytest.mark.skip", "simulated")])
 def test_a_threshold_is_skipped_with_its_tests(suite, report, mark, gpu):
-    suite(mark + size_group(", at_most=900"), on=gpu).assert_outcomes(skipped=4)
+    suite(mark + size_group(", at_most=500"), on=gpu).assert_outcomes(skipped=4)
     assert "skipped" == report()["thresholds"][0]["status"]
 
 
 def test_other_parameters_make_other_size_groups(suite, report):
-    source = size_group(", at_most=1100").replace("(device, n)", "(device, n, kind)")
+    source = size_group(", at_most=2000").replace("(device, n)", "(device, n, kind)")
     source = source.replace(
         "@pytest.mark.speedup", "@pytest.mark.parametrize('kind', [int, 'x'])\n@pytest.mark.speedup"
     )
@@ -314,8 +314,8 @@ VARIANTS = """
 def values(device):
     return device.xp.ones(4)
 
-@pytest.mark.offload_threshold("n", at_most=900)
-@pytest.mark.parametrize("n", [900, 1100])
+@pytest.mark.offload_threshold("n", at_most=500)
+@pytest.mark.parametrize("n", [500, 2000])
 @pytest.mark.speedup
 def test_add(values, xp, n):
     a = xp.ones(n)
@@ -324,19 +324,19 @@ def test_add(values, xp, n):
 
 
 def test_variants_have_one_threshold(suite, report):
-    limits = VARIANTS.replace("at_most=900", "at_most=1100").replace("speedup", "speedup(min=1e-9)")
+    limits = VARIANTS.replace("at_most=500", "at_most=2000").replace("speedup", "speedup(min=1e-9)")
     suite(limits, **BY_SIZE).assert_outcomes(passed=4)
     (found,) = report()["thresholds"]
-    assert ("passed", 900, 1100) == (found["status"], found["largest_not_won"], found["smallest_won"])
+    assert ("passed", 500, 2000) == (found["status"], found["largest_not_won"], found["smallest_won"])
 
 
 @pytest.mark.usefixtures("forked_workers")
 def test_in_workers_a_threshold_that_none_could_tell_fails_the_run_and_one_that_holds_does_not(suite, report):
-    holds = size_group(", at_most=1100").replace("test_add", "test_holds")
-    result = suite(size_group(", at_most=900") + holds, "-n2", "--dist=load", **BY_SIZE)
+    holds = size_group(", at_most=2000").replace("test_add", "test_holds")
+    result = suite(size_group(", at_most=500") + holds, "-n2", "--dist=load", **BY_SIZE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*offload threshold of n: required at most 900*"])
-    result.stdout.no_fnmatch_line("*required at most 1100*")
+    result.stdout.fnmatch_lines(["*offload threshold of n: required at most 500*"])
+    result.stdout.no_fnmatch_line("*required at most 2000*")
     assert {"test_add": "failed", "test_holds": "passed"} == ended(report)
 
 
@@ -399,15 +399,15 @@ def pytest_gpuperf_devices():
 
 
 CLASS = """
-@pytest.mark.offload_threshold("n", at_most=900)
+@pytest.mark.offload_threshold("n", at_most=500)
 class TestAdd:
-    @pytest.mark.parametrize("n", [100, 900, 1100])
+    @pytest.mark.parametrize("n", [100, 500, 2000])
     @pytest.mark.speedup(min=1e-9)
     def test_add(self, device, n):
         a = device.xp.ones(n)
         return lambda: a + a
 """
-MODULE = "pytestmark = pytest.mark.offload_threshold('n', at_most=900)\n" + size_group()
+MODULE = "pytestmark = pytest.mark.offload_threshold('n', at_most=500)\n" + size_group()
 
 
 def test_a_threshold_on_a_class_or_a_module_counts_for_its_tests(suite, report, pytester):
@@ -428,7 +428,7 @@ import pytest
 def pytest_collection_modifyitems(items):
     for item in items:
         item.add_marker(pytest.mark.speedup(min=1e-9))
-        item.add_marker(pytest.mark.offload_threshold("n", at_most=900))
+        item.add_marker(pytest.mark.offload_threshold("n", at_most=500))
 """
     )
     source = (
@@ -458,8 +458,8 @@ def test_cpu_variants_alone_tell_no_threshold(suite):
 
 def test_size_groups_that_a_word_does_not_tell_apart_are_two_all_the_same(suite, report):
     source = """
-@pytest.mark.offload_threshold("n", at_most=900)
-@pytest.mark.parametrize("n", [100, 900])
+@pytest.mark.offload_threshold("n", at_most=500)
+@pytest.mark.parametrize("n", [100, 500])
 @pytest.mark.parametrize("op", [lambda a: a + a, lambda a: a])
 @pytest.mark.speedup(min=1e-9)
 def test_add(device, n, op):
@@ -481,9 +481,9 @@ def skipping(name, size, limits):
 
 def test_without_a_skipped_size_what_is_certain_is_told_and_what_hangs_on_it_is_in_doubt(suite, report):
     source = (
-        skipping("test_certain_failure", 100, ", at_most=900")
-        + skipping("test_certain", 100, ", at_most=1100")
-        + skipping("test_in_doubt", 1100, ", at_most=1100")
+        skipping("test_certain_failure", 100, ", at_most=500")
+        + skipping("test_certain", 100, ", at_most=2000")
+        + skipping("test_in_doubt", 2000, ", at_most=2000")
     )
     suite(source, **BY_SIZE).assert_outcomes(passed=8, skipped=3, failed=1, warnings=1)
     assert {

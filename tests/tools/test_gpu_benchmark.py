@@ -1,7 +1,6 @@
 """The benchmark for a first GPU: it goes on where it stopped, and a part that fails says why."""
 
 import json
-import os
 import sys
 from importlib.util import find_spec
 
@@ -56,10 +55,8 @@ def test_a_missed_target_fails(measured, tmp_path):
     assert code == 1
 
 
-@pytest.mark.skipif(
-    find_spec("jax") is None and not os.environ.get("GPUPERF_NO_SKIP"),
-    reason="JAX is not installed; CI's second environment has it",
-)
+@pytest.mark.libraries
+@pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed; CI's second environment has it")
 def test_every_part_that_needs_no_gpu_runs_on_the_cpu_of_jax(measured):
     parts = ("machine", "detection", "times", "copies", "answers", "faults")
     code, lines = measured("--gpus", "jax:cpu", "--parts", *parts)
