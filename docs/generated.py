@@ -129,7 +129,8 @@ def _help(command: Iterable[str]) -> str:
 
 
 def _without_help(text: str) -> str:
-    """Return a help without the line on help, and without arguments of which it says nothing."""
+    """Return a help without what the page has in a table, the line on help, and arguments without a word."""
+    text = re.sub(r"^exit codes:.*?(?=^$|\Z)", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"\[-h\] ?|^  (?:-h, --help .*|[A-Z]+)\n", "", text, flags=re.MULTILINE)
     return re.sub(r"^(?:positional arguments|options):\n(?:\n|$)", "", text, flags=re.MULTILINE)
 
@@ -142,7 +143,8 @@ def _report() -> Iterator[str]:
 
 
 def _fields(name: str, described: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
-    yield from (f"## {name}", "", described.get("description", ""), "")
+    first_sentence = described.get("description", "").partition(". ")[0].rstrip(".")
+    yield from (f"## {name}", "", f"{first_sentence}.", "")
     like = _AS_IN.get(name)
     shared = schema["$defs"][like]["properties"].keys() & described["properties"].keys() if like else set()
     texts = (

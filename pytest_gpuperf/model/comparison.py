@@ -111,10 +111,8 @@ class Absent(Value, frozen=True, kw_only=True):
     metric: Metric | None
     """The metric; null for a group."""
     cause: AbsenceCause
-    """`not_measured`: the test ran without this metric; `gone`: there is no such speedup test any more;
-    `hidden`: configuration left it out; `skipped`: the test or its file skipped itself; `excused`: `xfail`
-    expects it to regress or to raise; `narrowed`: the command line left it out; `ended`: the session ended
-    before it."""
+    """Why: it ran without this metric, there is no such speedup test any more, configuration or the command
+    line (`narrowed`) left it out, it skipped itself, `xfail` excuses it, or the session ended before it."""
     reason: str | None
     """What the run says of it; null where nothing was said."""
 
