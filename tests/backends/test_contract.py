@@ -3,6 +3,8 @@
 Without a library its tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
 """
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -16,10 +18,12 @@ from cpu_devices import second_of_jax, second_of_keras, two_of_jax, two_of_keras
 
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.keras import KerasBackend
+from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.stand_in import StandIn, chosen_stand_in
 from pytest_gpuperf.devices.sycl import SyclBackend
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 from pytest_gpuperf.timing import leaves, result_check
 from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
@@ -99,12 +103,15 @@ CASES = {
 }
 
 
+def need(library):
+    if find_spec(library) is None or (library == "keras" and not has_keras):
+        pytest.skip(f"{library} is not installed; CI's second environment has it")
+
+
 class TestContract(DeviceConformance):
     @pytest.fixture(params=CASES)
     def name(self, request):
-        library = request.param.partition(" ")[0]
-        if find_spec(library) is None or (library == "keras" and not has_keras):
-            pytest.skip(f"{library} is not installed; CI's second environment has it")
+        need(request.param.partition(" ")[0])
         return request.param
 
     @pytest.fixture
@@ -174,3 +181,119 @@ class TestContract(DeviceConformance):
             found = result_check.compare(result(1.0), result(1 + 2**-bits), Demand())
             assert (found.agreed, found.tolerance) == (True, pytest.approx(2 ** (-bits / 2)))
             assert result_check.compare(result(1.0), result(3.0), Demand()).agreed is False
+
+
+@pytest.mark.parametrize(
+    ("choice", "library", "compared_with"),
+    [
+        ("torch:cpu", "torch", "torch"),
+        ("jax:cpu", "jax", "jax"),
+        ("standin:jax.numpy", "jax", "numpy"),
+        ("keras:cpu", "keras", "keras"),
+        ("mlx:cpu", "mlx", "numpy"),
+        ("standin:array_api_strict", "array_api_strict", "numpy"),
+    ],
+)
+def test_what_is_called_a_gpu_is_compared_with_its_own_cpu_or_with_numpy(choice, library, compared_with):
+    need(library)
+    devices = Devices(choice, backends("a processor", []))
+    cpu, gpu = devices.cpu(), devices.gpu()
+    assert (compared_with, "cpu", False) == (cpu.backend, cpu.kind, cpu.info.emulated)
+    assert (library, "gpu", True) == (gpu.backend, gpu.kind, gpu.info.emulated)
+    assert devices.get("gpu", library, "") is gpu
+    assert devices.get("cpu", "numpy", "").backend == "numpy"
+    with pytest.raises(Unavailable):
+        Devices("auto", backends("a processor", [])).gpu()
+
+
+def refusal(backend):
+    """Return why a backend has no GPU here."""
+    try:
+        backend.gpu("")
+    except Unavailable as cause:
+        return cause
+    pytest.skip("this machine has a GPU")
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("torch", r"built without any GPU|cannot use \w+:0: .+; install the driver"),
+        ("jax", "JAX sees no GPU, only the CPU; install JAX's plugin"),
+        ("keras", r"(sees no GPU|without any GPU|cannot use).*; install"),
+        ("mlx", r"MLX \S+ has no GPU here; use a Mac .*; mlx:cpu emulates one"),
+        ("sycl", "no Intel GPU; install its compute runtime"),
+    ],
+)
+def test_without_a_gpu_the_remedy_is_named(name, remedy):
+    need("dpnp" if name == "sycl" else name)
+    backend = next(backend for backend in backends("a processor", []) if backend.name == name)
+    cause = refusal(backend)
+    assert re.search(remedy, str(cause))
+    assert (cause.missing, cause.broken) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "requested"),
+    [
+        ("torch", lambda xp: xp.empty(1 << 60), 4 << 60),
+        ("jax", lambda xp: xp.ones(1 << 44).block_until_ready(), 4 << 44),
+        ("keras", lambda xp: np.asarray(xp.ones((1 << 22, 1 << 22))), None),
+    ],
+)
+def test_too_large_an_array_is_out_of_memory_with_its_bytes(name, make, requested):
+    need(name)
+    device = CASES[name].opened(CASES[name].backend())
+    with pytest.raises(Exception) as caught, getattr(device, "context", nullcontext)():  # noqa: PT011 - each raises its own
+        make(device.xp)
+    fault = device.fault(caught.value)
+    assert fault.kind == "out_of_memory"
+    assert requested in (None, fault.requested)
+
+
+@pytest.mark.parametrize(
+    ("choice", "namespace"),
+    [
+        ("keras:cpu", "keras.ops"),
+        ("mlx:cpu", "mlx.core"),
+        ("standin:array_api_strict", "array_api_strict"),
+    ],
+)
+def test_a_suites_own_values_mean_it_without_a_conftest(run, pytester, choice, namespace):
+    need(namespace.partition(".")[0])
+    source = f"""
+        import numpy, pytest, {namespace}
+
+        @pytest.mark.speedup
+        @pytest.mark.parametrize("xp", [numpy, {namespace}])
+        def test_sum(xp):
+            array = xp.ones((10, 10), dtype="float32" if xp.__name__ == "keras.ops" else xp.float32)
+            return lambda: xp.sum(xp.matmul(array, array))
+    """
+    run(source, "--gpuperf-json=r.json", gpu=choice).assert_outcomes(passed=2)
+    there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
+    library = namespace.partition(".")[0]
+    assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == (library, True)
+    assert (there["speedup"]["value"] > 0, there["check"]["agreed"]) == (True, True)
+
+
+@pytest.mark.parametrize(("name", "backend"), [("torch", TorchBackend), ("jax", JaxBackend)])
+def test_without_a_gpu_a_library_is_timed_on_the_cpu(run, pytester, monkeypatch, name, backend):
+    def refuse(backend, selector):
+        raise Unavailable("it is a Sunday; come back on Monday")
+
+    need(name)
+    monkeypatch.setattr(backend, "gpu", refuse)
+    source = """
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup(min=3)
+        def test_matmul(device):
+            a = device.asarray(np.ones((64, 64), dtype=np.float32))
+            return lambda: device.xp.sum(a @ a)
+    """
+    run(source, "--gpuperf-json=report.json", gpu=name).assert_outcomes(skipped=1)
+    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
+    assert "Sunday" in record["reason"]
+    assert (record["cpu"]["device"]["backend"], record["cpu"]["dtypes"]) == (name, ["float32"])

@@ -17,7 +17,6 @@ from cpu_devices import second_of_jax, two_of_jax
 from plugins import skip_module
 
 from pytest_gpuperf.devices.jax import JaxBackend
-from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -50,16 +49,6 @@ def second():
 def emulated():
     """The CPU in the place of a GPU."""
     return StandIn("jax").gpu("")
-
-
-@pytest.mark.parametrize(("choice", "cpu"), [("jax:cpu", "jax"), ("standin:jax.numpy", "numpy")])
-def test_jaxs_cpu_is_compared_with_itself_or_with_numpy_where_it_is_in_the_place_of_a_gpu(choice, cpu):
-    devices = Devices(choice, backends("a processor", []))
-    assert (devices.cpu().backend, devices.cpu().kind) == (cpu, "cpu")
-    assert devices.gpu().info.emulated
-    assert devices.get("gpu", "jax", "") is devices.gpu()
-    with pytest.raises(Unavailable):
-        Devices("auto", backends("a processor", [])).gpu()
 
 
 def test_a_suite_that_has_imported_jax_keeps_its_own_precision():
@@ -357,21 +346,6 @@ def test_another_devices_array_is_not_held(cpu, second):
     assert not cpu.holds(np.ones(3))
 
 
-def test_jaxs_words_for_too_large_an_array_name_the_bytes(cpu):
-    with pytest.raises(RuntimeError) as caught:
-        cpu.xp.ones(1 << 44).block_until_ready()
-    fault = cpu.fault(caught.value)
-    assert (fault.kind, fault.requested) == ("out_of_memory", 4 << 44)
-
-
-def test_without_an_accelerator_the_remedies_are_named():
-    if any(device.platform != "cpu" for device in jax.local_devices()):
-        pytest.skip("this machine has an accelerator")
-    with pytest.raises(Unavailable, match=r"JAX sees no GPU, only the CPU; install JAX's plugin") as caught:
-        JaxBackend("a processor").gpu("")
-    assert not caught.value.missing
-
-
 def test_a_plugin_for_cuda_that_failed_is_told_from_one_that_is_not_there(monkeypatch):
     if any(device.platform != "cpu" for device in jax.local_devices()):
         pytest.skip("this machine has an accelerator")
@@ -396,28 +370,6 @@ def test_the_inputs_of_a_workload_are_found(cpu):
     found = inputs.find_inputs(lambda: (array, key), inputs.UploadTracker(cpu), cpu)
     assert [(400, "float32"), (8, "key<fry>")] == [(entry.bytes, entry.dtype) for entry in found]
     assert input_changes.changes_of(found, lambda: None, cpu) == ()
-
-
-MATMUL = """
-    import numpy as np
-    import pytest
-
-    @pytest.mark.speedup(min=3)
-    def test_matmul(device):
-        a = device.asarray(np.ones((64, 64), dtype=np.float32))
-        return lambda: device.xp.sum(a @ a)
-"""
-
-
-def test_without_a_gpu_jax_is_timed_on_the_cpu(run, pytester, monkeypatch):
-    def refuse(backend, selector):
-        raise Unavailable("it is a Sunday; come back on Monday")
-
-    monkeypatch.setattr(JaxBackend, "gpu", refuse)
-    run(MATMUL, "--gpuperf-json=report.json", gpu="jax").assert_outcomes(skipped=1)
-    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
-    assert "Sunday" in record["reason"]
-    assert (record["cpu"]["device"]["backend"], record["cpu"]["dtypes"]) == ("jax", ["float32"])
 
 
 @jax.tree_util.register_pytree_node_class

@@ -42,14 +42,6 @@ def cpu():
     return KerasBackend("a processor").cpu()
 
 
-def test_it_is_compared_with_keras_itself():
-    devices = Devices("keras:cpu", backends("a processor", []))
-    assert ("keras", "keras") == (devices.cpu().backend, devices.gpu().backend)
-    assert (False, True) == (devices.cpu().info.emulated, devices.gpu().info.emulated)
-    assert devices.get("gpu", "keras", "") is devices.gpu()
-    assert devices.get("cpu", "numpy", "").backend == "numpy"
-
-
 def test_xp_is_kerass_own_with_the_name_that_others_have(cpu):
     with cpu.context():
         assert cpu.asnumpy(cpu.xp.relu(cpu.xp.asarray([-1.0, 2.0]))).tolist() == [0, 2]
@@ -69,12 +61,6 @@ def test_variables_of_a_layer_are_on_the_device_and_come_down(cpu):
 
 def test_what_others_hold_it_does_not(cpu):
     assert not any(map(cpu.holds, (np.ones(3), keras.KerasTensor((3,)), keras.layers.Dense(3), "cpu:0")))
-
-
-def test_memory_that_is_not_there_is_a_fault(cpu):
-    with pytest.raises(Exception) as caught, cpu.context():  # noqa: PT011 - each library raises its own
-        cpu.asnumpy(cpu.xp.ones((1 << 22, 1 << 22)))
-    assert cpu.fault(caught.value).kind == "out_of_memory"
 
 
 def measured(body, **demand):
@@ -141,24 +127,6 @@ def test_a_tensor_that_is_returned_again_was_kept():
         measured(body)
 
 
-SUITE = """
-    import keras.ops, numpy, pytest
-
-    @pytest.mark.speedup
-    @pytest.mark.parametrize("xp", [numpy, keras.ops])
-    def test_sum(xp):
-        array = xp.ones((10, 10), dtype="float32")
-        return lambda: xp.sum(xp.matmul(array, array))
-"""
-
-
-def test_a_suites_own_values_mean_it(pytester, run):
-    run(SUITE, "--gpuperf-json=r.json", gpu="keras:cpu").assert_outcomes(passed=2)
-    there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
-    assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("keras", True)
-    assert (there["speedup"]["value"] > 0, there["check"]["agreed"]) == (True, True)
-
-
 GALLERY = Path(__file__).parents[2] / "examples" / "keras_networks" / "test_networks_pay.py"
 
 
@@ -186,14 +154,6 @@ def test_without_a_gpu_its_own_values_mean_the_cpu(value):
     expected = DeviceSpec(kind="cpu", library="keras")
     found = DeviceParser(["xp"]).parse({"xp": value}).spec
     assert (expected, True, True) == (found, found.is_default, found.may_be_on_gpu)
-
-
-def test_without_a_gpu_the_remedy_is_named():
-    backend = KerasBackend("a processor")
-    if backend.selectors():
-        pytest.skip("this machine has a GPU")
-    with pytest.raises(Unavailable, match=r"(sees no GPU|sees 0 GPU|without any GPU|cannot use).*; install"):
-        backend.gpu("")
 
 
 def test_a_library_without_devices_below_keras_is_named_with_the_others(monkeypatch):

@@ -177,13 +177,6 @@ SUITE = """
 """
 
 
-def test_an_option_makes_a_suites_own_values_variants_without_a_conftest(pytester, run):
-    run(SUITE, "--gpuperf-json=r.json", gpu="standin:array_api_strict").assert_outcomes(passed=2)
-    there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
-    assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("array_api_strict", True)
-    assert there["speedup"]["value"] > 0
-
-
 def test_a_suite_that_declares_it_as_its_page_does_is_timed_on_both_sides(pytester, run):
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     (conftest,) = [snippet for snippet in snippets if "StandIn" in snippet]

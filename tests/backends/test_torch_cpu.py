@@ -165,23 +165,6 @@ def test_a_gpus_tensor_is_not_the_cpus(cpu, elsewhere):
     assert not elsewhere.holds(cpu.xp.ones(3))
 
 
-def test_torchs_words_for_too_large_an_array_name_the_bytes(cpu):
-    with pytest.raises(RuntimeError) as caught:
-        cpu.xp.empty(1 << 60)
-    fault = cpu.fault(caught.value)
-    assert (fault.kind, fault.requested) == ("out_of_memory", 4 << 60)
-
-
-def test_without_an_accelerator_torchs_own_cause_is_told():
-    if torch.accelerator.is_available():
-        pytest.skip("this machine has an accelerator")
-    with pytest.raises(
-        Unavailable, match=r"built without any GPU|cannot use \w+:0: .+; install the driver"
-    ) as caught:
-        TorchBackend("a processor").gpu("")
-    assert not caught.value.missing
-
-
 def test_a_view_is_counted_with_what_it_views(cpu):
     whole = cpu.asarray(np.ones(100, dtype=np.float32))
     part = whole[10:]
@@ -229,17 +212,6 @@ def test_a_result_that_the_next_call_frees_is_compared_and_copied_while_it_is_th
     assert record.transfer.d2h.samples
 
 
-MATMUL = """
-    import numpy as np
-    import pytest
-
-    @pytest.mark.speedup(min=3)
-    def test_matmul(device):
-        a = device.asarray(np.ones((64, 64), dtype=np.float32))
-        return lambda: device.xp.sum(a @ a)
-"""
-
-
 @pytest.mark.parametrize(
     ("tensor", "values"),
     [
@@ -285,17 +257,6 @@ def test_tensors_on_the_cpu_beside_numpys_are_compared(run, pytester):
     same, other = json.loads((pytester.path / "report.json").read_text())["records"]
     assert (same["status"], same["check"]["agreed"]) == ("passed", True)
     assert (other["status"], other["check"]["agreed"]) == ("failed", False)
-
-
-def test_without_a_gpu_torch_is_timed_on_the_cpu(run, pytester, monkeypatch):
-    def refuse(backend, selector):
-        raise Unavailable("it is a Sunday; come back on Monday")
-
-    monkeypatch.setattr(TorchBackend, "gpu", refuse)
-    run(MATMUL, "--gpuperf-json=report.json", gpu="torch").assert_outcomes(skipped=1)
-    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
-    assert "Sunday" in record["reason"]
-    assert (record["cpu"]["device"]["backend"], record["cpu"]["dtypes"]) == ("torch", ["float32"])
 
 
 def test_products_are_seen_in_one_more_call(cpu):
