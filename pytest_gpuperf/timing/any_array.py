@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -55,6 +55,13 @@ class Place:
 
     allocation: int
     start: int
+
+
+class Part(NamedTuple):
+    """An array or a number of a result: it, or the array that owns its memory, and where in that it is."""
+
+    owner: Callable[[], Any]
+    place: Place | None = None
 
 
 def place(value: Any) -> Place | None:

@@ -1,6 +1,6 @@
 """From the results of two calls to whether the second was made anew, or kept from the first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 from statistics import median
@@ -23,24 +23,25 @@ _WRITES = 3
 _MARGIN = 4  # a call that takes a fourth of the time of a write is no write, however noisy both are
 _AMPLE = 100  # a call that takes so many times a write works, whatever it returns
 
-Returned = tuple[Callable[[], Any], ...]
-"""What a call returned: the memory of arrays, while it exists, and numbers; empty where it is not known."""
+
+Returned = tuple[any_array.Part, ...]
+"""What a call returned; empty where that is not known."""
 
 
 def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returned:
     """Return references to the parts of a result, which keep its arrays alive only where they shall."""
-    found: list[Callable[[], Any]] = []
+    found = []
     for value in (leaf.value for leaf in values_of(result)):
         if _is_array(value, device):
             if keep and getattr(value, "requires_grad", False):
                 value = value.detach()  # else its autograd graph, with all activations, is kept as well
             root = any_array.root(value)
-            reference = partial(_itself, root) if keep else any_array.weak_reference(root)
-            if reference is None:
+            owner = partial(_itself, root) if keep else any_array.weak_reference(root)
+            if owner is None:
                 return ()
-            found.append(partial(_memory, reference, any_array.place(value)))
+            found.append(any_array.Part(owner, any_array.place(value)))
         elif isinstance(value, float | complex | np.generic):
-            found.append(lambda value=value: (value, None))  # type: ignore[misc]
+            found.append(any_array.Part(partial(_itself, value)))
     return tuple(found)
 
 
@@ -66,17 +67,9 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
     size = sum(
         min(any_array.bytes_of(value), any_array.bytes_of(any_array.root(value))) for value in made.values()
     )
-    impossible = size / _FASTEST
-    if not is_same:
-        if call >= impossible:
-            return None
-        text = (
-            f"a call on the {on} takes {units.seconds(call)} and returns {units.size(size)}, which no memory "
-            "takes so fast: its work was done before, or is still to be done"
-        )
-        return Note(code="faster_than_memory", text=text)
-    if not made and not any(_is_made_anew(value) for value in parts):
-        return _note_on_reading(workload, call)
+    is_number = is_same and not made and not any(_is_made_anew(value) for value in parts)
+    if is_number or not is_same:
+        return _faster_than_memory(workload, call, _largest_input(workload) if is_number else size)
     if made and all(
         device.holds(value) and capabilities.is_immutable(device, value) for value in made.values()
     ):
@@ -85,7 +78,7 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
             "write again; time the computation itself"
         )
     write = _time_to_write([*made.values()], device)
-    if call < max(impossible, write / _MARGIN):
+    if call < max(size / _FASTEST, write / _MARGIN):
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
             "than it takes to write the result; time the computation itself, and return only what it writes"
@@ -99,22 +92,22 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
     return Note(code="result_kept", text=text)
 
 
-def _note_on_reading(workload: Workload, call: float) -> Note | None:
-    """Return a note where calls return the very number of another call, and read no input in their time.
-
-    A literal is such a number, too. How much a call must read of its inputs is not known: it may be a part.
-    """
-    read = (array for entry in workload.inputs if (array := entry.array()) is not None)
-    size = max(map(any_array.bytes_of, read), default=0)
+def _faster_than_memory(workload: Workload, call: float, size: int) -> Note | None:
+    """Return a note where no memory takes a result, or gives an input, in the time of a call."""
     if call >= size / _FASTEST:
         return None
-    on = workload.device.kind.upper()
     text = (
-        f"a call on the {on} takes {units.seconds(call)} and returns the very number of another one, and its "
-        f"largest input ({units.size(size)}) is read so fast from no memory: its work was done before, or "
-        "needs little of that input"
+        f"a call on the {workload.device.kind.upper()} takes {units.seconds(call)}, in which no memory takes "
+        f"or gives {units.size(size)}: its work was done before, is still to be done, or needs little of its "
+        "input"
     )
     return Note(code="faster_than_memory", text=text)
+
+
+def _largest_input(workload: Workload) -> int:
+    """Return the bytes of the largest input, of which a call that returns a number may read a part only."""
+    read = (array for entry in workload.inputs if (array := entry.array()) is not None)
+    return max(map(any_array.bytes_of, read), default=0)
 
 
 def _time_to_write(arrays: Sequence[Any], device: TimedDevice) -> float:
@@ -167,16 +160,9 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _memory(
-    owner: Callable[[], Any], place: any_array.Place | None
-) -> tuple[Any, any_array.Place | None] | None:
-    """Return the array that owns some memory, and the place in it; None where it is gone."""
-    return None if (array := owner()) is None else (array, place)
-
-
-def _is_same(before: Callable[[], Any], now: Callable[[], Any]) -> bool:
-    """Return whether two references are to one object or place: at one time a place has one owner."""
-    old, new = before(), now()
+def _is_same(before: any_array.Part, now: any_array.Part) -> bool:
+    """Return whether two parts are one object, or at one place: at one time a place has one owner."""
+    old, new = before.owner(), now.owner()
     if old is None or new is None:
         return False
-    return old[0] is new[0] if None in (old[1], new[1]) else old[1] == new[1]
+    return old is new if None in (before.place, now.place) else before.place == now.place

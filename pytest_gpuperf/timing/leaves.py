@@ -2,13 +2,13 @@
 
 import re
 import sys
-from collections import ChainMap, OrderedDict, UserDict, UserList, deque
+from collections import ChainMap, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
-from inspect import getattr_static, isdatadescriptor, ismemberdescriptor
+from inspect import ismemberdescriptor
 from io import IOBase
-from types import FunctionType, MappingProxyType, MemberDescriptorType, ModuleType, WrapperDescriptorType
+from itertools import chain
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,9 +30,13 @@ _ONE_VALUE = (
 )
 _CODE = (type, ModuleType, FunctionType)
 _NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
-MAY_COMPUTE = "may compute its values when they are read, after the timed call; return them in a dict"
+MAY_COMPUTE = (
+    "may compute its values when they are read, after the timed call; return them in a dict or a list"
+)
 _MOST_SEARCHED = 20_000  # objects: a module of torch has some fifteen dicts
-_COMPUTING: dict[int, Callable[[], Any]] = {}  # mappings that gave values which they had not stored
+_INDEXED = (Mapping, *SEQUENCES)  # of all containers, those that are no dataclasses
+_STORING = (dict, OrderedDict, defaultdict, MappingProxyType, list, tuple, deque)
+_COMPUTING: dict[int, Callable[[], Any]] = {}  # containers that gave values which they had not stored
 _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
 _SINGLE = ("float32", "complex64")
 _BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
@@ -201,10 +205,8 @@ def describe_lazy(value: Any) -> str | None:
         remedy = "return the values that it yields"
     elif is_lazy_graph(value):
         remedy = "return what its method compute returns"
-    elif _is_other_mapping(value):  # nobody knows whether it stores its values
-        return MAY_COMPUTE
     elif _computes_when_read(value):
-        remedy = "return its values, read, in a dict, list or tuple"
+        return MAY_COMPUTE
     else:
         return None
     return f"is lazy: its work would run after the timed call; {remedy}"
@@ -232,76 +234,52 @@ def _place(path: str, container: Any, key: Any) -> str:
 
 
 def _computes_when_read(value: Any) -> bool:
-    """Return whether a container gives other values than those that it stores."""
-    if not is_container(value):
+    """Return whether a container may give other values than those that it stored before it was read.
+
+    One that did is remembered: it may keep what it has computed.
+    """
+    if type(value) in _STORING or not is_container(value):
         return False
-    if _is_other_mapping(value):
-        return True
     if type(value) is ChainMap:
         return any(map(_computes_when_read, value.maps))
-    if isinstance(value, dict | list | tuple | deque) and not _overrides_reading(value):
-        return False
-    stored: list[tuple[Any, Any]]
-    read: Iterable[tuple[Any, Any]]
-    try:
-        data: Any = value.data if isinstance(value, UserDict | UserList) else value
-        if isinstance(value, dict | UserDict):
-            stored, read = [*dict.items(data)], value.items()
-        elif isinstance(value, list | tuple | deque | UserList):
-            kind: Any = next(base for base in (tuple, deque, list) if isinstance(data, base))
-            stored, read = [*enumerate(kind.__iter__(data))], enumerate(value)
-            if len(value) != len(stored):
-                return True
-        else:
-            return is_dataclass(value) and not all(_stores(value, part.name) for part in fields(value))
-        by_key = ((key, value[key]) for key, _ in stored)
-        return not (_are_same(stored, read) and _are_same(stored, by_key))
-    except Exception:  # noqa: BLE001 - it is the user's code that reads them
+    known = _COMPUTING.get(id(value))
+    if known is not None and known() is value:
         return True
-
-
-def _is_other_mapping(value: Any) -> bool:
-    is_known = isinstance(value, dict | UserDict | MappingProxyType) or type(value) is ChainMap
-    return isinstance(value, Mapping) and not is_known and not _reads_its_dict(value)
-
-
-def _reads_its_dict(mapping: Any) -> bool:
-    """Return whether a mapping gives what one dict among its attributes held before it was read.
-
-    One that did not is remembered: it may keep there what it has computed.
-    """
-    known = _COMPUTING.get(id(mapping))
-    if known is not None and known() is mapping:
-        return False
     with suppress(Exception):  # it is the user's code that reads
-        for held in [dict(part) for _, part in attributes(mapping) if type(part) in (dict, OrderedDict)]:
-            if len(mapping) == len(held) and all(mapping[key] is held.get(key) for key in mapping):
-                return True
-    _COMPUTING[id(mapping)] = reference(mapping)
-    return False
+        if any(_gives(value, store) for store in _stores(value)):
+            return False
+    _COMPUTING[id(value)] = reference(value)
+    return True
 
 
-def _overrides_reading(container: Any) -> bool:
-    """Return whether its type has methods in Python, not those of the built-in type, to read it."""
-    names = ("__getitem__", "__iter__", "__len__", "items")
-    return any(isinstance(getattr(type(container), name, None), FunctionType) for name in names)
+def _stores(container: Any) -> list[dict[Any, Any]]:
+    """Return what may have the parts of a container: it itself, its attributes, or what one of them holds."""
+    held = dict(attributes(container))
+    if not isinstance(container, _INDEXED):  # a dataclass, whose class has the defaults
+        defaults = (vars(base).items() for base in reversed(type(container).__mro__))
+        return [dict(chain.from_iterable(defaults)) | held]
+    contents = map(_contents, (container, *held.values()))
+    return [dict(each) for each in contents if each is not None]
 
 
-def _are_same(some: Iterable[tuple[Any, Any]], others: Iterable[tuple[Any, Any]]) -> bool:
-    """Return whether both have the same keys with the same objects; ValueError where one has more."""
-    pairs = zip(some, others, strict=True)
-    return all(key == other_key and value is other for (key, value), (other_key, other) in pairs)
+def _contents(value: Any) -> Iterable[tuple[Any, Any]] | None:
+    """Return what a dict or a sequence stores as the built-in type that it is, whatever its methods give."""
+    if isinstance(value, dict):
+        return dict.items(value)
+    kinds: tuple[Any, ...] = (list, tuple, deque)
+    return next((enumerate(kind.__iter__(value)) for kind in kinds if isinstance(value, kind)), None)
 
 
-def _stores(value: Any, name: str) -> bool:
-    """Return whether reading an attribute runs no code: a slot, the instance or the class itself has it."""
-    if not isinstance(type(value).__getattribute__, WrapperDescriptorType):  # a method in Python
+def _gives(container: Any, store: dict[Any, Any]) -> bool:
+    """Return whether a container gives the very parts in a store, by iteration and by each key."""
+    if not isinstance(container, _INDEXED):
+        return all(part is store[name] for name, part in items(container))
+    if len(container) != len(store):  # not read at all, as what is in a file
         return False
-    attribute = getattr_static(type(value), name, value)
-    if isdatadescriptor(attribute):
-        return isinstance(attribute, MemberDescriptorType)
-    plain_default = attribute is not value and not hasattr(type(attribute), "__get__")
-    return name in getattr(value, "__dict__", {}) or plain_default
+    are_stored = all(
+        key in store and part is store[key] and part is container[key] for key, part in items(container)
+    )
+    return are_stored and len([*items(container)]) == len(store)
 
 
 def _parts(leaf: Leaf) -> Iterator[Leaf]:

@@ -1,6 +1,5 @@
 """The results of a test on several numbers of devices, compared although each has them in other parts."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -60,46 +59,44 @@ class ScalingChecks(ResultChecks):
 
 
 def _aligned(few: list[Leaf], many: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
-    """Return both results with the parts of the same value joined, where their shapes tell how."""
+    """Return both results with the parts of the same value as one array."""
     few, many = _as_in(many, few), _as_in(few, many)
-    others = {leaf.path: leaf.value for leaf in many}
-    whole: dict[str, tuple[Any, Any]] = {}
-    for leaf in few:
+    others = {leaf.path: leaf for leaf in many}
+    for place, leaf in enumerate(few):
         other = others.get(leaf.path)
-        if isinstance(leaf.value, StackedParts) and isinstance(other, StackedParts):
-            whole[leaf.path] = _joined(leaf.value, other)
-    return (
-        [leaf._replace(value=whole[leaf.path][0]) if leaf.path in whole else leaf for leaf in few],
-        [leaf._replace(value=whole[leaf.path][1]) if leaf.path in whole else leaf for leaf in many],
-    )
+        if (
+            other is not None
+            and isinstance(leaf.value, StackedParts)
+            and isinstance(other.value, StackedParts)
+        ):
+            whole = _joined(leaf.value.view(np.ndarray), other.value.view(np.ndarray))
+            few[place], others[leaf.path] = leaf._replace(value=whole[0]), other._replace(value=whole[1])
+    return few, list(others.values())
 
 
 def _as_in(others: list[Leaf], result: list[Leaf]) -> list[Leaf]:
-    """Return a result without parts of what is a list of values in the other one, too."""
-    paths = {leaf.path for leaf in others}
-    return [part for leaf in result for part in _split(leaf, paths)]
-
-
-def _split(leaf: Leaf, paths: set[str]) -> Iterator[Leaf]:
-    """Yield the parts one by one where the other result has values at their places: they are no parts."""
-    if isinstance(leaf.value, StackedParts) and leaf.path not in paths and f"{leaf.path}[0]" in paths:
-        yield from (
-            leaf._replace(path=f"{leaf.path}[{place}]", value=np.array(part))
-            for place, part in enumerate(leaf.value)
-        )
-    else:
-        yield leaf
+    """Return a result with the values of a list one by one, where they are no parts in the other result."""
+    paths, found = {leaf.path for leaf in others}, []
+    for leaf in result:
+        if isinstance(leaf.value, StackedParts) and f"{leaf.path}[0]" in paths:
+            values = enumerate(leaf.value)
+            found += [Leaf(f"{leaf.path}[{place}]", np.array(value), leaf.eps) for place, value in values]
+        else:
+            found.append(leaf)
+    return found
 
 
 def _joined(few: Any, many: Any) -> tuple[Any, Any]:
-    """Return the parts on few and on many devices as arrays that can be compared."""
-    few, many = few.view(np.ndarray), many.view(np.ndarray)
+    """Return the parts on few and on many devices, joined along the one axis on which they differ.
+
+    Without such an axis each device has the whole, and all must have the same. Parts that differ on several
+    axes stay as they are: their shapes are refused.
+    """
     part, smaller = few.shape[1:], many.shape[1:]
-    if part == smaller:  # each device has the whole, and all must have the same
+    if part == smaller:
         copies = np.concatenate([few, many])
         return np.broadcast_to(few[:1], copies.shape), copies
     divided = [axis for axis, (long, short) in enumerate(zip(part, smaller, strict=False)) if long != short]
-    if len(part) == len(smaller) and len(divided) == 1:
-        axis = divided[0]
-        return np.concatenate(few, axis=axis), np.concatenate(many, axis=axis)
-    return few, many
+    if len(part) != len(smaller) or len(divided) > 1:
+        return few, many
+    return np.concatenate(few, axis=divided[0]), np.concatenate(many, axis=divided[0])

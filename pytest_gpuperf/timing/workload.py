@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice, Watched
+from pytest_gpuperf.timing.any_array import Part
 from pytest_gpuperf.timing.input_changes import Fingerprint
 from pytest_gpuperf.timing.inputs import Input, Upload
 from pytest_gpuperf.timing.random_numbers import States
@@ -62,7 +63,7 @@ class Workload:
     state: tuple[Fingerprint, ...] = ()
     brought: tuple[Fingerprint, ...] = ()
     changed_at_first: tuple[Fingerprint, ...] = ()
-    returned: tuple[Callable[[], Any], ...] = ()
+    returned: tuple[Part, ...] = ()
     returned_types: tuple[str, ...] = ()
     uploads: tuple[Upload, ...] = ()
     created_bytes: int = 0

@@ -67,6 +67,7 @@ class Stored(Mapping):
     """Reads what it stores."""
 
     def __init__(self, **values):
+        self.units = dict.fromkeys(range(len(values)), "s")
         self.values_ = values
 
     def __getitem__(self, key):

@@ -492,7 +492,9 @@ def test_a_container_that_computes_is_refused_on_several_devices_too():
         parts = devices.asarray(np.arange(8.0), shard=0)
         return lambda: Late(sum=parts[0] * 1)
 
-    assert "is lazy: its work would run after the timed call" in Devices().refusal(returning(late))
+    assert "may compute its values when they are read, after the timed call" in Devices().refusal(
+        returning(late)
+    )
 
 
 class Asked(SimulatedDevice):
