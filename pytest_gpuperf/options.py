@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 RECORD_ATTRIBUTE = "gpuperf"
 """Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""
 
+OUTCOME_ATTRIBUTE = "gpuperf_outcome"
+"""Of the report of a test's call: what `-v` shows of it."""
+
 USAGE_ERROR = "gpuperf-usage-error"
 """Key in `workeroutput`, which pytest-xdist sends to the controller: why a worker ends the run."""
 

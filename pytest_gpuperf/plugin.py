@@ -18,21 +18,21 @@ RunHooks          with the session (`_hooks`): a      runtest_protocol (outermos
 CpuRun            with RunHooks                       runtest_protocol (first)
 OffHooks          at start, with --gpuperf-off,       pyfunc_call (first), report_collectionfinish
                   and where CodSpeed measures
-FinishHooks       with RunHooks                       runtest_logreport, testnodedown, runtestloop (wrapper),
+FinishHooks       with RunHooks                       runtest_logreport, report_teststatus (wrapper),
+                                                      testnodedown, runtestloop (wrapper),
                                                       sessionfinish (last), terminal_summary,
                                                       unconfigure
 ExpectedTests     with RunHooks                       collectreport, itemcollected, deselected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
-OutcomeWords      with -v: with RunHooks; with        runtest_logreport (outermost wrapper),
-                  --dist at start                     report_teststatus (wrapper)
 xdist._Worker     at start, in a worker               collection_finish (first)
 xdist._Controller at start, with --dist               configure_node, runtest_logreport,
                                                       testnodedown (first)
 
 Where two objects have the same hook: runtest_call fails here what a test marked itself while it ran, after
 RunHooks has measured what was marked before; runtestloop creates the session before FinishHooks' wrapper
-needs it; the controller's runtest_logreport creates the session for the first record, and FinishHooks gets
-the others; testnodedown ends the run for a worker's usage error before FinishHooks reads the worker's data.
+needs it; the controller's runtest_logreport creates the session for the first report of ours, and
+FinishHooks gets the others; testnodedown ends the run for a worker's usage error before FinishHooks reads the
+worker's data.
 """
 
 # Annotations stay text: every start of pytest would have to evaluate them.
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from pytest_gpuperf.session.session import GpuPerfSession
 
 _RUN_HOOKS = "gpuperf-hooks"
-_OUTCOME_WORDS = "gpuperf-outcomes"
 _IS_OFF = pytest.StashKey[bool]()
 _COLLECTED = pytest.StashKey[list[pytest.Item]]()  # all items, also those that a node id or --lf leaves out
 _MARKERS = {
@@ -93,19 +92,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.stash[_IS_OFF]:
         from pytest_gpuperf.session.off_hooks import OffHooks
 
-        config.pluginmanager.register(OffHooks(lambda spec: _session(config).cpu(spec)))
+        config.pluginmanager.register(OffHooks(lambda spec: _session(config).devices.cpu(spec)))
     if options.any_option_given(config):
         _session(config).check()
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         from pytest_gpuperf.integrations import xdist
 
-        def on_record(report: pytest.TestReport) -> None:
+        def on_report(report: pytest.TestReport) -> None:
             # FinishHooks, once registered, gets all later reports from pytest, but not this one.
             if not config.pluginmanager.has_plugin(_RUN_HOOKS):
                 _hooks(config).finish_hooks.pytest_runtest_logreport(report)
 
-        _register_outcome_words(config)  # the first report has one
-        xdist.register(config, on_record)
+        xdist.register(config, on_report)
 
 
 @pytest.hookimpl(trylast=True)
@@ -195,13 +193,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 @pytest.fixture(scope="session")
 def cpu(request: pytest.FixtureRequest) -> Device:
     """The CPU, as a Device: `kind`, `backend`, `name`, `xp`, `asarray`, `asnumpy`, `synchronize`."""
-    return _session(request.config).cpu()
+    return _session(request.config).devices.cpu()
 
 
 @pytest.fixture(scope="session")
 def gpu(request: pytest.FixtureRequest) -> Device:
     """The GPU, as a Device; skips with the reason where there is none (--gpuperf-require-gpu: fails)."""
-    return _session(request.config).gpu()
+    return _session(request.config).devices.gpu()
 
 
 @pytest.fixture(scope="session")
@@ -210,8 +208,8 @@ def device(request: pytest.FixtureRequest) -> Device:
     kind = getattr(request, "param", "cpu" if request.config.stash[_IS_OFF] else None)
     if kind is None:
         return _DevicePlaceholder("device")  # replaced by a device in the measured call
-    session = _session(request.config)
-    return session.cpu() if kind == "cpu" else session.gpu()
+    found = _session(request.config).devices
+    return found.cpu() if kind == "cpu" else found.gpu()
 
 
 @pytest.fixture
@@ -219,7 +217,7 @@ def devices(request: pytest.FixtureRequest) -> DeviceGroup:
     """In a scaling test so many devices as its marker says; in any other test one, as `gpu` is."""
     count = getattr(request, "param", None)
     if count is None or request.config.stash[_IS_OFF]:
-        return _session(request.config).group(count or 1)
+        return _session(request.config).devices.group(count or 1)
     return _DevicePlaceholder("devices")  # type: ignore[return-value]  # replaced by the devices in the measured call
 
 
@@ -271,7 +269,6 @@ def _hooks(config: pytest.Config) -> RunHooks:
         config.pluginmanager.register(hooks.finish_hooks.expected_tests)
         config.pluginmanager.register(hooks.cpu_run)
         config.pluginmanager.register(hooks.session.timers)
-        _register_outcome_words(config)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
 
 
@@ -284,16 +281,6 @@ def _add_markers(config: pytest.Config) -> None:
         calls = {name: markers.signature(name) for name in _MARKERS}
     for name, text in _MARKERS.items():
         config.addinivalue_line("markers", f"{calls[name]}: {text} (pytest-gpuperf)")
-
-
-def _register_outcome_words(config: pytest.Config) -> None:
-    """Register what `-v` shows of each test."""
-    from pytest_gpuperf import options
-
-    if options.shows_words(config) and not config.pluginmanager.has_plugin(_OUTCOME_WORDS):
-        from pytest_gpuperf.session.outcome_words import OutcomeWords
-
-        config.pluginmanager.register(OutcomeWords(), _OUTCOME_WORDS)
 
 
 def _marks(item: pytest.Item) -> list[pytest.Mark]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.options import RECORD_ATTRIBUTE, USAGE_ERROR, usage_error
+from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, USAGE_ERROR, usage_error
 
 _DIST = "gpuperf_dist"  # in a worker's input: the controller's value of --dist
 _BY_NODE_ID = ("loadscope", "loadfile", "loadgroup")  # in which xdist loses tests that share a node id
@@ -16,13 +16,13 @@ _LOST = (
 )
 
 
-def register(config: pytest.Config, on_record: Callable[[pytest.TestReport], None]) -> None:
+def register(config: pytest.Config, on_report: Callable[[pytest.TestReport], None]) -> None:
     """Register the plugin of this process in a run of xdist's, as its controller or as a worker.
 
-    `on_record` gets each report with a record.
+    `on_report` gets each report with a record, or with words for its outcome.
     """
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Controller(on_record))
+        config.pluginmanager.register(_Controller(on_report))
     elif config.workerinput.get(_DIST) in _BY_NODE_ID:
         config.pluginmanager.register(_Worker(config.workerinput[_DIST]))
 
@@ -47,8 +47,8 @@ class _Worker:
 class _Controller:
     """Passes the value of --dist to workers, and receives their records and errors."""
 
-    def __init__(self, on_record: Callable[[pytest.TestReport], None]) -> None:
-        self._on_record = on_record
+    def __init__(self, on_report: Callable[[pytest.TestReport], None]) -> None:
+        self._on_report = on_report
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -56,9 +56,9 @@ class _Controller:
         node.workerinput[_DIST] = node.config.getoption("dist")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Pass on a record; a controller whose workers send none needs no session."""
-        if hasattr(report, RECORD_ATTRIBUTE):
-            self._on_record(report)
+        """Pass on a report of ours; a controller whose workers send none needs no session."""
+        if hasattr(report, RECORD_ATTRIBUTE) or hasattr(report, OUTCOME_ATTRIBUTE):
+            self._on_report(report)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any) -> None:

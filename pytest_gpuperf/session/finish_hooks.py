@@ -1,7 +1,7 @@
 """Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,7 +20,7 @@ from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
-from pytest_gpuperf.options import RECORD_ATTRIBUTE, arguments, asks_for_gate
+from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, arguments, asks_for_gate
 from pytest_gpuperf.report import git, outputs
 from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec
@@ -33,6 +33,8 @@ _DESELECTED = Verdict(
     status="skipped", reason="deselected on the command line or by a plugin", reason_code="deselected"
 )
 _ENDED = Verdict(status="skipped", reason="not run: the session ended before it", reason_code="session_ended")
+Status = tuple[str, str, str | tuple[str, Mapping[str, bool]]]
+"""What pytest_report_teststatus returns: a category, a letter, and a word with its colours if any."""
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 
@@ -48,6 +50,7 @@ class FinishHooks:
         self._config = config
         self._root = config.rootpath
         self._ran_tests = False
+        self._has_finished = False
         self._crashed: dict[str, str] = {}
         self._failed: set[str] = set()  # ids of records
         self._failed_reports: set[str] = set()
@@ -97,6 +100,21 @@ class FinishHooks:
             if nodeid is not None and report.nodeid in self._failed_reports:
                 self._failed.add(nodeid)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> Generator[None, Status, Status]:
+        """Add what was measured to the word of an outcome: `PASSED (2.9x [2.8, 3.0], required 3x, ...)`.
+
+        The category and the colours stay as others have chosen them, and so do the words of pytest's summary.
+        """
+        status = yield
+        text: str | None = getattr(report, OUTCOME_ATTRIBUTE, None)
+        if text is None or self._has_finished:
+            return status
+        category, letter, word = status
+        if isinstance(word, str):
+            return category, letter, f"{word} ({text})"
+        return category, letter, (f"{word[0]} ({text})", word[1])
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Add what an xdist worker recorded of tests that it did not run, and of the machine."""
@@ -125,6 +143,7 @@ class FinishHooks:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Complete the records and write the files, in the process that the user called."""
+        self._has_finished = True
         if self.session.options.off or (not self._ran_tests and exitstatus not in _CUT_SHORT):
             return
         all_ran = self._add_missing_records()

@@ -64,8 +64,8 @@ class GpuPerfFixture:
                 self._session.apply_verdict(record, self._item)
         bind = partial(_bind, body)
         accelerator = accelerator_of(self._item)
-        cpu_result = timed_call.run_once(bind, self._session.cpu(accelerator))
-        return cpu_result, timed_call.run_once(bind, self._session.gpu(accelerator))
+        cpu_result = timed_call.run_once(bind, self._session.devices.cpu(accelerator))
+        return cpu_result, timed_call.run_once(bind, self._session.devices.gpu(accelerator))
 
 
 def _bind(body: Callable[[Any], Any], device: Device) -> Callable[[], Any]:

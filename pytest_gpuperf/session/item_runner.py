@@ -1,21 +1,17 @@
 """From a test's spec and its body to a verdict: which devices are measured and compared."""
 
 import sys
-from collections.abc import Callable
 from math import inf
 
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices.device_parameter import DeviceSpec
-from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
-from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.other_libraries import sees_gpu
-from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable, UnknownResult
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.session.cpu_variants import CpuVariants
+from pytest_gpuperf.session.run_devices import RunDevices
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
 
@@ -45,27 +41,14 @@ _OR_KERAS = "; a test of Keras takes gpuperf_gpu = keras, whatever Keras runs on
 _SHARE_OF_ONE_DEVICE = 0.25  # of the time limit, where one device is measured without a variant
 _RECORDED = Verdict(status="recorded", reason=None)
 
-OpenGpu = Callable[[DeviceSpec | None], TimedDevice]
-"""Opens a GPU, or ends the test with a skip or a failure: `GpuPerfSession.gpu`."""
-OpenGroup = Callable[[int], DeviceGroup]
-"""Opens so many GPUs, or ends the test: `GpuPerfSession.group`."""
-
 
 class ItemRunner:
     """Measures one test after the other; CPU variants leave their samples for their GPU variants."""
 
-    def __init__(
-        self,
-        options: RunOptions,
-        machine: Machine,
-        gpu: OpenGpu,
-        group: OpenGroup,
-        cpu_variants: CpuVariants,
-    ) -> None:
+    def __init__(self, options: RunOptions, devices: RunDevices, cpu_variants: CpuVariants) -> None:
         self._options = options
-        self._machine = machine
-        self._gpu = gpu
-        self._group = group
+        self._devices = devices
+        self._machine = devices.machine
         self._cpu_variants = cpu_variants
 
     def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
@@ -105,9 +88,9 @@ class ItemRunner:
 
     def _compare_counts(self, trial: Trial, scaling: Scaling, bind: Bind) -> Verdict:
         """Measure a test on so many devices, in rounds with the fewest of its group."""
-        group = self._group(scaling.count)
+        group = self._devices.group(scaling.count)
         if not scaling.is_base:
-            return trial.compare(bind, self._group(scaling.counts[0]), group)
+            return trial.compare(bind, self._devices.group(scaling.counts[0]), group)
         trial.time_gpu(bind, group, trial.options.sampling.precision_time)
         return _RECORDED
 
@@ -167,7 +150,7 @@ class ItemRunner:
         return _NO_GPU_VARIANT if has_gpu else None
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
-        gpu = self._gpu(spec.device)
+        gpu = self._devices.gpu(spec.device)
         if (result := self._cpu_variants.result_for(spec)) is not None:
             return trial.compare_with(result, bind, gpu)
         cpu_record = self._cpu_variants.end_for(spec)

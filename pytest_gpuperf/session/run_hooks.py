@@ -15,13 +15,13 @@ from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Record, Status, Verdict
-from pytest_gpuperf.options import RECORD_ATTRIBUTE, shows_words
+from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, shows_words
 from pytest_gpuperf.report.text import progress
 from pytest_gpuperf.session.cpu_variants import CpuRun
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
-from pytest_gpuperf.session.outcome_words import OUTCOME_ATTRIBUTE
-from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
+from pytest_gpuperf.session.run_devices import SKIPS, NoDevice
+from pytest_gpuperf.session.session import GpuPerfSession
 
 _PACKAGE = Path(__file__).parents[1]
 _ERROR_BEFORE = pytest.StashKey[BaseException]()
@@ -122,13 +122,13 @@ class RunHooks:
         if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             pytest.fail(reason, pytrace=False)
         if spec.scaling is not None:
-            self.session.group(spec.scaling.count)
+            self.session.devices.group(spec.scaling.count)
             return
         must_have_gpu = self.session.machine.lost or self.session.options.require_gpu
         if spec.kind == "gpu" or (must_have_gpu and spec.kind is None):
-            self.session.gpu(spec.device or spec.accelerator)
+            self.session.devices.gpu(spec.device or spec.accelerator)
         if spec.kind != "gpu":
-            self.session.cpu(spec.device or spec.accelerator)
+            self.session.devices.cpu(spec.device or spec.accelerator)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
@@ -245,7 +245,7 @@ class RunHooks:
             ended = Verdict(
                 status="skipped" if is_skip else "error",
                 reason=message(error) or type(error).__name__,
-                reason_code=error.code if isinstance(error, NoGpu) else None,
+                reason_code=error.code if isinstance(error, NoDevice) else None,
             )
             self.session.without_measurement(item, spec, ended)
 

@@ -1,7 +1,5 @@
 """The state of one run: measures each speedup test, stores its record, and ends the test by its verdict."""
 
-import unittest
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +13,7 @@ from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.collection.finder import registered_backends
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import environment
-from pytest_gpuperf.devices.device_parameter import DeviceSpec
-from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
-from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate
@@ -27,16 +22,13 @@ from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.errors import (
-    BrokenGpuWarning,
     Fault,
     GpuPerfError,
     InconclusiveWarning,
     NotComparableWarning,
-    TooFewDevices,
-    Unavailable,
 )
 from pytest_gpuperf.model.plain_text import first_line, message
-from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Report, Verdict
+from pytest_gpuperf.model.record import Environment, Note, Record, Report, Verdict
 from pytest_gpuperf.report import paths, reader, summary
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import hints, live_line, timed_call
@@ -45,14 +37,13 @@ from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.session.open_thresholds import OpenThresholds
 from pytest_gpuperf.session.records import RecordStore
+from pytest_gpuperf.session.run_devices import SKIPS, NoDevice, RunDevices
 from pytest_gpuperf.timing import presets
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
 from pytest_gpuperf.timing.workload import RAISED_BY_RESET
-
-SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
 _TRACED = (
     "coverage, a debugger or a profiler traces the timed code, which distorts the times (with pytest-cov, "
@@ -64,31 +55,6 @@ _RAN_OUT = (
     "called is not known before; use itertools.cycle (with check=False if the "
     "inputs differ), or make the input in the call"
 )
-
-
-class NoGpu(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to mypy it is a variable
-    """Skips a test because no GPU can be used."""
-
-    # As pytest's own skip is called: pytest shows the name of any other exception before the reason.
-    __module__ = "builtins"
-    __qualname__ = "Skipped"
-    code: ReasonCode = "no_gpu"
-
-
-class NoLibrary(NoGpu):
-    """Skips a test because its library cannot be used, on the CPU either."""
-
-    __module__ = "builtins"
-    __qualname__ = "Skipped"
-    code = "no_library"
-
-
-class TooFewGpus(NoGpu):
-    """Skips a test because it needs more GPUs than there are."""
-
-    __module__ = "builtins"
-    __qualname__ = "Skipped"
-    code = "too_few_gpus"
 
 
 class GpuPerfSession:
@@ -115,7 +81,8 @@ class GpuPerfSession:
         self.cpu_variants = CpuVariants(
             self.records.by_nodeid, most_kept=_MOST_KEPT if hasattr(config, "workerinput") else None
         )
-        self.runner = ItemRunner(self.options, self.machine, self.gpu, self.group, self.cpu_variants)
+        self.devices = RunDevices(self.machine, self.options)
+        self.runner = ItemRunner(self.options, self.devices, self.cpu_variants)
         self.timers = TimeoutPauser()
         self._lock = MeasurementLock.from_option(self.options.lock)
         self.is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
@@ -137,56 +104,6 @@ class GpuPerfSession:
         environment.prepare()
         codec.prepare(Record)
         self._live_line = live_line.of_run(config)
-
-    def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
-        """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
-        if (reason := self.look_for_gpu(device)) is not None:
-            raise NoGpu(reason)
-        return self.machine.gpu(device)
-
-    def cpu(self, device: DeviceSpec | None = None) -> TimedDevice:
-        """Return the CPU, or end the test: a skip where its library cannot be used.
-
-        A broken one fails the test where the run names it.
-        """
-        try:
-            return self.machine.cpu(device)
-        except Unavailable as cause:
-            reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
-        if must_fail:
-            pytest.fail(f"the library of --gpuperf-gpu={self.options.gpu} is broken: {reason}", pytrace=False)
-        self._warn_of_broken_gpus()
-        raise NoLibrary(reason)
-
-    def group(self, count: int) -> DeviceGroup:
-        """Return so many GPUs as one, or end the test: a skip with the reason, a failure where required."""
-        self.gpu()
-        try:
-            return self.machine.group(count)
-        except Unavailable as cause:
-            reason, skip = str(cause), TooFewGpus if isinstance(cause, TooFewDevices) else NoGpu
-        if self.options.require_gpu:
-            pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
-        raise skip(reason)
-
-    def look_for_gpu(self, device: DeviceSpec | None = None) -> str | None:
-        """Open a test's GPU; return why it gets none, or None; fail it where one is required or was lost.
-
-        A broken one fails the test, too, where the run names its library; under `auto` it is a warning.
-        """
-        if self.machine.lost:
-            pytest.fail(self.machine.lost, pytrace=False)
-        reason, must_fail = None, False
-        try:
-            self.machine.gpu(device)
-        except Unavailable as cause:
-            reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
-        if reason is not None and self.options.require_gpu:
-            pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
-        if must_fail:
-            pytest.fail(f"the GPU of --gpuperf-gpu={self.options.gpu} is broken: {reason}", pytrace=False)
-        self._warn_of_broken_gpus()
-        return reason
 
     def measure_and_apply(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
         """Measure one item, store its record, and end the test as its verdict requires."""
@@ -214,40 +131,46 @@ class GpuPerfSession:
         """Measure one item and store its record; exceptions of the body pass through."""
         if spec.kind is None and spec.source != "all" and spec.scaling is None:
             # It fails the test, or warns, for a broken GPU; without any the CPU is timed.
-            self.look_for_gpu(spec.accelerator)
+            self.devices.look_for_gpu(spec.accelerator)
         trial = self._trial(item, spec)
-        fault = None
+        error, fault = None, None
         try:
             verdict = self.runner.measure(trial, spec, bind or timed_call.bind_of(item, spec))
-        except GpuPerfError as error:
+        except GpuPerfError as refusal:
             trial.discard_estimate()
-            verdict = Verdict(status="error", reason=str(error))
-        except BaseException as error:
-            fault = self.machine.fault(error, trial.nodeid, trial.device)
-            verdict = self._verdict_of_error(error, trial, fault)
-            self.store_record(self._with_pairing(trial.record(verdict), spec), item)
-            if fault is None:
-                raise
+            verdict = Verdict(status="error", reason=str(refusal))
+        except BaseException as raised:  # noqa: BLE001 - it is raised below, once the record is stored
+            fault = self.machine.fault(raised, trial.nodeid, trial.device)
+            verdict = self._verdict_of_error(raised, trial, fault)
+            error = raised if fault is None else None
         finally:
             if self._live_line is not None:
                 self._live_line.erase()
-        if fault is not None and verdict.status == "error":
-            # Raised out here, so that no traceback keeps the arrays of the failed test alive.
-            trial.release()
-            self.machine.release()
-            pytest.fail(verdict.reason or fault.kind, pytrace=False)
-        if timed_call.is_traced():
-            trial.note("traced", _TRACED)
+        is_lost = fault is not None and verdict.status == "error"
         record = self._with_pairing(trial.record(verdict), spec)
-        record = diagnosis.annotate(
-            record, lambda: (environment.usable_processors(), environment.pool_threads())
-        )
-        record = hints.annotate(record, spec, item)
-        record = self.gate.with_comparisons(record)
+        if error is None and not is_lost:
+            record = self._explained(record, spec, item)
+        record = self.store_record(record, item)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         if fault is not None:
             self.machine.release()
-        return self.store_record(record, item)
+        if is_lost:  # what was raised keeps the arrays of the test alive, and goes
+            pytest.fail(str(verdict.reason), pytrace=False)
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # else its traceback keeps this frame alive, and this frame the error
+        return record
+
+    def _explained(self, record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
+        """Return a record with what explains its numbers, and how they compare with the baseline's."""
+        if timed_call.is_traced():
+            record = replace(record, notes=(*record.notes, Note(code="traced", text=_TRACED)))
+        record = diagnosis.annotate(
+            record, lambda: (environment.usable_processors(), environment.pool_threads())
+        )
+        return self.gate.with_comparisons(hints.annotate(record, spec, item))
 
     def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
         trial_options = self.options
@@ -351,17 +274,6 @@ class GpuPerfSession:
             self.machine.has_gpu()
         return self.machine.environment()
 
-    def _is_chosen(self, device: DeviceSpec | None) -> bool:
-        """Return whether --gpuperf-gpu names the library of a device."""
-        name = self.options.gpu.partition(":")[0]
-        return name not in ("auto", "none") and (device is None or device.library in ("", name))
-
-    def _warn_of_broken_gpus(self) -> None:
-        """Warn once of each GPU that is there but cannot be used: tests on it are skipped."""
-        found = self.machine.devices.broken
-        while found:
-            warnings.warn(BrokenGpuWarning(f"no test uses this GPU: {found.pop(0)}"), stacklevel=2)
-
     def _warn_of_differences(self, record: Record, item: pytest.Item) -> None:
         """Warn once of each difference that makes a baseline not comparable."""
         for comparison in record.comparisons:
@@ -397,7 +309,7 @@ class GpuPerfSession:
         The exception gets a note with the device's name, which pytest shows below its traceback.
         """
         if isinstance(error, SKIPS):
-            code = error.code if isinstance(error, NoGpu) else None
+            code = error.code if isinstance(error, NoDevice) else None
             return Verdict(status="skipped", reason=message(error) or "skipped in the test", reason_code=code)
         where = trial.where
         if RAISED_BY_RESET in getattr(error, "__notes__", ()):

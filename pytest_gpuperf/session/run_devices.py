@@ -1,0 +1,101 @@
+"""From what a test asks for to a device, or to the end of the test: a skip with the reason, or a failure."""
+
+import unittest
+import warnings
+
+import pytest
+
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
+from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.machine import Machine
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model.demand import RunOptions
+from pytest_gpuperf.model.errors import BrokenGpuWarning, TooFewDevices, Unavailable
+from pytest_gpuperf.model.record import ReasonCode
+
+SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
+
+
+class NoDevice(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to mypy it is a variable
+    """Skips a test because a device cannot be used."""
+
+    # As pytest's own skip is called: pytest shows the name of any other exception before the reason.
+    __module__ = "builtins"
+    __qualname__ = "Skipped"
+
+    def __init__(self, reason: str, code: ReasonCode = "no_gpu") -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class RunDevices:
+    """The devices of a run: opened for a test, which ends where it cannot have the one that it needs.
+
+    A GPU that is there but broken fails the test where the run names its library; under `auto` it is a
+    warning.
+    """
+
+    def __init__(self, machine: Machine, options: RunOptions) -> None:
+        self.machine = machine
+        self._options = options
+
+    def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
+        """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
+        if (reason := self.look_for_gpu(device)) is not None:
+            raise NoDevice(reason)
+        return self.machine.gpu(device)
+
+    def cpu(self, device: DeviceSpec | None = None) -> TimedDevice:
+        """Return the CPU, or end the test: a skip where its library cannot be used."""
+        try:
+            return self.machine.cpu(device)
+        except Unavailable as cause:
+            reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
+        if must_fail:
+            pytest.fail(
+                f"the library of --gpuperf-gpu={self._options.gpu} is broken: {reason}", pytrace=False
+            )
+        self._warn_of_broken_gpus()
+        raise NoDevice(reason, "no_library")
+
+    def group(self, count: int) -> DeviceGroup:
+        """Return so many GPUs as one, or end the test: a skip with the reason, a failure where required."""
+        self.gpu()
+        try:
+            return self.machine.group(count)
+        except Unavailable as cause:
+            reason = str(cause)
+            code: ReasonCode = "too_few_gpus" if isinstance(cause, TooFewDevices) else "no_gpu"
+        self._fail_where_required(reason)
+        raise NoDevice(reason, code)
+
+    def look_for_gpu(self, device: DeviceSpec | None = None) -> str | None:
+        """Open a test's GPU; return why it gets none, or None; fail it where one is required or was lost."""
+        if self.machine.lost:
+            pytest.fail(self.machine.lost, pytrace=False)
+        reason, must_fail = None, False
+        try:
+            self.machine.gpu(device)
+        except Unavailable as cause:
+            reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
+        if reason is not None:
+            self._fail_where_required(reason)
+        if must_fail:
+            pytest.fail(f"the GPU of --gpuperf-gpu={self._options.gpu} is broken: {reason}", pytrace=False)
+        self._warn_of_broken_gpus()
+        return reason
+
+    def _fail_where_required(self, reason: str) -> None:
+        if self._options.require_gpu:
+            pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
+
+    def _is_chosen(self, device: DeviceSpec | None) -> bool:
+        """Return whether --gpuperf-gpu names the library of a device."""
+        name = self._options.gpu.partition(":")[0]
+        return name not in ("auto", "none") and (device is None or device.library in ("", name))
+
+    def _warn_of_broken_gpus(self) -> None:
+        """Warn once of each GPU that is there but cannot be used: tests on it are skipped."""
+        found = self.machine.devices.broken
+        while found:
+            warnings.warn(BrokenGpuWarning(f"no test uses this GPU: {found.pop(0)}"), stacklevel=2)
