@@ -30,7 +30,7 @@ from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.report import reader
 from pytest_gpuperf.report.summary import gate_lines
 from pytest_gpuperf.report.text import section
-from pytest_gpuperf.report.verdicts import severity
+from pytest_gpuperf.report.verdicts import GRAVITY
 
 _Parsed = TypeVar("_Parsed")
 _EPILOG = """\
@@ -170,7 +170,8 @@ def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
 def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
     changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
-    yield from section.changes(sorted(changed, key=severity), width())
+    changed.sort(key=lambda record: min(GRAVITY[each.outcome] for each in record.comparisons))
+    yield from section.changes(changed, width())
     if changed:
         yield ""
     yield from gate_lines(run)

@@ -14,8 +14,6 @@ Metric = Literal["speedup", "gpu_time", "cpu_time", "latency", "with_copies", "m
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Outcome = Literal["regressed", "inconclusive", "not_comparable", "improved", "not_regressed", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
-WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
-"""The order in which reports show outcomes."""
 GateFailureCode = Literal[
     "nothing_measured", "nothing_compared", "tests_missing", "session_ended", "test_lost"
 ]

@@ -6,159 +6,125 @@ The table's plot is a forest plot in characters: each speedup in a row of one wi
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, islice
+from itertools import chain, count
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import view
+from pytest_gpuperf.model.scaling import ScalingCurve
+from pytest_gpuperf.report import repeat, view
 from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary import baseline_of
-from pytest_gpuperf.report.verdicts import counts
-from pytest_gpuperf.report.view import Curve, Row, View
+from pytest_gpuperf.report.summary import (
+    baseline_of,
+    environment_facts,
+    plotted,
+    scaling_heading,
+    scaling_lines,
+)
+from pytest_gpuperf.report.verdicts import FAILURES, counts
+from pytest_gpuperf.report.view import Note, Row, View
 
-_MOST_ROWS = 50
-_MOST_NOTES = 15
-_MOST_OTHERS = 10  # thresholds, failures and notes of a gate, commands
-_MOST_CURVES, _MOST_COUNTS = 5, 6  # of scaling, and lines of each
-_MOST_FACTS = 40  # of the environment
-_MOST_OPEN = 3  # commands that are not folded
-_LONGEST_COMMAND = 300
-_LONGEST_NAME, _LONGEST_FACT = 100, 120
+_MOST_ROWS, _MOST_LINES = 50, 10  # of the table, and of any other list
+_MOST_OF_CURVES, _MOST_FACTS = 20, 40  # lines on scaling, and of the environment
+_LONGEST, _LONGEST_NAME = 400, 100  # characters of a text and of a name
 _LONGEST_CELL = 60  # of our own cells: a number in a hostile report may have hundreds of digits
 _PLOT, _PLOT_WIDTH = "plot", 28
 _LEFT_ALIGNED = (_PLOT, "verdict")
-# What becomes of a character that a line crosses; characters that every monospaced font has (WGL4).
-_AT_ONE = {"·": "│", "─": "┼"}
-_AT_LIMIT = {"·": "║", "│": "║", "─": "╫", "┼": "╫", "├": "╟", "┤": "╢"}
-_AT_BASELINE = {"·": "○", "─": "○"}
-
 
 SIGNATURE = "<!-- pytest-gpuperf -->"
 """How each begins: actions that keep one comment of a pull request up to date find theirs by such a line."""
 
 
 def text(run: Run) -> str:
-    """Return the whole; what does not fit is named, and how much of it there is."""
+    """Return the whole; of what does not fit it says how much there is."""
     shown = view.of(run, worst_first=True)
-    left_out = [row.record for row in shown.rows[_MOST_ROWS:]]
-    parts = [
-        f"{SIGNATURE}\n### {shown.title}: {', '.join(map(str, shown.counts)) or 'no test was measured'}",
-        code_span(shown.headline) + (f", {code_span(shown.commit)}" if shown.commit else ""),
-        *(f"**Note:** {code_span(caution)}" for caution in shown.cautions),
-        "\n".join(_table(shown)),
-        _left_out(left_out) if left_out else "",
-        "\n".join([*_notes(shown), *_thresholds(shown)]),
-        "\n".join(_scalings(shown.scalings)),
-        "\n".join([*_bullets(shown.gate_failures, "**failed:** "), *_bullets(_gate(shown))]),
-        "\n".join(_bullets([*shown.unmarked, *shown.totals])),
-        _commands(shown.commands),
-        _environment(shown.environment),
+    gate = [*([shown.not_compared] if shown.not_compared else []), *shown.gate]
+    said = [
+        *_few("failure", [f"- **failed:** {code_span(failure)}" for failure in shown.gate_failures]),
+        *_few("note", [*_notes(shown.notes), *_bullets(shown.busy)], more=shown.more_notes),
+        *_few(
+            "threshold",
+            [f"- threshold of {_name(each.name)}: {code_span(text)}" for each, text in shown.thresholds],
+        ),
+        *_few("scaling line", [*_scalings(shown.scalings)], _MOST_OF_CURVES),
+        *_few("remark", _bullets([*gate, *shown.totals])),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    facts = [f"- {_name(name)}: {_name(value)}" for name, value in environment_facts(run.environment)]
+    parts = [
+        [f"{SIGNATURE}\n### {shown.title}: {', '.join(map(str, shown.counts)) or 'no test was measured'}"],
+        [code_span(shown.headline) + (f", {code_span(shown.commit)}" if shown.commit else "")],
+        *([f"**Note:** {code_span(caution)}"] for caution in shown.cautions),
+        list(_table(shown)),
+        said,
+        _commands(run, shown.rows),
+        ["<details>\n<summary>Environment</summary>\n", *_few("value", facts, _MOST_FACTS), "\n</details>"],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+
+
+def _few(noun: str, lines: Sequence[str], most: int = _MOST_LINES, *, more: int = 0) -> list[str]:
+    """Return the first lines of a list, and how many there are in the report besides."""
+    more += max(0, len(lines) - most)
+    rest = [f"- {units.count(more, f'more {noun}')} in the report"] if more else []
+    return [*lines[:most], *rest]
+
+
+def _bullets(texts: Iterable[str]) -> list[str]:
+    return [f"- {code_span(text)}" for text in texts]
 
 
 def _table(shown: View) -> Iterator[str]:
-    """Yield the rows of the first tests, with the plot behind the speedup."""
+    """Yield the rows of the first tests, with the plot behind the speedup, and how many others there are."""
     if not shown.rows:
         return
     rows = shown.rows[:_MOST_ROWS]
     records = [row.record for row in rows]
     headings = list(shown.headings)
     axis = plot_axis(records)
-    if any(record.speedup for record in records):
+    has_plot = any(record.speedup for record in records)
+    if has_plot:
         headings.insert(headings.index("speedup") + 1, _PLOT)
-    titles = {_PLOT: f"`{plot_heading(axis)}`"}
-    yield table_row("test", [titles.get(each, each) for each in headings])
+    yield table_row("test", [f"`{plot_heading(axis)}`" if each == _PLOT else each for each in headings])
     yield table_row(":---", [":---" if each in _LEFT_ALIGNED else "---:" for each in headings])
     for row in rows:
-        cells = {**row.cells, _PLOT: _plot_cell(row, axis)}
+        plot = plot_row(row.record, axis)
+        cells = {**row.cells, _PLOT: f"`{plot}`" if plot else "-"}
         yield table_row(_name(row.name), [cells[heading] for heading in headings])
-    if _PLOT in headings:
+    if has_plot:
         yield f"\n{plot_legend(records)}"
-
-
-def _plot_cell(row: Row, axis: LogScale) -> str:
-    plot = plot_row(row.record, axis)
-    return f"`{plot}`" if plot else "-"
+    if others := [row.record for row in shown.rows[_MOST_ROWS:]]:
+        tests = units.count(len(others), "more test is", "more tests are")
+        yield f"\n{tests} not in the table, only in the report: {', '.join(map(str, counts(others)))}."
 
 
 def _name(name: str) -> str:
     return code_span(shorten(printable(name), _LONGEST_NAME), _LONGEST_NAME)
 
 
-def _left_out(records: Sequence[Record]) -> str:
-    tests = units.count(len(records), "more test is", "more tests are")
-    return f"{tests} not in the table, only in the report: {', '.join(map(str, counts(records)))}."
+def _notes(notes: Iterable[Note]) -> Iterator[str]:
+    return (f"- {_name(note.head)}: {code_span(text)}" for note in notes for text in note.texts)
 
 
-def _notes(shown: View) -> Iterator[str]:
-    """Yield what is said of the tests, the gravest first."""
-    said = [
-        f"- {_name(note.head)}: {code_span(text)}"
-        for note in (*shown.notes, *shown.busy)
-        for text in note.texts
-    ]
-    yield from said[:_MOST_NOTES]
-    yield from _more(max(0, len(said) - _MOST_NOTES) + shown.more_notes, "more note is", "more notes are")
+def _scalings(curves: Iterable[ScalingCurve]) -> Iterator[str]:
+    for curve in curves:
+        yield f"- scaling of {_name(scaling_heading(curve))}"
+        yield from (f"  - {code_span(text)}" for text in scaling_lines(curve))
 
 
-def _thresholds(shown: View) -> Iterator[str]:
-    said = [f"- threshold of {_name(each.name)}: {code_span(text)}" for each, text in shown.thresholds]
-    yield from said[:_MOST_OTHERS]
-    yield from _more(len(said) - _MOST_OTHERS, "more threshold is", "more thresholds are")
-
-
-def _scalings(shown: Sequence[Curve]) -> Iterator[str]:
-    """Yield how tests scale with the number of devices, and what holds them back."""
-    for each in shown[:_MOST_CURVES]:
-        yield f"- scaling of {_name(each.head)}"
-        yield from (f"  - {code_span(text)}" for text in each.texts[-_MOST_COUNTS:])
-    cut = sum(max(0, len(each.texts) - _MOST_COUNTS) for each in shown[:_MOST_CURVES])
-    yield from _more(cut, "more number of devices is", "more numbers of devices are")
-    yield from _more(len(shown) - _MOST_CURVES, "more curve of scaling is", "more curves of scaling are")
-
-
-def _gate(shown: View) -> list[str]:
-    return [*([shown.not_compared] if shown.not_compared else []), *shown.gate]
-
-
-def _commands(commands: Sequence[str]) -> str:
-    """Return the commands that repeat what went wrong, folded if they are many."""
-    shown = list(islice((each for each in commands if len(each) <= _LONGEST_COMMAND), _MOST_OTHERS))
+def _commands(run: Run, rows: Iterable[Row]) -> list[str]:
+    """Return the commands that repeat what failed, whole: one that is cut would repeat something else."""
+    missed = {each.curve[-1].nodeid for each in run.thresholds if each.status == "failed" and each.curve}
+    failed = (each.record for each in rows if each.record.verdict in FAILURES or each.record.nodeid in missed)
+    commands = [repeat.command(run, record) for record in failed]
+    shown = [each for each in commands if len(each) <= _LONGEST][:_MOST_LINES]
     if not shown:
-        return ""
+        return []
     more = f" ({len(shown)} of {len(commands)})" if len(shown) < len(commands) else ""
-    title = f"Repeat what failed or regressed{more}, in the root folder"
-    block = "\n".join(["```sh", *shown, "```"])
-    if len(shown) <= _MOST_OPEN:
-        return f"{title}:\n\n{block}"
-    return f"<details>\n<summary>{title}</summary>\n\n{block}\n\n</details>"
+    return [f"Repeat what failed or regressed{more}, in the root folder:\n", "```sh", *shown, "```"]
 
 
-def _bullets(texts: Sequence[str], mark: str = "") -> Iterator[str]:
-    yield from (f"- {mark}{code_span(text)}" for text in texts[:_MOST_OTHERS])
-    yield from _more(len(texts) - _MOST_OTHERS, "more", "more")
-
-
-def _more(left_out: int, one: str, several: str) -> list[str]:
-    return [f"- {units.count(left_out, one, several)} in the report"] if left_out > 0 else []
-
-
-def _environment(facts: Sequence[tuple[str, str]]) -> str:
-    """Return the environment, folded."""
-    more = [f"{len(facts) - _MOST_FACTS:,} more in the report"] if len(facts) > _MOST_FACTS else []
-    table = [f"| {_cell(name)} | {_cell(value)} |" for name, value in facts[:_MOST_FACTS]]
-    folded = ["<details>", "<summary>Environment</summary>", "", "| | |", "| :--- | :--- |", *table]
-    return "\n".join([*folded, "", *more, "</details>"])
-
-
-def _cell(value: str) -> str:
-    return code_span(value, _LONGEST_FACT).replace("|", r"\|")
-
-
-def code_span(text: str, longest: int = 400) -> str:
+def code_span(text: str, longest: int = _LONGEST) -> str:
     """Return a code span, in which GitHub follows no mark-up, link, mention or emoji; a long text is cut.
 
     It is closed by as many backticks as it was opened with (https://spec.commonmark.org/0.31.2/#code-spans),
@@ -181,7 +147,7 @@ def table_row(first: str, others: Iterable[str]) -> str:
 
 def plot_axis(records: Iterable[Record]) -> LogScale:
     """Return the axis that shows the speedups of records, with what is required and their baselines."""
-    return LogScale.around((value for record in records for value in _plotted(record)), _PLOT_WIDTH - 1)
+    return LogScale.around(chain.from_iterable(map(plotted, records)), _PLOT_WIDTH - 1)
 
 
 def plot_legend(records: Iterable[Record]) -> str:
@@ -200,38 +166,26 @@ def plot_heading(axis: LogScale) -> str:
 
 def plot_row(record: Record, axis: LogScale) -> str | None:
     """Return the row of a record: its speedup, what is required, and its baseline; None without a speedup."""
-    speedup = record.speedup
+
+    def column(value: float) -> int:
+        return round(axis.position(value))
+
+    speedup, baseline = record.speedup, baseline_of(record)
     if speedup is None:
         return None
     cells = ["·"] * _PLOT_WIDTH
-    first, last = _column(axis, speedup.low or 0.0), _column(axis, speedup.estimate.upper)
+    first, last = column(speedup.low or 0.0), column(speedup.estimate.upper)
     cells[first : last + 1] = "─" * (last + 1 - first)
+    if baseline:
+        cells[column(baseline.value)] = "○"
+    cells[column(1.0)] = "│"
     cells[first] = "├" if speedup.low else "◄"
     cells[last] = "┤" if speedup.high is not None else "►"
-    _mark(cells, _column(axis, 1.0), _AT_ONE)
     for limit in record.demand.limits:
-        _mark(cells, _column(axis, limit), _AT_LIMIT)
-    if baseline := baseline_of(record):
-        _mark(cells, _column(axis, baseline.value), _AT_BASELINE)
-    cells[_column(axis, speedup.value)] = "●"
+        cells[column(limit)] = "║"
+    cells[column(speedup.value)] = "●"
     return "".join(cells)
 
 
 def _axis_end(value: float) -> str:
     return f"{value:.0f}x" if 10 <= value < 1e6 else f"{value:.2g}x"
-
-
-def _plotted(record: Record) -> Iterable[float | None]:
-    if record.speedup:
-        yield from (record.speedup.value, record.speedup.low, record.speedup.high)
-        yield from record.demand.limits
-        if baseline := baseline_of(record):
-            yield baseline.value
-
-
-def _column(axis: LogScale, value: float) -> int:
-    return round(axis.position(value))
-
-
-def _mark(cells: list[str], column: int, crossed: dict[str, str]) -> None:
-    cells[column] = crossed.get(cells[column], cells[column])

@@ -12,7 +12,7 @@ from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Merged, Note, Record, Report, Run
-from pytest_gpuperf.report.verdicts import GRAVEST_FIRST
+from pytest_gpuperf.report.verdicts import GRAVITY
 
 _NOT_COMPARED = "the results were not compared: the CPU and the GPU variant ran in two runs"
 
@@ -135,7 +135,7 @@ def _carried_over(results: Sequence[_Result], *, joins: bool) -> Record:
 
     Where reports of two devices are joined, a result of one device lacks that of the other.
     """
-    found = min(results, key=lambda each: (-len(each.measurements), GRAVEST_FIRST[each.record.status]))
+    found = min(results, key=lambda each: (-len(each.measurements), GRAVITY[each.record.status]))
     if len(found.measurements) != 1 or not joins:
         return found.record
     missing = "GPU" if "cpu" in found.measurements else "CPU"
@@ -146,10 +146,11 @@ def _carried_over(results: Sequence[_Result], *, joins: bool) -> Record:
 
 def _as_one_ended(record: Record, results: Sequence[_Result]) -> Record | None:
     """Return a record that ends as the gravest of the results, unless all were measured as they should be."""
-    gravest = min(results, key=lambda each: GRAVEST_FIRST[each.record.status])
-    status, reason = gravest.record.status, f"{gravest.record.status} in {gravest.report.name}"
-    if status in ("passed", "recorded"):
+    ended = [each for each in results if each.record.status not in ("passed", "recorded")]
+    if not ended:
         return None
+    gravest = min(ended, key=lambda each: GRAVITY[each.record.status])
+    status, reason = gravest.record.status, f"{gravest.record.status} in {gravest.report.name}"
     return replace(record, status=status, reason=f"{reason}: {gravest.record.reason}", reason_code=None)
 
 

@@ -34,16 +34,11 @@ def _short_functions(functions: Collection[str]) -> dict[str, str]:
     return {function: shortest.get(function, function) for function in functions}
 
 
-def without_middle(name: str, width: int) -> str:
+def shorten(name: str, width: int) -> str:
     """Return a name without its middle, where the whole takes too many columns: `test_a_sma~numpy[8]`."""
     if columns(name) <= width:
         return name
     return f"{beginning(name, width // 2)}~{end(name, width - width // 2 - 1)}"
-
-
-def shorten(name: str, width: int) -> str:
-    """Return the end of a name, which differs between tests, where the whole takes too many columns."""
-    return name if columns(name) <= width else f"~{end(name, width - 1)}"
 
 
 def distinct(text: str, longest: int | None = None) -> str:
@@ -77,12 +72,7 @@ def beginning(text: str, most: int) -> str:
 
 def end(text: str, most: int) -> str:
     """Return as much of the end of a text as takes at most so many columns."""
-    taken = 0
-    for place in range(len(text), 0, -1):
-        taken += _columns(text[place - 1])
-        if taken > most:
-            return text[place:]
-    return text
+    return beginning(text[::-1], most)[::-1]
 
 
 def _columns(letter: str) -> int:

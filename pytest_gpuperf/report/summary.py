@@ -1,19 +1,19 @@
 """From a run to what every form of a report says of it: cells, changes, reasons, curves, the environment."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from pytest_gpuperf.analysis.scaling import efficiency_text, karp_flatt_text
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult, Metric
+from pytest_gpuperf.model.comparison import Comparison, Metric
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
-from pytest_gpuperf.report.verdicts import FAILURES, in_words, worst
+from pytest_gpuperf.report.verdicts import FAILURES, GRAVITY, CountedCode, in_words, verdict, worst
 
 PROPERTY_PREFIX = "gpuperf."
 _METRICS: dict[Metric, str] = {
@@ -24,13 +24,19 @@ _METRICS: dict[Metric, str] = {
 }
 
 
-def common_cells(record: Record) -> dict[str, str]:
-    """Return the cells of a record that every table has, by their headings."""
+def cells_of(record: Record) -> dict[str, str]:
+    """Return the cells of a record's row, by their headings; the GPU's stand under `emulated`, too."""
+    always = record.offload.always if record.offload else None
+    gpu = format_time(record.gpu.median) if record.gpu else _longest_gpu_call(record)
     return {
         "CPU": format_time(record.cpu.median if record.cpu else None),
-        "GPU": format_time(record.gpu.median) if record.gpu else _longest_gpu_call(record),
+        "GPU": gpu,
+        "emulated": gpu,
         "speedup": ratio(record.speedup) if record.speedup else "-",
+        "with copies": f"{units.digits(always.value)}x" if always else "-",
         "limit": _limit(record),
+        "change": _change(record),
+        "verdict": verdict(record),
     }
 
 
@@ -70,10 +76,33 @@ def _limit(record: Record) -> str:
     return f"{limits}{regime}{' latency' if demand.latency else ''}"
 
 
+def _change(record: Record) -> str:
+    """Return the change of the worst comparison for a narrow column: `-20 %`, or its outcome."""
+    comparison = worst(record)
+    if comparison is None:
+        return "-"
+    if comparison.ratio is None:
+        return "differs" if comparison.outcome == "not_comparable" else in_words(comparison.outcome)
+    metric = _METRICS.get(comparison.metric, f"{comparison.metric} ")
+    doubt = "?" if comparison.outcome == "inconclusive" else ""
+    if comparison.ratio.value >= gate_text.MOST_IN_PERCENT:
+        return f"{metric}x{units.digits(comparison.ratio.value)}{doubt}"
+    percent = f"{100 * (comparison.ratio.value - 1):+.0f}"
+    return f"{metric}{percent if float(percent) else '0'} %{doubt}"
+
+
 def baseline_of(record: Record) -> Estimate | None:
     """Return the speedup that a record's is compared with."""
     compared = (each.baseline for each in record.comparisons if each.metric == "speedup")
     return next(filter(None, compared), None)
+
+
+def plotted(record: Record) -> Iterator[float | None]:
+    """Yield what a plot of a record's speedup shows: its range, what is required, and its baseline."""
+    if record.speedup:
+        yield from (record.speedup.value, record.speedup.low, record.speedup.high, *record.demand.limits)
+        if baseline := baseline_of(record):
+            yield from (baseline.value, baseline.low, baseline.high)
 
 
 def comparison_cells(comparison: Comparison) -> dict[str, str]:
@@ -91,29 +120,12 @@ def comparison_cells(comparison: Comparison) -> dict[str, str]:
     }
 
 
-def short_change(record: Record) -> str:
-    """Return the change of the worst comparison for a narrow column: `-20 %`, or its outcome."""
-    comparison = worst(record)
-    if comparison is None:
-        return "-"
-    if comparison.ratio is None:
-        return "differs" if comparison.outcome == "not_comparable" else in_words(comparison.outcome)
-    doubt = "?" if comparison.outcome == "inconclusive" else ""
-    if comparison.ratio.value >= gate_text.MOST_IN_PERCENT:
-        return f"{_label(comparison)}x{units.digits(comparison.ratio.value)}{doubt}"
-    percent = f"{100 * (comparison.ratio.value - 1):+.0f}"
-    return f"{_label(comparison)}{percent if float(percent) else '0'} %{doubt}"
-
-
-def _label(comparison: Comparison) -> str:
-    return _METRICS.get(comparison.metric, f"{comparison.metric} ")
-
-
 def outcome_counts(records: Iterable[Record]) -> str:
     """Return how many comparisons have each outcome, the worst first: `1 regressed, 2 new`."""
-    counts = Counter(comparison.outcome for record in records for comparison in record.comparisons)
-    shown = (outcome for outcome in WORST_FIRST if outcome in counts)
-    return ", ".join(f"{counts[outcome]} {in_words(outcome)}" for outcome in shown)
+    counts: Counter[CountedCode] = Counter(
+        comparison.outcome for record in records for comparison in record.comparisons
+    )
+    return ", ".join(f"{counts[outcome]} {in_words(outcome)}" for outcome in GRAVITY if counts[outcome])
 
 
 def gate_lines(run: Run) -> Iterator[str]:
@@ -122,30 +134,12 @@ def gate_lines(run: Run) -> Iterator[str]:
     if gate is None:
         return
     if gate.baseline is not None:
-        tolerances = tolerances_text(gate)
+        tolerances = ", ".join(f"{each.metric} {units.percent(each.share)}" for each in gate.tolerances)
         limits = f" (tolerance: {tolerances})" if tolerances else " (nothing fails without --gpuperf-fail-on)"
         outcomes = outcome_counts(run.records) or "nothing was compared"
         minute = units.minute(gate.started) if gate.started else "an unknown time"
         yield f"baseline {gate.baseline} of {minute}{limits}: {outcomes}"
     yield from (note.text for note in gate.notes)
-
-
-def tolerances_text(gate: GateResult) -> str:
-    """Return what may get worse, and by how much: `speedup 10 %, memory 5 %`."""
-    return ", ".join(f"{tolerance.metric} {units.percent(tolerance.share)}" for tolerance in gate.tolerances)
-
-
-def left_alone_text(run: Run) -> str | None:
-    """Return how many marked tests ran as if they had no marker, because no backend knows their device.
-
-    None where there are no such tests.
-    """
-    if not run.unknown_values:
-        return None
-    tests = units.count(sum(value.tests for value in run.unknown_values), "test")
-    values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
-    few = units.first_few(values, most=6)
-    return f"left alone: {tests} on devices that are not known ({few}); gpuperf_device_values can map them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +150,6 @@ class Saying:
     code: str | None = None
     only_explains: bool = False
     """Whether it only explains, and asks for nothing."""
-
-
-def shared_reasons(
-    records: Sequence[Record], names: Mapping[str, str], reasons: Callable[[Record], Iterable[str]]
-) -> dict[str, list[str]]:
-    """Return the short names of the tests by reason; `reasons` returns those of one record."""
-    tests: dict[str, dict[str, None]] = {}
-    for record in records:
-        for reason in reasons(record):
-            tests.setdefault(reason, {})[names[record.nodeid]] = None
-    return {reason: list(shared) for reason, shared in tests.items()}
 
 
 def explained_by_variant(records: Iterable[Record]) -> frozenset[str]:
@@ -180,32 +163,22 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
 
     CPU variants in `explained` leave out why a GPU variant has no speedup.
     """
-    reasons = [record.reason, *(comparison.reason for comparison in record.comparisons)]
-    yield from map(Saying, filter(None, reasons))
-    has_failed = record.verdict in FAILURES
-    is_explained = record.offload is not None and (not record.offload.worth or record.status == "failed")
-    diagnoses = [
-        Saying(each.sentence, each.code, only_explains=not has_failed)
-        for each in record.diagnosis
-        if is_explained
-    ]
-    if has_failed:  # what helps comes first: a narrow terminal may show no more
-        yield from diagnoses
+    yield from (
+        Saying(reason) for reason in (record.reason, *(each.reason for each in record.comparisons)) if reason
+    )
+    offload, has_failed = record.offload, record.verdict in FAILURES
+    if offload and not offload.worth:
+        yield Saying(offload.reason, "not_worth_it", only_explains=True)
+    if offload and (not offload.worth or record.status == "failed"):
+        yield from (
+            Saying(each.sentence, each.code, only_explains=not has_failed) for each in record.diagnosis
+        )
     if record.restart_reason is not None:  # the plugin has dealt with it
         text = f"restarted the measurement: {record.restart_reason}"
         yield Saying(text, "restarted", only_explains=True)
     for note in record.notes:
         if not (note.code == "gpu_variant_without_speedup" and record.nodeid in explained):
             yield Saying(note.text, note.code)
-    if record.offload is not None and not record.offload.worth:
-        yield Saying(record.offload.reason, "not_worth_it", only_explains=True)
-    if not has_failed:
-        yield from diagnoses
-
-
-def measured_thresholds(run: Run) -> list[Threshold]:
-    """Return the thresholds that were measured."""
-    return [threshold for threshold in run.thresholds if threshold.status != "skipped"]
 
 
 def threshold_sentence(threshold: Threshold, gpu: str = "the GPU") -> str:
@@ -225,11 +198,6 @@ def _bracket(threshold: Threshold, gpu: str) -> str:
         return f"{gpu} does not win at the largest {name}, {lost:.16g}"
     below = f"not at {lost:.16g}" if lost is not None else "the smallest"
     return f"{gpu} wins from {name} = {won:.16g} on, {below}"
-
-
-def measured_scalings(run: Run) -> list[ScalingCurve]:
-    """Return the curves of which a point was measured."""
-    return [curve for curve in run.scalings if any(point.time is not None for point in curve.points)]
 
 
 def scaling_heading(curve: ScalingCurve) -> str:

@@ -3,19 +3,29 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, Outcome
+from pytest_gpuperf.model.comparison import Comparison, Outcome
 from pytest_gpuperf.model.record import ReasonCode, Record, Run, VerdictCode
 
-NOTED: tuple[Outcome, ...] = ("regressed", "improved", "inconclusive", "not_comparable")
-"""The outcomes that every form of the report mentions."""
 FAILURES: tuple[VerdictCode, ...] = ("failed", "error", "regressed")
-_EXPECTED: tuple[VerdictCode, ...] = ("failed_expected", "error_expected", "regressed_expected")
-_OTHERS: tuple[VerdictCode, ...] = ("inconclusive", "skipped", "passed", "recorded")
-GRAVEST_FIRST = {code: place for place, code in enumerate((*FAILURES, *_EXPECTED, *_OTHERS))}
-"""The places of all verdicts in an order of the gravest first."""
+RunFailure = Literal["check_failed", "threshold_failed"]
+"""What fails a run in addition to its tests."""
+CountedCode = VerdictCode | Outcome | RunFailure
+_BY_GRAVITY: tuple[tuple[CountedCode, ...], ...] = (
+    FAILURES,
+    ("failed_expected", "error_expected", "regressed_expected"),
+    ("inconclusive",),
+    ("not_comparable",),
+    ("improved",),
+    ("passed", "recorded", "not_regressed", "new"),
+    ("skipped",),
+)
+GRAVITY = {code: place for place, codes in enumerate(_BY_GRAVITY) for code in codes}
+"""How tests and comparisons ended, in the order in which reports list and count them: the gravest are 0."""
+_UNNOTED = frozenset(("not_regressed", "new"))  # outcomes that replace no verdict
 _CAUSES: dict[ReasonCode, str] = {
     "devices_disagree": "results differ",
     "memory_above_limit": "too much memory",
@@ -24,13 +34,6 @@ _CAUSES: dict[ReasonCode, str] = {
     "gpu_lost": "GPU lost",
 }
 """Why a test failed whose speedup is shown with it and is not the cause."""
-RunFailure = Literal["check_failed", "threshold_failed"]
-"""What fails a run in addition to its tests."""
-CountedCode = VerdictCode | Outcome | RunFailure
-_ORDER: tuple[CountedCode, ...] = (
-    *("failed", "error", "regressed", "failed_expected", "error_expected", "regressed_expected", "improved"),
-    *("inconclusive", "not_comparable", "new", "passed", "recorded", "skipped"),
-)
 
 
 def verdict(record: Record) -> str:
@@ -53,31 +56,25 @@ def in_words(code: str) -> str:
 
 def worst(record: Record) -> Comparison | None:
     """Return the comparison that a reader must see first: a regression before doubt before the rest."""
-    return min(record.comparisons, key=lambda each: WORST_FIRST.index(each.outcome), default=None)
+    return min(record.comparisons, key=lambda each: GRAVITY[each.outcome], default=None)
 
 
-def rank(record: Record) -> int:
-    """Return a record's place: what went wrong, what is inconclusive, what got better, the rest.
-
-    A failure that was expected is of the rest.
-    """
-    if record.is_expected_failure:
-        return 3
-    comparison = worst(record)
-    outcome = comparison.outcome if comparison else None
-    if record.status in ("failed", "error") or outcome == "regressed":
-        return 0
-    if record.status == "inconclusive" or outcome in ("inconclusive", "not_comparable"):
-        return 1
-    if outcome == "improved":
-        return 2
-    return 4 if record.status == "skipped" else 3
+def place(record: Record) -> tuple[int, float]:
+    """Return a record's place: the gravest first, of what failed the farthest from its limit."""
+    gravity = min(GRAVITY[code] for code in codes_of(record))
+    return gravity, 0.0 if gravity else -_excess(record)
 
 
-def severity(record: Record) -> int:
-    """Return a record's place in an order of the worst first."""
-    comparison = worst(record)
-    return WORST_FIRST.index(comparison.outcome) if comparison else len(WORST_FIRST)
+def _excess(record: Record) -> float:
+    """Return how many times a test misses its limit, or its baseline; infinity where that is not known."""
+    if record.speedup is None or record.status == "error":
+        return inf
+    value, least, most = record.speedup.value, record.demand.min, record.demand.max
+    misses = [least / value] if least is not None and value else []
+    misses += [value / most] if most is not None else []
+    ratios = [each.ratio.value for each in record.comparisons if each.outcome == "regressed" and each.ratio]
+    misses += [max(ratio, 1 / ratio) if ratio else inf for ratio in ratios]
+    return max(misses, default=inf)
 
 
 def shown_records(run: Run) -> list[Record]:
@@ -98,7 +95,7 @@ def rows_of(records: Sequence[Record]) -> list[Record]:
 def _is_plain(record: Record) -> bool:
     """Return whether a CPU variant ended as it does where nothing is to be said of it."""
     outcomes = {comparison.outcome for comparison in record.comparisons}
-    return record.status == "recorded" and outcomes <= {"new", "not_regressed"}
+    return record.status == "recorded" and outcomes <= _UNNOTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +118,7 @@ class Count:
 def counts(records: Sequence[Record]) -> list[Count]:
     """Return how many tests there are of each kind, without variants that have no row."""
     counted = Counter(code for record in rows_of(records) for code in codes_of(record))
-    return [Count(code, counted[code]) for code in _ORDER if counted[code]]
+    return [Count(code, counted[code]) for code in GRAVITY if counted[code]]
 
 
 def run_counts(run: Run) -> list[Count]:
@@ -140,8 +137,8 @@ def codes_of(record: Record) -> list[CountedCode]:
     The latter replaces a verdict that needs no attention.
     """
     codes: set[str] = {comparison.outcome for comparison in record.comparisons}
-    if record.status not in ("passed", "recorded") or codes.isdisjoint(NOTED):
+    if record.status not in ("passed", "recorded") or codes <= _UNNOTED:
         codes.add(record.status)
     if record.is_expected_failure:
         codes = {f"{code}_expected" if code in FAILURES else code for code in codes}
-    return [code for code in _ORDER if code in codes]
+    return [code for code in GRAVITY if code in codes and code != "not_regressed"]

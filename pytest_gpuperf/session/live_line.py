@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.names import beginning, without_middle
+from pytest_gpuperf.report.names import beginning, shorten
 from pytest_gpuperf.timing.context import OnRound
 
 _INTERVAL = 0.5  # seconds before the line is shown and between two changes: most tests end before
@@ -66,7 +66,7 @@ class LiveLine:
             columns, rows = os.get_terminal_size(self._terminal)
             written = self._writer.width_of_current_line
             if rows > 1 and columns and written % columns:
-                name = without_middle(printable(name_of(nodeid)), max(columns - len(words) - 1, _SHORTEST))
+                name = shorten(printable(name_of(nodeid)), max(columns - len(words) - 1, _SHORTEST))
                 self._is_shown = True  # before it is written: whoever interrupts that leaves it to be erased
                 self._write(_SHOW.format(beginning(f"{name} {words}", columns)))
 

@@ -5,6 +5,8 @@ from command import record, skipped, written
 from factories import HERE, gate_result
 from msgspec.structs import replace
 
+NO_TESTS = "no test with a speedup marker ran"
+
 
 def test_show_prints_the_table_and_the_reasons(call):
     written("r.json", record(), record("test_a.py::test_2", status="failed", reason="too slow"))
@@ -15,22 +17,17 @@ def test_show_prints_the_table_and_the_reasons(call):
     assert "test_2: too slow" in lines
 
 
-def test_show_of_a_report_without_tests_says_so(call):
-    written("r.json", skipped(reason_code="deselected"))
-    assert (0, ["no test with a speedup marker ran"], "") == call("show", written("empty.json"))
-    assert call("show", "r.json")[1] == ["no test with a speedup marker ran"]
-
-
-def test_show_says_that_a_report_is_not_all(call):
-    assert call("show", written("r.json", record(), complete=False))[1][-2:] == [
-        "",
-        "the run ended early: this is not all of it",
-    ]
-
-
-def test_show_says_why_the_regression_check_failed(call):
-    written("r.json", record(), gate=gate_result("nothing was compared"))
-    assert "FAILED: nothing was compared" in call("show", "r.json")[1]
+@pytest.mark.parametrize(
+    ("expected", "records", "changes"),
+    [
+        ([NO_TESTS], [], {}),
+        ([NO_TESTS], [skipped(reason_code="deselected")], {}),
+        (["", "the run ended early: this is not all of it"], [record()], {"complete": False}),
+        (["", "FAILED: nothing was compared"], [record()], {"gate": gate_result("nothing was compared")}),
+    ],
+)
+def test_what_show_says_last(call, expected, records, changes):
+    assert expected == call("show", written("r.json", *records, **changes))[1][-len(expected) :]
 
 
 def test_show_of_a_machine_that_is_not_named(call):

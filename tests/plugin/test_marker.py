@@ -64,7 +64,7 @@ def test_a_bare_marker_records_and_never_fails(run):
         """
     )
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["test_slower *0.0010x*-*recorded"])
+    result.stdout.fnmatch_lines(["test_slower *0.0010x*recorded"])
 
 
 def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
@@ -454,7 +454,7 @@ def test_work_that_stays_on_the_host_is_an_error_and_no_speedup_of_one(run):
         """
     )
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["no work reached simulated GPU: *", "test_forgot * - * - * - *error"])
+    result.stdout.fnmatch_lines(["no work reached simulated GPU: *", "test_forgot *error"])
 
 
 def test_a_workload_that_changes_its_input_is_named(run):
@@ -632,8 +632,7 @@ def test_times_of_a_slow_spell_are_measured_again(run):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "test_spell",
-            "* 1.00 ms *failed",
+            "test_spell * 1.00 ms *failed",
             "*restarted the measurement: on the CPU later calls took 1.00 ms*",
         ]
     )

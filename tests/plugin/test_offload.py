@@ -179,7 +179,7 @@ def test_what_holds_a_speedup_back_is_shown_where_it_does_not_pay(suite, report)
     result.stdout.fnmatch_lines(["test_it: transfer-bound: *", "*keep the data on the device and*", rest])
     whole = suite(source, "-v", gpu=SLOW_LINK).stdout
     whole.no_fnmatch_line(rest)
-    whole.fnmatch_lines(["  not worth it: *"])
+    whole.fnmatch_lines(["test_it: not worth it: *"])
 
 
 SIZE_GROUP = """

@@ -491,7 +491,7 @@ def test_what_pytest_has_shown_of_a_failure_is_not_said_a_third_time(run):
 def test_the_quieter_pytest_the_less_is_shown(run):
     counts = "1 failed, 1 error, 1 passed, 1 recorded, 1 skipped"
     assert [counts] == section_of(run(SUITE, "-q", "--gpuperf-json=report.json"))
-    assert [counts, "test_slow: *", "test_lonely: *"] == [
+    assert [counts, "test_lonely: *", "test_slow: *"] == [
         line.partition(": ")[0] + ": *" if ": " in line else line
         for line in section_of(run(SUITE, "-q", "--tb=no"))
         if not line.startswith("  ")
@@ -554,4 +554,4 @@ def test_xdist_prints_the_table_without_any_option_of_ours(run, forked_workers):
 def test_notes_name_their_files_where_names_are_alike(run, pytester):
     pytester.makepyfile(test_other=SUITE)
     result = run(SUITE, "--tb=no")
-    result.stdout.fnmatch_lines(["test_it.py::test_slow and 1 more: required*"])
+    result.stdout.fnmatch_lines(["test_*.py::test_slow and 1 more: required*"])

@@ -1,6 +1,7 @@
 """The forest plot: each test's speedup with its range, all on one axis, beside what is required of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
@@ -11,7 +12,7 @@ from pytest_gpuperf.report.html import figure as svg
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, text_width
 from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary import baseline_of
+from pytest_gpuperf.report.summary import baseline_of, plotted
 from pytest_gpuperf.report.verdicts import FAILURES, verdict
 
 WIDTH = 200
@@ -31,13 +32,7 @@ _MEANINGS: dict[Style, str] = {
 
 def scale(records: Iterable[Record]) -> LogScale:
     """Return the axis that all tests share."""
-    ends: list[float | None] = []
-    for record in records:
-        if record.speedup:
-            ends += (record.speedup.value, record.speedup.low, record.speedup.high, *record.demand.limits)
-            baseline = baseline_of(record)
-            ends += (baseline.low, baseline.high) if baseline else ()
-    return LogScale.around(ends, WIDTH - 2 * _MARGIN)
+    return LogScale.around(chain.from_iterable(map(plotted, records)), WIDTH - 2 * _MARGIN)
 
 
 def axis(shared: LogScale) -> Figure:

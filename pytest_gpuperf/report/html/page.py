@@ -22,7 +22,7 @@ from pytest_gpuperf.report.html import history as histories
 from pytest_gpuperf.report.html.figure import Figure
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary import comparison_cells, scaling_cells
+from pytest_gpuperf.report.summary import comparison_cells, environment_facts, scaling_cells, scaling_heading
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
 
 _MOST_DETAILED = 80
@@ -85,6 +85,7 @@ def text(run: Run, history: History | None = None) -> str:
     return engine.template().render(
         run=run,
         shown=shown,
+        environment=list(environment_facts(run.environment)),
         started=units.minute(run.started),
         required=_required(records),
         facts=list(_facts(records)),
@@ -101,11 +102,11 @@ def text(run: Run, history: History | None = None) -> str:
         ],
         scalings=[
             (
-                each.head,
-                verdicts.get(each.curve.points[-1].nodeid, ()),
-                list(map(scaling_cells, each.curve.points)),
-                each.curve.diagnosis,
-                scaling.figure(each.curve),
+                scaling_heading(each),
+                verdicts.get(each.points[-1].nodeid, ()),
+                list(map(scaling_cells, each.points)),
+                each.diagnosis,
+                scaling.figure(each),
             )
             for each in shown.scalings
         ],
@@ -127,7 +128,7 @@ def _digest(content: str) -> str:
 
 def _headings(shown: view.View) -> list[tuple[str, str]]:
     """Return each column's key and name, in order; columns that are empty in all rows are left out."""
-    gpu = "GPU" if "GPU" in shown.headings else "emulated"
+    gpu = "emulated" if "emulated" in shown.headings else "GPU"
     names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
     empty = {key for key in ("change", "limit") if all(row.cells[key] == "-" for row in shown.rows)}
     return [(key, name) for key, name in names.items() if key not in empty]
@@ -181,7 +182,7 @@ def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
     """Yield the tests that failed, then all others by their files, that with the gravest doubt first."""
     groups: dict[str | None, list[_Test]] = {}
     for test in tests:
-        groups.setdefault(None if test.row.code in FAILURES else test.file, []).append(test)
+        groups.setdefault(None if test.row.record.verdict in FAILURES else test.file, []).append(test)
     for file, group in groups.items():
         yield _Group(file, ", ".join(map(str, counts([test.row.record for test in group]))), group)
 

@@ -1,12 +1,11 @@
-"""From rows of names and cells to lines of a width: all names and columns whole, or a row for each test."""
+"""From rows of names and cells to lines of a width; what has no room stands around its row or is left out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from textwrap import wrap
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pytest_gpuperf.model.nodeid import function_of
-from pytest_gpuperf.report.names import beginning, columns, without_middle
+from pytest_gpuperf.report.names import beginning, columns, shorten
 
 Colour = Literal["green", "red", "yellow"]
 """A keyword of the writer of pytest's terminal."""
@@ -18,8 +17,7 @@ _GAP = _INDENT = "  "
 _BELOW = _INDENT * 2  # of what is said below a row
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line of the terminal: `text`, and behind it the verdict, which alone has a colour."""
 
     text: str
@@ -31,59 +29,51 @@ class Line:
         return self.text + self.verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One test: its name, its cells by their headings, and the colour of the last of them."""
+class Row(NamedTuple):
+    """One test: its name, its cells by their headings, and the colour of the last of them.
+
+    A further row of the test above has no name.
+    """
 
     name: str
     cells: Mapping[str, str]
     colour: Colour | None = None
-    function: str = field(init=False)
-    """The name without its parameters."""
-
-    def __post_init__(self) -> None:
-        """Derive the function once: it is needed for each layout that is tried."""
-        object.__setattr__(self, "function", function_of(self.name))
 
 
 def lines(
     rows: Sequence[Row],
     headings: Sequence[str],
     width: int,
-    movable: Sequence[Sequence[str]],
-    optional: str | None = None,
+    expendable: Sequence[Sequence[str]],
+    *,
+    one_row: bool = False,
 ) -> Iterator[Line]:
     """Yield a table's lines; the last column is the verdict.
 
-    Names stand beside their cells where all of them fit. Where they do not, the tests of one function stand
-    together: their parameters beside their cells, below the function's name; or, where that is too long
-    still, above them. Of several rows of one test the first has the name. If the width is not enough, or if
-    that takes fewer lines, columns are written out below their rows, the first of `movable` first. With an
-    `optional` heading, that column is left out instead, and long names lose their middles, where they can.
+    Columns that leave too little room for names are written out below their rows, the first of `expendable`
+    first. A name that has no room beside its cells stands above them, and its function once for all of its
+    tests in a row. With `one_row` such columns are left out instead, and long names lose their middles,
+    unless that makes two names one.
     """
-    widths = {name: max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings}
-    if optional is not None and max(columns(row.name) for row in rows) > _room(widths, width):
-        widths.pop(optional, None)
-        rows = _cut(rows, _room(widths, width))
-    layout = _best(rows, widths, width, movable)
-    kept = [name for name in widths if name not in layout.below]
-    longest = max(len(_HEADING), *(columns(entry.label) for entry in layout.entries))
-    sizes = [longest, *(widths[name] for name in kept)]
-    yield Line(_joined([_HEADING, *kept], sizes) + kept[-1])
-    for entry in layout.entries:
-        for name in entry.above:
-            yield from map(Line, folded(name, width))
-        row = entry.row
-        cells = [row.cells[name] for name in kept]
-        yield Line(_joined([entry.label, *cells], sizes), cells[-1], row.colour)
-        rest = ", ".join(f"{name} {row.cells[name]}" for name in layout.below if row.cells[name] != "-")
+    sizes = _sizes(rows, headings, width, expendable)
+    room = _room(sizes, width)
+    entries = list(_labelled(_cut(rows, room) if one_row else rows, room))
+    longest = max(len(_HEADING), *(columns(label) for _, label, _ in entries))
+    below = [] if one_row else [name for name in headings if name not in sizes]
+    yield _line(_HEADING, longest, {name: name for name in headings}, sizes, width)
+    for above, label, row in entries:
+        yield from (Line(line) for name in above for line in folded(name, width))
+        yield _line(label, longest, row.cells, sizes, width)._replace(colour=row.colour)
+        rest = ", ".join(f"{name} {row.cells[name]}" for name in below if row.cells[name] != "-")
         yield from map(Line, wrap(rest, width, initial_indent=_BELOW, subsequent_indent=_BELOW))
 
 
-def wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
-    """Return a text in lines, the second and later ones indented."""
+def wrapped(text: str, width: int, indent: str = _INDENT, most: int | None = None) -> list[str]:
+    """Return a text in lines, at `most` so many of them, the second and later ones indented."""
     # Hyphens are parts of node ids and options, which should stay whole to be copied.
-    return wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    return wrap(
+        text, width, subsequent_indent=indent, break_on_hyphens=False, max_lines=most, placeholder=" ..."
+    )
 
 
 def folded(name: str, width: int) -> Iterator[str]:
@@ -97,87 +87,58 @@ def folded(name: str, width: int) -> Iterator[str]:
         rest = rest[len(line) :]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A row as it is laid out: its label, and the names that stand in lines of their own above it."""
-
-    label: str
-    row: Row
-    above: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The rows of a table, and the columns that are written out below them."""
-
-    entries: Sequence[_Entry]
-    below: Sequence[str]
-
-    @property
-    def height(self) -> int:
-        """How many lines it takes, if none is too long."""
-        values = ([entry.row.cells[name] for name in self.below] for entry in self.entries)
-        extra = sum(any(value != "-" for value in of_row) for of_row in values)
-        return sum(1 + len(entry.above) for entry in self.entries) + extra
+def _sizes(
+    rows: Sequence[Row], headings: Sequence[str], width: int, expendable: Sequence[Sequence[str]]
+) -> dict[str, int]:
+    """Return the columns that leave room for names, with their widths."""
+    sizes = {name: max(len(name), *(len(_brief(row.cells[name])) for row in rows)) for name in headings}
+    least = min(_SHORTEST_NAME, max(len(_HEADING), *(columns(row.name) for row in rows)))
+    for group in expendable:
+        if _room(sizes, width) < least:
+            sizes = {name: size for name, size in sizes.items() if name not in group}
+    return sizes
 
 
-def _best(
-    rows: Sequence[Row], widths: Mapping[str, int], width: int, movable: Sequence[Sequence[str]]
-) -> _Layout:
-    """Return the layout with the fewest lines; of several, the one with the most columns."""
-    layouts = []
-    for count in range(len(movable) + 1):
-        moved_below = {name for names in movable[:count] for name in names}
-        room = _room({name: size for name, size in widths.items() if name not in moved_below}, width)
-        if room >= len(_HEADING) or count == len(movable):
-            below = [name for name in widths if name in moved_below]
-            layouts.append(_Layout(list(_entries(rows, room)), below))
-            if not below and layouts[0].height == len(rows):
-                break
-    return min(layouts, key=lambda layout: layout.height)
-
-
-def _room(widths: Mapping[str, int], width: int) -> int:
+def _room(sizes: Mapping[str, int], width: int) -> int:
     """Return how many columns the cells leave for names."""
-    return width - sum(len(_GAP) + size for size in widths.values())
+    return width - sum(len(_GAP) + size for size in sizes.values())
 
 
-def _entries(rows: Sequence[Row], room: int) -> Iterator[_Entry]:
-    """Yield the rows in the order in which they stand, with labels of at most `room` columns."""
-    functions: dict[str, list[Row]] = {}
-    if all(columns(row.name) <= room for row in rows):
-        functions[""] = list(rows)
-    else:
-        for row in rows:
-            functions.setdefault(row.function, []).append(row)
-    for function, members in functions.items():
-        is_beside = all(columns(row.name) <= room for row in members)
-        above = [] if is_beside else [function]
-        previous = None
-        for row in members:
-            label = row.name if is_beside else _INDENT + row.name[len(function) :]
-            if row.name == previous:
-                label = ""
-            elif columns(label) > room:
-                above.append(label)
-                label = ""
-            yield _Entry(label.rstrip(), row, above)
-            above, previous = [], row.name
+def _brief(verdict: str) -> str:
+    """Return a verdict without its cause, which the notes say, too: it alone makes no column wider."""
+    return verdict.partition(": ")[0]
 
 
 def _cut(rows: Sequence[Row], room: int) -> Sequence[Row]:
     """Return the rows with names of at most `room` columns; as they are where that makes two names one."""
-    if room < _SHORTEST_NAME:
-        return rows
-    names = {row.name: without_middle(row.name, room) for row in rows}
+    names = {row.name: shorten(row.name, room) for row in rows}
     if len(set(names.values())) < len(names):
         return rows
-    return [replace(row, name=names[row.name]) for row in rows]
+    return [row._replace(name=names[row.name]) for row in rows]
 
 
-def _joined(cells: Sequence[str], sizes: Sequence[int]) -> str:
-    """Return all cells of a line but the last, with the gap before that: the label begins on the left."""
-    label, *others = cells[:-1]
-    aligned = (cell.rjust(size) for cell, size in zip(others, sizes[1:], strict=False))
-    label += " " * (sizes[0] - columns(label))
-    return "".join(f"{cell}{_GAP}" for cell in (label, *aligned))
+def _labelled(rows: Sequence[Row], room: int) -> Iterator[tuple[list[str], str, Row]]:
+    """Yield the names that stand above each row, its label of at most `room` columns, and the row.
+
+    The label is empty in a further row of one test.
+    """
+    previous = ""
+    for row in rows:
+        above, label = [], row.name if row.name != previous else ""
+        if columns(label) > room:
+            function = function_of(label)
+            above = [function] if function != function_of(previous) else []
+            label = _INDENT + label[len(function) :]
+        if columns(label) > room:
+            above, label = [*above, label], ""
+        yield above, label.rstrip(), row
+        previous = row.name
+
+
+def _line(label: str, longest: int, cells: Mapping[str, str], sizes: Mapping[str, int], width: int) -> Line:
+    """Return a row: its label on the left, its cells on the right; the verdict has its cause if that fits."""
+    *others, last = sizes
+    label += " " * (longest - columns(label))
+    text = "".join([label, *(f"{_GAP}{cells[name].rjust(sizes[name])}" for name in others), _GAP])
+    verdict = cells[last]
+    return Line(text, verdict if columns(text) + len(verdict) <= width else _brief(verdict))

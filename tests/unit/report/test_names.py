@@ -1,6 +1,5 @@
 """Names in columns of a terminal: letters of East Asia take two, marks over a letter none."""
 
-import pytest
 from cases import for_each
 from factories import NODEID
 from hypothesis import given
@@ -10,8 +9,6 @@ from strategies import HOSTILE
 from pytest_gpuperf.report.names import beginning, columns, distinct, end
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Row
-
-pytestmark = pytest.mark.unit
 
 JAPANESE = "test_行列の積"  # five letters of one column, four of two
 ACCENTED = "re\N{COMBINING ACUTE ACCENT}sume\N{COMBINING ACUTE ACCENT}"
@@ -34,21 +31,23 @@ def test_a_letter_takes_as_many_columns_as_terminals_give_it(expected, text):
 
 
 @for_each(
-    ("first", "last", "most"),
-    [("", "", 0), ("t", "", 1), ("test", "の積", 4), ("test_", "の積", 5), ("test_", "列の積", 6)],
+    ("first", "last", "text", "most"),
+    [
+        ("", "", JAPANESE, 0),
+        ("t", "", JAPANESE, 1),
+        ("test", "の積", JAPANESE, 4),
+        ("test_", "の積", JAPANESE, 5),
+        ("test_", "列の積", JAPANESE, 6),
+        (ACCENTED[:3], ACCENTED[-3:], ACCENTED, 2),  # a mark stays with its letter
+        (ACCENTED, ACCENTED, ACCENTED, 6),
+    ],
 )
-def test_a_text_is_cut_between_letters(first, last, most):
-    assert (first, last) == (beginning(JAPANESE, most), end(JAPANESE, most))
-
-
-def test_a_mark_stays_with_its_letter():
-    assert ACCENTED[:3] == beginning(ACCENTED, 2)
-    assert ACCENTED[-2:] == end(ACCENTED, 1)
-    assert (ACCENTED, ACCENTED) == (beginning(ACCENTED, 6), end(ACCENTED, 6))
+def test_a_text_is_cut_between_letters(first, last, text, most):
+    assert (first, last) == (beginning(text, most), end(text, most))
 
 
 def test_cells_stand_below_each_other_beside_names_of_any_letters():
-    rows = [Row(name=name, cells={"CPU": "1 ms", "verdict": "passed"}) for name in ("x", JAPANESE, ACCENTED)]
+    rows = [Row(name, {"CPU": "1 ms", "verdict": "passed"}) for name in ("x", JAPANESE, ACCENTED)]
     _, *lines = table.lines(rows, ("CPU", "verdict"), 60, ())
     assert {13 + len("  1 ms  ")} == {columns(line.text) for line in lines}
 
@@ -65,7 +64,4 @@ def test_names_stay_different_and_short(names, longest):
     assert len(set(found)) == len(names)
     assert all(found)
     assert all(longest is None or len(name.encode()) <= longest for name in found)
-
-
-def test_a_name_that_needs_no_change_stays():
-    assert distinct(NODEID, 1024) == NODEID
+    assert distinct(NODEID, 1024) == NODEID, "a name that needs no change stays"

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.scale import LinearScale, LogScale
 
-pytestmark = pytest.mark.unit
-
 
 @given(st.floats(1e-25, 1e25), st.floats(1, 1e5))
 def test_an_axis_has_two_ticks_at_least_and_seven_at_most(low, ratio):

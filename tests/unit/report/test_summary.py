@@ -1,34 +1,74 @@
-"""The summary: what every table says of a test, and its properties in the files of other tools."""
+"""The summary: the cells of a test's row, the sentence of a threshold, and properties for other tools."""
+
+from array import array
 
 import pytest
 from cases import for_each
-from factories import record, scaled, skipped
+from factories import CPU, comparison, estimate, measurement, on_cpu_only, record, scaled, skipped, threshold
 
-from pytest_gpuperf.report.summary import format_time, properties
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Interference
+from pytest_gpuperf.report.summary import cells_of, properties, threshold_sentence
+
+BUSY = Interference(kind="cpu_contention", own_share=0.1, waited=0.9)
+AWAITED = measurement(CPU, 0.02, latencies=array("d", [0.03]))
+
+
+def changed(outcome, ratio, metric="speedup"):
+    return record(
+        comparisons=(comparison(outcome, metric=metric, ratio=ratio and estimate(ratio, 0.5, 2e6)),)
+    )
 
 
 @for_each(
-    ("expected", "seconds"),
+    ("expected", "heading", "of"),
     [
-        ("-", None),
-        ("0 ns", 0.0),
-        ("1.00 ns", 1e-9),
-        ("12.3 ns", 12.34e-9),
-        ("0.500 ns", 0.5e-9),
-        ("999 ns", 999e-9),
-        ("1.00 us", 1e-6),
-        ("999 us", 999e-6),
-        ("1.00 ms", 1e-3),
-        ("1.23 ms", 1.234e-3),
-        ("1.00 s", 1.0),
-        ("3600 s", 3600.0),
-        ("1.00 ms", 999.9e-6),
-        ("1.00 s", 0.99996),
-        ("100 us", 99.97e-6),
+        ("-", "CPU", skipped()),
+        ("-", "speedup", skipped()),
+        (">=3x", "limit", record(demand=Demand(min=3))),
+        ("<=1.5x always", "limit", record(demand=Demand(max=1.5, transfer="always"))),
+        ("2..4x once/1000", "limit", record(demand=Demand(min=2, max=4, transfer="once", calls=1000))),
+        (">=2x latency", "limit", record(demand=Demand(min=2, latency=True))),
+        ("-", "limit", record(demand=Demand())),
+        (">=0.5 eff.", "limit", scaled(4, 0.6, required=0.5)),
+        ("-", "change", record()),
+        ("-20 %", "change", changed("regressed", 0.8)),
+        ("GPU +25 %", "change", changed("regressed", 1.25, "gpu_time")),
+        ("0 %", "change", changed("not_regressed", 0.997)),
+        ("x1132", "change", changed("improved", 1132.4)),
+        ("x1132?", "change", changed("inconclusive", 1132.4)),
+        ("differs", "change", changed("not_comparable", None)),
+        ("new", "change", changed("new", None)),
+        # What a call may take on a GPU that is not here.
+        ("needs 6.67 ms", "GPU", on_cpu_only(demand=Demand(min=3))),
+        ("needs 10.0 ms", "GPU", on_cpu_only(demand=Demand(min=3, latency=True), cpu=AWAITED)),
+        ("-", "GPU", on_cpu_only(demand=Demand())),
+        ("-", "GPU", on_cpu_only(demand=Demand(max=1))),
+        ("-", "GPU", on_cpu_only(demand=Demand(min=1, max=3))),
+        ("-", "GPU", on_cpu_only(interference=BUSY)),
+        ("-", "GPU", on_cpu_only(cpu=None)),
     ],
 )
-def test_a_time_has_three_digits_and_its_unit(expected, seconds):
-    assert expected == format_time(seconds)
+def test_a_row_says_what_was_measured_wanted_and_changed(expected, heading, of):
+    assert expected == cells_of(of)[heading]
+
+
+@for_each(
+    ("expected", "found"),
+    [
+        ("recorded: the GPU wins from n = 256 on, not at 128", threshold()),
+        ("recorded: the GPU wins from n = 64 on, the smallest", threshold("WW")),
+        ("recorded: the GPU does not win at the largest n, 128", threshold("LL")),
+        ("recorded: no n from which the GPU surely wins (inconclusive at the largest, 64)", threshold("?")),
+        ("recorded: not known", threshold("")),
+        (
+            "inconclusive: not known; sizes are missing",
+            threshold(status="inconclusive", outcome=None, reason="sizes are missing"),
+        ),
+    ],
+)
+def test_a_threshold_is_told_in_a_sentence(expected, found):
+    assert expected == threshold_sentence(found)
 
 
 def test_a_test_has_its_speedup_or_its_efficiency():

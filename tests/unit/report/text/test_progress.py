@@ -16,6 +16,10 @@ EMPTY = {"speedup": None, "cpu": measurement(CPU), "gpu": measurement(GPU)}
         ("10.0x [9.00, 11.0], required 3x, 28 rounds in 8.00 s, 412 ms", LASTED),
         ("10.0x [9.00, 11.0], required 3x, inconclusive, 28 rounds", {"status": "inconclusive"}),
         ("10.0x [9.00, 11.0], required 3x, regressed, 28 rounds", {"comparisons": (comparison(),)}),
+        (
+            "10.0x [9.00, 11.0], required 3x, results differ, 28 rounds",
+            {"status": "failed", "reason": "?", "reason_code": "devices_disagree"},
+        ),
         ("10.0x [9.00, 11.0], required at most 3x, 28 rounds", {"demand": Demand(max=3)}),
         ("10.0x [9.00, 11.0], 28 rounds", {"demand": Demand(), "status": "recorded"}),
         ("CPU 20.0 ms, GPU 1.75 ms", {"speedup": None}),
