@@ -79,7 +79,7 @@ def run_with_everything() -> Run:
             reason="required at least 3x, speedup 3.05x [2.95, 3.15]: inconclusive after 60 rounds, which "
             "lie on both sides of the limit; use a quieter machine, or move the limit",
             notes=(
-                Note(code="gpu_shared", text="another process used the GPU while this test was measured"),
+                Note(code="not_exclusive", text="another process used the GPU while this test was measured"),
             ),
         ),
         *(skipped(f"tests/test_skip.py::test_skip[{n}]", "CuPy has no such function") for n in range(3)),

@@ -93,7 +93,7 @@ def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:
         if partner is None or record.speedup is not None or partner.cpu is None:
             continue
         sentence = f"its GPU variant {record.nodeid} was {record.status}: {record.reason}"
-        note = Note(code="gpu_variant_without_speedup", text=sentence)
+        note = Note(code="no_partner", text=sentence)
         if record.reason is not None and note not in partner.notes:
             by_nodeid[partner.nodeid] = replace(partner, notes=(*partner.notes, note))
             yield by_nodeid[partner.nodeid]

@@ -159,7 +159,7 @@ def _joined(cpu: _Result, gpu: _Result) -> Record:
     on_cpu, on_gpu = cpu.record, gpu.record
     demand = on_cpu.demand if on_gpu.demand.bare else on_gpu.demand  # where they differ, an error must fail
     not_compared = [Note(code="results_not_compared", text=_NOT_COMPARED)] if demand.check else []
-    notes = [note for note in (*not_compared, *on_cpu.notes, *on_gpu.notes) if note.code != "one_device"]
+    notes = [note for note in (*not_compared, *on_cpu.notes, *on_gpu.notes) if note.code != "no_partner"]
     record = replace(
         on_gpu,
         demand=demand,

@@ -177,7 +177,7 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
         text = f"restarted the measurement: {record.restart_reason}"
         yield Saying(text, "restarted", only_explains=True)
     for note in record.notes:
-        if not (note.code == "gpu_variant_without_speedup" and record.nodeid in explained):
+        if not (note.code == "no_partner" and record.nodeid in explained):
             yield Saying(note.text, note.code)
 
 

@@ -91,15 +91,15 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
 def _hints(record: Record, spec: ItemSpec, item: pytest.Function) -> Iterator[Note]:
     if record.demand.transfer != "never" and record.transfer and _uploads_nothing(record.transfer):
         text = _NOTHING_UPLOADED.format(transfer=record.demand.transfer)
-        yield Note(code="nothing_uploaded", text=text)
+        yield Note(code="check_the_test", text=text)
     # gpuperf.both times another function, and a unittest's method may return nothing.
     if record.scope != "body" or spec.calls_both or isinstance(item.instance, TestCase):
         return
     body = read_body(inspect.unwrap(_function(item)))
     if body.unused is not None:
-        yield Note(code="callable_not_returned", text=_NOT_RETURNED.format(name=body.unused))
+        yield Note(code="check_the_test", text=_NOT_RETURNED.format(name=body.unused))
     elif body.does_more:
-        yield Note(code="whole_body_timed", text=_WHOLE_BODY)
+        yield Note(code="check_the_test", text=_WHOLE_BODY)
 
 
 def swallowed_callable(item: pytest.Function) -> str | None:

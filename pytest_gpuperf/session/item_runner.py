@@ -124,7 +124,7 @@ class ItemRunner:
         else:
             trial.describe_copies()
         if spec.pair is None:
-            trial.note("one_device", _ONE_DEVICE)
+            trial.note("no_partner", _ONE_DEVICE)
         elif self._cpu_variants.has_gpu_variant(spec):
             pass
         elif spec.device and spec.device.is_default and not spec.demand.bare:
@@ -132,7 +132,7 @@ class ItemRunner:
             reason = _ON_CPU_BY_DEFAULT.format(library=library, emulated=f"{library}:cpu")
             return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
         elif not spec.demand.bare or spec.pair.kind == "name":
-            trial.note("no_gpu_variant", _NO_GPU_VARIANT)
+            trial.note("no_partner", _NO_GPU_VARIANT)
         return _RECORDED
 
     def missing_counterpart_reason(self, spec: ItemSpec) -> str | None:
@@ -161,10 +161,10 @@ class ItemRunner:
             raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
         if spec.pair is None:
             trial.time_gpu(bind, gpu, _SHARE_OF_ONE_DEVICE * trial.options.max_time)
-            trial.note("one_device", _ONE_DEVICE)
+            trial.note("no_partner", _ONE_DEVICE)
         else:
             trial.time_gpu(bind, gpu, trial.options.sampling.precision_time)
-            trial.note("no_cpu_variant", self._no_comparison_reason(spec.partner, cpu_record))
+            trial.note("no_partner", self._no_comparison_reason(spec.partner, cpu_record))
         return _RECORDED
 
     def _no_comparison_reason(self, partner: str | None, cpu_record: Record | None) -> str:

@@ -166,7 +166,7 @@ class GpuPerfSession:
     def _explained(self, record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
         """Return a record with what explains its numbers, and how they compare with the baseline's."""
         if timed_call.is_traced():
-            record = replace(record, notes=(*record.notes, Note(code="traced", text=_TRACED)))
+            record = replace(record, notes=(*record.notes, Note(code="slowed_by_settings", text=_TRACED)))
         record = diagnosis.annotate(
             record, lambda: (environment.usable_processors(), environment.pool_threads())
         )

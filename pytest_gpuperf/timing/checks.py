@@ -220,4 +220,4 @@ def _changed_once(workload: Workload, array: str) -> Note:
         "read it, they may find their work done, as in one that is sorted in place; then work on a copy made "
         "inside the call"
     )
-    return Note(code="state_changed_once", text=text)
+    return Note(code="work_in_doubt", text=text)

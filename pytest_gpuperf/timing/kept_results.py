@@ -89,7 +89,7 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
         f"each call on the {on} returned the very result of the one before; if it is cached, time the "
         "computation itself"
     )
-    return Note(code="result_kept", text=text)
+    return Note(code="work_in_doubt", text=text)
 
 
 def _faster_than_memory(workload: Workload, call: float, size: int) -> Note | None:
@@ -101,7 +101,7 @@ def _faster_than_memory(workload: Workload, call: float, size: int) -> Note | No
         f"or gives {units.size(size)}: its work was done before, is still to be done, or needs little of its "
         "input"
     )
-    return Note(code="faster_than_memory", text=text)
+    return Note(code="work_in_doubt", text=text)
 
 
 def _largest_input(workload: Workload) -> int:

@@ -70,12 +70,12 @@ def notes_on_gpu(gpu: TimedDevice) -> Iterator[Note]:
     if others := capabilities.other_processes(gpu):
         use = "1 other process uses" if others == 1 else f"{others} other processes use"
         text = f"{use} the GPU (nvidia-smi lists them): their work may have made the times longer"
-        yield Note(code="gpu_shared", text=text)
+        yield Note(code="not_exclusive", text=text)
     setting = environment.blocking_setting()
     is_cuda_or_hip = (gpu.info.runtime or "").casefold().startswith(_BLOCKING_RUNTIMES)
     if setting is not None and is_cuda_or_hip and not gpu.info.emulated:
         text = f"{setting} makes each launch wait for its kernel, which distorts the times; do not set it"
-        yield Note(code="launch_blocking", text=text)
+        yield Note(code="slowed_by_settings", text=text)
 
 
 def note_on_overlap(timer: BlockTimer) -> Note | None:
@@ -110,7 +110,7 @@ def notes_on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterato
             f"first calls took {units.seconds(sum(first))} ({', '.join(each)}): imports, compilation, "
             "autotuning; max_time does not limit them"
         )
-        yield Note(code="long_first_calls", text=text)
+        yield Note(code="long_warm_up", text=text)
     for timer in timers:
         if recompiles := timer.recompiles + (timer.per_call_timer.recompiles if timer.per_call_timer else 0):
             text = (
@@ -123,14 +123,14 @@ def notes_on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterato
                 f"{timer.device.name} left to the CPU: {units.first_few(on_cpu)}; the times "
                 "of the GPU include that, and its copies"
             )
-            yield Note(code="left_to_cpu", text=text)
+            yield Note(code="not_on_device", text=text)
     captured = {timer.workload.watched.captured: None for timer in timers}
     for size in filter(None, captured):
         text = (
             f"a compiled function closes over arrays ({size}), and the compiler computes what depends on "
             "nothing else; pass them as arguments to time that, too"
         )
-        yield Note(code="captured_constants", text=text)
+        yield Note(code="not_on_device", text=text)
 
 
 def _kind(timer: BlockTimer) -> str:
@@ -166,7 +166,7 @@ def note_on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | N
         f"{units.seconds(raised)} of max_time ({units.seconds(max_time)}) went to untimed work: a GPU "
         f"that idled during the CPU's turn needs {units.seconds(ramp)} to reach its speed"
     )
-    return Note(code="clocks_raised", text=text)
+    return Note(code="long_warm_up", text=text)
 
 
 def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:
@@ -174,4 +174,4 @@ def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:
     if rounds.dropped and rounds.throttled is None:
         reasons = ", ".join(rounds.throttle)
         text = f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"
-        yield Note(code="rounds_dropped", text=text)
+        yield Note(code="gpu_throttled", text=text)

@@ -533,7 +533,7 @@ class Trial:
         change, speedup, cpu = self._change, self._speedup, self._cpu
         if change is None or speedup is None or (isinstance(cpu, BlockTimer) and change.is_over(cpu)):
             return ended
-        self.note("time_changed", change.text)
+        self.note("work_in_doubt", change.text)
         least, most = min(1.0, 1 / change.factor), max(1.0, 1 / change.factor)
         found = speedup.estimate
         changed = structs.replace(speedup, low=least * found.lower, high=most * found.upper)

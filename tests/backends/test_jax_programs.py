@@ -153,7 +153,7 @@ def test_what_reads_an_argument_or_makes_its_values_is_timed(records):
     noted = [
         name
         for name, record in found.items()
-        if any(note["code"] == "captured_constants" for note in record["notes"])
+        if any(note["code"] == "not_on_device" for note in record["notes"])
     ]
     assert {"weights", "weights of NumPy", "one output of two", "a table of 1024"} <= set(noted)
     assert not {"without jit", "a table of 2", "a table that a program made", "random numbers"} & set(noted)

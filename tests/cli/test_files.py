@@ -74,7 +74,7 @@ def test_control_characters_of_a_report_do_not_reach_the_terminal(call):
     written("base.json", record(HOSTILE), record("test_a.py::test_2"))
     written(
         "new.json",
-        record(HOSTILE, 5.0, notes=(Note(code="traced", text="\x1b]0;owned\x07"),)),
+        record(HOSTILE, 5.0, notes=(Note(code="slowed_by_settings", text="\x1b]0;owned\x07"),)),
         record("test_a.py::test_2"),
     )
     cpu = record(HOSTILE, pairing=Pairing(kind="cpu", library="numpy"), gpu=None, speedup=None)

@@ -27,7 +27,7 @@ def test_coverage_is_noted_in_each_record_because_it_distorts_the_times(suite, m
     found.ended(passed=3)
     assert 3 == len(found.records)
     for record in found.records.values():
-        assert [note["code"] for note in record["notes"]].count("traced") == 1
+        assert [note["code"] for note in record["notes"]].count("slowed_by_settings") == 1
     found.says("test_ones[[]cupy] and 1 more: coverage, a debugger or a profiler traces the timed*")
 
 
@@ -36,4 +36,4 @@ def test_without_coverage_nothing_is_noted(suite):
     found = suite(COVERED, "--cov=.", "--no-cov")
     found.ended(passed=3)
     noted = [note["code"] for record in found.records.values() for note in record["notes"]]
-    assert "traced" not in noted
+    assert "slowed_by_settings" not in noted

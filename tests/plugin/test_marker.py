@@ -703,12 +703,12 @@ def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(run, pyteste
     assert {
         record["nodeid"].partition("::")[2]: {note["code"] for note in record["notes"]} for record in records
     } == {
-        "test_forgot": {"callable_not_returned", "results_not_compared"},
-        "test_all_of_it": {"whole_body_timed", "results_not_compared"},
-        "test_lonely": {"nothing_uploaded"},
+        "test_forgot": {"check_the_test", "results_not_compared"},
+        "test_all_of_it": {"check_the_test", "results_not_compared"},
+        "test_lonely": {"check_the_test"},
         "test_random": set(),
         "test_well": set(),
-        "test_y_cpu": {"no_gpu_variant"},
+        "test_y_cpu": {"no_partner"},
         "test_both": set(),
     }
     result.stdout.fnmatch_lines(["test_all_of_it: the whole body is timed, including assertions, NumPy*"])

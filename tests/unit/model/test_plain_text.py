@@ -31,7 +31,7 @@ ANY = st.text(st.characters(), max_size=40).flatmap(lambda text: st.sampled_from
 COMPARED = Comparison(metric="speedup", tolerance=0.1, outcome="inconclusive", reason=HOSTILE)
 VALUES = {
     "verdict": (Verdict(status="error", reason=HOSTILE), "reason"),
-    "note": (Note(code="traced", text=HOSTILE), "text"),
+    "note": (Note(code="slowed_by_settings", text=HOSTILE), "text"),
     "record": (record(status="error", reason=HOSTILE), "reason"),
     "restart": (record(restart_reason=HOSTILE), "restart_reason"),
     "device": (replace(CPU, name=HOSTILE), "name"),

@@ -112,7 +112,7 @@ def test_the_headline_is_no_greener_than_the_run(expected, run):
 
 
 MANY = [*(record(f"a[{n}]") for n in range(50)), skipped("b"), skipped("c")]
-DOUBTS = [record(name, notes=(Note(code="traced", text=f"doubt {name}"),)) for name in "xyz"]
+DOUBTS = [record(name, notes=(Note(code="slowed_by_settings", text=f"doubt {name}"),)) for name in "xyz"]
 FAILED = [failed(name, reason=f"{name} is slow") for name in "abcdefghijkl"]
 LARGE = replace(HERE, packages={f"package{n}": "1.0" for n in range(40)})
 
@@ -235,7 +235,7 @@ def hostile(anything: str) -> Run:
         variables={anything: anything},
     )
     lines = (anything,)
-    note = Note(code="traced", text=anything)
+    note = Note(code="slowed_by_settings", text=anything)
     return run_of(
         record("a"),
         failed(anything or "-", reason=anything),

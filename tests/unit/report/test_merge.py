@@ -68,7 +68,9 @@ def test_the_shorter_of_the_runs_decides_how_near_its_limit_a_verdict_may_be(exp
 
 
 def test_both_results_stay_as_they_were_measured_and_what_was_spent_is_added_up():
-    alone, one, two = (Note(code=code, text=code) for code in ("one_device", "traced", "recompiles"))
+    alone, one, two = (
+        Note(code=code, text=code) for code in ("no_partner", "slowed_by_settings", "recompiles")
+    )
     busy = Interference(kind="cpu_contention", own_share=0.9, waited=0.5)
     cpu = side("cpu", 10e-3, elapsed=1.5, restart_reason="noise", interference=busy, notes=(alone, one))
     gpu = side("gpu", 1e-3, elapsed=2.5, notes=(alone, one, two))

@@ -30,7 +30,7 @@ WHY = Diagnosis(code="float64", sentence="float64: it is slow")
 CPU_ONLY, ON_GPU = variants()
 
 
-def noted(text, code="traced"):
+def noted(text, code="slowed_by_settings"):
     return Note(code=code, text=text)
 
 
@@ -161,7 +161,7 @@ def test_each_reason_is_said_once_what_failed_first(expected, records):
     assert expected == notes(*records, all_notes=True)
 
 
-WITHOUT = replace(CPU_ONLY, notes=(noted("no speedup", "gpu_variant_without_speedup"),))
+WITHOUT = replace(CPU_ONLY, notes=(noted("no speedup", "no_partner"),))
 SKIPPED = skipped(ON_GPU.nodeid, "no GPU here", pairing=ON_GPU.pairing)
 
 

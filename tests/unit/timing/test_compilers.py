@@ -60,7 +60,7 @@ def test_first_calls_are_in_no_limit_and_have_a_line_of_their_own():
     record = Pair().record(slow_at_first)
     assert record.status == "passed"
     assert record.cpu.first_call == pytest.approx(6)
-    assert notes(record)["long_first_calls"] == (
+    assert notes(record)["long_warm_up"] == (
         "first calls took 12.0 s (6.00 s on the CPU, 6.00 s on the GPU): imports, compilation, autotuning; "
         "max_time does not limit them"
     )
@@ -68,10 +68,10 @@ def test_first_calls_are_in_no_limit_and_have_a_line_of_their_own():
 
 @pytest.mark.parametrize("seconds", [0.4, None])
 def test_short_first_calls_and_those_that_take_as_long_as_later_ones_have_none(seconds):
-    assert "long_first_calls" not in notes(Pair().record(partial(slow_at_first, seconds=seconds)))
+    assert "long_warm_up" not in notes(Pair().record(partial(slow_at_first, seconds=seconds)))
     pair = Pair()
     pair.cpu.timing = pair.gpu.timing = Timing(kernel=2.0)
-    assert "long_first_calls" not in notes(pair.record(partial(slow_at_first, seconds=None), max_time=30.0))
+    assert "long_warm_up" not in notes(pair.record(partial(slow_at_first, seconds=None), max_time=30.0))
 
 
 def compiles_at(device, *when, slow=0.5):
@@ -113,7 +113,7 @@ def test_constants_beside_arguments_are_noted_once():
     pair = Pair()
     pair.cpu.captured = pair.gpu.captured = "65.54KB"
     record = pair.record(slow_at_first)
-    (text,) = (note.text for note in record.notes if note.code == "captured_constants")
+    (text,) = (note.text for note in record.notes if note.code == "not_on_device")
     assert text == (
         "a compiled function closes over arrays (65.54KB), and the compiler computes what depends on nothing "
         "else; pass them as arguments to time that, too"
@@ -123,6 +123,6 @@ def test_constants_beside_arguments_are_noted_once():
 def test_operators_that_were_left_to_the_cpu_are_named():
     pair = Pair()
     pair.gpu.on_cpu = ("aten::linalg_eig",)
-    assert notes(pair.record(slow_at_first))["left_to_cpu"] == (
+    assert notes(pair.record(slow_at_first))["not_on_device"] == (
         "simulated GPU left to the CPU: aten::linalg_eig; the times of the GPU include that, and its copies"
     )

@@ -206,7 +206,7 @@ def test_the_time_limit_of_a_test_does_not_count_how_its_gpus_ramp_was_found():
 
 def test_a_note_says_where_raising_clocks_takes_more_than_a_tenth_of_the_time_limit():
     (note,) = compared(Ramping(200e-3), Demand(min=3)).notes
-    assert note.code == "clocks_raised"
+    assert note.code == "long_warm_up"
     assert "of max_time (10.0 s) went to untimed work" in note.text
     assert "a GPU that idled during the CPU's turn needs 25" in note.text
     assert not compared(Ramping(5e-3), Demand(min=3)).notes

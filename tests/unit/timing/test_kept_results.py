@@ -83,7 +83,7 @@ def test_a_kept_result_is_refused_or_noted_by_the_time_that_it_takes_to_write_it
         GpuPerfError, match=r"result on the [CG]PU was kept from an earlier call: .*time the comp"
     ):
         found(device, body, FAST)
-    assert found(device, body, AS_LONG).code == "result_kept"
+    assert found(device, body, AS_LONG).code == "work_in_doubt"
     assert found(device, body, SLOW) is None
 
 
@@ -91,13 +91,13 @@ def test_a_kept_result_is_looked_at_and_neither_written_nor_called_for(device):
     kept, calls = device.asarray(np.arange(6.0)), count()
     workload = Workload(device=device, call=lambda: next(calls), scope="call")
     note = kept_results.look_for_kept(workload, kept, AS_LONG, is_same=True)
-    assert note.code == "result_kept"
+    assert note.code == "work_in_doubt"
     assert device.asnumpy(kept).tolist() == [0, 1, 2, 3, 4, 5]
     assert next(calls) == 0
 
 
 def test_a_kept_number_of_numpy_is_a_note(device):
-    assert found(device, lambda _: cache(lambda: np.float64(3)), FAST).code == "result_kept"
+    assert found(device, lambda _: cache(lambda: np.float64(3)), FAST).code == "work_in_doubt"
 
 
 def number_of_an_array(device, kept):
@@ -108,7 +108,7 @@ def number_of_an_array(device, kept):
 
 @pytest.mark.parametrize(
     ("expected", "samples", "kept"),
-    [("faster_than_memory", IMPOSSIBLE, True), (None, FAST, True), (None, IMPOSSIBLE, False)],
+    [("work_in_doubt", IMPOSSIBLE, True), (None, FAST, True), (None, IMPOSSIBLE, False)],
 )
 def test_a_kept_number_of_python_is_a_note_where_its_input_cannot_be_read_so_fast(
     device, expected, samples, kept
@@ -130,7 +130,7 @@ def test_a_result_that_cannot_be_read_is_refused_only_where_no_memory_is_so_fast
     workload, result = untimed_calls.first_call(body, device)
     monkeypatch.setattr(HostDevice, "asnumpy", lambda self, array: refuse(array))
     note = kept_results.look_for_kept(workload, result, FAST, is_same=True)
-    assert note.code == "result_kept"
+    assert note.code == "work_in_doubt"
     with pytest.raises(GpuPerfError, match="was kept"):
         kept_results.look_for_kept(workload, result, IMPOSSIBLE, is_same=True)
 
@@ -208,7 +208,7 @@ def buffers_in_turn(device, number):
 
 @for_each("body", [in_place, one_element_of_a_buffer, in_the_input, flags_in_a_buffer])
 def test_work_that_writes_the_buffer_that_it_returns_is_a_note_at_most(device, body):
-    expected = None if body is in_the_input else "result_kept"
+    expected = None if body is in_the_input else "work_in_doubt"
     noted = found(device, body, AS_LONG)
     assert expected == (noted and noted.code)
     assert found(device, body, SLOW) is None
@@ -217,12 +217,12 @@ def test_work_that_writes_the_buffer_that_it_returns_is_a_note_at_most(device, b
 @for_each("number", [1, 3])
 def test_buffers_that_are_filled_in_turn_are_a_note_at_most(device, number):
     body = partial(buffers_in_turn, number=number)
-    assert found(device, body, AS_LONG, calls=number + 1).code == "result_kept"
+    assert found(device, body, AS_LONG, calls=number + 1).code == "work_in_doubt"
     assert found(device, body, SLOW, calls=number + 1) is None
 
 
 def test_a_view_of_a_buffer_is_a_note_at_most():
-    assert found(HostDevice("a processor"), a_view_of_a_buffer, AS_LONG).code == "result_kept"
+    assert found(HostDevice("a processor"), a_view_of_a_buffer, AS_LONG).code == "work_in_doubt"
     assert found(HostDevice("a processor"), a_view_of_a_buffer, SLOW) is None
 
 
@@ -262,7 +262,7 @@ def test_an_input_and_a_view_of_it_are_not_kept(device, returned, samples):
 
 def test_zeros_that_are_not_written_yet_are_a_note_at_most(device):
     noted = found(device, lambda seen: lambda: seen.xp.zeros(SIZE), IMPOSSIBLE)
-    assert noted.code == "faster_than_memory"
+    assert noted.code == "work_in_doubt"
     assert found(device, lambda seen: lambda: seen.xp.zeros(SIZE), FAST) is None
 
 

@@ -272,11 +272,11 @@ def test_a_gpu_that_does_no_work_is_refused(body):
     assert len(trial.record(Verdict(status="error", reason=text)).cpu.samples) == 0
 
 
-@for_each(("expected", "others"), [([], None), ([], 0), (["gpu_shared"], 2)])
+@for_each(("expected", "others"), [([], None), ([], 0), (["not_exclusive"], 2)])
 def test_other_processes_on_the_gpu_are_noted(expected, others):
     bench = Bench()
     bench.gpu.other_processes = lambda: others
-    notes = [note for note in bench.compare(ones).notes if note.code == "gpu_shared"]
+    notes = [note for note in bench.compare(ones).notes if note.code == "not_exclusive"]
     assert expected == [note.code for note in notes]
     assert all("2 other processes use the GPU" in note.text for note in notes)
 
@@ -296,7 +296,7 @@ def test_launches_that_block_are_noted_as_a_tracer_is(monkeypatch, expected, run
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     bench = Bench()
     bench.gpu.info = replace(bench.gpu.info, emulated=emulated, runtime=runtime)
-    notes = [note for note in bench.compare(ones).notes if note.code == "launch_blocking"]
+    notes = [note for note in bench.compare(ones).notes if note.code == "slowed_by_settings"]
     assert expected == len(notes)
     assert all(note.text.startswith("CUDA_LAUNCH_BLOCKING=1 makes each launch wait") for note in notes)
 
@@ -609,7 +609,7 @@ def test_bodies_that_run_again_use_up_no_time():
 
     found = Bench().compare(body, Demand(min=0.1, check=False))
     assert ["cpu", "gpu", "cpu", "gpu"] == bodies
-    assert "time_changed" in [note.code for note in found.notes]
+    assert "work_in_doubt" in [note.code for note in found.notes]
     assert (found.status, found.speedup.value) == ("passed", pytest.approx(1))
 
 
@@ -822,7 +822,7 @@ def test_a_late_change_after_the_restart_leaves_a_verdict_open_that_rests_on_it(
         disturbed(patch, 0.01, None)
         patch.setattr(BlockTimer, "changed_late", lambda timer, remaining: 2e-3)
         found = Bench(gpu=gpu).compare(quick, Demand(min=3))
-    (text,) = (note.text for note in found.notes if note.code == "time_changed")
+    (text,) = (note.text for note in found.notes if note.code == "work_in_doubt")
     assert (status, True) == (found.status, found.restart_reason is not None)
     assert text == "on the CPU later calls took 2.00 ms each, and the timed ones 10.0 ms"
     assert (found.reason or text).endswith(text)
@@ -983,7 +983,7 @@ def test_a_whole_body_that_goes_on_to_change_its_fixtures_array_is_refused(secon
 @for_each(
     ("codes", "body", "array"),
     [
-        (["state_changed_once"] * 2, lambda a: (a.sort(), a.copy())[1], COUNTED[::-1]),
+        (["work_in_doubt"] * 2, lambda a: (a.sort(), a.copy())[1], COUNTED[::-1]),
         ([], lambda a: np.add(COUNTED, 1.0, out=a) + 1, np.zeros(4)),
         ([], lambda a: a + 1, np.ones(1000)),
     ],
@@ -1059,7 +1059,7 @@ def codes_of(change, *, scope, demand=None):
     ],
 )
 def test_work_in_place_in_an_object_that_only_the_first_call_does_is_noted(noted, change, scope):
-    assert codes_of(change, scope=scope) == ["state_changed_once"] * 2 * noted
+    assert codes_of(change, scope=scope) == ["work_in_doubt"] * 2 * noted
 
 
 def heat(*rounds):
@@ -1080,7 +1080,7 @@ def test_a_round_of_a_gpu_that_was_too_hot_does_not_count(hot):
     assert len(found.cpu.samples) == len(found.gpu.samples) == found.speedup.rounds >= 4
     # What was dropped leaves unknown values unknown.
     assert (found.gpu.processors, found.gpu.waited, found.cpu.waited) == (None, None, None)
-    (note,) = [note for note in found.notes if note.code == "rounds_dropped"]
+    (note,) = [note for note in found.notes if note.code == "gpu_throttled"]
     assert note.text.startswith("1 of ")
     assert "thermal" in note.text
 

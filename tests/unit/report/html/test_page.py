@@ -36,7 +36,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.report.html import page
 from pytest_gpuperf.report.html.page import text
 
-NOTE = Note(code="gpu_shared", text="another process used the GPU")
+NOTE = Note(code="not_exclusive", text="another process used the GPU")
 BUSY = Interference(kind="cpu_contention", own_share=0.6, waited=0.4, threads=1)
 LIMITED = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
 LEFT_OUT = re.compile(  # of the golden file: what the run has no part in, and records, which are JSON
