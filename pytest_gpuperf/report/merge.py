@@ -33,7 +33,7 @@ def merge(reports: Sequence[Report]) -> Run:
     in different conditions, when GPUs were judged at different prices, and when no test was compared, in one
     report or between two.
     """
-    shards = [report for report in reports if any(map(_is_compared, report.run.records))]
+    shards = [each for each in reports if any(test.speedup or test.scaling for test in each.run.records)]
     _check_same_conditions(reports, shards)
     tests: dict[str, list[_Result]] = {}
     for result in (result for report in reports for result in _results(report)):
@@ -107,10 +107,6 @@ def _check_same_conditions(reports: Sequence[Report], shards: Sequence[Report]) 
             cause = f"were measured in different conditions ({'; '.join(differences)})"
             remedy = "and a report has only one environment and one cost ratio; keep two reports"
             raise GpuPerfError(f"{one.name} and {other.name} {cause}, {remedy}")
-
-
-def _is_compared(record: Record) -> bool:
-    return bool(record.speedup or record.scaling)
 
 
 def _price(report: Report) -> str:
