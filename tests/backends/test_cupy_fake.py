@@ -226,7 +226,7 @@ def test_the_extras_bring_the_parts_of_the_toolkit_that_cupy_compiles_with():
         ("1", None, H200, "DEFAULT", None),  # it is read at the first product only: a program may say other
         ("1", None, H200, "TF32", "TF32 in float32 products (CuPy's compute type)"),
         (None, None, H200, "FP16", "float16 in float32 products (CuPy's compute type)"),
-        (None, None, H200, "BF16", "bfloat16 in float32 products (CuPy's compute type)"),
+        (None, "1", H200, "BF16", "bfloat16 in float32 products (CuPy's compute type)"),
     ],
 )
 def test_reduced_precision_is_what_cupy_computes_with_and_names_the_setting(

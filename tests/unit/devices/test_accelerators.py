@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cases import for_each
 
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import CHOICES, chosen_accelerator
 from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls, column, log_of
 from pytest_gpuperf.devices.registry import Devices, backends
@@ -144,6 +145,7 @@ def pair(accelerator):
 def test_one_library_is_both_devices_each_in_its_own_context():
     cpu, gpu = pair(switch := Switch())
     assert ("cpu", "gpu", "lib", "lib") == (cpu.kind, gpu.kind, cpu.xp.__name__, gpu.xp.__name__)
+    assert (False, True) == (capabilities.sees_all_work(cpu), capabilities.sees_all_work(gpu))
     for device, state in ((cpu, "off"), (gpu, "on")):
         with device.context():
             assert state == switch.state
