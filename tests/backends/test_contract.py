@@ -218,6 +218,7 @@ def refusal(backend):
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
+        ("cupy", "CuPy is installed but no NVIDIA driver is; install the driver"),
         ("torch", r"built without any GPU|cannot use \w+:0: .+; install the driver"),
         ("jax", "JAX sees no GPU, only the CPU; install JAX's plugin"),
         ("keras", r"(sees no GPU|without any GPU|cannot use).*; install"),
