@@ -315,73 +315,45 @@ def test_work_without_an_allocation_is_seen_by_its_stream_and_that_on_others_is_
     assert seen.finished == max(cuda.main_end, cuda.side_end), "when all streams were done"
 
 
+TF32, IEEE = SimpleNamespace(fp32_precision="tf32"), SimpleNamespace(fp32_precision="ieee")
+ALLOWED, NOT_ALLOWED = {"allow_tf32": True}, {"allow_tf32": False}
+
+
 @for_each(
-    ("settings", "nvidias", "generation", "said"),
+    ("matmul", "cudnn", "has_tf32", "products", "convolutions"),
     [
-        ({"allow_tf32": False}, None, H200, None),
-        ({"allow_tf32": True}, None, H200, "TF32 in float32 products (allow_tf32)"),
-        ({"allow_tf32": True}, None, V100, None),
-        ({"allow_tf32": True}, "0", H200, None),
-        ({"fp32_precision": "tf32"}, None, H200, "TF32 in float32 products (fp32_precision)"),
-        ({"fp32_precision": "none"}, None, H200, None),
-        ({"fp32_precision": "ieee"}, None, H200, None),
+        (NOT_ALLOWED, NOT_ALLOWED, True, None, None),
+        (ALLOWED, NOT_ALLOWED, True, "products (allow_tf32)", None),
+        (ALLOWED, ALLOWED, False, None, None),
+        (vars(TF32), {}, True, "products (fp32_precision)", None),
+        ({"fp32_precision": "none"}, {}, True, None, None),
+        (vars(IEEE), {}, True, None, None),
+        (NOT_ALLOWED, ALLOWED, True, None, "convolutions (allow_tf32)"),
+        (NOT_ALLOWED, {"conv": TF32}, True, None, "convolutions (fp32_precision)"),
+        (NOT_ALLOWED, {"conv": IEEE, **ALLOWED}, True, None, None),
+        (NOT_ALLOWED, {"conv": IEEE, "rnn": TF32}, True, None, "recurrent layers (fp32_precision)"),
+        (ALLOWED, ALLOWED, "gfx942:sramecc+", "products (allow_tf32)", None),  # AMD's: in products alone
+        (ALLOWED, ALLOWED, "gfx950", "products (allow_tf32)", None),
+        (ALLOWED, ALLOWED, "gfx90a", None, None),
+        (ALLOWED, ALLOWED, "gfx1100", None, None),
     ],
 )
-def test_reduced_precision_is_what_is_set_at_that_moment(
-    monkeypatch, setting, settings, nvidias, generation, said
+def test_reduced_precision_is_what_is_set_at_that_moment_for_products_and_for_layers(
+    monkeypatch, setting, matmul, cudnn, has_tf32, products, convolutions
 ):
-    torch = fake(monkeypatch, generation=generation)
+    torch = fake(monkeypatch, generation=H200 if has_tf32 else V100)
     device = TorchDevice(torch, FakeDevice("cuda", 0), "Fake 0")
-    setting("NVIDIA_TF32_OVERRIDE", nvidias)
-    torch.backends.cuda.matmul = SimpleNamespace(**settings)
-    assert device.info.reduced_precision == said
-    assert device.info.reduced_eps == (2**-10 if said else None)
-
-
-@for_each(
-    ("cudnn", "generation", "said"),
-    [
-        ({"allow_tf32": True}, H200, "TF32 in float32 convolutions (allow_tf32)"),
-        ({"allow_tf32": False}, H200, None),
-        ({"allow_tf32": True}, V100, None),
-        (
-            {"conv": SimpleNamespace(fp32_precision="tf32")},
-            H200,
-            "TF32 in float32 convolutions (fp32_precision)",
-        ),
-        ({"conv": SimpleNamespace(fp32_precision="ieee"), "allow_tf32": True}, H200, None),
-        (
-            {
-                "conv": SimpleNamespace(fp32_precision="ieee"),
-                "rnn": SimpleNamespace(fp32_precision="tf32"),
-            },
-            H200,
-            "TF32 in float32 recurrent layers (fp32_precision)",
-        ),
-    ],
-)
-def test_convolutions_have_a_setting_of_their_own(monkeypatch, setting, cudnn, generation, said):
-    torch = fake(monkeypatch, generation=generation)
+    if isinstance(has_tf32, str):
+        torch.version.hip, torch.cuda.properties.gcnArchName = "7.0", has_tf32
     setting("NVIDIA_TF32_OVERRIDE", None)
-    torch.backends.cuda.matmul = SimpleNamespace(allow_tf32=False)
-    torch.backends.cudnn = SimpleNamespace(**cudnn)
-    found = TorchDevice(torch, FakeDevice("cuda", 0), "Fake 0").info
-    assert (None, said) == (found.reduced_precision, found.reduced_convolutions)
-    assert found.reduced_eps == (2**-10 if said else None)
-
-
-@for_each(
-    ("architecture", "said"),
-    [("gfx942:sramecc+", True), ("gfx950", True), ("gfx90a", False), ("gfx1100", False)],
-)
-def test_amds_gpus_have_tf32_in_products_alone_and_not_all_of_them(monkeypatch, setting, architecture, said):
-    torch = fake(monkeypatch)
-    setting("NVIDIA_TF32_OVERRIDE", None)
-    torch.version.hip, torch.cuda.properties.gcnArchName = "7.0", architecture
-    torch.backends.cuda.matmul = SimpleNamespace(allow_tf32=True)
-    torch.backends.cudnn = SimpleNamespace(allow_tf32=True)
-    found = TorchDevice(torch, FakeDevice("cuda", 0), "Fake 0").info
-    assert (said, None) == (found.reduced_precision is not None, found.reduced_convolutions)
+    torch.backends.cuda.matmul, torch.backends.cudnn = SimpleNamespace(**matmul), SimpleNamespace(**cudnn)
+    info = device.info
+    said = (info.reduced_precision, info.reduced_convolutions)
+    assert said == tuple(work and f"TF32 in float32 {work}" for work in (products, convolutions))
+    assert info.reduced_eps == (2**-10 if products or convolutions else None)
+    if not isinstance(has_tf32, str):
+        setting("NVIDIA_TF32_OVERRIDE", "0")
+        assert (device.info.reduced_precision, device.info.reduced_convolutions) == (None, None)
 
 
 @for_each("is_told", [True, False])

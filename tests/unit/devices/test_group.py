@@ -83,22 +83,15 @@ def test_its_name_says_how_many_devices_it_has(group):
     assert DeviceGroup(group.all[:1]).name == "simulated GPU"
 
 
-def test_any_device_that_is_slowed_down_slows_the_group_down():
-    clock = Clock()
-    cold, hot = (
-        SimulatedDevice("gpu", clock=clock, throttle=lambda reasons=reasons: reasons)
-        for reasons in ((), ("thermal",))
-    )
-    assert DeviceGroup([cold, hot]).throttle() == ("thermal",)
-
-
-def test_counters_of_several_devices_are_told_apart():
-    clock = Clock()
-    devices = [SimulatedDevice("gpu", clock=clock) for _ in range(2)]
-    for amount, device in enumerate(devices):
+def test_any_device_that_is_slowed_down_slows_the_group_down_and_each_has_counters_of_its_own(group):
+    for amount, device in enumerate(group.all):
+        device.throttle = lambda amount=amount: ("thermal",) * amount
         device.throttle_counters = lambda amount=amount: {"thermal": amount}
-    assert DeviceGroup(devices).throttle_counters() == {"thermal (device 0)": 0, "thermal (device 1)": 1}
-    assert DeviceGroup(devices[1:]).throttle_counters() == {"thermal": 1}
+    assert group.throttle() == ("thermal",)
+    assert DeviceGroup(group.all[:1]).throttle() == ()
+    pair, lone = DeviceGroup(group.all[:2]), DeviceGroup(group.all[1:2])
+    assert pair.throttle_counters() == {"thermal (device 0)": 0, "thermal (device 1)": 1}
+    assert lone.throttle_counters() == {"thermal": 1}
 
 
 def test_a_fault_of_any_device_is_the_groups():
