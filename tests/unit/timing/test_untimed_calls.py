@@ -281,20 +281,23 @@ def test_a_cpu_has_no_events_to_be_outside_of():
     assert (None, None) == (found.device_time, found.outside_time)
 
 
-@for_each(("expected", "pool"), [(0, True), (3, False)])
-def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool):
-    device = simulated(pool=pool)
-    timer = BlockTimer(workload=prepared(device, lambda seen: lambda: seen.xp.ones(10) + seen.xp.ones(10)))
+@for_each(
+    ("expected", "pool", "sizes"),
+    [(0, True, [10, 10]), (3, False, [10, 10]), (2, True, [10, 20])],  # the last one has to grow
+)
+def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool, sizes):
+    left = iter(sizes)
+
+    def body(seen):
+        def call():
+            size = next(left)
+            return seen.xp.ones(size) + seen.xp.ones(size)
+
+        return call
+
+    timer = BlockTimer(workload=prepared(simulated(pool=pool), body))
     untimed_calls.inspected_call(timer)
     assert expected == timer.inspection.allocations
-
-
-def test_a_pool_that_has_to_grow_allocates():
-    device = simulated()
-    sizes = iter([10, 20])
-    timer = BlockTimer(workload=prepared(device, lambda seen: lambda: seen.xp.ones(next(sizes))))
-    untimed_calls.inspected_call(timer)
-    assert timer.inspection.allocations == 1
 
 
 def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs():
@@ -317,10 +320,6 @@ def test_a_peak_of_the_past_is_not_the_calls():
     assert device.peak_bytes == 800_000
 
 
-def test_a_call_that_returns_at_once_does_not_wait_for_its_device():
-    assert looked_behind(simulated(launch=1e-3)).synchronizes is False
-
-
 @for_each(
     "call",
     [
@@ -337,9 +336,9 @@ def test_a_call_that_waits_for_its_device_is_told_by_it(call):
     assert looked_behind(device, lambda: call(device)).synchronizes is True
 
 
-@for_each("kernel", [1e-6, 1e-3, 1.0])
-def test_a_call_is_told_by_its_waiting_and_not_by_its_kernels(kernel):
-    assert looked_behind(simulated(kernel=kernel)).synchronizes is False
+@for_each("timing", [{"launch": 1e-3}, {"kernel": 1e-6}, {"kernel": 1.0}])
+def test_a_call_is_told_by_its_waiting_and_not_by_its_launches_and_kernels(timing):
+    assert looked_behind(simulated(**timing)).synchronizes is False
 
 
 @for_each(
@@ -387,37 +386,29 @@ def test_a_call_that_takes_long_to_submit_is_left_alone(expected, submitting):
     assert expected == (found.synchronizes, device.launches)
 
 
-def test_a_call_that_was_not_watched_is_left_alone():
-    timer = timer_on(simulated())
+def test_a_call_that_was_not_watched_and_one_of_a_cpu_are_left_alone():
+    timer, cpu = timer_on(simulated()), simulated("cpu")
     untimed_calls.probe_blocking(timer, inf)
     assert (None, 0) == (timer.inspection, timer.device.launches)
+    assert (None, 1) == (looked_behind(cpu).synchronizes, cpu.launches)
 
 
-def test_a_cpu_is_not_looked_behind():
-    device = simulated("cpu")
-    assert looked_behind(device).synchronizes is None
-    assert device.launches == 1
-
-
-def test_a_device_that_cannot_be_occupied_is_left_alone():
-    device = simulated(launch=1e-3, kernel=2e-3)
-    device.occupy = None
-    found = looked_behind(device)
-    assert (None, pytest.approx(3e-3), 1) == (found.synchronizes, found.device_time, device.launches)
-
-
-@for_each(("expected", "kernel"), [(None, 0.5e-3), (None, 1e-3), (6e-3, 5e-3)])
-def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_time(expected, kernel):
+@for_each(
+    ("expected", "kernel", "occupy"),
+    [
+        (None, 0.5e-3, None),
+        (None, 1e-3, None),  # as long as it takes to submit
+        (3e-3, 2e-3, None),
+        (None, 0.5e-3, lambda seconds: 1 / 0),
+        (None, 0.5e-3, "busy"),
+    ],
+)
+def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_time(expected, kernel, occupy):
     device = simulated(launch=1e-3, kernel=kernel)
-    device.occupy = None
-    assert looked_behind(device).device_time == (expected and pytest.approx(expected))
-
-
-@for_each("occupy", [lambda seconds: 1 / 0, "busy"])
-def test_a_device_that_fails_to_be_occupied_is_one_that_cannot(occupy):
-    device = simulated(launch=1e-3, kernel=0.5e-3)
     device.occupy = occupy
-    assert looked_behind(device).device_time is None
+    found = looked_behind(device)
+    assert (None, 1) == (found.synchronizes, device.launches)
+    assert found.device_time == (expected and pytest.approx(expected))
 
 
 def test_without_time_for_it_nothing_is_looked_behind():
@@ -462,24 +453,18 @@ def test_the_dtypes_are_those_of_inputs_and_results_each_once_in_order():
 
 
 @for_each(
-    ("expected", "result"),
+    ("expected", "body"),
     [
-        (("float16",), np.float16(1)),
-        (("float16",), {"x": [np.float16(1)]}),
-        (("float16",), np.ones(3, np.float16)),
-        ((), (3.0, 4, True)),
+        # Numbers of NumPy and arrays on the host count; numbers of Python do not.
+        (("float16",), lambda seen: lambda: np.float16(1)),
+        (("float16",), lambda seen: lambda: {"x": [np.ones(3, np.float16)]}),
+        ((), lambda seen: lambda: (3.0, 4, True)),
+        # Of a whole body those of its result
+        (("float32",), lambda seen: seen.asarray([1, 2]).astype(np.float32)),
     ],
 )
-def test_numpys_scalars_and_arrays_on_the_host_count_in_the_dtypes_and_numbers_of_python_do_not(
-    expected, result
-):
-    assert expected == prepared(simulated(), lambda seen: lambda: result).dtypes
-
-
-def test_a_whole_body_has_the_dtypes_of_its_result():
-    workload = prepared(simulated(), lambda seen: seen.asarray([1, 2]).astype(np.float32))
-    assert (("float32",), 8) == (workload.dtypes, workload.result_bytes)
-    assert ((), 0) == (workload.uploads, workload.created_bytes)
+def test_what_has_no_dtype_of_its_own_does_not_count_in_the_dtypes(expected, body):
+    assert expected == prepared(simulated(), body).dtypes
 
 
 def test_the_shapes_are_those_of_the_inputs_each_once_in_order():
