@@ -40,13 +40,13 @@ class DeviceInfo(Value, frozen=True, kw_only=True):
     kind: Kind
     """The device that was timed."""
     backend: str
-    """Name of the backend: numpy, cupy, torch, jax, sycl, simulated, or one that a plugin provides."""
+    """Name of the backend: numpy, cupy, ..., or one of a plugin."""
     name: str
-    """Name by which the device calls itself."""
+    """The device's own name."""
     library: str
     """Library, runtime and driver, with their versions."""
     emulated: bool = False
-    """Whether the device only stands in for a GPU; its speedup is not that of a GPU."""
+    """Whether the device only stands in for a GPU."""
     memory: Bytes | None = None
     """Bytes of memory; null where the device does not report it."""
     driver: str | None = None
@@ -126,9 +126,7 @@ class Measurement(Value, frozen=True, kw_only=True):
     that is no emulation.
     """
     waiting_threads: Count | None = None
-    """Number of threads that waited for a processor in one block, in the block where they were most; null
-    where the system does not report it.
-    """
+    """Most threads that waited for a processor in one block; null where the system does not report it."""
     least_time: Seconds | None = None
     """Seconds that a call takes at least, however busy the machine is: its processor time on one thread, over
     the threads that could share it; null where that was not measured.
@@ -146,14 +144,11 @@ class Measurement(Value, frozen=True, kw_only=True):
     inspection: Inspection | None = None
     """What untimed, inspected calls showed; null when there were none."""
     overlap_left: Share | None = None
-    """Share of a timed block that calls in a loop would not take: the pipeline of host and device fills, and
-    the device is waited for; null where that was not compared, as on CPUs and for slow calls.
-    """
+    """Share of a timed block that calls in a loop would not take: its start, and the wait for the device;
+    null where that was not compared, as on CPUs and for slow calls."""
     ramp: Seconds | None = None
-    """Seconds of work until a GPU that has idled is as fast as in steady work; so long it works untimed
-    before a timed block that follows more than 10 ms without work. 0 where idling does not matter; null where
-    that is not known, as for CPUs, emulated devices, and blocks of 0.13 s and more.
-    """
+    """Seconds of work until a GPU that has idled is as fast as in steady work; 0 where idling does not
+    matter; null where that is not known, as for CPUs, emulated devices, and blocks of 0.13 s and more."""
     lowest_sm_mhz: Count | None = None
     """Lowest clock of a GPU's multiprocessors right after a timed block, in MHz; null where it is not known.
     """
@@ -201,9 +196,7 @@ class Interference(Value, frozen=True, kw_only=True):
     own_share: Share
     """Share of the median sample that is certainly the workload's own."""
     waited: Seconds | None = None
-    """Seconds that other work may have taken, for each second of the blocks: those that all threads together
-    waited for a processor, or that others worked; null for unstable times.
-    """
+    """Seconds that other work may have taken, for each second of the blocks; null for unstable times."""
     threads: Count | None = None
     """Number of threads that waited; null where it is not known, and for unstable times."""
     median: Seconds | None = None
@@ -246,9 +239,8 @@ class Transfer(Value, frozen=True, kw_only=True):
     reason: str | None = None
     """Why a direction is null or was not timed, or that no bytes are copied."""
     loop: Samples = field(default_factory=lambda: array("d"))
-    """Seconds of a call with all these copies, one after the other as in a loop, in order; the speedups with
-    copies rest on it. Empty where a call takes too long to be repeated for it: they rest on the sum then.
-    """
+    """Seconds of a call with all these copies, in order, on which the speedups with copies rest; empty where
+    a call takes too long to be repeated for it: they rest on the sum then."""
 
     @property
     def bytes(self) -> int | None:
