@@ -2,29 +2,28 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from importlib.util import find_spec
 from typing import cast
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import ACCELERATOR, LIBRARIES, chosen_accelerator
 from pytest_gpuperf.devices.capabilities import call_optional
+from pytest_gpuperf.devices.cupy import CupyBackend
 from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.jax import JaxBackend
+from pytest_gpuperf.devices.keras import KerasBackend
+from pytest_gpuperf.devices.mlx import MlxBackend
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
+from pytest_gpuperf.devices.simulated import SimulatedBackend
 from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in, is_jax_on_cpu
+from pytest_gpuperf.devices.sycl import SyclBackend
+from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices, Unavailable
 from pytest_gpuperf.model.other_names import remedy
 
-_BACKENDS = {
-    "cupy": "CupyBackend",
-    "sycl": "SyclBackend",
-    "torch": "TorchBackend",
-    "jax": "JaxBackend",
-    "keras": "KerasBackend",
-    "mlx": "MlxBackend",
-}
+_BACKENDS = (CupyBackend, SyclBackend, TorchBackend, JaxBackend, KerasBackend, MlxBackend)
 _OWN_GPU = ("", "")  # its key among the opened devices
 _GROUP = "group"  # the first part of the keys of several
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
@@ -37,13 +36,8 @@ def backends(cpu_name: str, registered: Iterable[Backend]) -> list[Backend]:
 
     A registered backend replaces our own of the same name.
     """
-    from pytest_gpuperf.devices.simulated import SimulatedBackend
-
-    built_in: list[Backend] = [
-        getattr(import_module(f"pytest_gpuperf.devices.{name}"), backend)(cpu_name)
-        for name, backend in _BACKENDS.items()
-    ]
-    available: list[Backend] = [*built_in, SimulatedBackend(), *registered]
+    built_in: list[Backend] = [backend(cpu_name) for backend in _BACKENDS]
+    available = [*built_in, SimulatedBackend(), *registered]
     return list({backend.name: backend for backend in available}.values())
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 from contextlib import contextmanager
 from time import sleep
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 from cases import for_each
@@ -65,10 +65,7 @@ class Switch(Accelerator):
 
 @pytest.fixture(autouse=True)
 def switch(monkeypatch):
-    module = ModuleType("pytest_gpuperf.devices.accelerators.switch")
-    module.Switch = Switch
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(accelerators._MODULES, "switch", ("switch", "Switch"))
+    monkeypatch.setitem(accelerators._ACCELERATORS, "switch", Switch)
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """From `accelerator:NAME` to its backend: a library with an accelerator of its own switched off, and on."""
 
-from importlib import import_module
-
 from pytest_gpuperf.devices.accelerators.base import Accelerator
+from pytest_gpuperf.devices.accelerators.cudf_pandas import CudfPandas
+from pytest_gpuperf.devices.accelerators.networkx import NetworkX
+from pytest_gpuperf.devices.accelerators.polars import Polars
+from pytest_gpuperf.devices.accelerators.sklearnex import Sklearnex
 from pytest_gpuperf.model.errors import GpuPerfError
 
 __all__ = ["ACCELERATOR", "CHOICES", "LIBRARIES", "chosen_accelerator"]
@@ -10,14 +12,14 @@ __all__ = ["ACCELERATOR", "CHOICES", "LIBRARIES", "chosen_accelerator"]
 ACCELERATOR = "accelerator"
 """The name before that of the library in `--gpuperf-gpu=accelerator:NAME`."""
 
-_MODULES = {
-    "cudf.pandas": ("cudf_pandas", "CudfPandas"),
-    "networkx": ("networkx", "NetworkX"),
-    "polars": ("polars", "Polars"),
-    "sklearnex": ("sklearnex", "Sklearnex"),
+_ACCELERATORS: dict[str, type[Accelerator]] = {
+    "cudf.pandas": CudfPandas,
+    "networkx": NetworkX,
+    "polars": Polars,
+    "sklearnex": Sklearnex,
 }
 
-LIBRARIES = frozenset(_MODULES)
+LIBRARIES = frozenset(_ACCELERATORS)
 """The libraries that have an accelerator here."""
 
 CHOICES = (
@@ -40,9 +42,7 @@ def chosen_accelerator(choice: str) -> Accelerator | None:
     if kind != ACCELERATOR:
         return None
     library, _, how = name.partition(":")
-    if library not in _MODULES:
-        names = ", ".join(f"{ACCELERATOR}:{each}" for each in _MODULES)
+    if library not in _ACCELERATORS:
+        names = ", ".join(f"{ACCELERATOR}:{each}" for each in _ACCELERATORS)
         raise GpuPerfError(f"there is no accelerator {name!r}; the accelerators are {names}")
-    module, type_name = _MODULES[library]
-    made: type[Accelerator] = getattr(import_module(f"{__name__}.{module}"), type_name)
-    return made(choice, how)
+    return _ACCELERATORS[library](choice, how)
