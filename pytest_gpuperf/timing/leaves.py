@@ -36,7 +36,8 @@ MAY_COMPUTE = (
 _MOST_SEARCHED = 20_000  # objects: a module of torch has some fifteen dicts
 _INDEXED = (Mapping, *SEQUENCES)  # of all containers, those that are no dataclasses
 _STORING = (dict, OrderedDict, defaultdict, MappingProxyType, list, tuple, deque)
-_COMPUTING: dict[int, Callable[[], Any]] = {}  # containers that gave values which they had not stored
+# Containers that gave values which they had not stored: the last ones, as some allow no weak reference.
+_COMPUTING: deque[Callable[[], Any]] = deque(maxlen=16)
 _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
 _SINGLE = ("float32", "complex64")
 _BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
@@ -242,13 +243,12 @@ def _computes_when_read(value: Any) -> bool:
         return False
     if type(value) is ChainMap:
         return any(map(_computes_when_read, value.maps))
-    known = _COMPUTING.get(id(value))
-    if known is not None and known() is value:
+    if any(known() is value for known in _COMPUTING):
         return True
     with suppress(Exception):  # it is the user's code that reads
         if any(_gives(value, store) for store in _stores(value)):
             return False
-    _COMPUTING[id(value)] = reference(value)
+    _COMPUTING.append(reference(value))
     return True
 
 
