@@ -109,8 +109,7 @@ class Absent(Value, frozen=True, kw_only=True):
     metric: Metric | None
     """The metric; null for a group."""
     cause: AbsenceCause
-    """Why: it ran without this metric, there is no such speedup test any more, configuration or the command
-    line (`narrowed`) left it out, it skipped itself, `xfail` excuses it, or the session ended before it."""
+    """Why the run has no value of it; the guide to regression checks explains each cause."""
     reason: str | None
     """What the run says of it; null where nothing was said."""
 

@@ -274,9 +274,9 @@ class Estimate(Value, frozen=True, kw_only=True):
     value: float
     """The estimate itself."""
     low: float | None
-    """Lower end of the range; null when unbounded."""
+    """End of the range; null when unbounded."""
     high: float | None
-    """Upper end of the range; null when unbounded."""
+    """End of the range; null when unbounded."""
 
     @property
     def lower(self) -> float:
@@ -299,9 +299,9 @@ class Bounds(Value, frozen=True, kw_only=True):
     """The ends of a range; an unbounded one is null."""
 
     low: NonNegative | None
-    """Lower end; null when unbounded."""
+    """End of the range; null when unbounded."""
     high: NonNegative | None
-    """Upper end; null when unbounded."""
+    """End of the range; null when unbounded."""
 
 
 class Speedup(Value, frozen=True, kw_only=True):

@@ -101,8 +101,8 @@ class Record(Value, frozen=True, kw_only=True):
     """Everything known about one speedup test."""
 
     nodeid: str
-    """Node id of the test. For a file outside of pytest's root folder it has the module's name in its place,
-    as pytest's own id depends on the command line there. That of a test's second result ends in `#2`."""
+    """Node id of the test; outside of pytest's root folder, where pytest's depends on the command line, with
+    the module's name in the place of the file. That of a second result ends in `#2`."""
     status: Status
     """How the test ended."""
     reason: str | None
@@ -110,7 +110,7 @@ class Record(Value, frozen=True, kw_only=True):
     reason_code: ReasonCode | None = None
     """For programs; null without a reason, and for a reason without a code."""
     expected_failure: bool = False
-    """Whether the test failed as its `xfail` marker expects: such a failure fails no run."""
+    """Whether the test failed as its `xfail` marker expects."""
     demand: Demand
     """What the marker requires."""
     scope: Literal["body", "call"] | None = None
@@ -140,13 +140,13 @@ class Record(Value, frozen=True, kw_only=True):
     check_elapsed: Seconds | None = None
     """Seconds spent comparing the results."""
     rounds_elapsed: Seconds | None = None
-    """Seconds that sampling took, of two variants or runs the fewer; the more, the nearer a limit may be."""
+    """Seconds that sampling took, of two variants or runs the fewer."""
     elapsed: Seconds | None = None
     """Seconds spent on the whole measurement of the test."""
     interference: Interference | None = None
     """What disturbed the CPU's samples, whatever the verdict made of it."""
     gpu_interference: Interference | None = None
-    """What disturbed the samples of an emulated GPU, whose threads run on the CPU, too."""
+    """The same of an emulated GPU's samples."""
     restart_reason: str | None = None
     """Why earlier samples of the CPU, or of both devices, were discarded; null when there was no restart."""
     notes: tuple[Note, ...] = ()
@@ -156,7 +156,7 @@ class Record(Value, frozen=True, kw_only=True):
     source: Source = "marker"
     """What asked for the measurement: a marker, or `--gpuperf-all`."""
     reruns: Count = 0
-    """How often the test had been run before this measurement, by a plugin that reruns failures."""
+    """How often a plugin had rerun the failed test before this measurement."""
     turn_wait: Seconds | None = None
     """Seconds spent waiting while other processes of the machine measured; null when there was no wait."""
     comparisons: tuple[Comparison, ...] = ()
@@ -288,17 +288,17 @@ class Summary(Value, frozen=True, kw_only=True):
     """How many records have each status."""
 
     passed: Count = 0
-    """Number of records that passed."""
+    """Number of records with this status."""
     failed: Count = 0
-    """Number of records that failed."""
+    """Number of records with this status."""
     inconclusive: Count = 0
-    """Number of records whose verdict is inconclusive."""
+    """Number of records with this status."""
     recorded: Count = 0
-    """Number of records of tests without a demand."""
+    """Number of records with this status."""
     skipped: Count = 0
-    """Number of records of tests that were skipped."""
+    """Number of records with this status."""
     error: Count = 0
-    """Number of records of tests that could not be measured."""
+    """Number of records with this status."""
 
 
 class Run(Value, frozen=True, kw_only=True):
