@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from textwrap import dedent
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any
 from unittest import TestCase
@@ -26,6 +27,7 @@ _NOTHING_UPLOADED = (
     "device.asarray, or by a fixture"
 )
 _NOT_RETURNED = "the body makes {name}, and neither calls nor returns it; return it to time it"
+_HAS_ENDED = "{} has ended when the timed callable runs; what it needs of that belongs in it, or in a fixture"
 _SWALLOWED = (
     "a decorator of the test, or a plugin, does not hand on the callable that the test returns, so its "
     "preparation would be timed; let the decorator return it, or remove the decorator"
@@ -54,12 +56,14 @@ _WHOLE_BODY = (
 class Body:
     """What the body of a test does besides its work: `unused` is a callable that it makes for nothing.
 
-    `does_more` is whether it asserts, calls NumPy itself or uploads.
+    `does_more` is whether it asserts, calls NumPy itself or uploads. `block` is the head of a `with` block
+    from which it returns a callable.
     """
 
     unused: str | None = None
     does_more: bool = False
     returns_callable: bool = False
+    block: str | None = None
 
 
 def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
@@ -92,6 +96,8 @@ def _hints(record: Record, spec: ItemSpec, item: pytest.Function) -> Iterator[No
     if record.demand.transfer != "never" and record.transfer and _uploads_nothing(record.transfer):
         text = _NOTHING_UPLOADED.format(transfer=record.demand.transfer)
         yield Note(code="check_the_test", text=text)
+    if record.scope == "call" and (ended := _ended_context(item)) is not None:
+        yield Note(code="check_the_test", text=ended)
     # gpuperf.both times another function, and a unittest's method may return nothing.
     if record.scope != "body" or spec.calls_both or isinstance(item.instance, TestCase):
         return
@@ -102,11 +108,29 @@ def _hints(record: Record, spec: ItemSpec, item: pytest.Function) -> Iterator[No
         yield Note(code="check_the_test", text=_WHOLE_BODY)
 
 
+def of_error(error: BaseException, spec: ItemSpec, item: pytest.Function) -> str | None:
+    """Return a hint for an exception of the callable that a test returned, and not of the test's body."""
+    if spec.source == "all" or spec.calls_both or not isinstance(error, Exception):
+        return None
+    code = getattr(inspect.unwrap(_function(item)), "__code__", None)
+    is_of_body = any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))
+    return None if is_of_body else _ended_context(item)
+
+
 def swallowed_callable(item: pytest.Function) -> str | None:
     """Return the error for a test whose callable is not handed on, if it is a function with a wrapper."""
     function = _function(item)
     body = inspect.unwrap(function)
     return _SWALLOWED if body is not function and read_body(body).returns_callable else None
+
+
+def _ended_context(item: pytest.Function) -> str | None:
+    """Return which `with` block or decorator has ended when the callable that a test returned runs."""
+    function = _function(item)
+    body = inspect.unwrap(function)
+    if (block := read_body(body).block) is not None:
+        return _HAS_ENDED.format(f"`with {block}:`")
+    return _HAS_ENDED.format("the test's decorator") if body is not function else None
 
 
 def _function(item: pytest.Function) -> Callable[..., Any]:
@@ -136,17 +160,25 @@ def read_body(function: Callable[..., Any]) -> Body:
         for node in nodes
     )
     made = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    returns_callable = any(_is_callable(value, made) for value in _returned(tree.body))
-    return Body(_unused_callable(nodes), does_more, returns_callable)
+    returns = [block for value, block in _returned(tree.body) if _is_callable(value, made)]
+    return Body(
+        unused=_unused_callable(nodes),
+        does_more=does_more,
+        returns_callable=bool(returns),
+        block=next(filter(None, returns), None),
+    )
 
 
-def _returned(statements: Iterable[ast.AST]) -> Iterator[ast.expr | None]:
-    """Yield what a function returns, but not what functions in it return."""
+def _returned(
+    statements: Iterable[ast.AST], block: str | None = None
+) -> Iterator[tuple[ast.expr | None, str | None]]:
+    """Yield what a function returns, and the head of the outermost `with` block around it."""
     for node in statements:
         if isinstance(node, ast.Return):
-            yield node.value
+            yield node.value, block
         elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield from _returned(ast.iter_child_nodes(node))
+            entered = ", ".join(map(ast.unparse, node.items)) if isinstance(node, ast.With) else None
+            yield from _returned(ast.iter_child_nodes(node), block or entered)
 
 
 def _is_callable(value: ast.expr | None, made: set[str]) -> bool:

@@ -143,6 +143,8 @@ class GpuPerfSession:
             fault = self.machine.fault(raised, trial.nodeid, trial.device)
             verdict = self._verdict_of_error(raised, trial, fault)
             error = raised if fault is None else None
+            if error is not None and (hint := hints.of_error(error, spec, item)) is not None:
+                error.add_note(hint)
         finally:
             if self._live_line is not None:
                 self._live_line.erase()

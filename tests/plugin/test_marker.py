@@ -714,6 +714,110 @@ def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(run, pyteste
     result.stdout.fnmatch_lines(["test_all_of_it: the whole body is timed, including assertions, NumPy*"])
 
 
+WRAPPED = """
+from functools import partial
+from unittest import mock
+import pytest
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(f"{__name__}.helper", lambda: 1)
+
+def helper():
+    pass
+
+def wait(device):
+    assert helper() == 1, "the patch is gone"
+    device.launch(1e-3 if device.kind == "gpu" else 10e-3)
+
+@pytest.mark.speedup(min=3)
+@mock.patch(f"{__name__}.print", create=True)
+def test_decorated(_print, device):
+    return lambda: wait(device)
+
+@pytest.mark.speedup(min=3)
+def test_block(device):
+    if device:
+        with mock.patch(f"{__name__}.helper") as _, mock.patch(f"{__name__}.print", create=True):
+            return partial(wait, device)
+
+@pytest.mark.speedup(min=3)
+def test_block_in_the_callable(device):
+    def work():
+        with mock.patch(f"{__name__}.print", create=True):
+            return wait(device)
+    with mock.patch(f"{__name__}.print", create=True):
+        pass
+    return work
+
+@pytest.mark.speedup(min=3)
+@mock.patch(f"{__name__}.print", create=True)
+def test_decorated_body(_print, device):
+    wait(device)
+"""
+
+
+def test_what_a_test_sets_around_its_callable_has_ended_when_that_is_timed(run, pytester):
+    run(WRAPPED, "--gpuperf-json=r.json").assert_outcomes(passed=4)
+    records = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+    notes = {
+        record["nodeid"].partition("::")[2]: [
+            note["text"] for note in record["notes"] if note["code"] == "check_the_test"
+        ]
+        for record in records
+    }
+    ended = "has ended when the timed callable runs; what it needs of that belongs in it, or in a fixture"
+    (block,) = notes.pop("test_block")
+    with_ = "with mock.patch(f'{__name__}.helper') as _, mock.patch(f'{__name__}.print', create=True):"
+    assert block == f"`{with_}` {ended}"
+    assert notes == {
+        "test_decorated": [f"the test's decorator {ended}"],
+        "test_block_in_the_callable": [],
+        "test_decorated_body": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "said"),
+    [
+        ('@mock.patch(f"{__name__}.helper", lambda: 2)', "return work", "the test's decorator has ended"),
+        (
+            "",
+            "with patch():\n        return work",
+            "`with patch():` has ended when the timed callable runs",
+        ),
+        ("", "return work", None),
+        ("", "with patch():\n        raise LookupError(1)\n        return work", None),
+        ("", "with patch():\n        gpuperf.both(lambda device: work())\n        return work", None),
+    ],
+    ids=["decorator", "block", "none", "in the body", "both"],
+)
+def test_an_exception_where_a_context_has_ended_says_so(run, head, body, said):
+    result = run(f"""
+from functools import partial
+from unittest import mock
+import pytest
+
+def helper():
+    return 1
+
+patch = partial(mock.patch, f"{{__name__}}.helper", lambda: 2)
+
+@pytest.mark.speedup
+{head}
+def test_it({"gpuperf" if "both" in body else "device"}):
+    def work():
+        raise LookupError(f"helper() is {{helper()}}")
+    {body}
+""")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*LookupError: *"])
+    if said is None:
+        result.stdout.no_fnmatch_line("*has ended*")
+    else:
+        result.stdout.fnmatch_lines(["*LookupError: helper() is 1", f"E *{said}*"])
+
+
 @pytest.mark.parametrize("returned", ["work", "lambda: work()", "partial(work)", "1", "None"])
 @pytest.mark.parametrize("kind", ["slot", "variants", "all", "called"])
 def test_a_decorator_that_hides_the_callable_is_an_error(suite, returned, kind):

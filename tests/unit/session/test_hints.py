@@ -140,7 +140,10 @@ class TestMethod:
         (forgets_a_lambda, Body(unused="a lambda")),
         (calls_its_function, NOTHING),
         (returns_its_function, CALLABLE),
-        (returns_a_lambda_from_nested_blocks, CALLABLE),
+        (
+            returns_a_lambda_from_nested_blocks,
+            Body(returns_callable=True, block="device.context(1) as first, device.context(2)"),
+        ),
         (returns_a_lambda_or_nothing, CALLABLE),
         (returns_a_result_from_a_block, NOTHING),
         (returns_what_its_function_returns, NOTHING),
