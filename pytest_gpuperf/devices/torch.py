@@ -297,7 +297,7 @@ class TorchBackend(LibraryBackend):
     """
 
     name = "torch"
-    library = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
+    library = ("torch", "torch", "install pytest-gpuperf[torch]; a GPU needs torch's build for it")
 
     def check(self, selector: str) -> None:
         """Accept nothing or a type of accelerator, with or without a number."""

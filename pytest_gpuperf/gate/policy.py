@@ -111,10 +111,9 @@ def required_gpu_unused(records: Sequence[Record], options: RunOptions) -> str |
     if not marked:
         return None
     tests = count(len(marked), "speedup test")
-    return (
-        f"a GPU is required (--gpuperf-require-gpu), and none of {tests} was measured on one; pytest -rs "
-        "shows why tests were skipped"
-    )
+    is_skipped = any(record.status == "skipped" for record in marked)
+    why = "pytest -rs shows why tests were skipped" if is_skipped else "the errors above say why"
+    return f"a GPU is required (--gpuperf-require-gpu), and none of {tests} was measured on one; {why}"
 
 
 def _has_limit(threshold: Threshold) -> bool:

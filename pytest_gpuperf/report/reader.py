@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import UTC, datetime
+from os import PathLike
 from pathlib import Path
 
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -13,8 +14,9 @@ from pytest_gpuperf.timing.gc_pause import gc_paused
 
 
 @gc_paused()
-def load_report(path: Path) -> Run:
+def load_report(path: str | PathLike[str]) -> Run:
     """Return the run in a report; raise GpuPerfError, with the file, what is wrong and where, without one."""
+    path = Path(path)
     try:
         return _run(files.content(path))
     except OSError as error:

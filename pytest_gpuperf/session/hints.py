@@ -68,8 +68,17 @@ class Body:
 
 def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
     """Return a record with the hints for its test; unmarked tests of --gpuperf-all get none."""
-    hints = () if spec.source == "all" else tuple(_hints(record, spec, item))
-    return replace(record, notes=(*record.notes, *hints)) if hints else record
+    if spec.source == "all":
+        return record
+    texts, reason, body = [*_hints(record, item)], record.reason, _timed_body(record, spec, item)
+    if body and body.unused is not None:
+        texts.append(_NOT_RETURNED.format(name=body.unused))
+        if record.status in ("failed", "inconclusive"):  # which this explains, and `pytest -q` shows no notes
+            reason = f"{reason}; {texts[-1]}"
+    elif body and body.does_more:
+        texts.append(_WHOLE_BODY)
+    notes = (Note(code="check_the_test", text=text) for text in texts)
+    return replace(record, reason=reason, notes=(*record.notes, *notes)) if texts else record
 
 
 def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | None:
@@ -92,20 +101,19 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
     return _NATIVE_OF_ANOTHER.format(backend=device.backend, library=library)
 
 
-def _hints(record: Record, spec: ItemSpec, item: pytest.Function) -> Iterator[Note]:
+def _hints(record: Record, item: pytest.Function) -> Iterator[str]:
     if record.demand.transfer != "never" and record.transfer and _uploads_nothing(record.transfer):
-        text = _NOTHING_UPLOADED.format(transfer=record.demand.transfer)
-        yield Note(code="check_the_test", text=text)
+        yield _NOTHING_UPLOADED.format(transfer=record.demand.transfer)
     if record.scope == "call" and (ended := _ended_context(item)) is not None:
-        yield Note(code="check_the_test", text=ended)
+        yield ended
+
+
+def _timed_body(record: Record, spec: ItemSpec, item: pytest.Function) -> Body | None:
+    """Return what else was timed with the work, where that was the whole body of the test."""
     # gpuperf.both times another function, and a unittest's method may return nothing.
     if record.scope != "body" or spec.calls_both or isinstance(item.instance, TestCase):
-        return
-    body = read_body(inspect.unwrap(_function(item)))
-    if body.unused is not None:
-        yield Note(code="check_the_test", text=_NOT_RETURNED.format(name=body.unused))
-    elif body.does_more:
-        yield Note(code="check_the_test", text=_WHOLE_BODY)
+        return None
+    return read_body(inspect.unwrap(_function(item)))
 
 
 def of_error(error: BaseException, spec: ItemSpec, item: pytest.Function) -> str | None:

@@ -47,8 +47,10 @@ class Csv:
         writer = csv.writer(file)  # the default dialect is RFC 4180's: CRLF, and quotes where needed
         writer.writerow(_HEADER.split(","))
         for record in run.records:
+            regressions = (each.reason for each in record.comparisons if each.outcome == "regressed")
+            reason = record.reason or next(regressions, None)
             for cells in list(_numbers(record)) or [[None] * 11]:
-                writer.writerow(map(_cell, (record.nodeid, record.verdict, record.reason, *cells)))
+                writer.writerow(map(_cell, (record.nodeid, record.verdict, reason, *cells)))
         return file.getvalue()
 
 

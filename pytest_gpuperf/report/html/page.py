@@ -30,6 +30,7 @@ _MOST_DETAILED = 80
 _MOST_HISTORIES = 60  # tests, those with the worst changes first
 _FEW = 10  # tests that a reader sees at a glance, without lists of those that stand out
 _LISTED = 5
+_JUDGED = ("passed", "failed", "inconclusive", "error")
 _REPEATS_ROW = ("speedup_outside_limits", "efficiency_below_limit")  # reasons of numbers that the row has
 _LIMIT_WORDS = {
     "always": "with copies at every call",
@@ -141,9 +142,9 @@ def _limit_words(rows: Sequence[view.Row]) -> list[tuple[str, str]]:
 
 def _required(records: Sequence[Record]) -> str | None:
     """Return how many of the tests with a limit keep it; None where there are none."""
-    statuses = [record.status for record in records if not record.is_bare]
-    judged = sum(status in ("passed", "failed", "inconclusive", "error") for status in statuses)
-    return f"{statuses.count('passed'):,} of {judged:,} as required" if judged else None
+    judged = [record for record in records if not record.is_bare and record.status in _JUDGED]
+    passed = sum(record.verdict == "passed" for record in judged)
+    return f"{passed:,} of {len(judged):,} as required" if judged else None
 
 
 def _facts(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
