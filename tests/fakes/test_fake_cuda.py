@@ -4,10 +4,8 @@ CuPy calls it, since it shows the runtime's functions as they are.
 """
 
 import ctypes
-import os
 import subprocess
 import sys
-from pathlib import Path
 from time import perf_counter
 
 import cupy
@@ -78,18 +76,6 @@ def test_the_null_stream_waits_for_streams_that_block(array, kernels, non_blocki
     assert stream.done is not non_blocking
 
 
-def test_a_threads_own_default_stream_is_one_that_blocks(array, kernels):
-    kernels(add=20 * MILLISECOND, sin=1000)
-    with cuda.Stream.ptds as stream:
-        array += 1
-        assert not stream.done
-        stream.synchronize()
-        array += 1
-    cupy.sin(array)
-    cuda.Stream.null.synchronize()
-    assert stream.done
-
-
 def test_a_stream_waits_for_an_event_of_another(array, kernels):
     kernels(add=20 * MILLISECOND, sin=1000)
     first, second = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
@@ -152,39 +138,6 @@ def test_a_value_is_taken_from_pinned_memory_when_the_device_comes_to_it_and_els
     assert not cuda.Stream.null.done, "it was waited for"
     host[:] = 8
     assert cupy.asnumpy(target).tolist() == [8 if pinned else 7] * 3
-
-
-@pytest.mark.parametrize(("expected", "bandwidth"), [(8.4, "1"), (16.8, "0.5")])
-def test_copies_have_a_bandwidth(monkeypatch, expected, bandwidth):
-    monkeypatch.setenv("FAKE_CUDA_GBPS", bandwidth)
-    host, target = cupyx.empty_pinned(8 << 20, dtype="uint8"), cupy.empty(8 << 20, dtype="uint8")
-    start, end = events()
-    start.record()
-    target.set(host)
-    end.record()
-    assert elapsed(start, end) == pytest.approx(expected * MILLISECOND, abs=MILLISECOND)
-
-
-@pytest.mark.parametrize("setting", ["GBPS=0", "GBPS=fast", "KERNEL_NS=2e3"])
-def test_a_setting_that_is_no_such_number_is_refused(setting):
-    name, _, value = setting.partition("=")
-    program = "import cupy; cupy.asarray(range(9)) + 1"
-    environment = {**os.environ, f"FAKE_CUDA_{name}": value}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (2, True) == (done.returncode, f"FAKE_CUDA_{name} is a " in done.stderr)
-
-
-def test_what_is_built_is_used_again():
-    command = [
-        sys.executable,
-        Path(__file__).parent / "cuda",
-        "-c",
-        "import os; print(os.environ['FAKE_CUDA'])",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert os.environ["FAKE_CUDA"] == done.stdout.strip()
 
 
 def test_a_graph_is_replayed_in_the_time_of_its_kernels(array, kernels):
@@ -295,8 +248,3 @@ def test_a_kernel_called_crash_loses_its_device_and_no_other(monkeypatch):
     assert len(lost) == 5
     assert all("an illegal memory access was encountered" in line for line in lost)
     assert other == "the other device works"
-
-
-def test_what_the_fake_lacks_is_an_error():
-    with pytest.raises(runtime.CUDARuntimeError, match="cudaErrorNotSupported"):
-        runtime.deviceEnablePeerAccess(0)
