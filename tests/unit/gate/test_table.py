@@ -5,7 +5,7 @@ from pathlib import Path
 import factories
 from cases import for_each
 from decisions import ROWS, Row
-from factories import ELSEWHERE, GATE, HERE, base_of, measured, recorded, scaled, within
+from factories import GATE, HERE, base_of, measured, recorded, scaled, within
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling, threshold
@@ -169,12 +169,3 @@ def test_what_the_baseline_does_not_hold_is_no_entry_and_fails_nothing(asked):
     result, gate, run = ended(now, OTHER, never, asked=asked)
     assert (result.absent, result.failures, result.baseline_tests) == ((), (), 1)
     assert ("new", []) == (run.records[0].comparisons[0].outcome, gate.failures(run.records[0], RunOptions()))
-
-
-def test_another_machine_compares_nothing_and_says_why():
-    result, _, run = ended([recorded("a")], recorded("a"), here=ELSEWHERE)
-    assert (result.failures, result.absent) == ((), ())
-    assert [("not_comparable", True)] == [
-        (each.code, "not comparable (1 comparison)" in each.text) for each in result.notes
-    ]
-    assert run.records[0].comparisons[0].outcome == "not_comparable"

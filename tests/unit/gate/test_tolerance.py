@@ -9,10 +9,18 @@ from pytest_gpuperf.gate import tolerance
 from pytest_gpuperf.model.comparison import Tolerance
 
 
-def test_a_text_is_a_metric_and_the_share_that_it_may_lose():
-    assert tolerance.parse("speedup:10%") == Tolerance(metric="speedup", share=0.1)
-    assert tolerance.parse("memory: 5 %") == Tolerance(metric="memory", share=0.05)
-    assert tolerance.parse("improvement") == "improvement"
+@for_each(
+    ("expected", "given"),
+    [
+        (Tolerance(metric="speedup", share=0.1), "speedup:10%"),
+        (Tolerance(metric="memory", share=0.05), "memory: 5 %"),
+        (Tolerance(metric="speedup", share=0.9), "speedup:90%"),  # a factor of ten is the largest
+        (Tolerance(metric="gpu_time", share=9), "gpu_time:900%"),
+        ("improvement", "improvement"),
+    ],
+)
+def test_a_text_is_a_metric_and_the_share_that_it_may_lose(expected, given):
+    assert expected == tolerance.parse(given)
 
 
 @for_each(
@@ -20,7 +28,6 @@ def test_a_text_is_a_metric_and_the_share_that_it_may_lose():
     [
         ("speed:10%", "'speed' is not a metric; expected one of speedup"),
         ("speedup", "expected METRIC:PERCENT"),
-        ("speedup:ten%", "expected METRIC:PERCENT"),
         ("gpu_time:-1%", "expected METRIC:PERCENT"),
         ("gpu_time:inf%", "expected METRIC:PERCENT"),
         ("speedup:100%", "a tolerance of speedup is at most 90 %; pass less, as in speedup:10%"),
@@ -29,7 +36,6 @@ def test_a_text_is_a_metric_and_the_share_that_it_may_lose():
             "is a check that hardly anything fails: a tolerance of efficiency is at most 90 %",
         ),
         ("gpu_time:1000000%", "a tolerance of gpu_time is at most 900 %; pass less, as in gpu_time:10%"),
-        ("memory:901%", "a tolerance of memory is at most 900 %"),
         ("speedup:10", "'speedup:10' has no unit: write speedup:10% for 10 percent"),
         ("gpu_time: 0.1 ", "'gpu_time: 0.1 ' has no unit: write gpu_time:0.1% for 0.1 percent"),
         ("improvement:5%", "improvement takes no percentage"),
@@ -38,15 +44,6 @@ def test_a_text_is_a_metric_and_the_share_that_it_may_lose():
 def test_a_text_that_means_nothing_is_refused_with_what_is_expected(text, cause):
     with pytest.raises(ValueError, match=re.escape(cause)):
         tolerance.parse(text)
-
-
-def test_a_time_may_grow_by_more_than_itself():
-    assert tolerance.parse("gpu_time:150%").share == 1.5
-
-
-def test_a_factor_of_ten_is_the_largest_tolerance():
-    assert tolerance.parse("speedup:90%").share == 0.9
-    assert tolerance.parse("gpu_time:900%").share == 9
 
 
 def test_improvement_alone_and_a_metric_twice_are_refused():

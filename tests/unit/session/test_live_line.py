@@ -81,17 +81,6 @@ def test_nothing_is_shown_below_a_row_that_is_full_or_the_only_one(bench, rows, 
     assert on.begun == on.screen.shows()
 
 
-def test_a_line_whose_writing_is_interrupted_is_erased(bench, monkeypatch):
-    on = bench()
-    monkeypatch.setattr("os.write", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        on.line.show_wait("a.py::test_it")
-    monkeypatch.undo()
-    on.line.erase()
-    on.screen.shows()
-    assert on.screen.written.endswith(b"\x1b[J")
-
-
 def test_a_terminal_that_is_gone_stops_no_measurement(bench, monkeypatch):
     on = bench()
     for name in ("write", "get_terminal_size"):

@@ -6,11 +6,12 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from cases import for_each
 from factories import GPU, HERE, record, run_of, skipped
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Clocks, Record
+from pytest_gpuperf.model.record import Clocks
 from pytest_gpuperf.report.journal import run_in
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.reader import load_report
@@ -37,27 +38,19 @@ def reported(folder) -> list[str]:
     return [found.nodeid for found in load_report(path).records]
 
 
-def test_a_record_that_this_process_attached_is_not_read_again():
+def test_a_record_of_another_process_is_read_and_one_of_this_is_not_read_again():
     kept, store = record("test_a"), RecordStore(None)
     store.keep(kept)
     receive(store, store.attach("test_a"))
     assert store.by_nodeid["test_a"] is kept
+    receive(store, sent(record("test_b")))
+    assert {"test_a": kept, "test_b": record("test_b")} == store.by_nodeid
 
 
-def test_a_record_of_another_process_is_read():
-    store = RecordStore(None)
-    receive(store, sent(record("test_a")))
-    assert {"test_a": record("test_a")} == store.by_nodeid
-
-
-def test_a_record_is_written_once_and_one_that_changed_anew(tmp_path, monkeypatch):
-    written, text = [], codec.text
-    monkeypatch.setattr(codec, "text", lambda value: written.append(value) or text(value))
+def test_a_record_that_changed_is_written_anew(tmp_path):
     store = RecordStore(tmp_path / "report.json")
     end(store, record("test_a"))
     receive(store, sent(record("test_b")))
-    store.write(run_of(*store.by_nodeid.values()))
-    assert ["test_a"] == [each.nodeid for each in written if isinstance(each, Record)]
     store.keep(replace(record("test_a"), expected_failure=True))
     store.write(run_of(*store.by_nodeid.values()))
     assert [True, False] == [each.expected_failure for each in load_report(store.report).records]
@@ -120,17 +113,6 @@ def test_an_impossible_number_of_the_gpu_costs_no_record(tmp_path, changes):
     assert ["test_a"] == reported(tmp_path)
 
 
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    """Journal two measured tests, and a third that was skipped, of a report that cannot be written."""
-    store = RecordStore(tmp_path / "report.json")
-    for made in (record("test_a"), record("test_b"), skipped("test_c")):
-        end(store, made)
-    full(monkeypatch)
-    yield store
-    store._journal.close(keep=True)
-
-
 def full(monkeypatch):
     """Let the disk be too full for a report."""
 
@@ -147,46 +129,48 @@ class NoSpace(StringIO):
         raise OSError(28, "No space left on device")
 
 
-def test_it_is_said_that_the_journal_has_what_was_measured(tmp_path, store):
-    store.write(run_of(*store.by_nodeid.values()))
-    (journal,) = tmp_path.iterdir()
-    assert store.unwritten.endswith(
-        f"No space left on device: '{store.report}'; what was measured is in {journal}"
-    )
-    assert ["test_a", "test_b", "test_c"] == [found.nodeid for found in run_in(journal).records]
-
-
-def test_it_is_said_how_much_of_it_the_journal_has(tmp_path, store):
-    store.keep(record("test_d"))
-    store.write(run_of(*store.by_nodeid.values()))
-    (journal,) = tmp_path.iterdir()
-    assert store.unwritten.endswith(f"; what was measured of 2 of 3 tests is in {journal}")
-
-
-def test_a_journal_that_is_gone_is_not_said_to_have_anything(tmp_path, store):
-    next(tmp_path.iterdir()).unlink()
-    store.write(run_of(*store.by_nodeid.values()))
-    assert store.unwritten.endswith("No space left on device: '" + str(store.report) + "'")
-
-
-def test_a_journal_that_could_not_be_written_is_not_said_to_have_anything(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("expected", "not_journaled", "is_gone"),
+    [
+        ("'; what was measured is in {}", [], False),
+        ("'; what was measured of 2 of 3 tests is in {}", ["test_d"], False),
+        ("report.json'", [], True),
+    ],
+)
+def test_it_is_said_how_much_of_what_was_measured_the_journal_has(
+    tmp_path, monkeypatch, expected, not_journaled, is_gone
+):
     store = RecordStore(tmp_path / "report.json")
-    monkeypatch.setattr("pytest_gpuperf.report.files.open_new", lambda _: NoSpace())
-    end(store, record("test_a"))
+    for made in (record("test_a"), record("test_b"), skipped("test_c")):
+        end(store, made)
+    for name in not_journaled:
+        store.keep(record(name))
+    (journal,) = tmp_path.iterdir()
+    if is_gone:
+        journal.unlink()
     full(monkeypatch)
     store.write(run_of(*store.by_nodeid.values()))
-    assert "cannot be written: [Errno 28] No space left on device" in store.unwritten
-    assert "what was measured" not in store.unwritten
+    assert "was not written: [Errno 28] No space left on device" in store.unwritten
+    assert store.unwritten.endswith(expected.format(journal))
+    if not is_gone:
+        assert ["test_a", "test_b", "test_c"] == [found.nodeid for found in run_in(journal).records]
 
 
-def test_a_journal_that_could_not_be_written_is_no_loss_once_there_is_a_report(tmp_path, monkeypatch):
+@for_each("is_full", [True, False])
+def test_a_journal_that_could_not_be_written_is_no_loss_where_there_is_a_report(tmp_path, is_full):
     store = RecordStore(tmp_path / "report.json")
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pytest_gpuperf.report.files.open_new", lambda _: NoSpace())
         end(store, record("test_a"))
-    store.write(run_of(*store.by_nodeid.values()))
-    assert store.unwritten is None
-    assert ["test_a"] == reported(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        if is_full:
+            full(patch)
+        store.write(run_of(*store.by_nodeid.values()))
+    if is_full:
+        assert "cannot be written: [Errno 28] No space left on device" in store.unwritten
+        assert "what was measured" not in store.unwritten
+    else:
+        assert (store.unwritten, ["test_a"]) == (None, reported(tmp_path))
 
 
 def test_a_test_that_broke_python_ends_no_run(tmp_path, monkeypatch):
