@@ -408,6 +408,7 @@ def test_another_machine_is_not_comparable_and_what_differs_is_listed():
         ("not_regressed", "cpu_time", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
         ("not_comparable", "speedup", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
         ("not_regressed", "gpu_time", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
+        ("not_regressed", "memory", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
         ("not_comparable", "with_copies", {"demand": Demand(transfer="always")}),
         ("not_regressed", "gpu_time", {"demand": Demand(transfer="always")}),
         ("not_comparable", "gpu_time", {"scope": "body"}),

@@ -70,6 +70,12 @@ def test_a_test_is_sampled_until_it_is_told_from_the_limit_of_its_baseline(asked
     assert (pytest.approx(9.6 * 0.9 / 1.01), pytest.approx(10.4 * 0.9), "below") == (low, high, fails)
 
 
+def test_a_scaling_test_is_sampled_until_its_speedup_over_fewer_devices_is_told_from_the_limit():
+    base = factories.scaled(4, 0.8)  # a speedup of 3.2, within a tenth
+    ((_, high, fails),) = gating(base_of(base), asked=GateOptions()).limits(base.nodeid)
+    assert (pytest.approx(3.2 * 1.1 * 0.9), "below") == (high, fails)
+
+
 def test_where_an_improvement_fails_a_test_is_told_from_that_too():
     asked = replace(GATE, improvements=True)
     lost, (low, high, fails) = gating(base_of(record()), asked=asked).limits("a")
@@ -290,11 +296,11 @@ def test_what_did_not_run_is_said_by_its_cause_with_what_to_do(expected, cause, 
 
 
 def test_how_many_tests_were_not_compared_is_told_by_cause():
-    cause = {"b": "narrowed", "c": "narrowed", "d": "hidden"}
-    found = ended([record()], *map(record, "abcd"), cause=cause, narrowed_by=("-k", "paths"))
+    cause = {"b": "narrowed", "c": "narrowed", "d": "hidden", "e": "ended"}
+    found = ended([record()], *map(record, "abcde"), cause=cause, narrowed_by=("-k", "paths"))
     assert text.not_run(found) == (
-        "regression check failed: 3 of 4 baseline tests were not compared: 2 left out by the command line "
-        "(-k, paths), 1 left out by configuration"
+        "regression check failed: 4 of 5 baseline tests were not compared: 2 left out by the command line "
+        "(-k, paths), 1 left out by configuration, 1 not reached"
     )
 
 
