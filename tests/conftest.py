@@ -292,6 +292,11 @@ class Outcome:
     def statuses(self):
         return {name: record["status"] for name, record in self.records.items()}
 
+    @property
+    def endings(self):
+        """Return how each test ended, as a run with -v prints it, by the tests' names."""
+        return dict(re.findall(r"^test_it\.py::(\S+) ([A-Z]+)", str(self.result.stdout), re.MULTILINE))
+
     def speedup(self, name):
         """Return a record's speedup, near to what the devices are set to: it is 10, from 10 ms and 1 ms."""
         return pytest.approx(self.records[name]["speedup"]["value"], rel=0.01)
