@@ -7,7 +7,9 @@ from functools import partial
 
 import pytest
 
-WRAPPED = """
+CONFTEST = """
+    import re
+
     cupy.__name__ = "array_api_compat.cupy"
 """
 
@@ -15,80 +17,464 @@ WRAPPED = """
 @pytest.fixture
 def suite(suite):
     """Run a suite whose CuPy is array-api-compat's."""
-    return partial(suite, conftest=WRAPPED)
+    return partial(suite, conftest=CONFTEST)
 
 
-VALUES = {
-    "modules": ("xp", "[conftest.numpy, conftest.cupy]", "{0}"),
-    "names of libraries": ("module", "['numpy', 'cupy']", "conftest.LIBRARIES[{0}]"),
-    "names of devices": ("device", "['cpu', 'cuda']", "conftest.LIBRARIES[{0}]"),
-}
+# Values of parameters, fixtures, classes, names of tests and markers that make variants of each other.
+MADE = """
+SPEEDUP = pytest.mark.speedup(min=3)
 
-
-def test_items_that_differ_in_a_device_like_parameter_are_variants_whatever_its_value(suite):
-    sources = (
-        f"""
-@pytest.mark.speedup(min=3)
+@SPEEDUP
 @pytest.mark.parametrize("n", [4, 8])
-@pytest.mark.parametrize("{name}", {listed}, ids=["a", "b"])
-def test_{what.replace(" ", "_")}({name}, n):
-    {library.format(name)}.ones(n)
-"""
-        for what, (name, listed, library) in VALUES.items()
-    )
-    found = suite("".join(sources))
-    found.ended(passed=12)
-    assert {record["scope"] for record in found.records.values()} == {"body"}
-    for what in VALUES:
-        test = f"test_{what.replace(' ', '_')}"
-        assert [found.statuses[f"{test}[a-{n}]"] for n in (4, 8)] == ["recorded", "recorded"]
-        assert [10, 10] == [found.speedup(f"{test}[b-{n}]") for n in (4, 8)]
-        assert found.records[f"{test}[b-8]"]["pairing"] == {
-            "kind": "gpu",
-            "library": "simulated",
-            "partner": f"test_it.py::{test}[a-8]",
-        }
+@pytest.mark.parametrize("xp", [conftest.numpy, conftest.cupy], ids=["a", "b"])
+def test_modules(xp, n):
+    xp.ones(n)
 
+@SPEEDUP
+@pytest.mark.parametrize("n", [4, 8])
+@pytest.mark.parametrize("module", ["numpy", "cupy"], ids=["a", "b"])
+def test_names_of_libraries(module, n):
+    conftest.LIBRARIES[module].ones(n)
 
-def test_a_parametrized_fixture_of_the_suite_makes_variants(suite):
-    found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    return lambda: xp.ones(3)\n")
-    found.ended(passed=2)
-    assert 10 == found.speedup("test_ones[cupy]")
-    assert found.records["test_ones[cupy]"]["scope"] == "call"
+@SPEEDUP
+@pytest.mark.parametrize("n", [4, 8])
+@pytest.mark.parametrize("device", ["cpu", "cuda"], ids=["a", "b"])
+def test_names_of_devices(device, n):
+    conftest.LIBRARIES[device].ones(n)
 
+@SPEEDUP
+def test_fixture(xp):
+    return lambda: xp.ones(3)
 
-def test_several_device_like_parameters_work_together(suite):
-    found = suite(
-        """
 PLACES = [
     ("numpy", None, "float64"), ("cupy", "cuda", "float64"),
     ("numpy", None, "float32"), ("cupy", None, "float32"),
 ]
 
-@pytest.mark.speedup(min=3)
+@SPEEDUP
 @pytest.mark.parametrize("array_namespace, device, dtype_name", PLACES)
-def test_ones(array_namespace, device, dtype_name):
+def test_several(array_namespace, device, dtype_name):
     conftest.LIBRARIES[array_namespace].ones(3, dtype=dtype_name)
+
+FAST = pytest.param(conftest.cupy, marks=pytest.mark.speedup(min=5))
+
+@pytest.mark.parametrize("xp", [conftest.numpy, FAST], ids=["xp0", "xp1"])
+def test_marked_parameter(xp):
+    xp.ones(3)
+
+@pytest.mark.parametrize("n", [3, pytest.param(4, marks=pytest.mark.speedup)])
+@pytest.mark.parametrize("xp", [conftest.numpy, conftest.cupy], ids=["xp0", "xp1"])
+def test_marked_size(xp, n):
+    xp.ones(n)
+
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("xp", ["cupy", "numpy"])
+@SPEEDUP
+def test_gpu_first(xp, n):
+    conftest.LIBRARIES[xp].ones(n)
+
+@SPEEDUP
+@pytest.mark.parametrize("backend", ["numpy:b", "numpy:a", "cupy:a", "cupy:b"])
+def test_suffixes(backend):
+    conftest.LIBRARIES[backend.partition(":")[0]].ones(3)
+
+class TestUnit(unittest.TestCase):
+    def setUp(self):
+        self.n = 3
+
+    @pytest.mark.speedup(pair="unit", min=3)
+    def test_ones_gpu(self):
+        conftest.cupy.ones(self.n)
+
+    @pytest.mark.speedup(pair="unit")
+    def test_ones_cpu(self):
+        with self.subTest(n=self.n):
+            conftest.numpy.ones(self.n)
+
+    def tearDown(self):
+        assert self.n == 3
+
+class Base:
+    @SPEEDUP
+    def test_ones(self):
+        self.xp.ones(3)
+
+class TestCupy(Base):
+    xp = conftest.cupy
+
+class TestNumpy(Base):
+    xp = conftest.numpy
 """
-    )
-    found.ended(passed=4)
-    partners = {nodeid: record["pairing"]["partner"] for nodeid, record in found.records.items()}
-    assert partners["test_ones[cupy-cuda-float64]"] == "test_it.py::test_ones[numpy-None-float64]"
-    assert partners["test_ones[cupy-None-float32]"] == "test_it.py::test_ones[numpy-None-float32]"
+PARTNERS = {
+    **{
+        f"test_{what}[b-{n}]": f"test_{what}[a-{n}]"
+        for what in ("modules", "names_of_libraries", "names_of_devices")
+        for n in (4, 8)
+    },
+    "test_fixture[cupy]": "test_fixture[numpy]",
+    "test_several[cupy-cuda-float64]": "test_several[numpy-None-float64]",
+    "test_several[cupy-None-float32]": "test_several[numpy-None-float32]",
+    "test_marked_parameter[xp1]": "test_marked_parameter[xp0]",
+    "test_marked_size[xp1-4]": "test_marked_size[xp0-4]",
+    "test_gpu_first[cupy-3]": "test_gpu_first[numpy-3]",
+    "test_gpu_first[cupy-4]": "test_gpu_first[numpy-4]",
+    "test_suffixes[cupy:a]": "test_suffixes[numpy:a]",
+    "test_suffixes[cupy:b]": "test_suffixes[numpy:b]",
+    "TestUnit::test_ones_gpu": "TestUnit::test_ones_cpu",
+    "TestCupy::test_ones": "TestNumpy::test_ones",
+}
+IN_FILES = {
+    "test_a": """
+        import pytest, conftest
+
+        pytestmark = pytest.mark.speedup(min=300)
+
+        @pytest.mark.parametrize("n", [3, 4])
+        @pytest.mark.speedup(pair="ones", device="cupy", min=3)
+        def test_fast(n):
+            conftest.cupy.ones(n)
+
+        def test_module(xp):
+            xp.ones(3)
+
+        @pytest.mark.speedup(min=3)
+        class TestIt:
+            def test_class(self, xp):
+                xp.ones(3)
+
+            @pytest.mark.speedup(min=4)
+            def test_method(self, xp):
+                xp.ones(3)
+
+        class TestOther:
+            pytestmark = pytest.mark.speedup(min=6)
+
+            def test_own(self, xp):
+                xp.ones(3)
+        """,
+    "test_b": """
+        import pytest, conftest
+
+        @pytest.mark.parametrize("n", [3, 4])
+        @pytest.mark.speedup(pair="ones", device="numpy")
+        def test_slow(n):
+            conftest.numpy.ones(n)
+        """,
+}
+CLOSEST = {
+    "test_fast[3]": 3,
+    "test_fast[4]": 3,
+    "test_module[cupy]": 300,
+    "TestIt::test_class[cupy]": 3,
+    "TestIt::test_method[cupy]": 4,
+    "TestOther::test_own[cupy]": 6,
+}
 
 
-def test_the_ini_file_names_other_parameters(suite):
-    source = """
+def test_items_that_differ_in_their_device_alone_are_variants(suite, pytester):
+    pytester.makepyfile(**IN_FILES)
+    found = suite(MADE, "-v")
+    found.ended(passed=47, failed=1)
+    gpu = {name: record for name, record in found.records.items() if record["pairing"]["kind"] == "gpu"}
+    here = {name: f"test_it.py::{partner}" for name, partner in PARTNERS.items()}
+    assert here == {
+        name: record["pairing"]["partner"] for name, record in gpu.items() if "test_a.py" not in name
+    }
+    for name, record in gpu.items():
+        assert record["status"] == (
+            "failed" if "test_module[" in name else "recorded" if "test_marked_size" in name else "passed"
+        )
+        assert 10 == found.speedup(name)
+    assert {"recorded"} == {record["status"] for name, record in found.records.items() if name not in gpu}
+    limits = {name: gpu[f"test_a.py::{name}"]["demand"]["min"] for name in CLOSEST}
+    assert limits == CLOSEST
+    assert gpu["test_a.py::test_fast[4]"]["pairing"]["partner"] == "test_b.py::test_slow[4]"
+    assert gpu["test_marked_parameter[xp1]"]["demand"]["min"] == 5
+    assert {"call"} == {found.records[f"test_fixture[{library}]"]["scope"] for library in ("numpy", "cupy")}
+    assert ["body", "body"] == [
+        found.records[name]["scope"] for name in ("TestUnit::test_ones_gpu", "test_modules[b-8]")
+    ]
+    expected = ["cupy-3", "cupy-4", "numpy-3", "numpy-4"]
+    order = [name.partition("[")[2][:-1] for name in found.endings if name.startswith("test_gpu_first")]
+    assert expected == order, "the suite's own order is kept"
+
+
+OWN_CONFTEST = f"""{CONFTEST}
+    def pytest_collection_modifyitems(items):
+        for item in items:
+            if item.name.startswith("test_two_markers"):
+                item.add_marker(pytest.mark.speedup(min=1000))
+            if item.name.startswith("test_marked"):
+                item.add_marker(pytest.mark.offload_threshold("n"))
+            if found := re.match(r"test_marked_(\\w+)_(\\d+)\\[\\1-", item.name):
+                item.add_marker(pytest.mark.speedup(min=int(found[2])))
+"""
+# CPU variants that end otherwise than by passing, and GPU variants that have nothing to be compared with.
+BROKEN = """
+SPEEDUP = pytest.mark.speedup(min=3)
+
+@SPEEDUP
+def test_cpu_skips(xp):
+    if xp is conftest.numpy:
+        pytest.skip("not today")
+    xp.ones(3)
+
+@SPEEDUP
+def test_cpu_fails(xp):
+    assert xp is conftest.cupy
+    xp.ones(3)
+
+@SPEEDUP
+def test_cpu_xfails(xp):
+    if xp is conftest.numpy:
+        pytest.xfail("a bad day")
+    xp.ones(3)
+"""
+LONELY = """
 @pytest.mark.speedup(min=3)
-@pytest.mark.parametrize("engine", ["numpy", "cupy"])
-def test_ones(engine):
-    conftest.LIBRARIES[engine].ones(3)
+@pytest.mark.parametrize("xp", ["numpy"])
+def test_lonely(xp):
+    conftest.LIBRARIES[xp].ones(3)
 """
-    found = suite(source)
-    found.result.stdout.fnmatch_lines(["a speedup test must use a device: *"])
-    found = suite(source, ini="gpuperf_device_params = engine")
-    found.ended(passed=2)
-    assert found.statuses["test_ones[cupy]"] == "passed"
+ODD = (
+    BROKEN
+    + LONELY
+    + """
+@SPEEDUP
+def test_gpu_skips(xp):
+    if xp is conftest.cupy:
+        pytest.skip("not today")
+    xp.ones(3)
+
+@SPEEDUP
+def test_gpu_fails(xp):
+    assert xp is conftest.numpy
+    xp.ones(3)
+
+def end(library, xp):
+    assert xp is not library, "not clean"
+
+@pytest.fixture
+def cpu_unclean(xp):
+    yield
+    end(conftest.numpy, xp)
+
+@pytest.fixture
+def gpu_unclean(xp):
+    yield
+    end(conftest.cupy, xp)
+
+@pytest.fixture
+def skips_at_last(xp):
+    yield
+    pytest.skip("at last")
+
+@SPEEDUP
+def test_cpu_unclean(xp, cpu_unclean):
+    xp.ones(3)
+
+@SPEEDUP
+def test_gpu_unclean(xp, gpu_unclean):
+    xp.ones(3)
+
+@SPEEDUP
+def test_skips_at_last(xp, skips_at_last):
+    xp.ones(3)
+
+def unit(pair):
+    class Unit(unittest.TestCase):
+        @pytest.mark.speedup(pair=pair, min=3)
+        def test_numpy(self):
+            conftest.numpy.ones(3)
+
+        @pytest.mark.speedup(pair=pair, min=3)
+        def test_cupy(self):
+            conftest.cupy.ones(3)
+    return Unit
+
+class TestCpuUnclean(unit("cpu")):
+    def tearDown(self):
+        assert self._testMethodName != "test_numpy", "not clean"
+
+class TestGpuUnclean(unit("gpu")):
+    def tearDown(self):
+        assert self._testMethodName != "test_cupy", "not clean"
+
+class TestSkipsAtLast(unit("skips")):
+    def tearDown(self):
+        pytest.skip("at last")
+
+class TestExpected(unittest.TestCase):
+    @pytest.mark.speedup(pair="expected")
+    def test_numpy(self):
+        conftest.numpy.ones(3)
+
+    @unittest.expectedFailure
+    @pytest.mark.speedup(pair="expected")
+    def test_cupy(self):
+        raise ValueError("known")
+
+class TestTooSlow(unittest.TestCase):
+    @pytest.mark.speedup(pair="slow", min=300)
+    def test_cupy(self):
+        conftest.cupy.ones(3)
+
+    @pytest.mark.speedup(pair="slow")
+    def test_numpy(self):
+        conftest.numpy.ones(3)
+
+@pytest.mark.speedup(pair="limits", min=3)
+def test_limits_cpu():
+    conftest.numpy.ones(3)
+
+@pytest.mark.speedup(pair="limits", min=300)
+def test_limits_gpu():
+    conftest.cupy.ones(3)
+
+@SPEEDUP
+@pytest.mark.parametrize("engine", ["numpy"])
+def test_other_parameter(engine):
+    conftest.LIBRARIES[engine].ones(3)
+
+@pytest.mark.parametrize(
+    "xp",
+    [
+        pytest.param("numpy", marks=pytest.mark.speedup(mim=3)),
+        pytest.param("cupy", marks=pytest.mark.speedup(min=3)),
+    ],
+)
+def test_wrong_marker(xp):
+    conftest.LIBRARIES[xp].ones(3)
+
+class Base:
+    @pytest.mark.speedup
+    @pytest.mark.parametrize("m", [1, 2])
+    def test_ones(self, m):
+        self.xp.ones(self.n)
+
+class TestOther4(Base):
+    xp, n = conftest.numpy, 4
+
+class TestOther1(Base):
+    xp, n = conftest.cupy, 1
+
+@pytest.mark.speedup
+def test_two_markers(xp):
+    xp.ones(3)
+
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("xp", ["cupy", "numpy"])
+def test_marked_cupy_3(xp, n):
+    conftest.LIBRARIES[xp].ones(n)
+
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("xp", ["cupy", "numpy"])
+def test_marked_cupy_300(xp, n):
+    conftest.LIBRARIES[xp].ones(n)
+
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("xp", ["cupy", "numpy"])
+def test_marked_numpy_3(xp, n):
+    conftest.LIBRARIES[xp].ones(n)
+
+@pytest.mark.parametrize("xp", ["cupy", "numpy"])
+def test_unmarked(xp):
+    pass
+"""
+)
+ALONE = "nothing to compare with: its CPU variant test_it.py::{} ended as error: "
+NO_PAIR = "nothing to compare with: this test runs on the CPU, and no other variant of it runs on a GPU; *"
+TWO = "the test has 2 speedup markers, speedup() and speedup(min=1000); keep one *"
+UNCLEAN = "*AssertionError: not clean"
+ENDINGS = {
+    "test_cpu_skips[numpy]": ("SKIPPED", "skipped", "not today"),
+    "test_cpu_skips[cupy]": ("SKIPPED", "skipped", "its CPU variant was skipped: not today"),
+    "test_cpu_fails[numpy]": ("FAILED", "error", "AssertionError: *"),
+    "test_cpu_fails[cupy]": ("FAILED", "error", "*test_cpu_fails[numpy] ended as error: Assert*"),
+    "test_cpu_xfails[numpy]": ("XFAIL", "skipped", "a bad day"),
+    "test_cpu_xfails[cupy]": ("SKIPPED", "skipped", "its CPU variant was skipped: a bad day"),
+    "test_gpu_skips[cupy]": ("SKIPPED", "skipped", "not today"),
+    "test_gpu_fails[cupy]": ("FAILED", "error", "AssertionError: *"),
+    "test_cpu_unclean[numpy]": ("ERROR", "error", UNCLEAN),
+    "test_cpu_unclean[cupy]": ("FAILED", "error", ALONE.format("test_cpu_unclean[numpy]") + UNCLEAN),
+    "test_gpu_unclean[cupy]": ("ERROR", "error", UNCLEAN),
+    "test_skips_at_last[numpy]": ("SKIPPED", "recorded", None),
+    "test_skips_at_last[cupy]": ("SKIPPED", "passed", None),
+    "TestCpuUnclean::test_numpy": ("FAILED", "error", UNCLEAN),
+    "TestCpuUnclean::test_cupy": ("FAILED", "error", ALONE.format("TestCpuUnclean::test_numpy") + UNCLEAN),
+    "TestGpuUnclean::test_cupy": ("FAILED", "error", UNCLEAN),
+    "TestSkipsAtLast::test_numpy": ("SKIPPED", "recorded", None),
+    "TestSkipsAtLast::test_cupy": ("SKIPPED", "passed", None),
+    "TestExpected::test_cupy": ("XFAIL", "error", "ValueError: known*"),
+    "TestTooSlow::test_cupy": ("FAILED", "failed", "required at least 300x, *"),
+    "test_limits_gpu": ("ERROR", "error", "requires min=300, but its CPU variant *test_limits_cpu min=3; *"),
+    "test_other_parameter[numpy]": ("ERROR", "error", "a speedup test must use a device: *"),
+    "test_lonely[numpy]": ("ERROR", "error", NO_PAIR),
+    "test_wrong_marker[numpy]": ("ERROR", "error", "@pytest.mark.speedup: has no argument 'mim'*"),
+    "test_wrong_marker[cupy]": ("FAILED", "error", "*[numpy] ended as error: @pytest.mark.speedup: has no *"),
+    "test_two_markers[numpy]": ("ERROR", "error", TWO),
+    "test_two_markers[cupy]": ("ERROR", "error", TWO),
+    **{
+        f"test_marked_{library}_3[cupy-{n}]": ("PASSED", "passed", None)
+        for library in ("cupy", "numpy")
+        for n in (3, 4)
+    },
+    "test_marked_cupy_300[cupy-3]": ("FAILED", "failed", "required at least 300x, *"),
+    "test_marked_cupy_300[cupy-4]": ("FAILED", "failed", "required at least 300x, *"),
+}
+RECORDED = ("PASSED", "recorded", None)
+
+
+def matches(text, pattern):
+    return text == pattern or (text and pattern and fnmatch(text, pattern.replace("[", "[[]")))
+
+
+def test_a_variant_says_what_became_of_the_other_one(suite):
+    found = suite(ODD, "-v", conftest=OWN_CONFTEST)
+    assert {*ENDINGS} < {*found.records}
+    for name, record in found.records.items():
+        ending, status, reason = ENDINGS.get(name, RECORDED)
+        assert (ending, status) == (found.endings[name], record["status"]), name
+        assert matches(record["reason"], reason), (name, record["reason"])
+    skipped = [
+        name for name, record in found.records.items() if record["reason_code"] == "cpu_variant_skipped"
+    ]
+    assert ["test_cpu_skips[cupy]", "test_cpu_xfails[cupy]"] == skipped
+    for name in (*skipped, "test_cpu_fails[cupy]", "test_cpu_unclean[cupy]", "TestCpuUnclean::test_cupy"):
+        assert (None, None) == (found.records[name]["speedup"], found.records[name]["cpu"])
+    for name in ("test_gpu_skips", "test_gpu_fails"):
+        notes = {note["code"]: note["text"] for note in found.records[f"{name}[numpy]"]["notes"]}
+        assert notes["no_partner"].startswith(f"its GPU variant test_it.py::{name}[cupy] was ")
+    others = [record for name, record in found.records.items() if name.startswith("TestOther")]
+    assert [None] * 4 == [record["pairing"]["partner"] for record in others], "they differ in more"
+    marked = [record for name, record in found.records.items() if name.startswith("test_marked")]
+    assert 12 == len(marked)
+    assert all(record["size_group"]["name"] == record["nodeid"].partition("[")[0] for record in marked)
+
+
+WARNS = """
+import warnings
+
+@SPEEDUP
+@pytest.mark.parametrize(
+    "xp", ["cupy", pytest.param("numpy", marks=pytest.mark.filterwarnings("error:slow"))]
+)
+def test_cpu_warns(xp):
+    warnings.warn("slow") if xp == "numpy" else None
+    conftest.LIBRARIES[xp].ones(3)
+"""
+
+
+def test_a_gpu_variant_alone_says_what_became_of_its_cpu_variant(suite):
+    found = suite(BROKEN + WARNS, "-v", "-k", "cupy")
+    names = [f"test_cpu_{what}[cupy]" for what in ("skips", "fails", "xfails", "warns")]
+    assert names == [*found.endings]
+    for name in names[:3]:
+        assert matches(found.records[name]["reason"], ENDINGS[name][2])
+        assert found.endings[name] == ENDINGS[name][0]
+    assert "FAILED" == found.endings[names[3]]
+    assert "ended as error: UserWarning: slow" in found.records[names[3]]["reason"]
+    found.says("- CPU variant test_it.py::test_cpu_fails[[]numpy], call -", "E*assert <module")
 
 
 UNKNOWN = ".* is not a known device.*gpuperf_device_values.*gpuperf_device_params"
@@ -175,31 +561,33 @@ def test_values_that_no_backend_knows_are_left_alone_and_named_once(suite, optio
 TYPO = """
 @pytest.mark.parametrize("xp", ["numpy", "cupy", "cuppy"])
 @pytest.mark.speedup({limit})
-def test_ones(xp):
+def test_{name}(xp):
     if xp in conftest.LIBRARIES:
         conftest.LIBRARIES[xp].ones(3)
 """
 
 
-@pytest.mark.parametrize(
-    ("limit", "ending"),
-    [("min=1e-9", {"errors": 1, "passed": 2}), ("", {"passed": 3})],
-    ids=["limit", "bare"],
-)
-def test_where_a_gpu_is_required_a_limit_on_an_unknown_device_is_an_error(suite, limit, ending):
-    found = suite(TYPO.format(limit=limit), "--gpuperf-require-gpu")
-    found.ended(**ending)
-    if limit:
-        found.result.stdout.fnmatch_lines(["*test_ones[[]cuppy]: xp='cuppy' is not a known *left alone*"])
+def test_where_a_gpu_is_required_a_limit_on_an_unknown_device_is_an_error(suite):
+    source = TYPO.format(name="limit", limit="min=1e-9") + TYPO.format(name="bare", limit="")
+    found = suite(source + LONELY, "--gpuperf-require-gpu")
+    found.ended(errors=2, passed=5)
+    assert "no other variant of it runs on a GPU" in found.records["test_lonely[numpy]"]["reason"]
+    found.says("test_limit[[]cuppy]: xp='cuppy' is not a known *left alone")
 
 
-def test_the_ini_file_maps_a_suites_own_values_to_devices(suite):
+def test_the_ini_file_names_other_parameters_and_maps_a_suites_own_values_to_devices(suite):
     mapped = "TorchBackend=cupy:1 dask=cupy:2 sparse=cupy:3 fast=cupy"
-    found = suite(
-        OTHERS.replace('"numpy", "cupy"]', '"numpy", "fast"]'), ini=f"gpuperf_device_values = {mapped}"
-    )
+    engine = """
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("engine", ["numpy", "cupy"])
+def test_engine(engine):
+    conftest.LIBRARIES[engine].ones(3)
+"""
+    source = OTHERS.replace('"numpy", "cupy"]', '"numpy", "fast"]') + engine
+    found = suite(source, ini=f"gpuperf_device_values = {mapped}\ngpuperf_device_params = engine")
     assert found.written["unknown_values"] == []
-    assert len(found.records) == 12
+    assert len(found.records) == 14
+    assert found.statuses["test_engine[cupy]"] == "passed"
 
 
 @pytest.mark.parametrize(
@@ -252,246 +640,24 @@ def test_ones(library):
     assert 5 == found.speedup("test_ones[mylib:gpu]")
 
 
-def test_the_closest_marker_wins_and_one_on_a_parameter_takes_its_variant_along(suite):
-    found = suite(
-        """
-pytestmark = pytest.mark.speedup(min=300)
-
-@pytest.mark.speedup(min=3)
-class TestIt:
-    def test_class(self, xp):
-        xp.ones(3)
-
-    @pytest.mark.speedup(min=4)
-    def test_method(self, xp):
-        xp.ones(3)
-
-class TestOther:
-    pytestmark = pytest.mark.speedup(min=6)
-
-    def test_own(self, xp):
-        xp.ones(3)
-"""
-    )
-    found.ended(passed=6)
-    limits = {nodeid: record["demand"]["min"] for nodeid, record in found.records.items() if "cupy" in nodeid}
-    assert limits == {
-        "TestIt::test_class[cupy]": 3,
-        "TestIt::test_method[cupy]": 4,
-        "TestOther::test_own[cupy]": 6,
-    }
-
-
-def test_a_marker_on_a_parameter_takes_its_variant_along(suite):
-    found = suite(
-        """
-FAST = pytest.param(conftest.cupy, marks=pytest.mark.speedup(min=5))
-
-@pytest.mark.parametrize("xp", [conftest.numpy, FAST], ids=["xp0", "xp1"])
-def test_ones(xp):
-    xp.ones(3)
-
-@pytest.mark.parametrize("n", [3, pytest.param(4, marks=pytest.mark.speedup)])
-@pytest.mark.parametrize("xp", [conftest.numpy, conftest.cupy], ids=["xp0", "xp1"])
-def test_sizes(xp, n):
-    xp.ones(n)
-"""
-    )
-    found.ended(passed=6)
-    assert len(found.records) == 4
-    assert found.records["test_ones[xp1]"]["demand"]["min"] == 5
-    assert found.statuses["test_ones[xp1]"] == "passed"
-    assert 10 == found.speedup("test_sizes[xp1-4]")
-
-
-def test_a_unittest_is_timed_as_a_whole_body_between_set_up_and_tear_down(suite):
-    found = suite(
-        """
-class TestIt(unittest.TestCase):
-    def setUp(self):
-        self.n = 3
-
-    @pytest.mark.speedup(pair="ones", min=3)
-    def test_ones_cpu(self):
-        with self.subTest(n=self.n):
-            conftest.numpy.ones(self.n)
-
-    @pytest.mark.speedup(pair="ones", min=3)
-    def test_ones_gpu(self):
-        conftest.cupy.ones(self.n)
-
-    def tearDown(self):
-        assert self.n == 3
-"""
-    )
-    found.ended(passed=2)
-    assert 10 == found.speedup("TestIt::test_ones_gpu")
-    assert "body" == found.records["TestIt::test_ones_gpu"]["scope"]
-
-
-def test_variants_that_ask_for_different_speedups_are_told_to_ask_once(suite):
-    found = suite(
-        """
-@pytest.mark.speedup(pair="ones", min=3)
-def test_ones_cpu():
-    conftest.numpy.ones(3)
-
-@pytest.mark.speedup(pair="ones", min=300)
-def test_ones_gpu():
-    conftest.cupy.ones(3)
-"""
-    )
-    found.ended(errors=1, passed=1)
-    found.says(
-        "test_ones_gpu: requires min=300, but its CPU variant*test_ones_cpu min=3; the marker arguments"
-    )
-
-
-def test_a_unittests_own_skip_keeps_its_own_reason(suite):
-    skip = "@unittest.skip('no card in this machine')"
-    sources = (
-        f"""
-{skip if where == "Class" else ""}
-class Test{where}(unittest.TestCase):
-    @pytest.mark.speedup(pair="{where}")
-    def test_ones_cpu(self):
-        conftest.numpy.ones(3)
-
-    @pytest.mark.speedup(pair="{where}", min=3)
-    {skip}
-    def test_ones_gpu(self):
-        conftest.cupy.ones(3)
-"""
-        for where in ("Class", "Method")
-    )
-    found = suite("".join(sources), "--gpuperf-gpu=none")
-    found.ended(passed=1, skipped=3)
-    for where in ("Class", "Method"):
-        assert found.records[f"Test{where}::test_ones_gpu"]["reason"] == "no card in this machine"
-
-
-def test_tests_of_their_own_are_joined_by_a_name(suite):
-    sources = (
-        f"""
-class Test{least}(unittest.TestCase):
-    def setUp(self):
-        self.n = 3
-
-    @pytest.mark.speedup(pair="{least}", min={least})
-    def test_ones_gpu(self):
-        conftest.cupy.ones(self.n)
-
-    @pytest.mark.speedup(pair="{least}")
-    def test_ones_cpu(self):
-        conftest.numpy.ones(self.n)
-"""
-        for least in (3, 300)
-    )
-    found = suite("".join(sources))
-    found.ended(passed=3, failed=1)
-    assert [(name, record["status"]) for name, record in found.records.items()] == [
-        ("Test3::test_ones_cpu", "recorded"),
-        ("Test3::test_ones_gpu", "passed"),
-        ("Test300::test_ones_cpu", "recorded"),
-        ("Test300::test_ones_gpu", "failed"),
-    ]
-    for gpu in ("Test3::test_ones_gpu", "Test300::test_ones_gpu"):
-        assert 10 == found.speedup(gpu)
-        assert found.records[gpu]["scope"] == "body"
-
-
-def test_a_pair_may_cross_files_and_say_its_devices(suite, pytester):
-    pytester.makepyfile(
-        test_a="""
-        import pytest, conftest
-
-        @pytest.mark.parametrize("n", [3, 4])
-        @pytest.mark.speedup(pair="ones", device="cupy", min=3)
-        def test_fast(n):
-            conftest.cupy.ones(n)
-        """,
-        test_b="""
-        import pytest, conftest
-
-        @pytest.mark.parametrize("n", [3, 4])
-        @pytest.mark.speedup(pair="ones", device="numpy")
-        def test_slow(n):
-            conftest.numpy.ones(n)
-        """,
-    )
-    found = suite("")
-    found.ended(passed=4)
-    assert [*found.statuses.values()] == ["passed", "passed", "recorded", "recorded"]
-    assert found.records["test_a.py::test_fast[4]"]["pairing"]["partner"] == "test_b.py::test_slow[4]"
-
-
-def test_classes_that_inherit_a_test_and_name_their_library_are_variants(suite):
-    found = suite(
-        """
-class Base:
-    @pytest.mark.speedup(min=3)
-    def test_ones(self):
-        self.xp.ones(3)
-
-class TestCupy(Base):
-    xp = conftest.cupy
-
-class TestNumpy(Base):
-    xp = conftest.numpy
-"""
-    )
-    found.ended(passed=2)
-    assert found.records["TestCupy::test_ones"]["pairing"]["partner"] == "test_it.py::TestNumpy::test_ones"
-
-
-BROKEN = """
-@pytest.mark.speedup(min=3)
-def test_ones(xp):
-    if xp.__name__ == "{0}":
-        {1}
-    xp.ones(3)
-"""
-
-
-@pytest.mark.parametrize(
-    ("how", "outcome", "status", "reason"),
-    [
-        ("pytest.skip('not today')", {"skipped": 2}, "skipped", "its CPU variant was skipped: not today"),
-        ("assert 0", {"failed": 2}, "error", "*its CPU variant *test_ones[[]numpy] ended as error: Assert*"),
-    ],
-    ids=["skipped", "failed"],
-)
-def test_a_gpu_variant_says_what_became_of_its_cpu_variant(suite, how, outcome, status, reason):
-    found = suite(BROKEN.format("numpy", how))
-    found.ended(**outcome)
-    record = found.records["test_ones[cupy]"]
-    assert (record["status"], record["speedup"]) == (status, None)
-    assert (record["reason_code"] == "cpu_variant_skipped") == (status == "skipped")
-    found.says(reason)
-
-
-def test_a_gpu_variant_that_finds_no_gpu_is_skipped_with_that_code(suite):
-    source = "@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n"
-    record = suite(source, "--gpuperf-gpu=none").records["test_ones[cupy]"]
-    assert (record["status"], record["reason_code"]) == ("skipped", "no_gpu")
-
-
-@pytest.mark.parametrize("source", ["", "@pytest.mark.speedup(min=2)\n"], ids=["unmarked", "marked"])
-def test_a_library_that_is_not_installed_skips_its_tests_with_the_marker_as_without_it(
-    suite, monkeypatch, source
-):
-    missing = ("torch", "jax", "cupy")
-    for name in missing:
+def test_a_library_that_is_not_installed_skips_its_tests_with_the_marker_as_without_it(suite, monkeypatch):
+    for name in ("torch", "jax", "cupy"):
         monkeypatch.setitem(sys.modules, name, None)
-    source += """@pytest.mark.parametrize("backend", ["numpy", "torch", "jax", "cupy"])
-def test_ones(backend):
+    tests = (
+        f"""
+{marker}
+@pytest.mark.parametrize("backend", ["numpy", "torch", "jax", "cupy"])
+def test_{name}(backend):
     pytest.importorskip(backend).ones(3)
 """
-    found = suite(source, "--gpuperf-gpu=auto", conftest="\n    del pytest_gpuperf_devices\n")
-    found.ended(passed=1, skipped=3)
-    codes = {name: record["reason_code"] for name, record in found.records.items()}
+        for name, marker in (("plain", ""), ("marked", "@pytest.mark.speedup(min=2)"))
+    )
+    found = suite("".join(tests), "--gpuperf-gpu=auto", conftest="\n    del pytest_gpuperf_devices\n")
+    found.ended(passed=2, skipped=6)
     expected = {"numpy": None, "torch": "no_library", "jax": "no_library", "cupy": "no_gpu"}
-    assert codes == ({f"test_ones[{name}]": code for name, code in expected.items()} if codes else {})
+    assert {f"test_marked[{name}]": code for name, code in expected.items()} == {
+        name: record["reason_code"] for name, record in found.records.items()
+    }
 
 
 def test_a_test_skips_where_the_library_that_the_run_names_is_not_installed(suite, monkeypatch):
@@ -501,70 +667,19 @@ def test_a_test_skips_where_the_library_that_the_run_names_is_not_installed(suit
     suite(source, "--gpuperf-off", ours=["--gpuperf-gpu=torch"]).ended(skipped=1)
 
 
-@pytest.mark.parametrize("how", ["pytest.skip('not today')", "assert 0"])
-def test_a_cpu_variant_says_what_became_of_its_gpu_variant(suite, how):
-    found = suite(BROKEN.format("array_api_compat.cupy", how))
-    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if note["code"] == "no_partner"]
-    assert note["text"].startswith("its GPU variant test_it.py::test_ones[cupy] was ")
-    assert found.statuses["test_ones[numpy]"] == "recorded"
-
-
-FAILING_AFTERWARDS = """
-@pytest.fixture
-def clean(xp):
-    yield
-    assert xp is conftest.{other}, "not clean"
-
-@pytest.mark.speedup(min=3)
-def test_fixture(xp, clean):
-    xp.ones(3)
-
+def test_a_doubt_that_fails_a_unittest_stays_a_doubt(suite):
+    source = """
 class TestUnit(unittest.TestCase):
-    @pytest.mark.speedup(pair="ones", min=3)
+    @pytest.mark.speedup(pair="ones", min=9.95)
     def test_numpy(self):
         conftest.numpy.ones(3)
 
-    @pytest.mark.speedup(pair="ones", min=3)
+    @pytest.mark.speedup(pair="ones", min=9.95)
     def test_cupy(self):
         conftest.cupy.ones(3)
-
-    def tearDown(self):
-        assert self._testMethodName == "test_{other}", "not clean"
 """
-LINES = FAILING_AFTERWARDS.splitlines()
-FIXTURES = [f"test_fixture[{library}]" for library in ("numpy", "cupy")]
-UNITS = [f"TestUnit::test_{library}" for library in ("numpy", "cupy")]
-
-
-def test_a_cpu_variant_that_fails_in_its_teardown_leaves_nothing_to_compare_with(suite):
-    found = suite(FAILING_AFTERWARDS.format(other="cupy"))
-    found.ended(passed=1, failed=3, errors=1)
-    for numpy, cupy in (FIXTURES, UNITS):
-        assert ["error", "error"] == [found.records[name]["status"] for name in (numpy, cupy)]
-        assert found.records[numpy]["reason"].endswith("AssertionError: not clean")
-        assert f"its CPU variant test_it.py::{numpy} ended as error: " in found.records[cupy]["reason"]
-        assert (None, None) == (found.records[cupy]["speedup"], found.records[cupy]["cpu"])
-
-
-def test_a_gpu_variant_that_fails_in_its_teardown_has_not_passed(suite):
-    found = suite(FAILING_AFTERWARDS.format(other="numpy"))
-    found.ended(passed=3, failed=1, errors=1)
-    for numpy, cupy in (FIXTURES, UNITS):
-        assert ["recorded", "error"] == [found.records[name]["status"] for name in (numpy, cupy)]
-        assert found.records[cupy]["reason"].endswith("AssertionError: not clean")
-
-
-def test_a_skip_in_a_teardown_changes_no_record(suite):
-    skips = (line.partition("assert ")[0] + "pytest.skip()" * ("not clean" in line) for line in LINES)
-    found = suite("\n".join(skips))
-    for numpy, cupy in (FIXTURES, UNITS):
-        assert ["recorded", "passed"] == [found.records[name]["status"] for name in (numpy, cupy)]
-
-
-def test_a_doubt_that_fails_a_unittest_stays_a_doubt(suite):
-    source = FAILING_AFTERWARDS.partition("def tearDown")[0].replace("min=3", "min=9.95")
-    found = suite(source.format(other="cupy"), "--gpuperf-fail=doubt")
-    assert "inconclusive" == found.records["TestUnit::test_cupy"]["status"]
+    found = suite(source, "--gpuperf-fail=doubt")
+    assert "inconclusive" == found.statuses["TestUnit::test_cupy"]
 
 
 def test_a_cpu_variant_with_a_failed_subtest_leaves_nothing_to_compare_with(suite):
@@ -637,40 +752,6 @@ def test_a_cpu_variant_in_another_module_runs_without_the_fixtures_of_this_one(
         assert "division by zero" in found.records["test_fast"]["reason"]
 
 
-@pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        ("pytest.skip('not today')", "its CPU variant was skipped: not today"),
-        ("assert 0", "nothing to compare with: its CPU variant *test_ones[[]numpy] ended as error: Assert*"),
-        ("pytest.xfail('a bad day')", "its CPU variant was skipped: a bad day"),
-    ],
-)
-def test_a_gpu_variant_alone_says_what_became_of_its_cpu_variant(suite, how, reason):
-    found = suite(BROKEN.format("numpy", how), "-k", "cupy")
-    (record,) = [record for name, record in found.records.items() if "cupy" in name]
-    assert fnmatch(record["reason"], f"{reason}*")
-    assert 0 == found.result.parseoutcomes().get("passed", 0)
-    if "assert" in how:
-        found.says("- CPU variant test_it.py::test_ones[[]numpy], call -", "E*assert 0")
-
-
-def test_a_cpu_variant_runs_for_its_gpu_variant_within_what_plugins_put_around_tests(suite):
-    source = """
-import warnings
-
-@pytest.mark.speedup(min=3)
-@pytest.mark.parametrize(
-    "xp", ["cupy", pytest.param("numpy", marks=pytest.mark.filterwarnings("error:slow"))]
-)
-def test_ones(xp):
-    warnings.warn("slow") if xp == "numpy" else None
-    conftest.LIBRARIES[xp].ones(3)
-"""
-    found = suite(source, "-k", "cupy")
-    found.ended(failed=1, deselected=1)
-    assert "ended as error: UserWarning: slow" in found.records["test_ones[cupy]"]["reason"]
-
-
 def test_a_run_that_is_interrupted_in_such_a_cpu_variant_has_no_record_of_it(suite):
     source = """
 @pytest.mark.speedup(min=3)
@@ -685,27 +766,6 @@ def test_ones(xp):
     assert {"skipped"} == {*found.statuses.values()}
 
 
-def test_a_gpu_variant_says_that_its_cpu_variants_marker_is_wrong(suite):
-    found = suite(
-        """
-@pytest.mark.parametrize(
-    "xp",
-    [
-        pytest.param("numpy", marks=pytest.mark.speedup(mim=3)),
-        pytest.param("cupy", marks=pytest.mark.speedup(min=3)),
-    ],
-)
-def test_ones(xp):
-    conftest.LIBRARIES[xp].ones(3)
-"""
-    )
-    found.ended(errors=1, failed=1)
-    reason = found.records["test_ones[cupy]"]["reason"]
-    assert (
-        "its CPU variant test_it.py::test_ones[numpy] ended as error: @pytest.mark.speedup: has no " in reason
-    )
-
-
 @pytest.mark.parametrize("option", ["--lf", "--sw"])
 def test_a_gpu_variant_that_is_run_again_brings_its_cpu_variant_along(suite, option):
     source = (
@@ -716,26 +776,6 @@ def test_a_gpu_variant_that_is_run_again_brings_its_cpu_variant_along(suite, opt
     found = suite(source.format(3), option)
     assert found.statuses["test_ones[cupy]"] == "passed"
     assert found.statuses.get("test_ones[numpy]") in (None, "skipped")
-
-
-def test_the_suites_own_order_is_kept(suite):
-    found = suite(
-        """
-@pytest.mark.parametrize("n", [3, 4])
-@pytest.mark.parametrize("xp", ["cupy", "numpy"])
-@pytest.mark.speedup
-def test_a(xp, n):
-    conftest.LIBRARIES[xp].ones(n)
-
-def test_b():
-    pass
-""",
-        "-v",
-    )
-    ran = [line.split()[0].rpartition("::")[2] for line in found.result.outlines if "PASSED" in line]
-    assert ran == ["test_a[cupy-3]", "test_a[cupy-4]", "test_a[numpy-3]", "test_a[numpy-4]", "test_b"]
-    assert {"recorded"} == {*found.statuses.values()}
-    assert 10 == found.speedup("test_a[cupy-4]")
 
 
 SKIPPED = """
@@ -764,35 +804,6 @@ def test_a_suite_may_skip_some_of_its_gpu_tests(suite, more):
     assert found.result.ret == pytest.ExitCode.OK
 
 
-@pytest.mark.parametrize("option", ["", "--gpuperf-require-gpu"])
-def test_a_demand_on_a_cpu_that_no_gpu_is_compared_with_fails(suite, option):
-    source = """
-@pytest.mark.speedup(min=3)
-@pytest.mark.parametrize("xp", ["numpy"])
-def test_lonely(xp):
-    conftest.LIBRARIES[xp].ones(3)
-
-@pytest.mark.speedup(min=3)
-def test_ones(xp):
-    xp.ones(3)
-"""
-    found = suite(source, *filter(None, [option]))
-    found.ended(passed=2, errors=1)
-    assert "no other variant of it runs on a GPU" in found.records["test_lonely[numpy]"]["reason"]
-
-
-def test_without_a_gpu_such_a_demand_is_noted(suite):
-    source = """
-@pytest.mark.speedup(min=3)
-@pytest.mark.parametrize("xp", ["numpy"])
-def test_lonely(xp):
-    conftest.LIBRARIES[xp].ones(3)
-"""
-    found = suite(source, "--gpuperf-gpu=none")
-    found.ended(passed=1)
-    assert "no_partner" in [note["code"] for note in found.records["test_lonely[numpy]"]["notes"]]
-
-
 WITHOUT_GPU = """
     JAX = SimulatedBackend(name="jax", unavailable="JAX sees no GPU")
     JAX._cpu = BACKEND.cpu()
@@ -801,10 +812,7 @@ WITHOUT_GPU = """
     def pytest_gpuperf_devices():
         return [BACKEND, JAX]
 """
-
-
-def test_a_variant_whose_library_falls_back_to_the_cpu_is_skipped_with_the_remedy(suite):
-    source = """
+ON_CPU = """
 @pytest.mark.speedup(min=2)
 @pytest.mark.parametrize("backend", ["numpy", "jax.numpy"])
 def test_ones(backend):
@@ -820,70 +828,44 @@ def test_on_cpu(backend):
 def test_without_limits(backend):
     conftest.numpy.ones(3)
 """
-    found = suite(source, "--gpuperf-gpu=none", conftest=WITHOUT_GPU)
-    found.ended(passed=4, skipped=1)
-    record = found.records["test_ones[jax.numpy]"]
-    assert ("skipped", "no_gpu") == (record["status"], record["reason_code"])
-    assert "try --gpuperf-gpu=jax:cpu" in record["reason"]
-    assert record["cpu"] is not None
-    suite(source, "--gpuperf-gpu=none", "--gpuperf-require-gpu", conftest=WITHOUT_GPU).ended(
-        passed=2, errors=3
-    )
-
-
-def test_variants_are_compared_with_their_own(suite):
-    found = suite(
-        """
-@pytest.mark.speedup
-@pytest.mark.parametrize("backend", ["numpy:b", "numpy:a", "cupy:a", "cupy:b"])
-def test_ones(backend):
-    conftest.LIBRARIES[backend.partition(":")[0]].ones(3)
-"""
-    )
-    partners = {
-        nodeid: record["pairing"]["partner"] for nodeid, record in found.records.items() if "cupy" in nodeid
-    }
-    assert {nodeid[-2]: partner and partner[-2] for nodeid, partner in partners.items()} == {
-        "a": "a",
-        "b": "b",
-    }
-
-
-def test_an_expected_failure_of_a_unittest_stays_one(suite):
-    found = suite(
-        """
-class TestIt(unittest.TestCase):
-    @pytest.mark.speedup(pair="ones")
+UNIT_SKIPS = "".join(
+    f"""
+{skip if where == "Class" else ""}
+class Test{where}(unittest.TestCase):
+    @pytest.mark.speedup(pair="{where}")
     def test_ones_cpu(self):
         conftest.numpy.ones(3)
 
-    @unittest.expectedFailure
-    @pytest.mark.speedup(pair="ones")
+    @pytest.mark.speedup(pair="{where}", min=3)
+    {skip}
     def test_ones_gpu(self):
-        raise ValueError("known")
+        conftest.cupy.ones(3)
 """
-    )
-    found.ended(passed=1, xfailed=1)
-
-
-def test_classes_that_differ_in_more_than_their_library_are_no_variants(suite):
-    found = suite(
-        """
-class Base:
-    @pytest.mark.speedup
-    @pytest.mark.parametrize("m", [1, 2])
-    def test_ones(self, m):
-        self.xp.ones(self.n)
-
-class TestNumpy(Base):
-    xp, n = conftest.numpy, 4
-
-class TestCupy(Base):
-    xp, n = conftest.cupy, 1
+    for where in ("Class", "Method")
+    for skip in ("@unittest.skip('no card in this machine')",)
+)
+PLAIN = """
+@pytest.mark.speedup
+def test_plain(xp):
+    xp.ones(3)
 """
-    )
-    found.ended(passed=4)
-    assert [record["pairing"]["partner"] for record in found.records.values()] == [None] * 4
+
+
+def test_without_a_gpu_variants_skip_with_the_remedy_and_the_suites_own_reasons_stay(suite):
+    found = suite(ON_CPU + UNIT_SKIPS + PLAIN, "--gpuperf-gpu=none", conftest=WITHOUT_GPU)
+    found.ended(passed=6, skipped=5)
+    codes = {
+        name: record["reason_code"] for name, record in found.records.items() if record["status"] == "skipped"
+    }
+    own = dict.fromkeys(("TestClass::test_ones_cpu", "TestClass::test_ones_gpu", "TestMethod::test_ones_gpu"))
+    assert {"test_ones[jax.numpy]": "no_gpu", "test_plain[cupy]": "no_gpu", **own} == codes
+    record = found.records["test_ones[jax.numpy]"]
+    assert "try --gpuperf-gpu=jax:cpu" in record["reason"]
+    assert record["cpu"] is not None
+    assert {"no card in this machine"} == {found.records[name]["reason"] for name in own}
+    assert "no_partner" in [note["code"] for note in found.records["test_on_cpu[jax:cpu]"]["notes"]]
+    required = suite(ON_CPU, "--gpuperf-gpu=none", "--gpuperf-require-gpu", conftest=WITHOUT_GPU)
+    required.ended(passed=2, errors=3)
 
 
 def test_stepwise_starts_again_at_a_failed_gpu_variant(suite):
@@ -900,63 +882,6 @@ def test_b():
     found = suite(source.format("True"), "--sw", "-v")
     ran = [line.split()[0].rpartition("::")[2] for line in found.result.outlines if "PASSED" in line]
     assert ran == ["test_a[cupy]", "test_b"]
-
-
-def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pytester):
-    pytester.makepyfile(
-        later="""
-        import pytest
-
-        def pytest_collection_modifyitems(items):
-            for item in items:
-                item.add_marker(pytest.mark.speedup(min=1000))
-        """
-    )
-    pytester.syspathinsert()
-    found = suite("@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n", "-p", "later")
-    found.ended(errors=2)
-    found.says("test_ones[[]numpy] *: the test has 2 speedup markers, speedup() and speedup(min=1000); keep")
-
-
-def test_a_marker_that_a_conftest_adds_to_one_variant_takes_the_other_along(suite, pytester):
-    cases = [("cupy", 3, "passed"), ("cupy", 300, "failed"), ("numpy", 3, "passed")]
-    pytester.makepyfile(
-        later=r"""
-        import re
-        import pytest
-
-        def pytest_collection_modifyitems(items):
-            for item in items:
-                item.add_marker(pytest.mark.offload_threshold("n")) if "ones" in item.name else None
-                if found := re.match(r"test_ones_(\w+)_(\d+)\[\1-", item.name):
-                    item.add_marker(pytest.mark.speedup(min=int(found[2])))
-        """
-    )
-    pytester.syspathinsert()
-    tests = (
-        f"""
-@pytest.mark.parametrize("n", [3, 4])
-@pytest.mark.parametrize("xp", ["cupy", "numpy"])
-def test_ones_{marked}_{least}(xp, n):
-    conftest.LIBRARIES[xp].ones(n)
-"""
-        for marked, least, _ in cases
-    )
-    other = """
-@pytest.mark.parametrize("xp", ["cupy", "numpy"])
-def test_other(xp):
-    pass
-"""
-    found = suite("".join([*tests, other]), "-p", "later")
-    found.ended(passed=12, failed=2)
-    assert {
-        f"test_ones_{marked}_{least}[{library}-{n}]": "recorded" if library == "numpy" else verdict
-        for marked, least, verdict in cases
-        for library in ("numpy", "cupy")
-        for n in (3, 4)
-    } == found.statuses
-    size_groups = {record["nodeid"].partition("[")[0] for record in found.records.values()}
-    assert size_groups == {record["size_group"]["name"] for record in found.records.values()}
 
 
 @pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
