@@ -2,42 +2,46 @@
 
 import pytest
 
-from pytest_gpuperf import options
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.other_names import OTHER_NAMES
 
 NAMES = [(kind, name, right) for kind, names in OTHER_NAMES.items() for name, right in names.items()]
-TEST = "import pytest\n@pytest.mark.speedup({})\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
+OF_RUNS = {"option", "ini key", "backend", "metric"}
 
 
-@pytest.mark.parametrize(("kind", "name", "right"), NAMES)
-def test_a_name_that_is_not_ours_is_answered_with_ours(run, pytester, capsys, kind, name, right):
-    used = {
-        "argument": (TEST.format(f"{name}=1"),),
-        "option": (TEST.format(""), name),
-        "ini key": (TEST.format(""), "-o", f"{name}=cpu"),
-        "backend": (TEST.format(""), f"--gpuperf-gpu={name}"),
-        "metric": (TEST.format(""), "--gpuperf-baseline=b.json", f"--gpuperf-fail-on={name}:10%"),
+@pytest.mark.parametrize(("kind", "name", "right"), [row for row in NAMES if row[0] in OF_RUNS])
+def test_a_name_that_is_not_ours_ends_a_run_with_ours(run, pytester, kind, name, right):
+    options = {
+        "option": [name],
+        "ini key": [],
+        "backend": [f"--gpuperf-gpu={name}"],
+        "metric": ["--gpuperf-baseline=b.json", f"--gpuperf-fail-on={name}:10%"],
     }
-    if kind in ("command", "option of a command"):
-        with pytest.raises(SystemExit):
-            main([name] if kind == "command" else ["compare", "a", "b", name])
-        assert f"{name}: use {right}" in capsys.readouterr().err.replace(" is no command", "")
-        return
     if kind == "ini key":
         pytester.makeini(f"[pytest]\n{name} = cpu\n")
-        used[kind] = used[kind][:1]
-    result = run(*used[kind], **({"gpu": None} if kind == "backend" else {}))
-    wrong = pytest.ExitCode.TESTS_FAILED if kind == "argument" else pytest.ExitCode.USAGE_ERROR
-    assert wrong == result.ret
+    result = run("def test_it(): pass", *options[kind], gpu=None if kind == "backend" else "simulated")
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
     said = str(result.stdout) + str(result.stderr)
     assert f"use {right}" in said
     assert name in said
 
 
-def test_each_option_that_is_answered_so_is_known_at_start():
-    assert set(options._REFUSED) == {*OTHER_NAMES["option"]}
+def test_an_argument_that_is_not_ours_is_answered_with_ours(marker_errors):
+    arguments = OTHER_NAMES["argument"]
+    test = "import pytest\n@pytest.mark.speedup({}=1)\ndef test_it(device): pass"
+    said = marker_errors(*(test.format(name) for name in arguments))
+    for (name, right), answer in zip(arguments.items(), said, strict=True):
+        assert f"use {right}" in answer
+        assert name in answer
+
+
+@pytest.mark.parametrize(("kind", "name", "right"), [row for row in NAMES if "command" in row[0]])
+def test_a_command_that_is_not_ours_is_answered_with_ours(capsys, kind, name, right):
+    with pytest.raises(SystemExit):
+        main([name] if kind == "command" else ["compare", "a", "b", name])
+    assert f"{name}: use {right}" in capsys.readouterr().err.replace(" is no command", "")
 
 
 def test_no_answer_is_a_name_that_is_not_ours():
+    assert {"argument", "command", "option of a command", *OF_RUNS} == {*OTHER_NAMES}
     assert [] == [right for kind, _, right in NAMES if right in OTHER_NAMES[kind]]
