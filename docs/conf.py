@@ -10,7 +10,7 @@ version = release = installed("pytest-gpuperf")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinx_design"]
 nitpicky = True  # a reference to what is not there is a warning, and the build fails on those
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|contextlib|msgspec|pathlib|pytest|typing\.Annotated)\b.*|[A-Z]\w*"),
+    ("py:.*", r"(collections|contextlib|msgspec|os|pathlib|pytest|typing\.Annotated)\b.*|[A-Z]\w*"),
     ("py:.*", r"pytest_gpuperf\.model\.record\.R\w+"),  # the page of the report has their fields
     ("py:.*", r"pytest_gpuperf\.timing\.workload\.ResettableCall"),  # a test only returns it
 ]  # types of others, and of type hints
