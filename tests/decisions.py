@@ -1,7 +1,7 @@
 """What a regression check decides, in one table: of each state of a test, with each option.
 
 `test` fails the test, `run` the run as a whole, and a dash neither. The unit tests read all of it, and every
-tenth cell is decided by pytest and by `gpuperf compare`, too.
+fifth cell is decided by pytest and by `gpuperf compare`, too.
 """
 
 from typing import NamedTuple
@@ -15,22 +15,23 @@ OPTIONS = {
     "doubt": ("fail=doubt",),
     "nothing": ("fail=nothing",),
     "improvement": ("fail-on=improvement",),
+    "strict, missing": ("strict", "allow=missing"),
 }
 TABLE = """
-same       not_regressed   -     -     -     -     -     -     -  -
-worse      regressed       test  test  test  test  test  test  -  test
-better     improved        -     -     -     -     -     -     -  test
-unclear    inconclusive    -     -     -     -     -     test  -  -
-elsewhere  not_comparable  -     test  -     -     -     -     -  -
-broken     not_measured    test  test  test  test  test  test  -  test
-silent     not_measured    run   run   run   run   run   run   -  run
-renamed    gone            run   run   -     run   run   run   -  run
-ungrouped  gone            run   run   -     run   run   run   -  run
-hidden     hidden          run   run   -     run   run   run   -  run
-skipped    skipped         run   run   -     run   -     run   -  run
-excused    excused         run   run   -     run   run   run   -  run
-narrowed   narrowed        -     run   -     -     -     -     -  -
-cut off    ended           run   run   run   run   run   run   -  run
+same       not_regressed   -     -     -     -     -     -     -  -       -
+worse      regressed       test  test  test  test  test  test  -  test    test
+better     improved        -     -     -     -     -     -     -  test    -
+unclear    inconclusive    -     -     -     -     -     test  -  -       -
+elsewhere  not_comparable  -     test  -     -     -     -     -  -       test
+broken     not_measured    test  test  test  test  test  test  -  test    test
+silent     not_measured    run   run   run   run   run   run   -  run     run
+renamed    gone            run   run   -     run   run   run   -  run     -
+ungrouped  gone            run   run   -     run   run   run   -  run     -
+hidden     hidden          run   run   -     run   run   run   -  run     -
+skipped    skipped         run   run   -     run   -     run   -  run     -
+excused    excused         run   run   -     run   run   run   -  run     -
+narrowed   narrowed        -     run   -     -     -     -     -  -       -
+cut off    ended           run   run   run   run   run   run   -  run     run
 """
 
 

@@ -28,7 +28,7 @@ from pytest_gpuperf.model.measurement import (
     Memory,
     ResultCheck,
 )
-from pytest_gpuperf.model.record import Environment, Record, Report, Run
+from pytest_gpuperf.model.record import Environment, Record, Report
 from pytest_gpuperf.model.scaling import Scaling
 
 TEST = "tests/test_fft.py::test_fft[64]"
@@ -437,11 +437,14 @@ def test_a_baselines_tests_are_those_that_have_what_is_asked_for():
     assert ["whole", "plain", "cpu", "sized"] == comparable_tests(base.run, [within(metric="cpu_time")])
 
 
-def made_on(name, gpu=GPU, **changes) -> Report:
-    return Report(name=name, run=Run(environment=replace(HERE, gpu=gpu, **changes), started=""))
-
-
 ANOTHER = replace(GPU, name="another GPU")
+KNOWN = {
+    "here": HERE,
+    "older": HERE,
+    "there": replace(HERE, gpu=ANOTHER),
+    "elsewhere": replace(HERE, cpu={"name": "another"}),
+    "no GPU": replace(HERE, gpu=None),
+}
 
 
 @for_each(
@@ -459,12 +462,6 @@ ANOTHER = replace(GPU, name="another GPU")
     ],
 )
 def test_of_several_baselines_the_first_of_the_same_surroundings_is_taken(expected, names, gpu):
-    known = {
-        "here": made_on("here"),
-        "older": made_on("older"),
-        "there": made_on("there", ANOTHER),
-        "elsewhere": made_on("elsewhere", cpu={"name": "another"}),
-        "no GPU": made_on("no GPU", None),
-    }
-    found = closest([known[name] for name in names], replace(HERE, gpu=gpu))
+    bases = [base_of(name=name, environment=KNOWN[name]) for name in names]
+    found = closest(bases, replace(HERE, gpu=gpu))
     assert expected == (found.name if found else None)

@@ -1,7 +1,7 @@
 """Settlement: how a test ends that is held against a baseline, from what was found to pass, warn and fail."""
 
 from cases import for_each
-from factories import GATE, HERE, recorded, skipped, threshold, variants
+from factories import GATE, HERE, base_of, recorded, skipped, threshold, variants
 from msgspec.structs import replace
 
 from pytest_gpuperf.gate.gate import Gate
@@ -72,6 +72,7 @@ LOST = threshold(
         (INVALID, NO_VALUE, (), BROKEN, GATE, SURE, None),
         (None, NO_VALUE, (), BROKEN, NO_GATE, SURE, None),
         (None, NO_VALUE, (), BROKEN, GATE, NOTHING, None),
+        (None, NO_VALUE, (), replace(BROKEN, expected_failure=True), GATE, SURE, None),
         ("it broke", NO_VALUE, (), demanded("error", "inconclusive", reason="it broke"), GATE, SURE, None),
         ("they differ", None, (), demanded("failed", reason="they differ", check=WRONG), GATE, SURE, None),
         # A test that skipped skips.
@@ -80,9 +81,8 @@ LOST = threshold(
     ],
 )
 def test_how_a_test_ends(failure, skip, warnings, ended, gate, plan, lost):
-    of_baseline = Gate(gate, (), lambda: HERE, gated=gate.is_gate).failures(ended, plan)
-    of_baseline += [INVALID] if ended.status == "error" and gate.is_gate and plan.fail != "nothing" else []
-    decided = decide(ended, lost, Rules(gate=gate, run=plan), of_baseline)
+    held = Gate(gate, (base_of(recorded()),), lambda: HERE, gated=gate.is_gate)
+    decided = decide(ended, lost, Rules(gate=gate, run=plan), held.failures(ended, plan))
     assert Decision(failure=failure, skip=skip, warnings=warnings) == decided
 
 

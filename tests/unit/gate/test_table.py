@@ -44,6 +44,7 @@ ASKED = {
     "no-gpu": {"allow": frozenset({"no-gpu"})},
     "without": {"allow": frozenset({"no-gpu"})},
     "improvement": {"improvements": True},
+    "strict, missing": {"strict": True, "allow": frozenset({"missing"})},
 }
 
 

@@ -1,7 +1,7 @@
 """What CPU variants leave for their GPU variants, for how long, and which of them has to run first."""
 
 import pytest
-from factories import CPU, measurement, record
+from factories import CPU, measurement
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
@@ -31,47 +31,25 @@ def gpu(name, library="cupy") -> ItemSpec:
     return ItemSpec(nodeid=f"{name}-{library}", demand=Demand(), device=device, partner=f"{name}-cpu")
 
 
-@pytest.fixture
-def records():
-    return {}
+def planned(*specs, most_kept=None):
+    variants = CpuVariants({}, most_kept=most_kept)
+    items = [Item(spec) for spec in specs]
+    variants.plan(items, specs)
+    return variants, {spec.nodeid: item for spec, item in zip(specs, items, strict=True)}
 
 
-@pytest.fixture
-def planned(records):
-    def plan(*specs, most_kept=None):
-        variants = CpuVariants(records, most_kept=most_kept)
-        items = [Item(spec) for spec in specs]
-        variants.plan(items, specs)
-        return variants, {spec.nodeid: item for spec, item in zip(specs, items, strict=True)}
-
-    return plan
-
-
-def test_a_cpu_variant_is_missing_until_it_has_left_something(planned):
-    variants, items = planned(cpu("a"), gpu("a"))
+def test_what_a_cpu_variant_left_stays_until_the_last_gpu_variant_has_used_it():
+    variants, items = planned(cpu("a"), gpu("a"), gpu("a", "torch"))
     assert items["a-cpu"] is variants.missing_for(gpu("a"))
     variants.keep(cpu("a"), LEFT)
     assert variants.missing_for(gpu("a")) is None
-    assert variants.result_for(gpu("a")) is LEFT
-
-
-def test_what_it_left_stays_until_the_last_gpu_variant_has_used_it(planned):
-    variants, _ = planned(cpu("a"), gpu("a"), gpu("a", "torch"))
-    variants.keep(cpu("a"), LEFT)
     variants.release(gpu("a"))
     assert variants.result_for(gpu("a", "torch")) is LEFT
     variants.release(gpu("a", "torch"))
     assert variants.result_for(gpu("a", "torch")) is None
 
 
-@pytest.mark.parametrize(("status", "is_missing"), [("recorded", True), ("error", False), ("skipped", False)])
-def test_one_that_failed_or_skipped_here_does_not_run_again(planned, records, status, is_missing):
-    variants, _ = planned(cpu("a"), gpu("a"))
-    records["a-cpu"] = record("a-cpu", status=status, reason=None if status == "recorded" else "why")
-    assert is_missing == (variants.missing_for(gpu("a")) is not None)
-
-
-def test_where_gpu_variants_may_run_elsewhere_the_newest_results_are_kept(planned):
+def test_where_gpu_variants_may_run_elsewhere_the_newest_results_are_kept():
     names = "abc"
     variants, items = planned(*map(cpu, names), *map(gpu, names), most_kept=2)
     for name in names:
@@ -80,17 +58,9 @@ def test_where_gpu_variants_may_run_elsewhere_the_newest_results_are_kept(planne
     assert items["a-cpu"] is variants.missing_for(gpu("a"))
 
 
-def test_a_gpu_variant_with_a_wrong_marker_waits_for_nothing(planned):
+def test_a_gpu_variant_with_a_wrong_marker_waits_for_nothing():
     wrong = gpu("a")._replace(problem="has no argument 'mim'")
     variants, _ = planned(cpu("a"), wrong)
     assert [] == variants.waiting_for(cpu("a"))
     assert variants.missing_for(wrong) is None
     assert variants.has_gpu_variant(cpu("a"))
-
-
-def test_a_gpu_variant_that_runs_again_makes_its_cpu_variant_wait_for_it_again(planned):
-    variants, items = planned(cpu("a"), gpu("a"))
-    variants.release(gpu("a"))
-    for _ in range(2):
-        assert items["a-cpu"] is variants.missing_for(gpu("a"))
-        assert [gpu("a")] == variants.waiting_for(cpu("a"))
