@@ -114,13 +114,9 @@ def test_work_is_seen_however_it_is_submitted(on_second_device, name):
 
 
 @pytest.mark.parametrize("device", ["cupy", "torch"])
-def test_an_allocator_from_elsewhere_may_give_the_memory(statuses, device):
-    assert statuses(device, "-k", "new_results", conftest=ALLOCATORS[device]) == {"new_results": "passed"}
-
-
-@pytest.mark.parametrize("device", ["cupy", "torch"])
-def test_a_pool_of_the_driver_may_give_the_memory(statuses, device):
-    assert statuses(device, "-k", "new_results", conftest=POOLS[device]) == {"new_results": "passed"}
+@pytest.mark.parametrize("givers", [ALLOCATORS, POOLS], ids=["from elsewhere", "a pool"])
+def test_others_may_give_the_memory(statuses, device, givers):
+    assert statuses(device, "-k", "new_results", conftest=givers[device]) == {"new_results": "passed"}
 
 
 LOSES = """
