@@ -1,7 +1,7 @@
 """What CPU variants leave for their GPU variants, for how long, and which of them has to run first."""
 
 import pytest
-from factories import CPU, measurement
+from factories import CPU, measurement, record
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
@@ -31,8 +31,8 @@ def gpu(name, library="cupy") -> ItemSpec:
     return ItemSpec(nodeid=f"{name}-{library}", demand=Demand(), device=device, partner=f"{name}-cpu")
 
 
-def planned(*specs, most_kept=None):
-    variants = CpuVariants({}, most_kept=most_kept)
+def planned(*specs, most_kept=None, records=None):
+    variants = CpuVariants(records or {}, most_kept=most_kept)
     items = [Item(spec) for spec in specs]
     variants.plan(items, specs)
     return variants, {spec.nodeid: item for spec, item in zip(specs, items, strict=True)}
@@ -64,3 +64,18 @@ def test_a_gpu_variant_with_a_wrong_marker_waits_for_nothing():
     assert [] == variants.waiting_for(cpu("a"))
     assert variants.missing_for(wrong) is None
     assert variants.has_gpu_variant(cpu("a"))
+
+
+@pytest.mark.parametrize(("status", "is_missing"), [("recorded", True), ("error", False), ("skipped", False)])
+def test_one_that_failed_or_skipped_here_does_not_run_again(status, is_missing):
+    ended = record("a-cpu", status=status, reason=None if status == "recorded" else "why")
+    variants, _ = planned(cpu("a"), gpu("a"), records={"a-cpu": ended})
+    assert is_missing == (variants.missing_for(gpu("a")) is not None)
+
+
+def test_a_gpu_variant_that_runs_again_makes_its_cpu_variant_wait_for_it_again():
+    variants, items = planned(cpu("a"), gpu("a"))
+    variants.release(gpu("a"))
+    for _ in range(2):
+        assert items["a-cpu"] is variants.missing_for(gpu("a"))
+        assert [gpu("a")] == variants.waiting_for(cpu("a"))
