@@ -11,25 +11,10 @@ def mutants(script):
     return script("mutants")
 
 
-@for_each(
-    ("expected", "source"),
-    [
-        (["a <= b <= c", "a < b < c"], "a < b <= c"),
-        (["a not in b"], "a in b"),
-        (["a or b or c"], "a and b and c"),
-        (["a[8]", "a[6]"], "a[7]"),
-        (["a / b"], "a * b"),
-        (["pass"], "a(b)"),
-        (["if True:", "if False:"], "if a:\n    b\nelse:\n    c"),
-        (["return None"], "def a():\n    return b"),
-        ([], "@lru_cache(1)\ndef a():\n    return None"),  # these change no behaviour
-        ([], "if TYPE_CHECKING:\n    a(1)"),
-        ([], "a = 'text' + b"),
-    ],
-)
-def test_each_change_is_one_fault_of_the_source(mutants, expected, source):
-    found = chain.from_iterable(mutants.changes(source, "gate/gate.py"))
-    assert expected == [change.mutant.mutated for change in found]
+def test_each_change_is_one_fault_of_the_source(mutants):
+    found = chain.from_iterable(mutants.changes("if a < b:\n    c(d)", "gate/gate.py"))
+    changed = [change.mutant.mutated for change in found]
+    assert {"if a <= b:", "if True:", "if False:", "pass"} == {*changed}
 
 
 @for_each(
