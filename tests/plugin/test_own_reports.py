@@ -1,7 +1,5 @@
 """Report formats and the hook for records, as a suite's conftest.py has them."""
 
-import json
-
 import pytest
 
 TESTS = """
@@ -71,23 +69,37 @@ def test_xdist_writes_a_format_of_the_suite_once(with_conftest, pytester):
     assert 3 == len((pytester.path / "r.txt").read_text().splitlines())
 
 
-@pytest.mark.parametrize(
-    ("body", "raised"),
-    [
-        ("return run.nothing", "AttributeError: *nothing"),
-        ("pytest.fail('no words')", "Failed: no words"),
-        ("pytest.skip('no words')", "Skipped: no words"),
-        ("raise SystemExit(3)", "SystemExit: 3"),
-    ],
-)
-def test_a_format_that_raises_is_named_and_costs_no_other_file(with_conftest, pytester, body, raised):
+RAISED = {
+    "return run.nothing": "AttributeError: *nothing",
+    "pytest.fail('no words')": "Failed: no words",
+    "pytest.skip('no words')": "Skipped: no words",
+    "raise SystemExit(3)": "SystemExit: 3",
+}
+
+
+def test_a_format_that_raises_is_named_and_costs_no_other_file(with_conftest, pytester):
+    formats = "".join(
+        f"""
+class Names{index}:
+    name, suffix = "names{index}", ".txt"
+
+    def write(self, run):
+        {body}
+"""
+        for index, body in enumerate(RAISED)
+    )
+    hook = "[Names0(), Names1(), Names2(), Names3()]"
+    listed = f"@pytest.hookimpl(optionalhook=True)\ndef pytest_gpuperf_reports():\n    return {hook}\n"
     later = ("--gpuperf-html=r.html", "--gpuperf-baseline=base.json", "--gpuperf-baseline-missing=create")
-    result = with_conftest(FORMAT.format(body=body), *ASKED, *later)
+    asked = (f"--gpuperf-export=names{index}:{index}.txt" for index in range(4))
+    result = with_conftest(f"import pytest\n{formats}\n{listed}", *ASKED[:2], *asked, *later)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
-    named = f"the names file was not written: conftest.Names raised {raised}*conftest.py, line 7"
-    result.stdout.fnmatch_lines([named])
-    assert {"r.json", "r.csv", "r.html", "base.json"} <= {path.name for path in pytester.path.iterdir()}
-    assert not (pytester.path / "r.txt").exists()
+    for index, raised in enumerate(RAISED.values()):
+        named = f"the names{index} file was not written: conftest.Names{index} raised {raised}"
+        result.stdout.fnmatch_lines([f"{named}*conftest.py, line *"])
+    written = {path.name for path in pytester.path.iterdir()}
+    assert {"r.json", "r.csv", "r.html", "base.json"} <= written
+    assert not {"0.txt", "1.txt", "2.txt", "3.txt"} & written
 
 
 @pytest.mark.parametrize(
@@ -114,22 +126,21 @@ def test_a_format_that_cannot_be_ends_the_run_before_the_first_test(
     assert not (pytester.path / "r.json").exists()
 
 
-@pytest.mark.parametrize("raised", ["1 / 0", "pytest.fail('it')", "raise SystemExit(3)"])
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
-        ("return [Names()]", "pytest_gpuperf_reports: the hook raised *conftest.py, line 14"),
-        (
-            'return head.startswith(b"names")',
-            "--gpuperf-export: begins_as of conftest.Names raised *, line 10",
-        ),
-    ],
+REPORTS = ("return [Names()]", "pytest_gpuperf_reports: the hook raised *conftest.py, line 14")
+BEGINS = (
+    'return head.startswith(b"names")',
+    "--gpuperf-export: begins_as of conftest.Names raised *, line 10",
 )
-def test_a_format_that_raises_before_the_first_test_ends_the_run(
-    with_conftest, pytester, place, message, raised
-):
+
+
+@pytest.mark.parametrize(
+    ("raised", "place"),
+    [("1 / 0", REPORTS), ("pytest.fail('it')", REPORTS), ("1 / 0", BEGINS), ("raise SystemExit(3)", BEGINS)],
+)
+def test_a_format_that_raises_before_the_first_test_ends_the_run(with_conftest, pytester, raised, place):
     (pytester.path / "r.txt").write_text("names")
-    result = with_conftest(GOOD.replace(place, raised), *ASKED)
+    line, message = place
+    result = with_conftest(GOOD.replace(line, raised), *ASKED)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
     assert not (pytester.path / "r.json").exists()
@@ -163,16 +174,16 @@ def test_the_hook_gets_no_record_of_a_cpu_variant_that_runs_for_its_gpu_variant(
     assert line.startswith("test_it[cupy] test_it.py::test_it[cupy] passed")
 
 
-@pytest.mark.parametrize("raised", ["raise KeyError('it')", "pytest.fail('it')", "pytest.skip('it')"])
-def test_what_the_hook_raises_is_an_error_of_the_test_and_costs_no_record(with_conftest, pytester, raised):
-    broken = SEEN.format(body=f"if item.name == 'test_fast': {raised}")
-    result = with_conftest(broken, "--gpuperf-json=r.json")
-    result.assert_outcomes(passed=2, errors=1)
-    shown = [
-        "*ERROR at teardown of test_fast*",
-        "pytest_gpuperf_record failed for this test:",
-        "*conftest.py*",
-    ]
-    result.stdout.fnmatch_lines(shown)
-    records = json.loads((pytester.path / "r.json").read_text())["records"]
-    assert ["passed", "passed"] == [record["status"] for record in records]
+def test_what_the_hook_raises_is_an_error_of_the_test_and_costs_no_record(suite):
+    raised = ("raise KeyError('it')", "pytest.fail('it')", "pytest.skip('it')", "pass")
+    tests = (f"@pytest.mark.speedup\ndef test_{index}(device): return device.launch\n" for index in range(4))
+    body = "".join(f"if item.name == 'test_{index}': {each}\n        " for index, each in enumerate(raised))
+    found = suite("".join(tests), conftest=SEEN.replace("import pytest\n", "").format(body=body.rstrip()))
+    found.ended(passed=4, errors=3)
+    for index in range(3):
+        found.says(
+            f"ERROR at teardown of test_{index}",
+            "pytest_gpuperf_record failed for this test:",
+            "conftest.py",
+        )
+    assert ["recorded"] * 4 == [*found.statuses.values()]
