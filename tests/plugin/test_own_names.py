@@ -95,7 +95,7 @@ def test_it(xp):
     result.stdout.fnmatch_lines(["*the test uses the suite's own fixture `device` (test_*.py:*"])
 
 
-def test_a_fixture_without_source_and_a_parameter_of_such_a_name_are_named_right(suite):
+def test_a_fixture_without_source_a_parameter_of_such_a_name_and_no_device_are_named_right(suite):
     source = """
 import os
 
@@ -109,17 +109,15 @@ def test_fixture(device):
 @pytest.mark.speedup(min=2)
 def test_parameter(cpu):
     pass
+
+@pytest.mark.speedup(min=3)
+def test_nothing(tmp_path):
+    pass
 """
     reasons = {name: record["reason"] for name, record in suite(source).records.items()}
     assert reasons["test_fixture"].startswith("the test uses the suite's own fixture `device`, whose value")
-    assert reasons["test_parameter[1]"].startswith("a speedup test must use a device: request the `device`")
-
-
-def test_a_marked_test_without_any_device_says_what_to_request(suite):
-    found = suite("@pytest.mark.speedup(min=3)\ndef test_it(tmp_path):\n    pass\n")
-    assert (
-        "a speedup test must use a device: request the `device` or `xp`" in found.records["test_it"]["reason"]
-    )
+    for name in ("test_parameter[1]", "test_nothing"):
+        assert reasons[name].startswith("a speedup test must use a device: request the `device` or `xp`")
 
 
 FOREIGN = """
@@ -197,10 +195,6 @@ IN_INI = "markers =\n    speedup: what this suite means by it\n    gpu: needs a 
 @pytest.mark.parametrize("where", ["ini", "conftest"])
 def test_a_mark_called_speedup_that_a_suite_registers_is_its_own(suite, where):
     ini, conftest = (IN_INI, "") if where == "ini" else ("", REGISTERED)
-    found = suite(FOREIGN, "--strict-markers", "-Werror", ini=ini, conftest=conftest)
-    found.ended(passed=7)
-    assert [] == found.written["records"]
-    found.result.stdout.no_fnmatch_line("*- gpuperf -*")
     found = suite(FOREIGN + DEMANDS, "--strict-markers", ini=ini, conftest=conftest)
     found.ended(passed=10, errors=1)
     assert {
@@ -211,11 +205,15 @@ def test_a_mark_called_speedup_that_a_suite_registers_is_its_own(suite, where):
     } == found.statuses
 
 
-@pytest.mark.parametrize("where", ["ini", "conftest"])
-def test_with_off_nothing_is_called_that_a_test_with_a_suites_own_mark_returns(suite, where):
-    ini, conftest = (IN_INI, "") if where == "ini" else ("", REGISTERED)
-    found = suite(
-        RETURNS, "--gpuperf-off", "-Wignore::pytest.PytestReturnNotNoneWarning", ini=ini, conftest=conftest
-    )
+def test_a_suite_whose_marks_are_all_its_own_has_no_section(suite):
+    found = suite(FOREIGN, "--strict-markers", "-Werror", ini=IN_INI)
+    found.ended(passed=7)
+    assert [] == found.written["records"]
+    found.result.stdout.no_fnmatch_line("*- gpuperf -*")
+
+
+def test_with_off_nothing_is_called_that_a_test_with_a_suites_own_mark_returns(suite):
+    options = ("--gpuperf-off", "-Wignore::pytest.PytestReturnNotNoneWarning")
+    found = suite(RETURNS, *options, ini=IN_INI)
     found.result.assert_outcomes(passed=2, failed=3)
     found.result.stdout.fnmatch_lines(["FAILED *::test_ours *", "FAILED *::test_our_demand[[]numpy] *"])

@@ -71,12 +71,9 @@ def test_an_efficiency_below_the_limit_fails_the_test_on_the_most_devices_and_th
     assert (curve["name"], curve["mode"], curve["required"]) == ("test_it.py::test_step", "strong", 0.8)
     assert [point["count"] for point in curve["points"]] == [1, 2, 4]
     assert [diagnosis["code"] for diagnosis in curve["diagnosis"]] == ["serial_part"]
-
-
-def test_the_terminal_shows_the_curve_and_what_holds_it_back(suite):
-    suite(marker="@pytest.mark.scaling([1, 2, 4])", extra=1e-3).stdout.fnmatch_lines(
+    result.stdout.fnmatch_lines(
         [
-            "scaling of test_it.py::test_step (strong)",
+            "scaling of test_it.py::test_step (strong)*",
             "  devices 1, time 11.0 ms",
             "  devices 2, time 6.00 ms, speedup 1.83x, efficiency 0.92 [[]0.92, 0.92],*",
             "  devices 4, time 3.50 ms, speedup 3.14x, efficiency 0.79 [[]0.79, 0.79],*",
@@ -85,19 +82,16 @@ def test_the_terminal_shows_the_curve_and_what_holds_it_back(suite):
     )
 
 
-@pytest.mark.parametrize(
-    ("names", "name", "values"),
-    [
-        (["[size=8]", "[size=16]"], "size", "[8, 16]"),
-        (["[f=<lambda>]", "[f=<lambda>] #2"], "f", "[lambda x: x, lambda x: 2 * x], ids=['one', 'two']"),
-    ],
-    ids=["others", "others with the same text"],
-)
-def test_other_parameters_make_curves_of_their_own(suite, report, names, name, values):
-    marker = f'@pytest.mark.parametrize("{name}", {values})\n{STRONG}'
-    source = SUITE.replace("test_step(devices)", f"test_step(devices, {name})")
-    suite(marker=marker, source=source).assert_outcomes(passed=6)
-    assert names == [curve["name"].removeprefix("test_it.py::test_step") for curve in report()["scalings"]]
+def test_other_parameters_make_curves_of_their_own(suite, report):
+    values = "@pytest.mark.parametrize('size', [8, 16])\n"
+    functions = "@pytest.mark.parametrize('f', [lambda x: x, lambda x: 2 * x], ids=['one', 'two'])\n"
+    source = SUITE.replace("test_step(devices)", "test_step(devices, size)")
+    source += SUITE.replace("test_step(devices)", "test_other(devices, f)").replace(
+        "{marker}", functions + STRONG
+    )
+    suite(marker=values + STRONG, source=source).assert_outcomes(passed=12)
+    names = [curve["name"].removeprefix("test_it.py::test_") for curve in report()["scalings"]]
+    assert ["step[size=8]", "step[size=16]", "other[f=<lambda>]", "other[f=<lambda>] #2"] == names
 
 
 def test_too_few_devices_skip_with_the_reason(suite, report):
@@ -149,16 +143,22 @@ def test_workers_share_its_items(suite, report):
     ]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def test_it(devices):\n    assert (devices.count, devices.all[0].kind) == (1, 'gpu')\n",
-        "import pytest\n@pytest.fixture\ndef devices(): return 3\ndef test_it(devices): assert devices == 3",
-    ],
-    ids=["ours", "the suite's own"],
-)
-def test_a_plain_test_gets_one_device_or_what_a_suites_own_fixture_of_that_name_gives(suite, source):
-    suite(source=source).assert_outcomes(passed=1)
+def test_a_plain_test_gets_one_device_or_what_a_suites_own_fixture_of_that_name_gives(suite):
+    source = """
+import pytest
+
+def test_ours(devices):
+    assert (devices.count, devices.all[0].kind) == (1, 'gpu')
+
+class TestOwn:
+    @pytest.fixture
+    def devices(self):
+        return 3
+
+    def test_it(self, devices):
+        assert devices == 3
+"""
+    suite(source=source).assert_outcomes(passed=2)
 
 
 def test_a_suites_own_marker_of_that_name_stays_its_own(suite, pytester):
@@ -180,15 +180,21 @@ def test_misuse_is_an_error_with_the_argument_and_what_is_valid(marker_errors):
         "@pytest.mark.scaling([1, 2], min=3)": "has no argument 'min': the valid arguments are devices, mode",
         "@pytest.mark.scaling([1, 2])\n@pytest.mark.speedup": "the test has a speedup marker, too",
         "@pytest.mark.scaling([1, 2])\n@pytest.mark.scaling([1, 4])": "2 scaling markers found; keep one",
+        "@pytest.mark.scaling([1, 3])": "the test must take the fixture `devices` of pytest-gpuperf",
     }
-    sources = [f"import pytest\n{marker}\n{body.format(fixture='devices')}" for marker in cases]
+    takes = {"@pytest.mark.scaling([1, 3])": "gpu"}
+    sources = [
+        f"import pytest\n{marker}\n{body.format(fixture=takes.get(marker, 'devices'))}" for marker in cases
+    ]
     for (marker, expected), said in zip(cases.items(), marker_errors(*sources), strict=True):
         assert expected in said, (marker, said)
 
 
 def test_numbers_of_devices_may_be_a_range_or_numpys(suite):
-    for devices in ("range(1, 3)", "[np.int64(1), 2]"):
-        suite(marker=f"@pytest.mark.scaling({devices})").assert_outcomes(passed=2)
+    source = SUITE + SUITE.replace("test_step", "test_other").replace(
+        "{marker}", "@pytest.mark.scaling([np.int64(1), 2])"
+    )
+    suite(marker="@pytest.mark.scaling(range(1, 3))", source=source).assert_outcomes(passed=4)
 
 
 def test_a_fixture_that_uses_the_devices_is_told_where_they_are(suite):
@@ -202,11 +208,6 @@ def test_a_fixture_that_uses_the_devices_is_told_where_they_are(suite):
     result.stdout.fnmatch_lines(
         ["*`devices` has no attribute 'asarray' before the test is measured; request*"]
     )
-
-
-def test_a_scaling_test_must_take_the_fixture(marker_errors):
-    (said,) = marker_errors("import pytest\n@pytest.mark.scaling([1, 2])\ndef test_it(gpu):\n    pass\n")
-    assert "the test must take the fixture `devices` of pytest-gpuperf" in said
 
 
 def test_a_marker_that_is_added_after_collection_is_an_error(run, pytester):
