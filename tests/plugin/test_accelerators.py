@@ -4,11 +4,11 @@ import json
 import os
 import sys
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from time import sleep
 from types import SimpleNamespace
 
 import pytest
-from cases import for_each
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices import accelerators
@@ -84,33 +84,13 @@ def found(pytester):
     return call
 
 
-SUPPORTED = """
+MEASURED = """
 @pytest.mark.speedup(min=2)
-def test_it(device):
+def test_supported(device):
     assert device.xp.unsupported() == 1  # in its setup that is no matter
     values = device.asarray([1.0, 2.0])
     return lambda: values * device.xp.supported()
-"""
 
-
-def test_a_suite_is_compared_with_itself_and_the_accelerator_on_the_cpu_is_called_emulated(
-    found, monkeypatch
-):
-    monkeypatch.setenv("COLUMNS", "200")  # the names of processors may be long
-    result, records = found(SUPPORTED)
-    record = records["test_it"]
-    assert "passed" == record["status"]
-    assert record["speedup"]["value"] > 2
-    device = record["gpu"]["device"]
-    assert ("accelerator:switch", "lib 2", True) == (device["backend"], device["library"], device["emulated"])
-    assert record["transfer"]["reason"].startswith("nothing is transferred")
-    line = "CPU * | emulated: lib with a switch on the CPU*, not a GPU"
-    result.stdout.fnmatch_lines([line])
-
-
-def test_a_call_that_fell_back_is_an_error_that_names_the_functions(found):
-    _, records = found(
-        """
 @pytest.mark.speedup(min=2)
 def test_partly(xp):
     return lambda: xp.supported() + xp.unsupported()
@@ -122,28 +102,41 @@ def test_late(xp):
         calls.append(None)
         return xp.supported() if len(calls) < 6 else xp.supported() * xp.unsupported()
     return workload
+
+@pytest.mark.speedup(min=2)
+def test_nothing(device):
+    return lambda: device.asarray([1.0])
+
+@pytest.mark.speedup(min=2)
+def test_kept(xp):
+    return xp.kept
 """
-    )
-    assert ["error", "error"] == [record["status"] for record in records.values()]
-    for record in records.values():
-        assert record["reason"].startswith(
-            "lib with a switch on the CPU did not run unsupported, which fell back to the library without "
-            "it; leave these out of the workload"
-        )
+FELL_BACK = (
+    "lib with a switch on the CPU did not run unsupported, which fell back to the library without it; leave "
+    "these out of the workload*"
+)
+REASONS = {
+    "test_partly": FELL_BACK,
+    "test_late": FELL_BACK,
+    "test_nothing": "no work reached lib with a switch on the CPU: *; call what it accelerates through xp, *",
+    "test_kept": "accelerator:switch was switched off and yet ran kept; *",
+}
 
 
-def test_a_call_that_the_accelerator_had_nothing_to_do_with_is_an_error(found):
-    source = "@pytest.mark.speedup(min=2)\ndef test_it(device):\n    return lambda: device.asarray([1.0])"
-    record = found(source)[1]["test_it"]
-    assert "error" == record["status"]
-    assert record["reason"].startswith("no work reached lib with a switch on the CPU: ")
-    assert record["reason"].endswith("; call what it accelerates through xp, inside the test")
-
-
-def test_work_that_stays_accelerated_on_the_cpu_is_an_error(found):
-    record = found("@pytest.mark.speedup(min=2)\ndef test_it(xp):\n    return xp.kept")[1]["test_it"]
-    assert "error" == record["status"]
-    assert record["reason"].startswith("accelerator:switch was switched off and yet ran kept; ")
+def test_a_suite_is_compared_with_itself_and_what_the_accelerator_left_is_an_error(found, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # the names of processors may be long
+    result, records = found(MEASURED)
+    record = records.pop("test_supported")
+    assert "passed" == record["status"]
+    assert record["speedup"]["value"] > 2
+    device = record["gpu"]["device"]
+    assert ("accelerator:switch", "lib 2", True) == (device["backend"], device["library"], device["emulated"])
+    assert record["transfer"]["reason"].startswith("nothing is transferred")
+    result.stdout.fnmatch_lines(["CPU * | emulated: lib with a switch on the CPU*, not a GPU"])
+    assert [*REASONS] == [*records]
+    for name, reason in REASONS.items():
+        assert "error" == records[name]["status"]
+        assert fnmatch(records[name]["reason"], reason), records[name]["reason"]
 
 
 ONE = """
@@ -179,10 +172,9 @@ def test_gpuperf_both_runs_with_the_accelerator_of_its_test_off_and_on(found):
     assert "recorded" == records["test_both"]["status"]
 
 
-@for_each("source", [ONE, BOTH])
-def test_off_runs_a_test_on_the_library_without_measuring_it(found, source):
-    result, records = found(source, "--gpuperf-off", chosen=None)
-    result.assert_outcomes(passed=1)
+def test_off_runs_a_test_on_the_library_without_measuring_it(found):
+    result, records = found(ONE + BOTH, "--gpuperf-off", chosen=None)
+    result.assert_outcomes(passed=2)
     assert {} == records
 
 
@@ -200,23 +192,23 @@ def test_it(device): pass
 """
 
 
-@for_each(
-    ("source", "reason"),
-    [
-        (
-            '@pytest.mark.speedup(accelerator="foo")\ndef test_it(xp): pass',
-            "@pytest.mark.speedup: accelerator='foo': there is no accelerator 'foo'; the accelerators are ",
-        ),
-        (
-            "@pytest.mark.speedup(accelerator=3)\ndef test_it(xp): pass",
-            "accelerator must be the name of an accelerator, e.g. 'networkx:parallel', not 3",
-        ),
-        (ON_ONE_DEVICE, "accelerator= compares two devices within one test, and this one runs on one; "),
-    ],
-)
-def test_a_marker_that_cannot_be_right_is_an_error_of_its_test(marker_errors, source, reason):
-    (said,) = marker_errors(f"import pytest\n{source}")
-    assert reason in said
+MISUSED = [
+    (
+        '@pytest.mark.speedup(accelerator="foo")\ndef test_it(xp): pass',
+        "@pytest.mark.speedup: accelerator='foo': there is no accelerator 'foo'; the accelerators are ",
+    ),
+    (
+        "@pytest.mark.speedup(accelerator=3)\ndef test_it(xp): pass",
+        "accelerator must be the name of an accelerator, e.g. 'networkx:parallel', not 3",
+    ),
+    (ON_ONE_DEVICE, "accelerator= compares two devices within one test, and this one runs on one; "),
+]
+
+
+def test_a_marker_that_cannot_be_right_is_an_error_of_its_test(marker_errors):
+    said = marker_errors(*(f"import pytest\n{source}" for source, _ in MISUSED))
+    for (_, reason), found in zip(MISUSED, said, strict=True):
+        assert reason in found
 
 
 def test_an_option_that_cannot_be_right_ends_the_run_with_one_line(run):
