@@ -480,11 +480,11 @@ def test_the_quieter_pytest_the_less_is_shown(run):
 
 
 @pytest.mark.parametrize("option", ["-qq", "--no-summary"])
-def test_a_report_that_cannot_be_written_is_told_however_quiet(run, pytester, monkeypatch, option):
-    monkeypatch.setattr("pytest_gpuperf.report.files.replace", lambda *_: 1 / 0)
-    shown = run(SUITE, option, "--gpuperf-json=report.json", "-k", "fast").outlines
+def test_a_report_that_cannot_be_written_is_told_however_quiet(run, option):
+    source = SUITE + "\n    def test_last():\n        __import__('pathlib').Path('report.json').mkdir()\n"
+    shown = run(source, option, "--gpuperf-json=report.json", "-k", "fast or last").outlines
     (told,) = [line for line in shown if line.startswith("the report ")]
-    assert "was not written: division by zero" in told
+    assert "was not written: " in told
 
 
 def test_the_verdict_is_coloured_where_pytest_colours(run, monkeypatch):
