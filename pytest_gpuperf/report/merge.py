@@ -33,7 +33,7 @@ def merge(reports: Sequence[Report]) -> Run:
     in different conditions, when GPUs were judged at different prices, and when no test was compared, in one
     report or between two.
     """
-    shards = [each for each in reports if any(test.speedup or test.scaling for test in each.run.records)]
+    shards = [each for each in reports if any(map(_is_compared, each.run.records))]
     _check_same_conditions(reports, shards)
     tests: dict[str, list[_Result]] = {}
     for result in (result for report in reports for result in _results(report)):
@@ -52,6 +52,11 @@ def merge(reports: Sequence[Report]) -> Run:
         raise GpuPerfError(f"nothing to merge: {missing}{cause}")
     cpu, gpu = (half.report.run for half in joined[0]) if joined else (shards[0].run, shards[0].run)
     return _run(reports, records, cpu, gpu)
+
+
+def _is_compared(record: Record) -> bool:
+    """Return whether a run has measured what its test is about: both devices, or so many of one kind."""
+    return record.speedup is not None or (record.scaling is not None and record.gpu is not None)
 
 
 def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run) -> Run:
@@ -132,12 +137,13 @@ def _carried_over(results: Sequence[_Result], *, joins: bool) -> Record:
     Where reports of two devices are joined, a result of one device lacks that of the other.
     """
     found = min(results, key=lambda each: (-len(each.measurements), GRAVITY[each.record.status]))
-    if len(found.measurements) != 1 or not joins:
+    ran = [each for each in results if not each.record.is_deselected]
+    if len(found.measurements) != 1 or (len(ran) < 2 and not joins):
         return found.record
     missing = "GPU" if "cpu" in found.measurements else "CPU"
-    ran = [each for each in results if not each.record.is_deselected]
     absent = f"no report has its {missing} result; a test needs the same node id in both runs"
-    return _as_one_ended(found.record, ran) or _failed(found.record, absent)
+    ended = _as_one_ended(found.record, ran)
+    return ended or (_failed(found.record, absent) if joins else found.record)
 
 
 def _as_one_ended(record: Record, results: Sequence[_Result]) -> Record | None:

@@ -253,6 +253,32 @@ def test_shards_may_have_scaling_tests_alone():
     assert [1, 2, 4] == [point.count for curve in run.scalings for point in curve.points]
 
 
+@for_each("scaling", ["skipped", "measured"])
+@for_each(("status", "other"), [("error", "skipped"), ("skipped", "recorded"), ("error", "recorded")])
+def test_a_gpu_run_without_results_is_not_hidden_by_tests_that_need_none(status, other, scaling):
+    """A report with a scaling test, or with a test that has both devices, may be half of a join, too."""
+    of_scaling = scaled(2, 0.8)
+    if scaling == "skipped":
+        of_scaling = replace(of_scaling, status="skipped", reason="no GPU", gpu=None)
+    cpu, gpu = side("cpu", 10e-3), ended("gpu", status)
+    if other == "skipped":
+        cpu = replace(cpu, status="skipped", reason="a holiday")
+    found = merge([report("cpu.json", cpu, whole()), report("gpu.json", gpu, of_scaling)]).records[0]
+    assert (found.status, found.reason) == (status, f"{status} in gpu.json: a bad day")
+
+
+def test_a_skipped_scaling_test_makes_no_shard_of_a_run_on_one_device():
+    alone = replace(scaled(2, 0.8), status="skipped", reason="too few GPUs", gpu=None)
+    cpu, gpu = (
+        report("cpu.json", side("cpu", 10e-3), alone),
+        report("gpu.json", ended("gpu", "skipped"), alone),
+    )
+    assert "nothing to merge: " in refused(cpu, gpu)
+    elsewhere = replace(ELSEWHERE, gpu=None, gpu_reason="none")
+    cpu = report("cpu.json", side("cpu", 10e-3), alone, environment=elsewhere)
+    assert merge([cpu, report("gpu.json", side("gpu", 1e-3), alone)]).records[0].speedup.value == 10
+
+
 def test_the_results_of_different_tests_may_be_spread_over_many_reports():
     kinds = [("cpu", TEST), ("gpu", OTHER), ("cpu", OTHER), ("gpu", TEST)]
     run = merge([report(f"{kind}-{nodeid}", side(kind, 1.0, nodeid=nodeid)) for kind, nodeid in kinds])
