@@ -17,6 +17,7 @@ from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.results import Results
 
 _SUFFIX = ".journal"
+_RANDOM = 6  # bytes of a journal's name
 
 
 class Heading(Value, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ class Journal:
     def __init__(self, report: Path) -> None:
         with suppress(OSError):  # which ends the run before, or comes up when the report is written
             report = paths.target(report)
-        self.path = report.with_name(f"{report.name}.{os.urandom(6).hex()}{_SUFFIX}")
+        self.path = report.with_name(f"{report.name}.{os.urandom(_RANDOM).hex()}{_SUFFIX}")
         self._file: IO[str] | None = None
 
     @property
@@ -67,7 +68,7 @@ def left_behind(report: Path) -> list[Path]:
     """Return the journals of this report's runs that ended without a report and were not recovered."""
     with suppress(OSError):
         report = paths.target(report)
-    named = report.parent.glob(f"{escape(report.name)}.*{_SUFFIX}")
+    named = report.parent.glob(f"{escape(report.name)}.{'[0-9a-f]' * 2 * _RANDOM}{_SUFFIX}")
     return [path for path in sorted(named) if _was_left(path)]
 
 
@@ -81,12 +82,13 @@ def _recovered(journal: Path) -> Path:
 
 
 def _was_left(path: Path) -> bool:
-    """Return whether a file is a journal that was not recovered and that no process writes."""
+    """Return whether a journal holds a record that was not recovered, and no process writes it."""
     if _recovered(path).exists():
         return False
     try:
         with files.open_regular(path, follow_link=False) as file:
-            return paths.JOURNAL(file.read(paths.ENOUGH)) and _lock(file)
+            is_ours = paths.JOURNAL(file.readline())
+            return is_ours and file.readline().endswith(b"\n") and _lock(file)
     except OSError:
         return False
 

@@ -6,7 +6,7 @@ The table's plot is a forest plot in characters: each speedup in a row of one wi
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, count
+from itertools import chain, count, islice
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
@@ -115,12 +115,13 @@ def _scalings(curves: Iterable[ScalingCurve]) -> Iterator[str]:
 def _commands(run: Run, rows: Iterable[Row]) -> list[str]:
     """Return the commands that repeat what failed, whole: one that is cut would repeat something else."""
     missed = {each.curve[-1].nodeid for each in run.thresholds if each.status == "failed" and each.curve}
-    failed = (each.record for each in rows if each.record.verdict in FAILURES or each.record.nodeid in missed)
-    commands = [repeat.command(run, record) for record in failed]
-    shown = [each for each in commands if len(each) <= _LONGEST][:_MOST_LINES]
+    failed = [each.record for each in rows if each.record.verdict in FAILURES or each.record.nodeid in missed]
+    last_sizes = repeat.last_sizes(run)
+    commands = (repeat.command(run, record, last_sizes) for record in failed)
+    shown = list(islice((each for each in commands if len(each) <= _LONGEST), _MOST_LINES))
     if not shown:
         return []
-    more = f" ({len(shown)} of {len(commands)})" if len(shown) < len(commands) else ""
+    more = f" ({len(shown)} of {len(failed)})" if len(shown) < len(failed) else ""
     return [f"Repeat what failed or regressed{more}, in the root folder:\n", "```sh", *shown, "```"]
 
 

@@ -23,6 +23,8 @@ def load_report(path: str | PathLike[str]) -> Run:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
     except GpuPerfError as error:
         raise _refusal(f"{path}: {error}") from error
+    except ValueError as error:  # a name that no file can have
+        raise _refusal(f"{path} cannot be read: {error}; name a report") from error
     except MemoryError:
         raise _refusal(f"{path} needs more memory than is available; split the run") from None
 

@@ -1,7 +1,7 @@
 """From a record to the command that repeats its test: node ids and the options of its run, for a shell."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pytest_gpuperf.model.nodeid import function_of, has_module_name, without_number
 from pytest_gpuperf.model.plain_text import printable
@@ -12,7 +12,12 @@ _EMULATED_DEVICES = "JAX_NUM_CPU_DEVICES"
 _STRICT, _ALLOW_MISSING = f"{_PREFIX}strict", f"{_PREFIX}allow=missing"
 
 
-def command(run: Run, record: Record) -> str:
+def last_sizes(run: Run) -> frozenset[str]:
+    """Return the tests of the largest sizes, which have the verdicts of their thresholds."""
+    return frozenset(threshold.curve[-1].nodeid for threshold in run.thresholds if threshold.curve)
+
+
+def command(run: Run, record: Record, last_sizes: Collection[str]) -> str:
     """Return the command that reaches a test's verdict again, when it is called in the root folder.
 
     A GPU variant comes with its CPU variant, and the last test of a size group, which has the threshold's
@@ -21,16 +26,11 @@ def command(run: Run, record: Record) -> str:
     """
     nodeids = [record.pairing.partner] if record.pairing and record.pairing.partner else []
     tests = [without_number(nodeid) for nodeid in (*nodeids, record.nodeid)]
-    if _has_verdict_of_threshold(run, record):
+    if record.size_group and record.nodeid in last_sizes:
         tests = [function_of(nodeid) for nodeid in tests]
     by_name = ["--pyargs"] if has_module_name(record.nodeid) else []
     words = ["pytest", *by_name, *map(_path, dict.fromkeys(tests)), *_options(run)]
     return " ".join([*_settings(run, record), *map(_quoted, words)])
-
-
-def _has_verdict_of_threshold(run: Run, record: Record) -> bool:
-    curves = (threshold.curve for threshold in run.thresholds if record.size_group)
-    return any(curve and curve[-1].nodeid == record.nodeid for curve in curves)
 
 
 def _path(nodeid: str) -> str:

@@ -27,6 +27,10 @@ from pytest_gpuperf.report.summary import (
 )
 from pytest_gpuperf.report.verdicts import FAILURES, Count, place, rows_of, run_counts, shown_records
 
+_SEVERAL_KINDS = (
+    *(None, "check_the_test", "work_in_doubt", "not_on_device", "slowed_by_settings", "long_warm_up"),
+)
+"""Codes whose texts say unlike things, none of which another one stands for."""
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 
 ShownAbove = Mapping[str, str]
@@ -121,20 +125,24 @@ def of(
     )
 
 
-def gpu_of(run: Run, threshold: Threshold) -> str:
+def emulated_tests(run: Run) -> frozenset[str]:
+    """Return the tests that an emulated device ran in the GPU's place."""
+    return frozenset(record.nodeid for record in run.records if record.is_emulated)
+
+
+def gpu_of(threshold: Threshold, emulated: Collection[str]) -> str:
     """Return what a threshold's sizes were measured on: `GPU`, or `emulated GPU`."""
-    sizes = {point.nodeid for point in threshold.curve}
-    is_emulated = any(record.is_emulated and record.nodeid in sizes for record in run.records)
-    return "emulated GPU" if is_emulated else "GPU"
+    return "emulated GPU" if any(point.nodeid in emulated for point in threshold.curve) else "GPU"
 
 
 def _thresholds(run: Run, above: ShownAbove) -> Iterator[tuple[Threshold, str]]:
     """Yield each threshold that was measured, and its sentence, without a reason that pytest has shown."""
+    emulated = emulated_tests(run)
     for each in run.thresholds:
         if each.status != "skipped":
             is_above = each.reason and any(each.reason in above.get(point.nodeid, "") for point in each.curve)
             shown = replace(each, reason=None) if is_above else each
-            yield each, threshold_sentence(shown, f"the {gpu_of(run, each)}")
+            yield each, threshold_sentence(shown, f"the {gpu_of(each, emulated)}")
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:
@@ -221,7 +229,7 @@ def _notes(
     kinds: dict[tuple[str | None, str], dict[str, list[str]]] = {}
     for record, saying in said:
         if all_notes or not (saying.only_explains or saying.code == "interference"):
-            is_own = saying.code in (None, "check_the_test")  # what one author has to do is in the text
+            is_own = saying.code in _SEVERAL_KINDS
             kind = (None, saying.text) if all_notes or is_own else (saying.code, "")
             kinds.setdefault(kind, {}).setdefault(saying.text, []).append(names[record.nodeid])
     notes: dict[tuple[str, ...], list[str]] = {}

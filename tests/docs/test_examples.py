@@ -67,7 +67,7 @@ def test_the_command_that_repeats_a_test_does_so(ran, pytester, monkeypatch):
     ran({example.name: source}, "--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
     run = load_report(pytester.path / "report.json")
     *_, last = (record for record in run.records if record.size_group)
-    command = repeat.command(run, last)
+    command = repeat.command(run, last, repeat.last_sizes(run))
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     printed = ["/bin/sh", "-c", f"{command} --gpuperf-json=again.json"]

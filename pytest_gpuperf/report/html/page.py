@@ -6,7 +6,7 @@ written as escapes, and the page's own policy lets no script run and no style ap
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from math import inf
 from statistics import geometric_mean
@@ -82,6 +82,7 @@ def text(run: Run, history: History | None = None) -> str:
     verdicts = {test.row.record.nodeid: test.verdicts for test in tests}
     series = histories.worst_first(history) if history else []
     facts_of_runs = histories.facts_of_all(series)
+    emulated = view.emulated_tests(run)
     styles, script = engine.asset("page.css"), engine.asset("page.js")
     return engine.template().render(
         run=run,
@@ -98,7 +99,7 @@ def text(run: Run, history: History | None = None) -> str:
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
         thresholds=[
-            (each, text, threshold.figure(each, text, view.gpu_of(run, each)))
+            (each, text, threshold.figure(each, text, view.gpu_of(each, emulated)))
             for each, text in shown.thresholds
         ],
         scalings=[
@@ -189,6 +190,7 @@ def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
 
 
 def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test]:
+    last_sizes = repeat.last_sizes(run)
     for number, row in enumerate(rows):
         file, names = split(row.record.nodeid)
         name = function_of(names)
@@ -202,7 +204,7 @@ def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test
             verdicts=[(code, in_words(code)) for code in codes_of(row.record) if code != "new"],
             forest=forest.row(row.record, axis),
             lead=lead,
-            details=_details(run, row, lead) if number < _MOST_DETAILED else None,
+            details=_details(run, row, lead, last_sizes) if number < _MOST_DETAILED else None,
         )
 
 
@@ -219,7 +221,7 @@ def _lead(row: view.Row) -> str | None:
     return next((each for each in asking if each not in quiet), None)
 
 
-def _details(run: Run, row: view.Row, lead: str | None) -> _Details:
+def _details(run: Run, row: view.Row, lead: str | None, last_sizes: Collection[str]) -> _Details:
     record = row.record
     sentences = [
         *(each.text for each in row.said),
@@ -231,7 +233,7 @@ def _details(run: Run, row: view.Row, lead: str | None) -> _Details:
         sentences=[each for each in dict.fromkeys(sentences) if each not in (None, lead)],
         figure=rounds.figure(record),
         comparisons=list(map(comparison_cells, record.comparisons)),
-        command=repeat.command(run, record),
+        command=repeat.command(run, record, last_sizes),
         record=json.dumps(_without_samples(codec.dump(record)), indent=1, ensure_ascii=False).split("\n"),
     )
 

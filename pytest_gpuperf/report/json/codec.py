@@ -2,6 +2,7 @@
 
 import json
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import NoneType
@@ -126,8 +127,7 @@ class _Keys:
         """Count the keys of an object."""
         self.number += len(pairs)
         if len({name for name, _ in pairs}) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+            twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
             first = f"{pairs[0][0]}: {pairs[0][1]}"[:80]
             raise GpuPerfError(
                 f"the object that begins with {first!r} has the key {twice[:80]!r} twice; "

@@ -112,7 +112,7 @@ def test_the_headline_is_no_greener_than_the_run(expected, run):
 
 
 MANY = [*(record(f"a[{n}]") for n in range(50)), skipped("b"), skipped("c")]
-DOUBTS = [record(name, notes=(Note(code="slowed_by_settings", text=f"doubt {name}"),)) for name in "xyz"]
+DOUBTS = [record(name, notes=(Note(code="aside_failed", text=f"doubt {name}"),)) for name in "xyz"]
 FAILED = [failed(name, reason=f"{name} is slow") for name in "abcdefghijkl"]
 LARGE = replace(HERE, packages={f"package{n}": "1.0" for n in range(40)})
 
@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_counted(expected, run):
 def commands(run: Run) -> list[str]:
     """Return the commands that repeat what went wrong, in the order of the records."""
     return [
-        repeat.command(run, each)
+        repeat.command(run, each, repeat.last_sizes(run))
         for each in run.records
         if each.status == "failed" or any(one.outcome == "regressed" for one in each.comparisons)
     ]
@@ -235,7 +235,7 @@ def hostile(anything: str) -> Run:
         variables={anything: anything},
     )
     lines = (anything,)
-    note = Note(code="slowed_by_settings", text=anything)
+    note = Note(code="aside_failed", text=anything)
     return run_of(
         record("a"),
         failed(anything or "-", reason=anything),

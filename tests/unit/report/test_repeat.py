@@ -21,7 +21,8 @@ CURVE = tuple(Point(size=size, nodeid=f"{FFT}[{size}]", cpu=None, gpu=None) for 
 
 def command(one, *others, variables=None, **changes) -> str:
     run = run_of(one, *others, **changes)
-    return repeat.command(replace(run, environment=replace(run.environment, variables=variables)), one)
+    run = replace(run, environment=replace(run.environment, variables=variables))
+    return repeat.command(run, one, repeat.last_sizes(run))
 
 
 @for_each(

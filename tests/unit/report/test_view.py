@@ -30,7 +30,7 @@ WHY = Diagnosis(code="float64", sentence="float64: it is slow")
 CPU_ONLY, ON_GPU = variants()
 
 
-def noted(text, code="slowed_by_settings"):
+def noted(text, code="aside_failed"):
     return Note(code=code, text=text)
 
 
@@ -201,6 +201,13 @@ DOUBTS = [record(f"test_{n}", notes=(noted(f"doubt {n}"),)) for n in range(3)]
 )
 def test_in_short_each_kind_of_note_is_said_once_and_what_is_left_out_is_counted(expected, more, records):
     assert (expected, more) == (notes(*records), view.of(run_of(*records)).more_notes)
+
+
+@for_each("code", ["check_the_test", "work_in_doubt", "not_on_device", "slowed_by_settings", "long_warm_up"])
+def test_a_code_of_several_kinds_of_doubt_hides_none_behind_another(code):
+    one = record("a", notes=(noted("kept", code), noted("changed", code)))
+    two = record("b", notes=(noted("too fast", code),))
+    assert notes(one, two) == ["a: kept", "a: changed", "b: too fast"]
 
 
 @for_each(

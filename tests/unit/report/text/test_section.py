@@ -35,7 +35,7 @@ WIDE = [
     record("d", speedup=speedup(12.3, None, None), offload=offload(always=speedup())),
     record("e", status="error", reason="x" * 300, speedup=None),
     record("f", status="failed", reason="?", reason_code="devices_disagree", expected_failure=True),
-    record("g", notes=(Note(code="slowed_by_settings", text="dependent samples: " + "lag-1 " * 40),)),
+    record("g", notes=(Note(code="aside_failed", text="dependent samples: " + "lag-1 " * 40),)),
     record("h", comparisons=(comparison("not_comparable", ratio=None),)),
     record("i", source="all"),
     skipped(LONGEST + "[1]", "no GPU library is installed; " * 5),
@@ -48,8 +48,7 @@ def lines(*records, width=80, all_notes=True, **changes):
 
 def noted(number, text="doubt"):
     return [
-        record(f"test_{n}", notes=(Note(code="slowed_by_settings", text=f"{text} {n}"),))
-        for n in range(number)
+        record(f"test_{n}", notes=(Note(code="aside_failed", text=f"{text} {n}"),)) for n in range(number)
     ]
 
 
@@ -186,7 +185,7 @@ def test_the_time_grows_no_faster_than_the_number_of_tests():
     def seconds(number: int) -> float:
         names = [f"tests/test_{n % 50}.py::test_it[{'float32-' * (n % 3)}{n}]" for n in range(number)]
         run = run_of(
-            *(record(name, notes=(Note(code="slowed_by_settings", text=f"doubt {name}"),)) for name in names)
+            *(record(name, notes=(Note(code="aside_failed", text=f"doubt {name}"),)) for name in names)
         )
         begin = process_time()
         section.lines(run, 80)
