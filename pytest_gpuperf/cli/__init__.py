@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result: CommandResult = chosen.run(chosen)
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
         return _fail(_error_text(error))
+    if result.beside:
+        print(result.beside, file=sys.stderr)
     try:
         # A node id may hold lone surrogates, which no encoding has.
         print(result.text.encode(encoding(), "backslashreplace").decode(encoding()), flush=True)

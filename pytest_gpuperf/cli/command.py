@@ -29,10 +29,11 @@ FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """The text goes to standard output."""
+    """The text goes to standard output, and what stands beside it to standard error."""
 
     text: str
     code: int = FINE
+    beside: str = ""
 
 
 def add_command(
@@ -81,6 +82,11 @@ def encoding() -> str:
 def lines_result(lines: Iterable[str], code: int = FINE) -> CommandResult:
     """Return lines for people, escaped: a report may be anyone's, and must not control a terminal."""
     return CommandResult(text="\n".join(map(printable, lines)), code=code)
+
+
+def export_result(export: str, lines: Iterable[str], code: int = FINE) -> CommandResult:
+    """Return an export for standard output, and the lines for people for standard error."""
+    return CommandResult(text=export, code=code, beside="\n".join(map(printable, lines)))
 
 
 def check_replaceable(

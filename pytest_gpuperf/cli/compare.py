@@ -14,6 +14,7 @@ from pytest_gpuperf.cli.command import (
     INCOMPARABLE,
     CommandResult,
     add_command,
+    export_result,
     lines_result,
     refuse,
     width,
@@ -91,10 +92,10 @@ def _told(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
 
 def _compare(chosen: argparse.Namespace) -> CommandResult:
     options = _gate_options(chosen)
-    outputs.check(chosen.outputs, inputs=(chosen.base, chosen.new))
+    outputs.check(chosen.outputs, [chosen.base.absolute(), chosen.new.absolute()])
     new = reader.load_report(chosen.new)
     run, failures = _with_comparisons(new, options, RunOptions(fail=chosen.fail))
-    _, printed = outputs.write(run, chosen.outputs)
+    written = outputs.write(run, chosen.outputs)
     lines = [*_changes(run)]
     if (absent := text.not_run(run)) is not None:
         lines.append(absent)
@@ -106,7 +107,8 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
             failures.append(early)
     lines += [f"FAILED: {failure}" for failure in failures]
     code = _exit_code(run, failures, options)
-    return lines_result(lines, code) if printed is None else CommandResult(text=printed, code=code)
+    lines += written.lines if written.lacks_one else []
+    return export_result(written.printed, lines, code) if written.printed else lines_result(lines, code)
 
 
 def compared_with(run: Run, base: Path) -> Run:

@@ -1,7 +1,8 @@
 """The options with which a command writes a run, as pytest does: `--html`, `--markdown` and `--export`."""
 
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from os.path import realpath
 from pathlib import Path
@@ -10,7 +11,7 @@ from pytest_gpuperf.cli.command import check_replaceable, output_file
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import exports, files
+from pytest_gpuperf.report import exports
 
 Output = tuple[str, Path | None]
 """The name of a format, and the file to write; None for standard output."""
@@ -38,35 +39,49 @@ def add(command: ArgumentParser) -> None:
     )
 
 
-def check(outputs: Sequence[Output], inputs: Iterable[Path]) -> None:
-    """Raise GpuPerfError for an output that would replace anything but its like, or another output."""
-    written: dict[str, str] = {}
+def check(outputs: Sequence[Output], inputs: Sequence[Path]) -> None:
+    """Raise GpuPerfError for an output in a folder of reports, or in the place of anything but its like."""
+    taken: dict[str, str] = {}
     for name, path in outputs:
         place = "standard output" if path is None else realpath(path)
-        if (other := written.setdefault(place, name)) is not name:
-            raise GpuPerfError(f"{path or place} is named for {other} and for {name}; choose another file")
-        if path is not None:
-            check_replaceable(path, *exports.known_by(exports.formats()[name]), inputs)
-
-
-def write(run: Run, outputs: Sequence[Output], history: Path | None = None) -> tuple[list[str], str | None]:
-    """Write a run's files; return a line for each, and what is for standard output, if anything is.
-
-    Raises GpuPerfError, before it writes a file, where the run has nothing for a format.
-    """
-    formats = exports.formats(history=history)
-    texts = [(name, path, formats[name].write(run)) for name, path in outputs]
-    for name, path, text in texts:
-        if not text:
-            raise GpuPerfError(f"{path or name}: no file, because {exports.NOTHING}")
-    lines, printed = [], None
-    for name, path, text in texts:
+        if place in taken:
+            raise GpuPerfError(f"{path or place} is named for {taken[place]} and for {name}; choose another")
+        taken[place] = name
         if path is None:
-            printed = text.removesuffix("\n").removesuffix("\r")  # printing ends the last line
-        else:
-            files.replace(path, text)
-            lines.append(f"{path}: {count(len(run.records), 'record')} as {name}")
-    return lines, printed
+            continue
+        if folder := next(
+            (each for each in inputs if each.is_dir() and each in path.absolute().parents), None
+        ):
+            raise GpuPerfError(
+                f"{path} is in {folder}, whose files are read as reports; choose another place"
+            )
+        check_replaceable(path, *exports.known_by(exports.formats()[name]), inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A line for each file, the text for standard output if any, and whether the run had nothing for one."""
+
+    lines: list[str]
+    printed: str | None
+    lacks_one: bool
+
+
+def write(run: Run, outputs: Sequence[Output], history: Path | None = None) -> Written:
+    """Write a run's files as a run of pytest does: one without content removes that of an earlier run."""
+    formats = exports.formats(history=history)
+    lines, printed, lacks_one, records = [], None, False, count(len(run.records), "record")
+    for name, path in outputs:
+        content = formats[name].write(run)
+        if path is None:
+            printed = content
+            lacks_one |= not printed
+            lines += [] if printed else [f"{name}: nothing, because {exports.NOTHING}"]
+            continue
+        missing = exports.write(content, formats[name], path)
+        lacks_one |= missing is not None
+        lines.append(f"{path}: {missing or f'{records} as {name}'}")
+    return Written(lines, printed and printed.removesuffix("\n").removesuffix("\r"), lacks_one)
 
 
 def _file(name: str, path: str) -> Output:

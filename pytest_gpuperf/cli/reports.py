@@ -6,8 +6,10 @@ from typing import Any
 
 from pytest_gpuperf.cli import compare, outputs
 from pytest_gpuperf.cli.command import (
+    WRONG,
     CommandResult,
     add_command,
+    export_result,
     lines_result,
     output_file,
     width,
@@ -53,7 +55,8 @@ def add(commands: Any) -> None:
 
 def show(chosen: Namespace) -> CommandResult:
     """Print a report's table and notes, without colours: they may go to a file or another program."""
-    outputs.check(chosen.outputs, [path for path in (chosen.report, chosen.baseline) if path is not None])
+    inputs = (chosen.report, chosen.baseline, chosen.history)
+    outputs.check(chosen.outputs, [path.absolute() for path in inputs if path is not None])
     if chosen.history is not None:
         history.check_folder(chosen.history)
         if "html" not in dict(chosen.outputs):
@@ -61,8 +64,12 @@ def show(chosen: Namespace) -> CommandResult:
     run = reader.load_report(chosen.report)
     if chosen.baseline is not None:
         run = compare.compared_with(run, chosen.baseline)
-    lines, printed = outputs.write(run, chosen.outputs, chosen.history)
-    return lines_result(lines or _table(run)) if printed is None else CommandResult(text=printed)
+    written = outputs.write(run, chosen.outputs, chosen.history)
+    if written.lacks_one:
+        return lines_result(written.lines, WRONG)
+    if written.printed:
+        return export_result(written.printed, written.lines)
+    return lines_result(written.lines or _table(run))
 
 
 def _table(run: Run) -> list[str]:

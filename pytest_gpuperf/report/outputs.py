@@ -75,19 +75,7 @@ def _steps(
 
 
 def _write(output: Output, run: Run) -> Path | str:
-    """Write a file; where this run has nothing for it, remove that of an earlier run, which would be misread.
-
-    A link's target is emptied instead: the next run would refuse a link to nothing.
-    """
-    path, text = output.path, exports.text(output.format, run)
-    is_ours, _ = exports.known_by(output.format)
-    if text or (path.is_symlink() and paths.begins_as(path, is_ours)):
-        files.replace(path, text)
-        return path if text else f"emptied {paths.target(path)}, because {exports.NOTHING}"
-    if not paths.begins_as(path, is_ours):
-        return f"no file, because {exports.NOTHING}"
-    path.unlink()
-    return f"removed {path}, because {exports.NOTHING}"
+    return exports.write(exports.text(output.format, run), output.format, output.path) or output.path
 
 
 def _append_summary(path: Path, run: Run) -> Path:

@@ -33,12 +33,15 @@ def test_an_export_is_the_same_on_standard_output_and_in_a_file(capsys, form, be
 
 
 @pytest.mark.parametrize("output", ["", ":out.json"])
-def test_a_report_without_times_gives_a_tool_nothing_and_no_other_file_is_written(refused, output):
+def test_a_report_without_times_gives_a_tool_nothing_and_removes_an_earlier_file(call, output):
+    written("r.json", record())
+    assert call("show", "r.json", "--export=github-action-benchmark:out.json")[0] == 0
     written("r.json", skipped())
-    said = refused("show", "r.json", "--html=page.html", f"--export=github-action-benchmark{output}")
-    place = output.removeprefix(":") or "github-action-benchmark"
-    assert said == f"{place}: no file, because no test has a result for it"
-    assert not Path("page.html").exists()
+    code, lines, _ = call("show", "r.json", "--html=page.html", f"--export=github-action-benchmark{output}")
+    why = "because no test has a result for it"
+    missing = {"": "github-action-benchmark: nothing,", ":out.json": "out.json: removed out.json,"}[output]
+    assert (code, lines) == (2, ["page.html: 1 record as html", f"{missing} {why}"])
+    assert Path("out.json").exists() == (not output)
 
 
 def test_an_export_replaces_no_report_and_nobodys_file(refused):
@@ -70,5 +73,34 @@ def test_what_is_no_export_is_answered_with_what_is_one(capsys, given, said):
 
 def test_standard_output_takes_one_format(refused):
     written("r.json", record())
-    said = "standard output is named for csv and for bencher; choose another file"
+    said = "standard output is named for csv and for bencher; choose another"
     assert said == refused("show", "r.json", "--export=csv", "--export=bencher")
+
+
+def test_what_people_read_goes_to_standard_error_where_an_export_is_printed(capsys):
+    written("base.json", record(value=20))
+    written("r.json", record(value=10))
+    assert main(["show", "r.json", "--export=csv", "--html=page.html"]) == 0
+    printed, said = capsys.readouterr()
+    assert (printed.partition(",")[0], said) == ("test", "page.html: 1 record as html\n")
+    assert main(["compare", "base.json", "r.json", "--export=csv"]) == 1
+    printed, said = capsys.readouterr()
+    assert printed.startswith("test,")
+    assert "FAILED: test_a.py::test_1: " in said
+
+
+def test_an_export_that_has_nothing_leaves_the_answer_of_compare(capsys):
+    written("base.json", record())
+    written("r.json", skipped())
+    assert main(["compare", "base.json", "r.json", "--export=bencher:out.json"]) == 3
+    said = capsys.readouterr().out
+    assert "FAILED: " in said
+    assert "out.json: no file, because no test has a result for it" in said
+
+
+@pytest.mark.parametrize("folder", ["--baseline", "--history"])
+def test_no_output_is_written_among_the_reports_of_a_folder(refused, folder):
+    written("r.json", record())
+    Path("reports").mkdir(exist_ok=True)
+    said = refused("show", "r.json", folder, "reports", "--html", "reports/page.html")
+    assert said.startswith("reports/page.html is in ")

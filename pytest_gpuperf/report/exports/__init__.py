@@ -8,6 +8,7 @@ from traceback import extract_tb
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import first_line, quote
 from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.report import files, paths
 from pytest_gpuperf.report.exports.bencher import Bencher
 from pytest_gpuperf.report.exports.csv import Csv
 from pytest_gpuperf.report.exports.for_people import Markdown, Page, Picture
@@ -80,6 +81,22 @@ def text(format: ReportFormat, run: Run) -> str:
     if not isinstance(found, str):
         raise GpuPerfError(f"{_author(format)} returned {type(found).__name__}, and no str")
     return found
+
+
+def write(content: str, format: ReportFormat, path: Path) -> str | None:
+    """Write a run's file in a format; return why there is none where the run has no content for it.
+
+    The file of an earlier run, which would be misread, is removed then. A link's target is emptied instead:
+    the next run would refuse a link to nothing.
+    """
+    is_ours, _ = known_by(format)
+    if content or (path.is_symlink() and paths.begins_as(path, is_ours)):
+        files.replace(path, content)
+        return None if content else f"emptied {paths.target(path)}, because {NOTHING}"
+    if not paths.begins_as(path, is_ours):
+        return f"no file, because {NOTHING}"
+    path.unlink()
+    return f"removed {path}, because {NOTHING}"
 
 
 def _author(format: object) -> str:
