@@ -1,6 +1,5 @@
 """The marker at pytest's door: what is collected, measured and failed."""
 
-import json
 import re
 from fnmatch import fnmatch
 
@@ -609,7 +608,6 @@ def test_a_decorator_that_hides_the_callable_is_an_error(suite, options):
 WRAPPED = """
 from functools import partial
 from unittest import mock
-import pytest
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
@@ -646,17 +644,44 @@ def test_block_in_the_callable(device):
 @mock.patch(f"{__name__}.print", create=True)
 def test_decorated_body(_print, device):
     wait(device)
+
+patch = partial(mock.patch, f"{__name__}.helper", lambda: 2)
 """
+ENDED = {  # the decorator of a test that raises, the end of its body, and what is said of the exception
+    "decorator": (
+        '@mock.patch(f"{__name__}.helper", lambda: 2)',
+        "return work",
+        "the test's decorator has ended",
+    ),
+    "block": (
+        "",
+        "with patch():\n        return work",
+        "`with patch():` has ended when the timed callable runs",
+    ),
+    "nothing": ("", "return work", None),
+    "body": ("", "with patch():\n        raise LookupError(1)\n        return work", None),
+    "both": ("", "with patch():\n        gpuperf.both(lambda device: work())\n        return work", None),
+}
+RAISING = "".join(
+    f"""
+@pytest.mark.speedup
+{head}
+def test_raises_{name}({"gpuperf" if name == "both" else "device"}):
+    def work():
+        raise LookupError(f"helper() is {{helper()}}")
+    {body}
+"""
+    for name, (head, body, _) in ENDED.items()
+)
 
 
-def test_what_a_test_sets_around_its_callable_has_ended_when_that_is_timed(run, pytester):
-    run(WRAPPED, "--gpuperf-json=r.json").assert_outcomes(passed=4)
-    records = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+def test_what_a_test_sets_around_its_callable_has_ended_when_that_is_timed(suite):
+    found = suite(WRAPPED + RAISING)
+    found.ended(passed=4, failed=5)
     notes = {
-        record["nodeid"].partition("::")[2]: [
-            note["text"] for note in record["notes"] if note["code"] == "check_the_test"
-        ]
-        for record in records
+        name: [note["text"] for note in record["notes"] if note["code"] == "check_the_test"]
+        for name, record in found.records.items()
+        if "raises" not in name
     }
     ended = "has ended when the timed callable runs; what it needs of that belongs in it, or in a fixture"
     (block,) = notes.pop("test_block")
@@ -667,44 +692,11 @@ def test_what_a_test_sets_around_its_callable_has_ended_when_that_is_timed(run, 
         "test_block_in_the_callable": [],
         "test_decorated_body": [],
     }
-
-
-@pytest.mark.parametrize(
-    ("head", "body", "said"),
-    [
-        ('@mock.patch(f"{__name__}.helper", lambda: 2)', "return work", "the test's decorator has ended"),
-        (
-            "",
-            "with patch():\n        return work",
-            "`with patch():` has ended when the timed callable runs",
-        ),
-        ("", "return work", None),
-        ("", "with patch():\n        raise LookupError(1)\n        return work", None),
-        ("", "with patch():\n        gpuperf.both(lambda device: work())\n        return work", None),
-    ],
-    ids=["decorator", "block", "none", "in the body", "both"],
-)
-def test_an_exception_where_a_context_has_ended_says_so(run, head, body, said):
-    result = run(f"""
-from functools import partial
-from unittest import mock
-import pytest
-
-def helper():
-    return 1
-
-patch = partial(mock.patch, f"{{__name__}}.helper", lambda: 2)
-
-@pytest.mark.speedup
-{head}
-def test_it({"gpuperf" if "both" in body else "device"}):
-    def work():
-        raise LookupError(f"helper() is {{helper()}}")
-    {body}
-""")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*LookupError: *"])
-    if said is None:
-        result.stdout.no_fnmatch_line("*has ended*")
-    else:
-        result.stdout.fnmatch_lines(["*LookupError: helper() is 1", f"E *{said}*"])
+    failures = str(found.result.stdout).partition("- gpuperf -")[0]
+    sections = re.split(r"^_+ (\w+) _+$", failures, flags=re.MULTILINE)[1:]
+    shown = dict(zip(sections[::2], sections[1::2], strict=True))
+    for name, (_, _, said) in ENDED.items():
+        section = shown[f"test_raises_{name}"]
+        assert "LookupError: " in section
+        assert ("has ended" in section) == (said is not None)
+        assert said is None or (said in section and "LookupError: helper() is 1" in section)
