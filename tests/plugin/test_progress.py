@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-from cases import for_each
 
 from pytest_gpuperf.session import live_line
 
@@ -49,7 +48,7 @@ def test_verbose_lines_have_the_speedup_and_what_it_rests_on(run, monkeypatch):
     )
 
 
-@for_each("options", [("-q",), ("--co",), ("--gpuperf-max-time=9",)])
+@pytest.mark.parametrize("options", [("-q",), ("--co",), ("--gpuperf-max-time=9",)])
 def test_a_run_that_is_short_or_shows_little_does_not_say_how_long_it_may_take(run, options):
     assert not re.search("^gpuperf: ", str(run(SUITE, LONG, *options).stdout), re.MULTILINE)
 
@@ -66,7 +65,7 @@ def screen(setting):
     made.close()
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "options", "environment"),
     [
         *((True, options, {}) for options in ((), ("-v",), ("-vv", "--capture=fd"), ("--pdb",))),
