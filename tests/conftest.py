@@ -33,6 +33,7 @@ for name in (
     "hypothesis",
     "msgspec",
     "threadpoolctl",
+    "unittest.mock",
 ):
     if find_spec(name) is not None:
         import_module(name)
