@@ -1,7 +1,7 @@
 """Time one workload on CPU and GPU in pytest, and say whether moving it to the GPU pays.
 
-`__all__` here and in `pytest_gpuperf.testing`, the marker, the fixtures and the hooks are public: everything
-else may change in any version.
+`__all__` here and in `pytest_gpuperf.testing`, the marker, the fixtures, the hooks and what devices may offer
+(`pytest_gpuperf.devices.capabilities`) are public: everything else may change in any version.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -27,8 +27,8 @@ def add(commands: Any) -> None:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs of at least 1")
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a number of runs of at least 1")
     return int(text)
 
 

@@ -18,8 +18,8 @@ def current(folder: Path) -> Commit | None:
     name = name or _first_variable("GITHUB_SHA", "CI_COMMIT_SHA") or ""
     if not name:
         return None
-    branch = _git(folder, "branch", "--show-current") or _first_variable(*_BRANCHES)
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    branch = (head and _git(folder, "branch", "--show-current")) or _first_variable(*_BRANCHES)
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no") if head else None
     return Commit(
         id=name,
         branch=branch,

@@ -740,12 +740,15 @@ def test_a_missing_baseline_is_made_with_its_folders_when_there_is_one_to_write(
     assert before == made.read_bytes()
 
 
+STOPPED = f"{BARE}\n\ndef test_stops():\n    assert False\n\n{BARE.replace('test_bare', 'test_last')}"
+
+
 @pytest.mark.parametrize(
     ("code", "source", "option", "told"),
     [
         (1, "def test_it(): pass\n", "-v", "the new baseline was not written: *measured nothing*"),
         (1, "def test_it(): pass\n", KEPT[0], "the new baseline was not written: *"),
-        (1, f"def test_first(): assert False\n{BARE}", "-x", "*"),
+        (1, STOPPED, "-x", "the new baseline was not written: this run ended early*"),
         (1, HOST, "-v", "the new baseline was not written: this run measured nothing*"),
         (0, HOST, "--gpuperf-allow=no-gpu", "no baseline was created at *base.json: there was no GPU*"),
     ],

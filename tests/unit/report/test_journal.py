@@ -121,17 +121,20 @@ def test_what_else_there_is_was_not_left_behind(tmp_path, journal):
     content = journal.path.read_bytes()
     names = (
         "report[1].json.journal",
-        "other.json.12ab.journal",
-        "report[1].json.12.journal.txt",
-        "report1.json.1.journal",
+        "other.json.0123456789ab.journal",
+        "report[1].json.0123456789ab.journal.txt",
+        "report[1].json.more.0123456789ab.journal",
+        "report1.json.0123456789ab.journal",
     )
     for name in names:
         (tmp_path / name).write_bytes(content)
-    for number, without in enumerate([b"", b"{}\n{}\n", document.text(run_of()).encode()]):
-        (tmp_path / f"report[1].json.{number}.journal").write_bytes(without)
-    (tmp_path / "report[1].json.a.journal").symlink_to(journal.path)
-    (tmp_path / "report[1].json.b.journal").mkdir()
-    os.mkfifo(tmp_path / "report[1].json.c.journal")
+    heading, _ = content.split(b"\n", 1)
+    without = [b"", b"{}\n{}\n", document.text(run_of()).encode(), heading + b"\n", heading + b'\n{"nodeid":']
+    for number, each in enumerate(without):
+        (tmp_path / f"report[1].json.{number:012}.journal").write_bytes(each)
+    (tmp_path / "report[1].json.aaaaaaaaaaaa.journal").symlink_to(journal.path)
+    (tmp_path / "report[1].json.bbbbbbbbbbbb.journal").mkdir()
+    os.mkfifo(tmp_path / "report[1].json.cccccccccccc.journal")
     assert [journal.path] == left_behind(tmp_path / "report[1].json")
     assert [] == left_behind(tmp_path / "no folder" / "report[1].json")
 

@@ -155,3 +155,16 @@ def test_a_baseline_that_is_not_there_is_a_folder_where_it_has_no_suffix(tmp_pat
     found = {name for name in names if reader.baseline_file(tmp_path / name, RUN) != tmp_path / name}
     assert {"new", "kept.d", "kept.d/new"} == found
     assert "2026-01-01T000000.000Z.json" == reader.baseline_file(tmp_path, RUN).name
+
+
+def test_any_path_is_read_or_refused_in_words_that_steer_no_terminal(tmp_path):
+    assert reader.load_report(str(written(tmp_path / "report.json", TEXT))) == RUN
+    for name in ("a\0b", "\x1b[31mred", "\ud800"):
+        assert refused(tmp_path / name).endswith("; name a report")
+
+
+def test_a_key_that_is_there_twice_among_very_many_is_found_at_once(tmp_path):
+    variables = {f"v{number}": "1" for number in range(100_000)}
+    text = json.dumps({**FULL, "environment": {**FULL["environment"], "variables": variables}})
+    twice = text.replace('"v99999": "1"', '"v99999": "1", "v99999": "2"')
+    assert "has the key 'v99999' twice" in refused(written(tmp_path / "report.json", twice))
