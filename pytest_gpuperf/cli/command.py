@@ -29,7 +29,7 @@ FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """The text goes to standard output, and what stands beside it to standard error."""
+    """The text goes to standard output; `beside`, if there is any, to standard error."""
 
     text: str
     code: int = FINE
