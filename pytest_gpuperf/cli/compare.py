@@ -92,7 +92,7 @@ def _told(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
 
 def _compare(chosen: argparse.Namespace) -> CommandResult:
     options = _gate_options(chosen)
-    outputs.check(chosen.outputs, [chosen.base.absolute(), chosen.new.absolute()])
+    outputs.check(chosen.outputs, [chosen.base, chosen.new])
     new = reader.load_report(chosen.new)
     run, failures = _with_comparisons(new, options, RunOptions(fail=chosen.fail))
     written = outputs.write(run, chosen.outputs)

@@ -39,8 +39,11 @@ def add(command: ArgumentParser) -> None:
     )
 
 
-def check(outputs: Sequence[Output], inputs: Sequence[Path]) -> None:
-    """Raise GpuPerfError for an output in a folder of reports, or in the place of anything but its like."""
+def check(outputs: Sequence[Output], inputs: Sequence[Path], history: Path | None = None) -> None:
+    """Raise GpuPerfError for an output in the place of anything but its like, or among reports.
+
+    Of a folder of reports `*.json` is read, and of a history every file.
+    """
     taken: dict[str, str] = {}
     for name, path in outputs:
         place = "standard output" if path is None else realpath(path)
@@ -49,12 +52,11 @@ def check(outputs: Sequence[Output], inputs: Sequence[Path]) -> None:
         taken[place] = name
         if path is None:
             continue
-        if folder := next(
-            (each for each in inputs if each.is_dir() and each in path.absolute().parents), None
-        ):
-            raise GpuPerfError(
-                f"{path} is in {folder}, whose files are read as reports; choose another place"
-            )
+        read = [each for each in inputs if path.suffix == ".json" and each.is_dir()] + (
+            [history] if history else []
+        )
+        if folder := next((each for each in read if each.absolute() in path.absolute().parents), None):
+            raise GpuPerfError(f"{path} would be read as a report of {folder}; choose another place")
         check_replaceable(path, *exports.known_by(exports.formats()[name]), inputs)
 
 

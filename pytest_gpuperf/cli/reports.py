@@ -55,8 +55,8 @@ def add(commands: Any) -> None:
 
 def show(chosen: Namespace) -> CommandResult:
     """Print a report's table and notes, without colours: they may go to a file or another program."""
-    inputs = (chosen.report, chosen.baseline, chosen.history)
-    outputs.check(chosen.outputs, [path.absolute() for path in inputs if path is not None])
+    inputs = [path for path in (chosen.report, chosen.baseline) if path is not None]
+    outputs.check(chosen.outputs, inputs, chosen.history)
     if chosen.history is not None:
         history.check_folder(chosen.history)
         if "html" not in dict(chosen.outputs):

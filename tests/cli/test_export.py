@@ -98,9 +98,12 @@ def test_an_export_that_has_nothing_leaves_the_answer_of_compare(capsys):
     assert "out.json: no file, because no test has a result for it" in said
 
 
-@pytest.mark.parametrize("folder", ["--baseline", "--history"])
-def test_no_output_is_written_among_the_reports_of_a_folder(refused, folder):
+def test_no_output_is_written_where_it_would_be_read_as_a_report(refused, call):
+    Path("reports").mkdir()
+    written("reports/base.json", record())
     written("r.json", record())
-    Path("reports").mkdir(exist_ok=True)
-    said = refused("show", "r.json", folder, "reports", "--html", "reports/page.html")
-    assert said.startswith("reports/page.html is in ")
+    for read, output in (("--baseline", "csv:reports/x.json"), ("--history", "html:reports/x")):
+        said = refused("show", "r.json", read, "reports", "--html=page.html", "--export", output)
+        path = output.partition(":")[2]
+        assert said == f"{path} would be read as a report of reports; choose another place"
+    assert call("show", "r.json", "--baseline=reports", "--html=reports/page.html")[0] == 0
