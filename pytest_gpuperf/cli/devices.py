@@ -9,7 +9,7 @@ from pytest_gpuperf.cli.command import CommandResult, add_command, lines_result
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-_CPU = "cpu"  # of jax and sycl: it emulates a GPU, and is never chosen automatically
+_CPU = "cpu"  # of a library: it emulates a GPU, and is never chosen automatically
 _FACTS = ("name", "library", "emulated", "memory", "driver", "runtime")
 _FIRST = "auto chooses the first usable GPU; pass another by name, e.g. --gpuperf-gpu=torch"
 _OTHERS = "devices of other plugins are not listed here: pytest --gpuperf-gpu=NAME uses them"

@@ -133,7 +133,7 @@ def _id(count: int) -> str:
 
 def _scaling_spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:
     """Return the spec of an item; raise ValueError with what is wrong with its marker."""
-    demanded, demand = scaling(*marks)
+    group, demand = scaling(*marks)
     if item.get_closest_marker("speedup") is not None:
         raise ValueError("the test has a speedup marker, too; write one test for each")
     if not fixtures.takes(item, _DEVICES):
@@ -142,7 +142,7 @@ def _scaling_spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:
         raise ValueError(reason.replace("speedup test", "scaling test"))
     if _DEVICES not in parameters(item):
         raise ValueError("the marker was added after collection; add it where the test is defined")
-    its_own = replace(demanded, count=parameters(item)[_DEVICES])
+    its_own = replace(group, count=parameters(item)[_DEVICES])
     return ItemSpec(
         nodeid=test_id(item),
         demand=with_required_speedup(demand, its_own),

@@ -91,14 +91,14 @@ class GateFailure(Said, frozen=True, kw_only=True):
     """Why a run as a whole fails its regression check."""
 
     code: GateFailureCode
-    """For programs."""
+    """Its kind, for programs."""
 
 
 class GateNote(Said, frozen=True, kw_only=True):
     """What to know of a run's comparison with its baseline; it fails nothing."""
 
     code: GateNoteCode
-    """For programs."""
+    """Its kind, for programs."""
 
 
 class Absent(Value, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ class GateOptions(Value, frozen=True, kw_only=True):
     """What a run is compared with: options read once.
 
     `baseline` is a report or a folder of them; with `create` it may be missing, and this run makes it.
-    `tolerances` fail a test that got worse beyond doubt, `improvements` one that got better. With `strict` a
+    `tolerances` fail a test that surely got worse, `improvements` one that got better. With `strict` a
     baseline that cannot be compared with fails, too. `allow` takes back ways in which a gate that measured
     nothing fails.
     """

@@ -42,7 +42,7 @@ class Offload(Value, frozen=True, kw_only=True):
     """Whether the GPU is surely faster, in `regime`, by more than the run's `cost_ratio` (1 without it); null
     where that is unclear."""
     faster: bool | None
-    """The same whatever it costs."""
+    """Whether the GPU is surely faster, whatever it costs; null while in doubt."""
     reason: str
     """The answer, as a sentence."""
     regime: Regime
@@ -83,7 +83,7 @@ class Point(Value, frozen=True, kw_only=True):
     gpu: Seconds | None
     """Median seconds per call on the GPU."""
     won: bool | None = None
-    """Whether the GPU is faster at this size; null in doubt, or when it was not measured."""
+    """Whether the GPU is faster at this size; null while in doubt, or when it was not measured."""
     speedup: Estimate | None = None
     """Speedup that counts for the threshold."""
     never: Estimate | None = None

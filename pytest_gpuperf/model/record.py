@@ -94,7 +94,7 @@ class Note(Said, frozen=True, kw_only=True):
     """A doubt about a test's numbers, or what to know of them: a code for programs, a text for readers."""
 
     code: NoteCode
-    """For programs."""
+    """Its kind, for programs."""
 
 
 class Record(Value, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class Record(Value, frozen=True, kw_only=True):
     reason: str | None
     """Why it ended so, as a sentence; null for passed and recorded, and only for them."""
     reason_code: ReasonCode | None = None
-    """For programs; null without a reason, and for a reason without a code."""
+    """Kind of the reason, for programs; null without one, and for one without a code."""
     expected_failure: bool = False
     """Whether the test failed as its `xfail` marker expects."""
     demand: Demand

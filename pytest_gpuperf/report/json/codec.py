@@ -19,7 +19,7 @@ from pytest_gpuperf.model.value import Value
 _Value = TypeVar("_Value")
 _LONGEST_CAUSE = 200  # characters: it may quote what the file holds
 _MOST_DIGITS = 300  # of an integer that a double can hold
-_REMEDY = "write it anew, or take it from where it was copied"
+_REMEDY = "name a report, or copy this one anew"
 _LEAVES = {str, int, float, bool, NoneType, array}
 _CANNOT = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError)
 
@@ -174,7 +174,7 @@ def _malformed(error: Exception, content: bytes) -> GpuPerfError:
     if not content.strip():
         return GpuPerfError(f"it is not JSON: it is empty; {_REMEDY}")
     if not byte:
-        return GpuPerfError(f"it is not JSON: it ends too early; it may have been cut off: {_REMEDY}")
+        return GpuPerfError(f"it is not JSON: it ends too early; it may have been cut off; {_REMEDY}")
     before = content[: int(byte.removesuffix(")"))]
     line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
     return GpuPerfError(f"it is not JSON: {cause} at line {line}, column {column}; {_REMEDY}")
