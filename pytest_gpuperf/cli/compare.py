@@ -28,11 +28,13 @@ from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Report, Run
+from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import reader
-from pytest_gpuperf.report.summary import gate_lines
+from pytest_gpuperf.report.summary import gate_lines, outcome_counts
 from pytest_gpuperf.report.text import section
 from pytest_gpuperf.report.verdicts import GRAVITY
 
+_MOST_TESTS = 50  # with rows: more would move the gravest out of sight
 _Parsed = TypeVar("_Parsed")
 _EPILOG = """\
 example: gpuperf compare baseline.json report.json --fail-on speedup:10% --fail-on memory:5%
@@ -173,7 +175,9 @@ def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
     changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
     changed.sort(key=lambda record: min(GRAVITY[each.outcome] for each in record.comparisons))
-    yield from section.changes(changed, width())
+    yield from section.changes(changed[:_MOST_TESTS], width())
+    if rest := changed[_MOST_TESTS:]:
+        yield f"and {count(len(rest), 'more test')}: {outcome_counts(rest)}"
     if changed:
         yield ""
     yield from gate_lines(run)

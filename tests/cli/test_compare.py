@@ -255,3 +255,14 @@ def test_a_summary_and_a_page_are_two_files(refused, name):
     Path("link").symlink_to("it")
     said = refused("compare", "base.json", "base.json", "--markdown=it", f"--html={name}")
     assert f"{Path(name)} is named for markdown and for html; choose another" == said
+
+
+def test_of_many_changes_the_gravest_have_rows_and_all_are_counted(call):
+    names = [f"test_a.py::test_{number}" for number in range(60)]
+    written("base.json", *map(record, names))
+    written("new.json", *(record(name, 5.0 if number >= 30 else 20.0) for number, name in enumerate(names)))
+    code, lines, _ = call("compare", "base.json", "new.json")
+    assert code == 1
+    assert [line.endswith("  regressed") for line in lines[1:51]] == [True] * 30 + [False] * 20
+    assert lines[51] == "and 10 more tests: 10 improved"
+    assert sum(line.startswith("FAILED: ") for line in lines) == 30
