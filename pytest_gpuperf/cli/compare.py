@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--fail-on",
         action="append",
-        type=_told(tolerance.parse),
+        type=_argument(tolerance.parse),
         metavar="METRIC:PERCENT",
         help=f"what must not get worse: {', '.join(METRICS)}; improvement "
         "fails what got better; may be repeated",
@@ -64,7 +64,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--allow",
         action="append",
-        type=_told(tolerance.allowances),
+        type=_argument(tolerance.allowances),
         default=[],
         metavar="no-gpu,missing",
         help="allow that NEW measured nothing because it had no GPU (no-gpu), or that it lacks tests of BASE "
@@ -80,8 +80,8 @@ def add(commands: Any) -> None:
     outputs.add(command)
 
 
-def _told(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
-    """Return the parser of an option whose errors are told in their own words."""
+def _argument(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
+    """Return a parser for argparse, which shows the message of this error as it is."""
 
     def read(text: str) -> _Parsed:
         try:

@@ -13,12 +13,12 @@ from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import exports
 
-Output = tuple[str, Path | None]
+Export = tuple[str, Path | None]
 """The name of a format, and the file to write; None for standard output."""
 
 
 def add(command: ArgumentParser) -> None:
-    """Add the options; what they name becomes `outputs`, a list of `Output`."""
+    """Add the options; what they name becomes `outputs`, a list of `Export`."""
     command.set_defaults(outputs=[])
     for name, what in (("html", "one HTML page"), ("markdown", "a summary for pull requests")):
         command.add_argument(
@@ -39,7 +39,7 @@ def add(command: ArgumentParser) -> None:
     )
 
 
-def check(outputs: Sequence[Output], inputs: Sequence[Path], history: Path | None = None) -> None:
+def check(outputs: Sequence[Export], inputs: Sequence[Path], history: Path | None = None) -> None:
     """Raise GpuPerfError for an output in the place of anything but its like, or among reports.
 
     Of a folder of reports `*.json` is read, and of a history every file.
@@ -69,7 +69,7 @@ class Written:
     lacks_one: bool
 
 
-def write(run: Run, outputs: Sequence[Output], history: Path | None = None) -> Written:
+def write(run: Run, outputs: Sequence[Export], history: Path | None = None) -> Written:
     """Write a run's files as a run of pytest does: one without content removes that of an earlier run."""
     formats = exports.formats(history=history)
     lines, printed, lacks_one, records = [], None, False, count(len(run.records), "record")
@@ -86,11 +86,11 @@ def write(run: Run, outputs: Sequence[Output], history: Path | None = None) -> W
     return Written(lines, printed and printed.removesuffix("\n").removesuffix("\r"), lacks_one)
 
 
-def _file(name: str, path: str) -> Output:
+def _file(name: str, path: str) -> Export:
     return name, output_file(path)
 
 
-def _export(text: str) -> Output:
+def _export(text: str) -> Export:
     name, colon, path = text.partition(":")
     if name not in (known := exports.formats()):
         by_pytest = "pytest writes a suite's own, with --gpuperf-export"

@@ -320,7 +320,7 @@ class JaxBackend(LibraryBackend):
         return device
 
     def too_few(self, count: int, index: int) -> Unavailable:
-        """Return that no accelerator has that number, or why there is none at all."""
+        """Return the error for a number that is too large, or for a machine without a usable accelerator."""
         if count:
             return super().too_few(count, index)
         if (failure := _failure_of_cuda(self.load())) is not None:

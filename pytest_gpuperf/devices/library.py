@@ -142,7 +142,7 @@ class LibraryBackend:
         return device
 
     def too_few(self, count: int, index: int) -> Unavailable:
-        """Return that no device has that number, or why there is none at all."""
+        """Return the error for a number that is too large: the library sees `count` devices."""
         problem = f"{self.library[1]} sees {count} {self.gpus}(s) and number {index} was requested"
         return Unavailable(f"{problem}; {shown_setting(self.hidden_by)}" if self.hidden_by else problem)
 

@@ -185,6 +185,6 @@ class MlxBackend(LibraryBackend):
         return MlxDevice(mx, mx.Device(mx.cpu, 0), name, emulates_gpu=True)
 
     def too_few(self, count: int, index: int) -> Unavailable:
-        """Return that no GPU has that number, or that there is none here."""
+        """Return the error for a number that is too large, or for a machine without a GPU."""
         problem = f"MLX {self.load().__version__} has no GPU here"
         return super().too_few(count, index) if count else Unavailable(f"{problem}; {_REMEDY}")

@@ -120,7 +120,7 @@ class Threshold(Value, frozen=True, kw_only=True):
     not_monotone: a sure loss above a sure win; null: sizes are missing.
     """
     largest_not_won: float | None
-    """Largest size below `smallest_won`; the largest of all where there is none."""
+    """Largest size below `smallest_won`; if that is null, the largest size."""
     smallest_won: float | None
     """Smallest size from which on the GPU is surely faster."""
     curve: tuple[Point, ...]

@@ -84,10 +84,10 @@ def text(format: ReportFormat, run: Run) -> str:
 
 
 def write(content: str, format: ReportFormat, path: Path) -> str | None:
-    """Write a run's file in a format; return why there is none where the run has no content for it.
+    """Write a run's file in a format; return None, or what was done instead if the content is empty.
 
-    The file of an earlier run, which would be misread, is removed then. A link's target is emptied instead:
-    the next run would refuse a link to nothing.
+    An empty export removes the file of an earlier run, which readers would take for this run's. It empties
+    the target of a link instead, as the next run would refuse a link to nothing.
     """
     is_ours, _ = known_by(format)
     if content or (path.is_symlink() and paths.begins_as(path, is_ours)):
