@@ -48,13 +48,14 @@ def annotate(record: Record, processors: Callable[[], tuple[float | None, int | 
     """Return a record of both devices with its diagnoses; any other record as it is.
 
     `processors` returns how many the process may use, and how many threads its libraries may. It is not
-    called for an emulated device, whose own threads keep the processors busy.
+    called for an emulated device, whose own threads keep the processors busy, and whose float64 is not slow.
     """
     if record.cpu is None or record.gpu is None:
         return record
     emulated = record.cpu.device.emulated or record.gpu.device.emulated
     usable, pool_threads = (None, None) if emulated else processors()
-    return replace(record, diagnosis=find(record, usable=usable, pool_threads=pool_threads))
+    found = find(record, usable=usable, pool_threads=pool_threads)
+    return replace(record, diagnosis=tuple(each for each in found if not emulated or each.code != "float64"))
 
 
 def find(record: Record, *, usable: float | None, pool_threads: int | None) -> tuple[Diagnosis, ...]:

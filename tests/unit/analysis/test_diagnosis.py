@@ -3,10 +3,10 @@
 from array import array
 
 from cases import for_each
-from factories import CPU, GPU, measurement, offload, recorded
+from factories import CPU, EMULATED, GPU, measurement, offload, recorded
 from msgspec.structs import replace
 
-from pytest_gpuperf.analysis.diagnosis import find
+from pytest_gpuperf.analysis.diagnosis import annotate, find
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import (
     Copies,
@@ -333,6 +333,12 @@ def test_a_cpu_that_uses_what_it_may_does_not_flatter_the_gpu(
 )
 def test_dtypes_that_are_slow_or_differ_are_diagnosed(expected, of_cpu, of_gpu):
     assert expected == codes(record(cpu=on_cpu(dtypes=of_cpu), gpu=on_gpu(dtypes=of_gpu)))
+
+
+@for_each(("expected", "device"), [(["float64"], GPU), ([], EMULATED)])
+def test_float64_is_slow_on_a_gpu_and_not_on_a_cpu_that_emulates_one(expected, device):
+    found = annotate(record(gpu=on_gpu(device=device, dtypes=("float64",))), lambda: (None, None))
+    assert expected == [each.code for each in found.diagnosis]
 
 
 @for_each(
