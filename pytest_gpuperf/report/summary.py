@@ -230,7 +230,7 @@ def gpu_text(environment: Environment) -> str:
     """Return the GPU, and its backend where the name has it not: `H200 through cupy`."""
     gpu = environment.gpu
     if gpu is None:
-        return "none"
+        return "not looked for" if environment.gpu_reason is None else "none"
     return gpu.name if gpu.backend in gpu.name else f"{gpu.name} through {gpu.backend}"
 
 

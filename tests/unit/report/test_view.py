@@ -48,7 +48,7 @@ def notes(*records, **options):
     ("expected", "run"),
     [
         ("CPU EPYC | GPU H200 through cupy", run_of(record())),
-        ("CPU EPYC | GPU none", run_of(record(), gpu=None)),
+        ("CPU EPYC | GPU not looked for", run_of(record(), gpu=None)),
         (
             "CPU EPYC | emulated: jax on the CPU through cupy, not a GPU",
             run_of(record(**EMULATED), gpu=STAND_IN),
