@@ -29,7 +29,7 @@ def test_formula_pays(device):
 
 
 @pytest.mark.speedup(max=1)
-def test_small_array_stays(device):
+def test_small_stays(device):
     x = device.asarray(np.linspace(0.0, 1.0, 100, dtype=np.float32))
     return lambda: x + x
 
