@@ -194,7 +194,7 @@ def _bracket(threshold: Threshold, gpu: str) -> str:
         return "not known"
     if won is None:
         if threshold.curve and threshold.curve[-1].won is None:
-            return f"no {name} from which {gpu} surely wins (inconclusive at the largest, {lost:.16g})"
+            return f"no {name} from which {gpu} surely wins (no clear result at the largest, {lost:.16g})"
         return f"{gpu} does not win at the largest {name}, {lost:.16g}"
     below = f"not at {lost:.16g}" if lost is not None else "the smallest"
     return f"{gpu} wins from {name} = {won:.16g} on, {below}"

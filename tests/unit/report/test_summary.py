@@ -59,7 +59,10 @@ def test_a_row_says_what_was_measured_wanted_and_changed(expected, heading, of):
         ("recorded: the GPU wins from n = 256 on, not at 128", threshold()),
         ("recorded: the GPU wins from n = 64 on, the smallest", threshold("WW")),
         ("recorded: the GPU does not win at the largest n, 128", threshold("LL")),
-        ("recorded: no n from which the GPU surely wins (inconclusive at the largest, 64)", threshold("?")),
+        (
+            "recorded: no n from which the GPU surely wins (no clear result at the largest, 64)",
+            threshold("?"),
+        ),
         ("recorded: not known", threshold("")),
         (
             "inconclusive: not known; sizes are missing",
