@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
@@ -66,6 +67,8 @@ class Comparer:
             then, since = (regression.width(each.estimate) * each.look.meets for each in (before, now))
             is_older_wider = then > since
             remedy = text.NEW_BASELINE if is_older_wider else self._measure_longer
+            if max(then, since) <= looks.SHARPEST.meets**2:  # as narrow as seven seconds make a range
+                remedy = text.TOO_NEAR
             numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
             reason = f"{numbers}; {doubt or remedy}"
         elif outcome != "not_regressed":

@@ -245,6 +245,8 @@ def test_whichever_is_wider_with_its_factor_is_to_be_made_anew():
     before = record(speedup=speedup_within(10.0, 0.1))
     assert compared(now, before).reason.endswith(text.NEW_BASELINE)
     assert compared(replace(now, rounds_elapsed=0.1), before).reason.endswith(text.MORE_TIME)
+    exact = record(9.0, speedup=speedup_within(9.0, 0.001))
+    assert compared(exact, record(speedup=speedup_within(10.0, 0.001))).reason.endswith(text.TOO_NEAR)
 
 
 SLOWED = "the GPU was slowed down in 12 of 40 rounds; improve its cooling or raise its power limit"
