@@ -116,7 +116,7 @@ def compare(task: Task, chance: Random) -> tuple[Record, Record]:
     """Measure a baseline and a later run; return both, the later with its comparisons."""
     before = measure(task, 1.0, (), chance, BASELINE_PLAN)
     base = Report(name="baseline.json", run=Run(environment=HERE, started="", records=(before,)))
-    gate = Gate(ASKED, [base], lambda: HERE, gated=True)
+    gate = Gate(ASKED, [base], lambda: HERE)
     return before, gate.with_comparisons(measure(task, task.factor, gate.limits(NODEID), chance, PLAN))
 
 

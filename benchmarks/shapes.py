@@ -281,7 +281,7 @@ def finds_a_loss(cell: Cell, noise: float, chance: Random) -> bool:
     """Return whether a gate fails a run against the baseline of another, of the same speed or changed."""
     before = record(measure(cell, noise, chance, Demand(), gate.BASELINE_PLAN)[0])
     base = Report(name="baseline.json", run=Run(environment=gate.HERE, started="", records=(before,)))
-    held = Gate(gate.ASKED, [base], lambda: gate.HERE, gated=True)
+    held = Gate(gate.ASKED, [base], lambda: gate.HERE)
     later = replace(cell, factor=cell.factor * cell.change)
     now = measure(later, noise, chance, Demand(), gate.PLAN, held.limits(gate.NODEID))[0]
     (comparison,) = held.with_comparisons(record(now)).comparisons

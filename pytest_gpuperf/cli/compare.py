@@ -134,7 +134,7 @@ def _with_comparisons(run: Run, gate_options: GateOptions, options: RunOptions) 
 
     What was typed excuses no absent test by itself, as it may have left out others: the run's own check does.
     """
-    gate = Gate(gate_options, _candidates(gate_options), lambda: run.environment, gated=run.gate is not None)
+    gate = Gate(gate_options, _candidates(gate_options), lambda: run.environment)
     compared = replace(run, records=tuple(map(gate.with_comparisons, run.records)))
     rules = Rules(run=options, gate=gate_options)
     failed = {

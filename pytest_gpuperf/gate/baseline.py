@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
-from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
@@ -17,16 +15,12 @@ from pytest_gpuperf.model.record import Environment, Record, Report, Run
 _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu_time": ("cpu",), "gpu_time": ("gpu",), "memory": ("gpu",)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparer:
-    """Compares the results of a run with a baseline.
-
-    `environment` is the run's; `gated` says that it was measured for a gate, and not only until its verdict.
-    """
+    """Compares the results of a run with a baseline; `environment` is the run's."""
 
     baseline: Report
     environment: Environment
-    gated: bool
 
     def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
         """Return how each metric of a test compares with its baseline."""
@@ -34,7 +28,7 @@ class Comparer:
         return tuple(self._compare_metric(now, tolerance) for tolerance in compared)
 
     def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison:
-        metric = tolerance.metric
+        metric, name = tolerance.metric, self.baseline.name
         value = metrics.value_of(now, metric)
         before = self.baseline.record_of(now)
         earlier = metrics.value_of(before, metric) if before else None
@@ -43,70 +37,47 @@ class Comparer:
             if before is not None:
                 cause = f" ({before.status}: {before.reason})" if before.reason else ""
                 missing = f"has no {text.METRIC_NAMES[metric]} of this test{cause}"
-            return self._no_baseline(tolerance, missing)
-        if differences := self._differences(now, before, tolerance):
-            values = {"baseline": earlier.estimate, "found": value.estimate}
-            return self._not_comparable(tolerance, differences, **values)
-        return self._compare_values(earlier, value, tolerance)
+            return _comparison(tolerance, "new", f"nothing to compare with: the baseline {name} {missing}")
+        if differences := self._differences(now, before, metric):
+            reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
+            values = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
+            return _comparison(tolerance, "not_comparable", reason, **values)
+        return _compare_values(earlier, value, tolerance)
 
-    def _compare_values(self, before: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
-        """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
-
-        It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
-        """
-        earlier, later = before.estimate, now.estimate
-        outcome = regression.compare_ranges(earlier, later, now.look, tolerance, luck=before.look.meets)
-        doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
-        if doubt is None and before.doubt is not None and outcome != "regressed":
-            doubt = f"when the baseline was made {before.doubt}"
-        if doubt is not None:
-            outcome = "inconclusive"
-        reason: str | None = None
-        if outcome == "inconclusive":
-            # Whichever is wider, with its factor, has to be narrower.
-            then, since = (regression.width(each.estimate) * each.look.meets for each in (before, now))
-            is_older_wider = then > since
-            remedy = text.NEW_BASELINE if is_older_wider else self._measure_longer
-            if max(then, since) <= looks.SHARPEST.meets**2:  # as narrow as seven seconds make a range
-                remedy = text.TOO_NEAR
-            numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
-            reason = f"{numbers}; {doubt or remedy}"
-        elif outcome != "not_regressed":
-            reason = text.describe(earlier, later, tolerance, outcome)
-        values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
-        return _comparison(tolerance, outcome, reason, **values)
-
-    @property
-    def _measure_longer(self) -> str:
-        """How the run can be measured longer; without a gate it had time left."""
-        return text.MORE_TIME if self.gated else text.RUN_WITH_GATE
-
-    def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
+    def _differences(self, now: Record, before: Record, metric: Metric) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
-        kinds = _DEVICES.get(tolerance.metric, KINDS)
-        of_baseline, of_run = self._device_conditions[kinds]
-        then = fingerprint.record_conditions(of_baseline, before, kinds)
-        later = fingerprint.record_conditions(of_run, now, kinds)
-        return fingerprint.baseline_differences(then, later)
+        kinds = _DEVICES.get(metric, KINDS)
+        then = fingerprint.record_conditions(self.baseline.run.environment, before, kinds)
+        return fingerprint.baseline_differences(
+            then, fingerprint.record_conditions(self.environment, now, kinds)
+        )
 
-    @cached_property
-    def _device_conditions(
-        self,
-    ) -> dict[tuple[Kind, ...], tuple[Conditions, Conditions]]:
-        """The conditions of the baseline's tests and of the run's, by the devices that a metric is about."""
-        before, now = self.baseline.run.environment, self.environment
-        return {
-            kinds: (fingerprint.device_conditions(before, kinds), fingerprint.device_conditions(now, kinds))
-            for kinds in (KINDS, *_DEVICES.values())
-        }
 
-    def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
-        reason = f"nothing to compare with: the baseline {self.baseline.name} {cause}"
-        return _comparison(tolerance, "new", reason)
+def _compare_values(before: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
+    """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
 
-    def _not_comparable(self, tolerance: Tolerance, differences: Iterable[str], **values: Any) -> Comparison:
-        reason = f"not comparable with the baseline {self.baseline.name}: {'; '.join(differences)}"
-        return _comparison(tolerance, "not_comparable", reason, differences=tuple(differences), **values)
+    It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
+    """
+    earlier, later = before.estimate, now.estimate
+    outcome = regression.compare_ranges(earlier, later, now.look, tolerance, luck=before.look.meets)
+    doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
+    if doubt is None and before.doubt is not None and outcome != "regressed":
+        doubt = f"when the baseline was made {before.doubt}"
+    if doubt is not None:
+        outcome = "inconclusive"
+    reason: str | None = None
+    if outcome == "inconclusive":
+        # Whichever is wider, with its factor, has to be narrower.
+        then, since = (regression.width(each.estimate) * each.look.meets for each in (before, now))
+        remedy = text.NEW_BASELINE if then > since else text.MORE_TIME
+        if max(then, since) <= looks.SHARPEST.meets**2:  # as narrow as seven seconds make a range
+            remedy = text.TOO_NEAR
+        numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
+        reason = f"{numbers}; {doubt or remedy}"
+    elif outcome != "not_regressed":
+        reason = text.describe(earlier, later, tolerance, outcome)
+    values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
+    return _comparison(tolerance, outcome, reason, **values)
 
 
 def closest(baselines: Sequence[Report], environment: Environment) -> Report | None:

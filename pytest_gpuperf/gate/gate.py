@@ -51,14 +51,12 @@ class RunCoverage:
 class Gate:
     """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
-    `environment` returns that of the run; it is called when the devices are open. `gated` says that the run
-    was measured for a gate, and not only until its own verdict.
+    `environment` returns that of the run; it is called when the devices are open.
     """
 
     options: GateOptions
     candidates: Sequence[Report]
     environment: Callable[[], Environment]
-    gated: bool
 
     @cached_property
     def base(self) -> Report | None:
@@ -174,7 +172,7 @@ class Gate:
     def _comparer(self) -> Comparer | None:
         if self.base is None:
             return None
-        return Comparer(baseline=self.base, environment=self._environment, gated=self.gated)
+        return Comparer(baseline=self.base, environment=self._environment)
 
 
 @dataclass(frozen=True, kw_only=True)

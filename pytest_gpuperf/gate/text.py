@@ -29,9 +29,10 @@ METRIC_NAMES: dict[Metric, str] = {
     "efficiency": "parallel efficiency",
 }
 # What would decide a doubt; what slowed a GPU down comes with its own remedy.
-MORE_TIME = "more time (max_time) or a quieter machine would decide it"
 TOO_NEAR = "the change is too near the tolerance to decide: choose another tolerance"
-RUN_WITH_GATE = "measure it with --gpuperf-baseline: other runs stop at their verdict"
+MORE_TIME = (
+    "more time (max_time) or a quieter machine would decide it; runs with --gpuperf-baseline take more time"
+)
 NEW_BASELINE = (
     "the baseline is too uncertain: remove it and recreate it with --gpuperf-fail-on, "
     "or run gpuperf baseline update with the report of a run with that option"

@@ -133,7 +133,7 @@ def _compared(
         own = report.run.gate.tolerances if report.run.gate else ()
         named = {tolerance.metric for tolerance in own}
         tolerances = (*own, *(each for each in GateOptions().compared if each.metric not in named))
-        comparer = Comparer(baseline=baseline, environment=report.run.environment, gated=bool(own))
+        comparer = Comparer(baseline=baseline, environment=report.run.environment)
         for record in report.run.records:
             if fresh.get(record.nodeid) is record:
                 compared = comparer.compare(record, tolerances)

@@ -74,7 +74,7 @@ class GpuPerfSession:
             raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
         run_options = options.run_options(config)
         self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
-        self.gate = Gate(gate, candidates, self._environment, gated=gate.compares)
+        self.gate = Gate(gate, candidates, self._environment)
         self.records = RecordStore(report)
         self.thresholds = OpenThresholds()
         self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))

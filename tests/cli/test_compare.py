@@ -8,28 +8,16 @@ from pathlib import Path
 import pytest
 from cases import for_each
 from command import NO_GPU, record, skipped, usage, written
-from factories import ELSEWHERE, GPU, HERE, estimate_within, gate_result, measured, speedup_within
+from factories import ELSEWHERE, GPU, HERE, LASTED, gate_result, measured, scaled
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Absent
-from pytest_gpuperf.model.scaling import Scaling
 
-MORE_TIME = "more time (max_time) or a quieter machine would decide it"
-GATED = "measure it with --gpuperf-baseline: other runs stop at their verdict"
 OTHER = "test_a.py::test_2"
 
 
-def scaled(efficiency):
-    """Return a record of four devices with such an efficiency, known to one percent."""
-    its = Scaling(
-        name="test_b",
-        mode="strong",
-        count=4,
-        counts=(1, 4),
-        efficiency=estimate_within(efficiency, 0.01),
-        speedup=speedup_within(4 * efficiency, 0.01),
-    )
-    return record("test_b.py::test_1[4devices]", cpu=None, speedup=None, scaling=its)
+def scaling(efficiency):
+    return replace(scaled(4, efficiency), rounds_elapsed=LASTED)
 
 
 def lost(**changes):
@@ -51,7 +39,7 @@ NEVER = lost(source="all", cpu=None, gpu=None)
         (0, "--fail-on=speedup:60%", [record()], [record(value=5.0)]),
         (0, "--fail-on=cpu_time:10%", [record()], [record(value=5.0)]),
         (1, "--fail-on=cpu_time:10% --fail-on=gpu_time:10%", [record()], [record(value=5.0)]),
-        (1, "", [record(), scaled(0.9)], [record(), scaled(0.4)]),
+        (1, "", [record(), scaling(0.9)], [record(), scaling(0.4)]),
         (0, "", [record()], [record(value=20.0)]),
         (1, "--fail-on=improvement --fail-on=speedup:10%", [record()], [record(value=20.0)]),
         (0, "", [record()], [record(value=9.1)]),
@@ -161,17 +149,6 @@ def test_metrics_of_one_test_stand_together(call):
     lines = call("compare", "base.json", "new.json", "--fail-on=speedup:10%", "--fail-on=gpu_time:10%")[1]
     rows = [line for line in lines if line.endswith("  regressed")]
     assert ["test_1   speedup", "        GPU time"] == [row[:16] for row in rows]
-
-
-@for_each(
-    ("expected", "gate"),
-    [(MORE_TIME, gate_result()), (MORE_TIME, gate_result(tolerances=())), (GATED, None)],
-)
-def test_what_would_decide_a_doubt_depends_on_how_the_new_run_was_measured(call, expected, gate):
-    written("base.json", record())
-    written("new.json", record(value=9.0, speedup=speedup_within(9.0, 0.1)), gate=gate)
-    lines = call("compare", "base.json", "new.json", "--fail=doubt")[1]
-    assert 2 == " ".join(" ".join(lines).split()).count(expected), "below the table, and where it fails"
 
 
 @pytest.mark.parametrize(

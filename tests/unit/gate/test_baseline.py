@@ -7,11 +7,12 @@ from factories import (
     CPU,
     GPU,
     HERE,
+    LASTED,
     base_of,
-    estimate_within,
     measured,
     offload,
     recorded,
+    scaled,
     speedup,
     speedup_within,
     within,
@@ -29,7 +30,6 @@ from pytest_gpuperf.model.measurement import (
     ResultCheck,
 )
 from pytest_gpuperf.model.record import Environment, Record, Report
-from pytest_gpuperf.model.scaling import Scaling
 
 TEST = "tests/test_fft.py::test_fft[64]"
 UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.2, median=0.5, fastest=0.1)
@@ -51,13 +51,13 @@ def skipped(**changes) -> Record:
 OF_SPEEDUP = [metric for metric in METRICS if metric != "efficiency"]
 
 
-def compare(now: Record, here: Environment, base: Report, tolerances, *, gated):
-    return Comparer(baseline=base, environment=here, gated=gated).compare(now, tolerances)
+def compare(now: Record, here: Environment, base: Report, tolerances):
+    return Comparer(baseline=base, environment=here).compare(now, tolerances)
 
 
 def compared(now: Record, *before: Record, metric="speedup", here=HERE):
     """Return the one comparison of a record with a baseline."""
-    (found,) = compare(now, here, base_of(*before), [within(metric=metric)], gated=True)
+    (found,) = compare(now, here, base_of(*before), [within(metric=metric)])
     return found
 
 
@@ -99,30 +99,20 @@ def test_each_metric_is_compared_in_its_own_unit(expected, metric, now):
     assert compared(record(), record(), metric=metric).outcome == "not_regressed"
 
 
-def scaled(efficiency, **changes) -> Record:
-    """Return a record of four devices with such an efficiency, known to one percent."""
-    found = estimate_within(efficiency, 0.01)
-    its = Scaling(
-        name="test_it",
-        mode="strong",
-        count=4,
-        counts=(1, 4),
-        efficiency=found,
-        speedup=speedup_within(4 * efficiency, 0.01),
-    )
-    return record(cpu=None, speedup=None, offload=None, scaling=replace(its, **changes))
-
-
-def test_a_scaling_test_is_compared_by_its_efficiency():
-    assert compared(scaled(0.9), scaled(0.9), metric="efficiency").outcome == "not_regressed"
-    worse = compared(scaled(0.7), scaled(0.9), metric="efficiency")
-    assert worse.outcome == "regressed"
-    assert worse.reason.startswith("parallel efficiency got worse: 0.70 [0.69, 0.71], baseline 0.90")
+@for_each(("expected", "now"), [("regressed", 0.4), ("inconclusive", 0.9), ("improved", 2.0)])
+def test_a_scaling_test_is_compared_by_its_efficiency(expected, now):
+    before, now = (replace(scaled(4, each), rounds_elapsed=LASTED) for each in (0.9, now))
+    worse = compared(now, before, metric="efficiency")
+    assert worse.outcome == expected
+    said = "parallel efficiency got worse: 0.40 [0.36, 0.44], baseline 0.90 [0.81, 0.99]"
+    assert worse.reason.startswith(said) == (expected == "regressed")
 
 
 @for_each("change", [{"mode": "weak"}, {"counts": (2, 4)}])
 def test_another_mode_or_other_fewest_devices_are_not_compared(change):
-    found = compared(scaled(0.9, **change), scaled(0.9), metric="efficiency")
+    before = scaled(4, 0.9)
+    now = replace(before, scaling=replace(before.scaling, **change))
+    found = compared(now, before, metric="efficiency")
     assert found.outcome == "not_comparable"
     assert any(difference.startswith("scaling: strong from 1 device") for difference in found.differences)
 
@@ -149,7 +139,7 @@ ON_CPU = record(gpu=None, speedup=None, offload=None, memory=None)
 )
 def test_a_variant_is_compared_where_its_times_were_taken(expected, now):
     asked = [within(metric=metric) for metric in ("speedup", "cpu_time", "gpu_time")]
-    found = compare(now, HERE, base_of(now), asked, gated=True)
+    found = compare(now, HERE, base_of(now), asked)
     assert expected == [each.metric for each in found]
 
 
@@ -157,12 +147,6 @@ def test_a_variant_is_compared_where_its_times_were_taken(expected, now):
 def test_times_that_are_none_are_no_metric(samples):
     none = measured(CPU) if not samples else measured(CPU, *samples)
     assert metrics.estimate_of(record(cpu=none), "cpu_time") is None
-
-
-def test_a_time_has_the_range_of_the_medians_of_its_stretches():
-    stretches = [1.0, 1.1, 0.9, 5.0] * 6 + [1.3, 1.2, 1.2, 5.0]
-    found = metrics.estimate_of(record(gpu=measured(GPU, *stretches)), "gpu_time")
-    assert Estimate(value=1.1, low=1.0, high=1.2) == found
 
 
 # What has nothing to compare with
@@ -187,11 +171,11 @@ def test_what_the_baseline_does_not_have_is_new(expected, before, metric):
     assert ("new", reason) == (found.outcome, found.reason)
 
 
-@for_each("before", [[skipped()], [record(nodeid="another")], [record(), scaled(0.9)]])
-@for_each("now", [skipped(), BROKE, replace(scaled(0.9), status="error", reason="lost")])
+@for_each("before", [[skipped()], [record(nodeid="another")], [record(), scaled(4, 0.9)]])
+@for_each("now", [skipped(), BROKE, replace(scaled(4, 0.9), status="error", reason="lost")])
 def test_what_this_run_has_not_measured_is_not_compared(before, now):
     tolerances = [within(), within(metric="efficiency")]
-    assert compare(now, HERE, base_of(*before), tolerances, gated=True) == ()
+    assert compare(now, HERE, base_of(*before), tolerances) == ()
 
 
 WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
@@ -224,18 +208,10 @@ def test_any_other_status_and_an_answer_that_nobody_could_compare_have_their_met
 # Doubt
 
 
-@for_each(
-    ("expected", "gated"),
-    [
-        ("more time (max_time) or a quieter machine would decide it", True),
-        ("measure it with --gpuperf-baseline: other runs stop at their verdict", False),
-    ],
-)
-def test_a_doubt_says_both_numbers_and_what_would_decide(expected, gated):
-    now = record(9.0, speedup=speedup(9.0, low=7.0, high=12.0))
-    (found,) = compare(now, HERE, base_of(record()), [within()], gated=gated)
+def test_a_doubt_says_both_numbers_and_what_would_decide():
+    found = compared(record(9.0, speedup=speedup(9.0, low=7.0, high=12.0)), record())
     numbers = "9.00x [7.00, 12.0], baseline 10.0x [9.60, 10.4]: -10.0 % [-32.7, +25.0], 10 % less is allowed"
-    assert found.reason == f"speedup is inconclusive: {numbers}; {expected}"
+    assert found.reason == f"speedup is inconclusive: {numbers}; {text.MORE_TIME}"
 
 
 def test_whichever_is_wider_with_its_factor_is_to_be_made_anew():
@@ -385,7 +361,7 @@ def test_a_disturbed_emulated_gpu_is_no_regression(metric, expected):
     busy = measured(emulated, 2e-3, waited=28e-3, waiting_threads=2)  # half of the time was its own
     here = replace(HERE, gpu=emulated)
     base = base_of(quiet, environment=here)
-    (found,) = compare(record(5.0, gpu=busy), here, base, [within(metric=metric)], gated=True)
+    (found,) = compare(record(5.0, gpu=busy), here, base, [within(metric=metric)])
     assert found.outcome == expected
 
 

@@ -8,7 +8,6 @@ from two_runs import HERE as NAMED
 
 from pytest_gpuperf.gate.fingerprint import (
     baseline_differences,
-    device_conditions,
     differences,
     environment_differences,
     record_conditions,
@@ -43,8 +42,9 @@ def on_cpu(**changes) -> Record:
 
 
 def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), was=HERE):
-    found = record_conditions(device_conditions(was, kinds), before or record(), kinds)
-    return differences(found, record_conditions(device_conditions(surveyed, kinds), now, kinds))
+    return differences(
+        record_conditions(was, before or record(), kinds), record_conditions(surveyed, now, kinds)
+    )
 
 
 @for_each(

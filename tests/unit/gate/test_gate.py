@@ -36,7 +36,7 @@ def skipped(nodeid="a", reason=NO_GPU, **changes) -> Record:
 
 
 def gating(*bases, asked=GATE, here=HERE) -> Gate:
-    return Gate(asked, bases, lambda: here, gated=asked.is_gate)
+    return Gate(asked, bases, lambda: here)
 
 
 def ended(
@@ -136,7 +136,7 @@ def test_of_several_baselines_the_newest_of_this_machine_is_taken_and_the_only_o
 
 def test_the_machine_is_looked_at_once_and_only_when_it_matters():
     looks = []
-    held = Gate(GATE, [base_of(record())], lambda: looks.append(1) or HERE, gated=True)
+    held = Gate(GATE, [base_of(record())], lambda: looks.append(1) or HERE)
     assert held.base is not None
     assert looks == []
     held.with_comparisons(record())

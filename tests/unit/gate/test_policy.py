@@ -83,7 +83,7 @@ LOST = threshold(
     ],
 )
 def test_how_a_test_ends(failure, skip, warnings, ended, gate, plan, lost):
-    held = Gate(gate, (base_of(recorded()),), lambda: HERE, gated=gate.is_gate)
+    held = Gate(gate, (base_of(recorded()),), lambda: HERE)
     decided = decide(ended, lost, Rules(gate=gate, run=plan), held.failures(ended, plan))
     assert Decision(failure=failure, skip=skip, warnings=warnings) == decided
 

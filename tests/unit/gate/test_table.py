@@ -53,7 +53,7 @@ def ended(
 ) -> tuple[GateResult, Gate, Run]:
     """Return what a gate with one baseline says of a run's records; `cause` is why any did not run."""
     base = base_of(*before, thresholds=threshold.find(before), scalings=scaling.curves(before))
-    gate = Gate(asked, (base,), lambda: here, gated=asked.is_gate)
+    gate = Gate(asked, (base,), lambda: here)
     run = Run(started="", environment=here, records=tuple(map(gate.with_comparisons, now)))
     coverage = RunCoverage(cause=lambda *_: cause, failed=failed, **seen)
     return gate.finish(run, coverage, RunOptions(fail=fail)), gate, run
