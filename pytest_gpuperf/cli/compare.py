@@ -19,10 +19,9 @@ from pytest_gpuperf.cli.command import (
     refuse,
     width,
 )
-from pytest_gpuperf.gate import policy, text, tolerance
+from pytest_gpuperf.gate import text, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.gate.table import Rules
 from pytest_gpuperf.model.comparison import METRICS, GateOptions
 from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -136,11 +135,7 @@ def _with_comparisons(run: Run, gate_options: GateOptions, options: RunOptions) 
     """
     gate = Gate(gate_options, _candidates(gate_options), lambda: run.environment)
     compared = replace(run, records=tuple(map(gate.with_comparisons, run.records)))
-    rules = Rules(run=options, gate=gate_options)
-    failed = {
-        record.nodeid: policy.check_failures(record, rules, gate.failures(record, options))
-        for record in compared.records
-    }
+    failed = {record.nodeid: gate.failures(record, options) for record in compared.records}
     failed = {nodeid: reasons for nodeid, reasons in failed.items() if reasons}
     causes = {without_number(each.name): each.cause for each in (run.gate.absent if run.gate else ())}
     coverage = RunCoverage(

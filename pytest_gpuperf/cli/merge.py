@@ -16,7 +16,7 @@ from pytest_gpuperf.cli.command import (
     width,
 )
 from pytest_gpuperf.gate import policy
-from pytest_gpuperf.gate.table import Rules
+from pytest_gpuperf.gate.policy import Rules
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.analysis.looks import Limit
-from pytest_gpuperf.gate import baseline, metrics, regression, table, text
+from pytest_gpuperf.gate import absent, baseline, metrics, policy, regression, text
+from pytest_gpuperf.gate.absent import GetCause
 from pytest_gpuperf.gate.baseline import Comparer, comparable_tests
-from pytest_gpuperf.gate.table import Answer, GetCause, Rules
+from pytest_gpuperf.gate.policy import Rules
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     AbsenceCause,
@@ -29,6 +30,9 @@ from pytest_gpuperf.model.comparison import (
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
+
+_NOT_VALID = "the regression check has no valid measurement: {}"
+_STRICT = "--gpuperf-strict fails such a run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,17 +101,24 @@ class Gate:
         return replace(record, comparisons=self._comparer.compare(record, self.options.compared))
 
     def failures(self, record: Record, options: RunOptions) -> list[str]:
-        """Return why a test fails for its baseline: for what got worse, or could not be measured any more."""
+        """Return why the regression check fails a test, whatever its own demand does.
+
+        Something got worse, or could not be measured any more. Without a valid measurement a marked test is
+        not green, in the baseline or not.
+        """
         rules = Rules(gate=self.options, run=options)
+        invalid = None if record.source == "all" or record.expected_failure else policy.why_invalid(record)
+        if rules.enforced and invalid is not None:
+            return [_NOT_VALID.format(invalid)]
         failed = [
             compared.reason or compared.outcome
             for compared in record.comparisons
-            if rules.fails(compared.outcome) and not table.is_excused(record, compared, rules)
+            if rules.fails(compared.outcome) and not absent.is_excused(record, compared, rules)
         ]
         before = self.base.record_of(record) if self.base else None
         if before is not None and rules.fails("not_measured"):
-            missing = table.not_measured(before, record, self.options.compared)
-            failed += [text.no_valid_measurement(each.reason) for each in missing]
+            missing = absent.not_measured(before, record, self.options.compared)
+            failed += [_NOT_VALID.format(each.reason) for each in missing]
         return failed
 
     def path_to_create(self, records: Sequence[Record]) -> Path | None:
@@ -136,8 +147,8 @@ class Gate:
             return None
         rules = Rules(gate=self.options, run=options, has_gpu=run.environment.gpu is not None)
         base = self.base
-        found = tuple(table.answers(base, run, self.options.compared, coverage.cause, rules)) if base else ()
-        case = _Case(rules=rules, base=base, run=run, answers=found, coverage=coverage)
+        found = absent.absences(base, run, self.options.compared, coverage.cause, rules) if base else ()
+        case = _Case(rules=rules, base=base, run=run, absent=tuple(found), coverage=coverage)
         return GateResult(
             baseline=base.name if base else None,
             started=base.run.started if base else None,
@@ -177,23 +188,23 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
-    """A run as the failures and notes below look at it."""
+    """A run as the failures and notes below look at it; `absent` is what it lacks of the baseline."""
 
     rules: Rules
     base: Report | None
     run: Run
-    answers: Sequence[Answer]
+    absent: tuple[Absent, ...]
     coverage: RunCoverage
-
-    @cached_property
-    def absent(self) -> tuple[Absent, ...]:
-        """What the baseline holds and the run does not have."""
-        return tuple(each for each in self.answers if isinstance(each, Absent))
 
     @cached_property
     def outcomes(self) -> Counter[Outcome]:
         """How many comparisons have each outcome."""
         return Counter(each.outcome for record in self.run.records for each in record.comparisons)
+
+    @property
+    def compared(self) -> set[Outcome]:
+        """The outcomes of comparisons with something."""
+        return set(self.outcomes) - {"new"}
 
     @cached_property
     def baseline_tests(self) -> set[str]:
@@ -220,14 +231,14 @@ class _Case:
         return (
             not self.coverage.gate_requested
             and not self.rules.fails("narrowed")
-            and len(self.absent) == len(self.answers) > 0
-            and {absent.cause for absent in self.absent} == {"narrowed"}
+            and not self.compared
+            and {each.cause for each in self.absent} == {"narrowed"}
         )
 
     @property
     def decides_nothing(self) -> bool:
         """Whether there are comparisons, and every one of them is inconclusive."""
-        return set(self.outcomes) - {"new"} == {"inconclusive"}
+        return self.compared == {"inconclusive"}
 
 
 def _failures(case: _Case) -> Iterator[GateFailure]:
@@ -270,9 +281,8 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
     if case.base is None or not case.measured:
         return None
     if case.decides_nothing and case.rules.gate.strict:
-        count = units.count(case.outcomes["inconclusive"], "comparison")
-        return GateFailure(code="nothing_compared", text=text.decided_nothing(count))
-    if set(case.outcomes) - {"new"}:
+        return GateFailure(code="nothing_compared", text=_decided_nothing(case))
+    if case.compared:
         return None
     name, tests = case.base.name, len(case.measured)
     if any(map(case.base.record_of, case.measured)):
@@ -290,9 +300,9 @@ def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]
     """Yield what the baseline holds and the run does not have, where no failed test says so."""
     told = {"ended", *(("skipped", "excused", "not_measured") if has_no_values else ())}  # by another failure
     by_cause: dict[AbsenceCause, list[Absent]] = {}
-    for absent in case.absent:
-        if case.rules.fails(absent.cause) and absent.name not in case.coverage.failed:
-            by_cause.setdefault(absent.cause, []).append(absent)
+    for each in case.absent:
+        if case.rules.fails(each.cause) and each.name not in case.coverage.failed:
+            by_cause.setdefault(each.cause, []).append(each)
     for cause, absents in by_cause.items():
         if cause not in told and case.base is not None:
             prefix, no_gpu = case.coverage.flag_prefix, not case.rules.has_gpu
@@ -302,13 +312,13 @@ def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]
 def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Iterator[GateNote]:
     """Yield what could not be compared, and what got better."""
     if not base.run.complete:
-        yield GateNote(code="not_comparable", text=text.BASELINE_INCOMPLETE.format(baseline=base.name))
+        early = f"the run of the baseline {base.name} ended early: tests that it did not reach count as new"
+        yield GateNote(code="not_comparable", text=early)
     if only_in_older:
         name, older = next(iter(only_in_older.items()))
         count = units.count(len(only_in_older), "test is", "tests are")
-        yield GateNote(
-            code="not_comparable", text=text.ONLY_IN_OLDER.format(count=count, name=name, older=older)
-        )
+        lacks = f"as the newest baseline of the folder lacks what the older {older} has: {name}"
+        yield GateNote(code="not_comparable", text=f"{count} compared with nothing, {lacks}")
     skipped = [each for each in case.absent if each.cause == "skipped"]
     if skipped and not case.rules.fails("skipped"):
         yield GateNote(code="tests_skipped", text=text.skipped(skipped))
@@ -316,15 +326,21 @@ def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Itera
     if unlike := [each.differences for each in compared if each.differences]:
         differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
         count = units.count(len(unlike), "comparison")
-        remedy = "" if case.rules.fails("not_comparable") else f"; {text.COMPARE_OR_FAIL}"
+        remedy = f"; update the baseline in these conditions; {_STRICT}"
+        remedy = "" if case.rules.fails("not_comparable") else remedy
         yield GateNote(code="not_comparable", text=f"not comparable ({count}): {differences}{remedy}")
     if case.decides_nothing and case.rules.gate.is_gate and not case.rules.gate.strict:
-        count = units.count(case.outcomes["inconclusive"], "comparison")
-        yield GateNote(code="not_comparable", text=f"{text.decided_nothing(count)}; {text.STRICT_FAILS_IT}")
+        passed = f"{_decided_nothing(case)}; a regression may have passed; {_STRICT}"
+        yield GateNote(code="not_comparable", text=passed)
     if improved := case.outcomes["improved"]:
-        yield GateNote(
-            code="baseline_stale", text=text.STALE.format(count=units.count(improved, "comparison"))
-        )
+        beyond = f"{units.count(improved, 'comparison')} improved beyond the tolerance"
+        stale = "the baseline is out of date; run gpuperf baseline update to lock in the gain"
+        yield GateNote(code="baseline_stale", text=f"{beyond}: {stale}")
+
+
+def _decided_nothing(case: _Case) -> str:
+    count = units.count(case.outcomes["inconclusive"], "comparison")
+    return f"the regression check decided nothing: every comparison is inconclusive ({count})"
 
 
 def _outcome(record: Record) -> str:

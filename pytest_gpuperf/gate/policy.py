@@ -1,16 +1,83 @@
-"""From a record, its size group's threshold and a gate to how the test ends: fail, skip, warn or pass."""
+"""What fails: from options to the outcomes that do, and from a record to how its test ends.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+| outcome          | the run has                                                    | fails                  |
+| ---------------- | -------------------------------------------------------------- | ---------------------- |
+| `regressed`      | a value that is surely worse than the tolerance allows         | always                 |
+| `improved`       | a value that is surely better by as much                       | with `improvement`     |
+| `not_regressed`  | a value within the tolerance                                   | never                  |
+| `inconclusive`   | a value that could be either                                   | with fail=doubt        |
+| `not_comparable` | a value from other conditions                                  | with strict            |
+| `not_measured`   | the test, without this metric                                  | always                 |
+| `gone`           | no such test: renamed, moved, unmarked; a group without tests  | unless allow=missing   |
+| `hidden`         | a test that configuration left out                             | unless allow=missing   |
+| `skipped`        | a test or a file that skipped itself                           | unless allow=missing,  |
+|                  |                                                                | or no-gpu and no GPU   |
+| `excused`        | what fails, of a test that xfail expects to fail               | unless allow=missing   |
+| `narrowed`       | a test that the command line left out                          | with strict            |
+| `ended`          | a test that the session did not reach                          | always                 |
+
+Nothing fails with fail=nothing. What the baseline does not hold is `new`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from pytest_gpuperf.gate import text
-from pytest_gpuperf.gate.table import Rules
+from pytest_gpuperf.model.comparison import AbsenceCause, GateOptions, Outcome
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.model.units import count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the options make of an outcome, in a run that has a GPU or not."""
+
+    run: RunOptions
+    gate: GateOptions = field(default_factory=GateOptions)
+    has_gpu: bool = True
+
+    def fails(self, outcome: Outcome | AbsenceCause) -> bool:
+        """Return whether an outcome fails: that of a comparison its test, that of an absence the run."""
+        return self.enforced and self.would_fail(outcome)
+
+    def would_fail(self, outcome: Outcome | AbsenceCause) -> bool:
+        """Return whether an outcome fails where anything does."""
+        return _FAILS[outcome](self)
+
+    @property
+    def enforced(self) -> bool:
+        """Whether anything can fail."""
+        return self.gate.is_gate and self.run.fail != "nothing"
+
+    @property
+    def allows_missing(self) -> bool:
+        """Whether tests may be missing."""
+        return "missing" in self.gate.allow
+
+    @property
+    def allows_skips(self) -> bool:
+        """Whether tests may skip themselves."""
+        return self.allows_missing or (not self.has_gpu and "no-gpu" in self.gate.allow)
+
+
+_FAILS: dict[Outcome | AbsenceCause, Callable[[Rules], bool]] = {
+    "regressed": lambda _: True,
+    "improved": lambda rules: rules.gate.improvements,
+    "not_regressed": lambda _: False,
+    "inconclusive": lambda rules: rules.run.fail == "doubt",
+    "not_comparable": lambda rules: rules.gate.strict,
+    "new": lambda _: False,
+    "not_measured": lambda _: True,
+    "gone": lambda rules: not rules.allows_missing,
+    "hidden": lambda rules: not rules.allows_missing,
+    "skipped": lambda rules: not rules.allows_skips,
+    "excused": lambda rules: not rules.allows_missing,
+    "narrowed": lambda rules: rules.gate.strict and not rules.allows_missing,
+    "ended": lambda _: True,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,19 +90,18 @@ class Decision:
 
 
 def decide(
-    record: Record, threshold: Threshold | None, rules: Rules, of_baseline: Sequence[str] = ()
+    record: Record, threshold: Threshold | None, rules: Rules, of_gate: Sequence[str] = ()
 ) -> Decision:
     """Return how a test ends; `threshold` is its size group's, if it was the last member.
 
-    `of_baseline` is why it fails for its baseline.
+    `of_gate` is why its regression check fails it.
     """
     options = rules.run
     failures = []
     if not record.is_bare and _fails(record.status, options):
         failures.append(record.reason or record.status)
-        failures += of_baseline if _why_invalid(record) is None else ()  # which says the same
-    else:
-        failures += check_failures(record, rules, of_baseline)
+        of_gate = of_gate if why_invalid(record) is None else ()  # which says the same
+    failures += of_gate
     warns = options.fail == "sure"
     warnings = []
     if warns and record.status == "inconclusive" and not failures and not record.is_bare:
@@ -55,18 +121,7 @@ def decide(
     return Decision(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
 
 
-def check_failures(record: Record, rules: Rules, of_baseline: Sequence[str]) -> list[str]:
-    """Return why a regression check fails a test, whatever its own demand does.
-
-    Without a valid measurement a marked test is not green, in the baseline or not.
-    """
-    invalid = _why_invalid(record) if record.source != "all" else None
-    if rules.enforced and invalid is not None and not record.expected_failure:
-        return [text.no_valid_measurement(invalid)]
-    return list(of_baseline)
-
-
-def _why_invalid(record: Record) -> str | None:
+def why_invalid(record: Record) -> str | None:
     """Return why nothing valid was measured, or None."""
     if record.check is not None and record.check.agreed is False:
         return f"the devices disagree: {record.check.reason}"

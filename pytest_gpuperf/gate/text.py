@@ -37,19 +37,6 @@ NEW_BASELINE = (
     "the baseline is too uncertain: remove it and recreate it with --gpuperf-fail-on, "
     "or run gpuperf baseline update with the report of a run with that option"
 )
-BASELINE_INCOMPLETE = (
-    "the run of the baseline {baseline} ended early: tests that it did not reach count as new"
-)
-ONLY_IN_OLDER = (
-    "{count} compared with nothing, as the newest baseline of the folder lacks what the older {older} has: "
-    "{name}"
-)
-COMPARE_OR_FAIL = "update the baseline in these conditions; --gpuperf-strict fails such a run"
-STRICT_FAILS_IT = "a regression may have passed; --gpuperf-strict fails such a run"
-STALE = (
-    "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf baseline update to lock "
-    "in the gain"
-)
 _REMOVE = (
     "remove them with a report of the whole suite: run it with --gpuperf-json=report.json, then gpuperf "
     "baseline update --prune {baseline} report.json"
@@ -110,11 +97,6 @@ def describe(
     return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}"
 
 
-def no_valid_measurement(reason: str | None) -> str:
-    """Return that a gate fails a test because nothing valid was measured."""
-    return f"the regression check has no valid measurement: {reason}"
-
-
 # A run as a whole.
 
 
@@ -137,11 +119,6 @@ def absence(
 def skipped(absent: Sequence[Absent]) -> str:
     """Return that tests of the baseline skipped themselves, which is allowed."""
     return f"{_count(absent)} of the baseline skipped: {_first(absent)}"
-
-
-def decided_nothing(count: str) -> str:
-    """Return that so many comparisons, which are all, are inconclusive."""
-    return f"the regression check decided nothing: every comparison is inconclusive ({count})"
 
 
 def not_run(run: Run) -> str | None:
@@ -208,19 +185,10 @@ def format_change(ratio: Estimate) -> str:
 def format_metric(metric: Metric, estimate: Estimate) -> str:
     """Return an estimate in its metric's unit: `8.00x [7.80, 8.20]`, `1.20 ms [1.10 ms, 1.30 ms]`."""
     if metric == "memory":
-        return format_value(metric, estimate.value)
+        return units.size(estimate.value)
     if metric in ("cpu_time", "gpu_time"):
         return f"{units.seconds(estimate.value)} {units.interval(estimate.low, estimate.high, units.seconds)}"
     return scaling.efficiency_text(estimate) if metric == "efficiency" else verdict.ratio(estimate)
-
-
-def format_value(metric: Metric, value: float) -> str:
-    """Return a value in its metric's unit: `8.00x`, `1.20 ms`."""
-    if metric == "memory":
-        return units.size(value)
-    if metric == "efficiency":
-        return units.digits(value)
-    return units.seconds(value) if metric in ("cpu_time", "gpu_time") else f"{units.digits(value)}x"
 
 
 def _consequence(tolerance: Tolerance, outcome: Outcome) -> str:

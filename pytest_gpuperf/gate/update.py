@@ -7,7 +7,7 @@ from math import isclose
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling, threshold
-from pytest_gpuperf.gate import fingerprint, metrics, regression, table, text
+from pytest_gpuperf.gate import absent, fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.baseline import Comparer
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
@@ -148,12 +148,12 @@ def _only_in_baseline(
     if (before := baseline.record_of(record)) is None:
         return
     for tolerance in tolerances:
-        for absent in table.not_measured(before, record, [tolerance]):
+        for lost in absent.not_measured(before, record, [tolerance]):
             yield Comparison(
                 metric=tolerance.metric,
                 tolerance=tolerance.share,
                 outcome="inconclusive",
-                reason=absent.reason,
+                reason=lost.reason,
                 baseline=metrics.estimate_of(before, tolerance.metric),
             )
 

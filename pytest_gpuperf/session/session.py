@@ -17,7 +17,7 @@ from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate
-from pytest_gpuperf.gate.table import Rules
+from pytest_gpuperf.gate.policy import Rules
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Pairing

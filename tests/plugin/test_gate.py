@@ -272,7 +272,7 @@ def test_a_folder_of_other_machines_gets_one_of_this_machine_which_is_compared_w
     assert {ours, theirs} == {*folder.iterdir()}
 
 
-# What the baseline holds and the run does not have: gate/table.py says which of it fails
+# What the baseline holds and the run does not have: gate/policy.py says which of it fails
 
 
 OTHER = "sub/test_other.py"

@@ -5,8 +5,13 @@ from factories import GATE, HERE, base_of, recorded, skipped, threshold, variant
 from msgspec.structs import replace
 
 from pytest_gpuperf.gate.gate import Gate
-from pytest_gpuperf.gate.policy import Decision, decide, missing_gpu_notes, required_gpu_unused
-from pytest_gpuperf.gate.table import Rules
+from pytest_gpuperf.gate.policy import (
+    Decision,
+    Rules,
+    decide,
+    missing_gpu_notes,
+    required_gpu_unused,
+)
 from pytest_gpuperf.model.comparison import Comparison, GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import ResultCheck
