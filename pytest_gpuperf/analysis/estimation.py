@@ -121,17 +121,16 @@ def sampled_rounds(rounds: Sequence[Round], demand: Demand, seconds: float) -> S
     """Return the times of interleaved rounds, with the copies that the demand includes."""
     return Sampled(
         cpu=[each.cpu for each in rounds],
-        gpu=[gpu_time(each, demand) for each in rounds],
+        gpu=[with_copies(each.gpu, each.copies, demand) for each in rounds],
         seconds=seconds,
     )
 
 
-def gpu_time(one_round: Round, demand: Demand) -> float:
-    """Return the seconds of a call on the GPU in one round, with the copies that the demand includes."""
+def with_copies(call: float, copies: float, demand: Demand) -> float:
+    """Return the seconds of a call on the GPU with its share of the copies that the demand includes."""
     if demand.transfer == "never":
-        return one_round.gpu
-    calls = demand.calls if demand.transfer == "once" else None
-    return one_round.gpu + one_round.copies / (calls or 1)
+        return call
+    return call + copies / ((demand.calls or 1) if demand.transfer == "once" else 1)
 
 
 def estimate_time(samples: Sequence[float]) -> Estimate | None:

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import cycle, repeat
+from itertools import repeat
 from math import log
 from statistics import fmean, median
 
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import noise, offload, verdict
-from pytest_gpuperf.analysis.estimation import Sampled, gpu_time
+from pytest_gpuperf.analysis.estimation import Sampled, with_copies
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Memory, Round
+from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, Record, Verdict
 
@@ -34,8 +34,7 @@ class Judgement:
 def judge_apart(record: Record, options: RunOptions) -> Record:
     """Return a record of two runs, one on each device, with its speedup and the verdict on it.
 
-    The runs have samples, and the GPU's those of the copies that the demand includes. Where it has more
-    samples, those of the CPU begin again, as with two variants in one run.
+    The runs have samples, and the GPU's those of the copies that the demand includes.
     """
     cpu, gpu, demand, dropped = record.cpu, record.gpu, record.demand, record.dropped_rounds
     if cpu is None or gpu is None:
@@ -43,14 +42,9 @@ def judge_apart(record: Record, options: RunOptions) -> Record:
     on_cpu, on_gpu = cpu.samples_for(demand), gpu.samples_for(demand)
     copies = record.transfer.beside(on_gpu) if record.transfer else []
     included = copies if demand.transfer != "never" else []
-    times = zip(cycle(on_cpu), on_gpu, included or repeat(0.0), strict=False)
-    rounds = [Round(cpu=one, gpu=other, copies=copied) for one, other, copied in times]
-    sampled = Sampled(
-        cpu=on_cpu,
-        gpu=[gpu_time(each, demand) for each in rounds],
-        seconds=record.rounds_elapsed or 0.0,
-        sampling="variants",
-    )
+    times = [with_copies(*each, demand) for each in zip(on_gpu, included or repeat(0.0), strict=False)]
+    seconds = record.rounds_elapsed or 0.0
+    sampled = Sampled(cpu=on_cpu, gpu=times, seconds=seconds, sampling="variants")
     interference = noise.worst_in_report(cpu, record.interference, latency=demand.latency)
     gpu_interference = noise.worst_in_report(gpu, record.gpu_interference, latency=demand.latency)
     speedup = sampled.speedup()
@@ -60,10 +54,10 @@ def judge_apart(record: Record, options: RunOptions) -> Record:
         regime="body" if record.scope == "body" else demand.transfer,
         cpu=cpu,
         gpu=gpu,
-        rounds=rounds,
+        alone=on_gpu[: len(times)],
         sampled=sampled,
         speedup=speedup,
-        copies=copies[: len(rounds)],
+        copies=copies[: len(times)],
         transfer=record.transfer,
         disturbance=sampled.in_spite_of(interference, gpu_interference),
         throttled=noise.throttle_reason(dropped, dropped + len(on_gpu)),
@@ -112,13 +106,11 @@ def _totals(measured: OffloadInput) -> str | None:
 
     It must do so without the largest sample of each side, too: one slow call says nothing of others.
     """
-    if len(measured.rounds) < _FEWEST_FOR_TOTALS:
+    if measured.sampled.rounds < _FEWEST_FOR_TOTALS:
         return None
-    speedup = measured.speedup.value
-    cpu = [each.cpu for each in measured.rounds]
-    gpu = [gpu_time(each, measured.demand) for each in measured.rounds]
-    total = sum(cpu) / sum(gpu)
-    without_largest = (sum(cpu) - max(cpu)) / (sum(gpu) - max(gpu))
+    speedup, cpu, gpu = measured.speedup.value, measured.sampled.cpu, measured.sampled.gpu
+    total = fmean(cpu) / fmean(gpu)
+    without_largest = fmean(sorted(cpu)[:-1]) / fmean(sorted(gpu)[:-1])
     is_more = min(total, without_largest) > _DIFFERENT * speedup
     is_less = _DIFFERENT * max(total, without_largest) < speedup
     if not is_more and not is_less:

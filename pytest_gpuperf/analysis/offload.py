@@ -12,7 +12,7 @@ from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
+from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, Offload, Regime
 
 _ROUNDING = 1e-9  # relative error within which a count of calls is treated as an integer
@@ -21,18 +21,18 @@ _WORTH = {True: "worth it", False: "not worth it", None: "unclear whether it is 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffloadInput:
-    """The measurement of one test: its rounds, with the copies that the demand includes, and secondary ones.
+    """The measurement of one test, with the copies that the demand includes, and secondary ones.
 
-    `sampled` are the times that the speedup rests on. `copies` are the seconds that they add to a call, for
-    the last of the rounds or for all. `disturbance` is what shows where other work took time, and `throttled`
-    says why the GPU was slower than usual.
+    `sampled` are the times that the speedup rests on, and `alone` those of its calls on the GPU without
+    copies. `copies` are the seconds that they add to the last of these calls, or to all. `disturbance` is
+    what shows where other work took time, and `throttled` says why the GPU was slower than usual.
     """
 
     demand: Demand
     regime: Regime
     cpu: Measurement
     gpu: Measurement
-    rounds: Sequence[Round]
+    alone: Sequence[float]
     sampled: Sampled
     speedup: Speedup
     copies: Sequence[float]
@@ -49,11 +49,6 @@ class OffloadInput:
     def undisturbed(self) -> Speedup:
         """The speedup with the range that holds although other work disturbed the samples."""
         return self.disturbance.speedup if self.disturbance else self.speedup
-
-    @property
-    def with_copies(self) -> list[tuple[Round, float]]:
-        """The rounds with their copies; where there are fewer copies, the last rounds, nearest in time."""
-        return list(zip(self.rounds[len(self.rounds) - len(self.copies) :], self.copies, strict=True))
 
     def is_beyond(self, limit: float) -> bool | None:
         """Return whether the speedup is above a limit, by what a test takes to pass; None while unclear."""
@@ -105,14 +100,11 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
 
 
 def _regimes(measured: OffloadInput) -> dict[str, Speedup | None]:
-    """Return the speedup in each regime that can be computed; a whole body is a regime of its own.
-
-    Rounds repeat the samples of a CPU variant that has fewer: each of them counts once.
-    """
+    """Return the speedup in each regime that can be computed; a whole body is a regime of its own."""
     if measured.regime == "body":
         return {}
     regimes: dict[str, Speedup | None] = {measured.regime: measured.speedup}
-    on_cpu, on_gpu = measured.sampled.cpu, [each.gpu for each in measured.rounds]
+    on_cpu, on_gpu = measured.sampled.cpu, measured.alone
     is_interleaved = measured.sampled.sampling == "interleaved"
     if measured.regime != "never":
         regimes["never"] = measured.estimate(on_cpu, on_gpu)
@@ -122,7 +114,9 @@ def _regimes(measured: OffloadInput) -> dict[str, Speedup | None]:
         if measured.transfer.bytes == 0:
             regimes[regime] = regimes["never"]
             continue
-        included = [one.gpu + copies / calls for one, copies in measured.with_copies]
+        # Where there are fewer copies, they are set beside the last calls, nearest in time.
+        last = on_gpu[len(on_gpu) - len(measured.copies) :]
+        included = [call + copies / calls for call, copies in zip(last, measured.copies, strict=True)]
         of_the_same = on_cpu[len(on_cpu) - len(included) :] if is_interleaved else on_cpu
         regimes[regime] = measured.estimate(of_the_same, included)
     return regimes
@@ -132,7 +126,7 @@ def _latency(measured: OffloadInput) -> Speedup | None:
     """Return the speedup of calls that are waited for one by one; single-call rounds already are."""
     calls_in_blocks = {measured.cpu.block_calls, measured.gpu.block_calls}
     if measured.demand.latency or calls_in_blocks == {1}:
-        return measured.estimate(measured.sampled.cpu, [each.gpu for each in measured.rounds])
+        return measured.estimate(measured.sampled.cpu, measured.alone)
     # Where one device's blocks are single calls, its samples are those of the rounds; the other's came later.
     sampling: Neighbours | None = "variants" if 1 in calls_in_blocks else None
     return measured.estimate(measured.cpu.waited_for, measured.gpu.waited_for, sampling)
@@ -149,7 +143,7 @@ def _break_even(
     startup, resident = measured.gpu.startup, regimes.get("never")
     if resident is None or startup is None:
         return None
-    gpu = median(one_round.gpu for one_round in measured.rounds)
+    gpu = median(measured.alone)
     is_free = measured.transfer is not None and measured.transfer.bytes == 0
     copies = 0.0 if is_free else median(measured.copies) if measured.copies else None
     first_call = _calls(startup, gpu, resident)

@@ -163,7 +163,7 @@ def _won(record: Record) -> bool | None:
     return None if side is None else side == "above"
 
 
-def _limits(required: SizeGroup | Threshold, curve: _Curve) -> list[_Limit]:
+def _limits(required: SizeGroup, curve: _Curve) -> list[_Limit]:
     sizes = [point.size for point in curve.points]
     limits = []
     if required.at_least is not None:
@@ -212,22 +212,11 @@ def _evaluate(size_group: SizeGroup, curve: _Curve) -> tuple[_Status, str | None
         won = _assignments(parameter, *(point.size for point in curve.where(won=True)))
         lost = _assignments(parameter, *(point.size for point in curve.where(won=False)))
         why.append(f"not monotone: it wins at {won} and loses at {lost}")
-    if between := [limit.size for limit in open_limits if _would_tell_more(limit, curve)]:
+    below = -inf if curve.largest_not_won is None else curve.largest_not_won
+    if between := [limit.size for limit in open_limits if below < limit.size < curve.high]:
         why.append(f"add {_assignments(parameter, *between)} to the parameters to narrow it down")
     required = " and ".join(f"{limit.bound.replace('_', ' ')} {_exactly(limit.size)}" for limit in limits)
     return status, f"offload threshold of {parameter}: required {required}, {'; '.join(why)}"
-
-
-def _would_tell_more(limit: _Limit, curve: _Curve) -> bool:
-    """Return whether a limit is no measured size itself, and those on either side of it differ."""
-    below = -inf if curve.largest_not_won is None else curve.largest_not_won
-    return below < limit.size < curve.high or _is_beyond_losses(limit, curve)
-
-
-def _is_beyond_losses(limit: _Limit, curve: _Curve) -> bool:
-    """Return whether a finite `at_most` lies above the largest size at which the GPU loses."""
-    lost = curve.where(won=False)
-    return bool(limit.bound == "at_most" and lost and limit.start <= lost[-1].size < limit.size < inf)
 
 
 def _failure(parameter: str, limit: _Limit, curve: _Curve) -> str:
@@ -238,14 +227,12 @@ def _failure(parameter: str, limit: _Limit, curve: _Curve) -> str:
         return f"the GPU wins from {curve.labels[curve.high]} on"
     if lost:
         text = f"the GPU loses at {curve.labels[lost[-1].size]}"
-        if _is_beyond_losses(limit, curve):
-            text += f", and no larger size up to {_exactly(limit.size)} was measured"
     else:
         text = f"{_assignments(parameter, curve.points[0].size)} is the smallest size"
     if curve.high < inf:
         return f"{text}; it wins from {_assignments(parameter, curve.high)} on"
     if last in lost:
-        return text if _is_beyond_losses(limit, curve) else f"{text}, the largest size"
+        return f"{text}, the largest size"
     return f"{text}; inconclusive at the largest, {curve.labels[last.size]}"
 
 

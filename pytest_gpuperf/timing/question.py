@@ -99,15 +99,16 @@ class SpeedupQuestion:
             first_calls = cpu.first_call, gpu.workload.first_call
             judgement = outcome.judge_without_rounds(rounds, memory, demand, first_calls)
         else:
+            on_gpu = [each.gpu for each in rounds.rounds]
             measured = OffloadInput(
                 demand=demand,
                 regime="body" if gpu.workload.scope == "body" else demand.transfer,
                 cpu=cpu,
                 gpu=gpu.measurement,
-                rounds=rounds.rounds,
+                alone=on_gpu,
                 sampled=rounds.sampled,
                 speedup=facts.speedup,
-                copies=transfer.beside([one_round.gpu for one_round in rounds.rounds]),
+                copies=transfer.beside(on_gpu),
                 transfer=transfer,
                 disturbance=facts.disturbance,
                 throttled=rounds.throttled,

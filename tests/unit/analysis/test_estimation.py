@@ -7,7 +7,7 @@ from cases import for_each
 from factories import ROUNDS, sampled
 from msgspec.structs import replace
 
-from pytest_gpuperf.analysis.estimation import Sampled, estimate_time, gpu_time, sampled_rounds
+from pytest_gpuperf.analysis.estimation import Sampled, estimate_time, sampled_rounds, with_copies
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Bounds, Interference, Neighbours, Round
 
@@ -132,9 +132,8 @@ def test_nothing_is_disturbed_without_other_work_or_without_rounds():
     ],
 )
 def test_a_call_on_the_gpu_takes_its_copies_with_it_as_the_demand_says(expected, demand):
-    one_round = Round(cpu=60.0, gpu=2.0, copies=10.0)
-    assert gpu_time(one_round, demand) == expected
-    assert sampled_rounds([one_round], demand, 1.0).ratios == [60.0 / expected]
+    assert with_copies(2.0, 10.0, demand) == expected
+    assert sampled_rounds([Round(cpu=60.0, gpu=2.0, copies=10.0)], demand, 1.0).ratios == [60.0 / expected]
 
 
 def test_the_time_of_a_device_is_the_median_with_the_range_of_its_stretches():

@@ -28,7 +28,7 @@ def notes(cpu, gpu, *, copies=0.0, demand=None) -> list[str]:
         regime=(demand or Demand()).transfer,
         cpu=factories.measurement(factories.CPU, *cpu),
         gpu=factories.measurement(factories.GPU, *gpu),
-        rounds=rounds,
+        alone=gpu,
         sampled=sampled_rounds(rounds, demand or Demand(), factories.LASTED),
         speedup=factories.speedup(10.0),
         copies=[copies] * len(rounds),

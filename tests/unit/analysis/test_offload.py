@@ -53,7 +53,7 @@ def seen(
         "regime": demand.transfer,
         "on_cpu": measured("cpu", cpu),
         "on_gpu": measured("gpu", gpu, first_call=first_call),
-        "rounds": rounds,
+        "alone": [each.gpu for each in rounds],
         "sampled": sampled,
         "speedup": shown,
         "copies": [moved] * ROUNDS if moved else [],

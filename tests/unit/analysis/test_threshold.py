@@ -7,6 +7,7 @@ from random import Random
 import factories
 from cases import for_each
 from factories import CPU, GPU, measurement, recorded, speedup
+from golden import assert_golden
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.threshold import find, side_that_fails
@@ -47,8 +48,16 @@ def size_group(found, **asked) -> list[Record]:
     return [record(size, each, sizes=found, asked=asked) for size, each in found.items()]
 
 
+STATES = {"L": LOST, "W": WON, "?": DOUBT}
+
+
+def sizes_of(states) -> dict[float, tuple[float, float, float]]:
+    """Return sizes of 1, 2, 4, ... that are lost (L), won (W) or in doubt (?)."""
+    return {2**place: STATES[state] for place, state in enumerate(states)}
+
+
 def threshold(found, **asked):
-    (only,) = find(size_group(found, **asked))
+    (only,) = find(size_group(sizes_of(found) if isinstance(found, str) else found, **asked))
     return only
 
 
@@ -73,29 +82,20 @@ def test_pyhpc_equation_of_state_pays_from_between_16384_and_65536_on():
     assert ("recorded", None) == (found.status, found.reason)
 
 
-def test_a_failure_says_what_was_wanted_where_the_gpu_loses_and_from_where_on_it_wins():
-    found = threshold({**PYHPC, 16384: (0.9, 0.85, 0.95)}, at_most=4096)
-    assert found.status == "failed"
-    assert found.reason == (
-        "offload threshold of n: required at most 4096, but the GPU loses at n=16384 "
-        "(0.900x [0.850, 0.950]); it wins from n=65536 on"
-    )
-
-
 @for_each(
     ("expected", "found"),
     [
-        (("bracket", None, 1), {1: WON, 2: WON}),
-        (("bracket", 1, 2), {1: LOST, 2: WON}),
-        (("bracket", 1, 2), {1: DOUBT, 2: WON}),
-        (("bracket", 2, 4), {1: WON, 2: DOUBT, 4: WON}),
-        (("bracket", 2, 4), {1: LOST, 2: DOUBT, 4: WON}),
-        (("none", 2, None), {1: LOST, 2: LOST}),
-        (("none", 2, None), {1: WON, 2: DOUBT}),
-        (("none", 1, None), {1: LOST}),
-        (("not_monotone", 2, None), {1: WON, 2: LOST}),
-        (("not_monotone", 2, 4), {1: WON, 2: LOST, 4: WON}),
-        (("not_monotone", 4, 8), {1: WON, 2: LOST, 4: DOUBT, 8: WON}),
+        (("bracket", None, 1), "WW"),
+        (("bracket", 1, 2), "LW"),
+        (("bracket", 1, 2), "?W"),
+        (("bracket", 2, 4), "W?W"),
+        (("bracket", 2, 4), "L?W"),
+        (("none", 2, None), "LL"),
+        (("none", 2, None), "W?"),
+        (("none", 1, None), "L"),
+        (("not_monotone", 2, None), "WL"),
+        (("not_monotone", 2, 4), "WLW"),
+        (("not_monotone", 4, 8), "WL?W"),
     ],
 )
 def test_the_outcome_is_the_smallest_size_from_which_all_are_won(expected, found):
@@ -133,44 +133,45 @@ def test_a_size_is_lost_when_the_whole_range_is_below_one(expected, found):
 @for_each(
     ("expected", "limit", "found"),
     [
-        ("passed", {"at_most": 4}, {1: LOST, 2: LOST, 4: WON}),
-        ("passed", {"at_most": 3}, {1: LOST, 2: WON, 4: WON}),
-        ("passed", {"at_most": 4}, {1: LOST, 2: DOUBT, 4: WON}),
-        ("passed", {"at_most": 4}, {1: WON, 2: LOST, 4: WON}),
-        ("passed", {"at_most": inf}, {1: LOST, 2: LOST, 4: WON}),
-        ("failed", {"at_most": inf}, {1: WON, 2: WON, 4: LOST}),
-        ("failed", {"at_most": 2}, {1: LOST, 2: LOST, 4: WON}),
-        ("failed", {"at_most": 3}, {1: LOST, 2: LOST, 4: WON}),
-        ("failed", {"at_most": 9}, {1: LOST, 2: LOST, 4: LOST}),
-        ("failed", {"at_most": 2}, {1: WON, 2: DOUBT, 4: LOST}),
-        ("failed", {"at_most": 0.5}, {1: WON, 2: WON, 4: WON}),
-        ("inconclusive", {"at_most": 2}, {1: LOST, 2: DOUBT, 4: WON}),
-        ("inconclusive", {"at_most": 2}, {1: LOST, 2: WON, 4: DOUBT}),
-        ("inconclusive", {"at_most": 4}, {1: WON, 2: WON, 4: DOUBT}),
-        ("passed", {"at_least": 4}, {1: LOST, 2: LOST, 4: WON}),
-        ("passed", {"at_least": 3}, {1: LOST, 2: LOST, 4: WON}),
-        ("passed", {"at_least": 2}, {1: LOST, 2: DOUBT, 4: WON}),
-        ("passed", {"at_least": 9}, {1: LOST, 2: LOST, 4: LOST}),
-        ("passed", {"at_least": 1}, {1: WON, 2: WON, 4: WON}),
-        ("failed", {"at_least": 4}, {1: LOST, 2: WON, 4: WON}),
-        ("failed", {"at_least": 3}, {1: LOST, 2: WON, 4: WON}),
-        ("failed", {"at_least": 9}, {1: LOST, 2: DOUBT, 4: WON}),
-        ("inconclusive", {"at_least": 4}, {1: LOST, 2: DOUBT, 4: WON}),
-        ("inconclusive", {"at_least": 4}, {1: LOST, 2: WON, 4: DOUBT}),
-        ("inconclusive", {"at_least": 9}, {1: LOST, 2: WON, 4: DOUBT}),
-        ("passed", {"at_least": 2, "at_most": 4}, {1: LOST, 2: LOST, 4: WON}),
-        ("failed", {"at_least": 2, "at_most": 3}, {1: LOST, 2: LOST, 4: WON}),
-        ("failed", {"at_least": 2, "at_most": 4}, {1: WON, 2: WON, 4: WON}),
-        ("failed", {"at_least": 4, "at_most": 8}, {1: LOST, 2: WON, 4: WON}),
-        ("inconclusive", {"at_least": 2, "at_most": 2}, {1: LOST, 2: DOUBT, 4: WON}),
-        ("inconclusive", {"at_least": 2, "at_most": 4}, {1: DOUBT, 2: WON, 4: WON}),
-        ("failed", {"at_least": 2, "at_most": 2}, {1: DOUBT, 2: LOST, 4: WON}),
-        ("failed", {"at_least": 4, "at_most": 1}, {1: DOUBT, 2: WON, 4: WON}),
-        ("recorded", {}, {1: LOST, 2: DOUBT, 4: WON}),
+        ("passed", {"at_most": 4}, "LLW"),
+        ("passed", {"at_most": 3}, "LWW"),
+        ("passed", {"at_most": 4}, "L?W"),
+        ("passed", {"at_most": 4}, "WLW"),
+        ("passed", {"at_most": inf}, "LLW"),
+        ("failed", {"at_most": inf}, "WWL"),
+        ("failed", {"at_most": 2}, "LLW"),
+        ("failed", {"at_most": 3}, "LLW"),
+        ("failed", {"at_most": 9}, "LLL"),
+        ("failed", {"at_most": 2}, "W?L"),
+        ("failed", {"at_most": 0.5}, "WWW"),
+        ("inconclusive", {"at_most": 2}, "L?W"),
+        ("inconclusive", {"at_most": 2}, "LW?"),
+        ("inconclusive", {"at_most": 4}, "WW?"),
+        ("passed", {"at_least": 4}, "LLW"),
+        ("passed", {"at_least": 3}, "LLW"),
+        ("passed", {"at_least": 2}, "L?W"),
+        ("passed", {"at_least": 9}, "LLL"),
+        ("passed", {"at_least": 1}, "WWW"),
+        ("failed", {"at_least": 4}, "LWW"),
+        ("failed", {"at_least": 3}, "LWW"),
+        ("failed", {"at_least": 9}, "L?W"),
+        ("inconclusive", {"at_least": 4}, "L?W"),
+        ("inconclusive", {"at_least": 4}, "LW?"),
+        ("inconclusive", {"at_least": 9}, "LW?"),
+        ("passed", {"at_least": 2, "at_most": 4}, "LLW"),
+        ("failed", {"at_least": 2, "at_most": 3}, "LLW"),
+        ("failed", {"at_least": 2, "at_most": 4}, "WWW"),
+        ("failed", {"at_least": 4, "at_most": 8}, "LWW"),
+        ("inconclusive", {"at_least": 2, "at_most": 2}, "L?W"),
+        ("inconclusive", {"at_least": 2, "at_most": 4}, "?WW"),
+        ("failed", {"at_least": 2, "at_most": 2}, "?LW"),
+        ("failed", {"at_least": 4, "at_most": 1}, "?WW"),
+        ("recorded", {}, "L?W"),
     ],
 )
 def test_a_limit_is_decided_only_when_no_doubt_could_turn_it(expected, limit, found):
-    assert expected == threshold(found, **limit).status
+    seen = threshold(found, **limit)
+    assert (expected, expected in ("passed", "recorded")) == (seen.status, seen.reason is None)
 
 
 @for_each(
@@ -194,137 +195,38 @@ def test_in_a_short_time_a_size_fails_its_size_group_farther_from_one_than_it_pa
     assert (", too near 1 for so short a measurement)" in (seen.reason or "")) is is_doubtful
 
 
-@for_each("limit", [{}, {"at_most": 4}, {"at_least": 4}])
-def test_what_is_recorded_or_passed_has_no_reason(limit):
-    assert threshold({1: LOST, 2: LOST, 4: WON}, **limit).reason is None
+OTHER_SIZES = {1e-7: LOST, 0.1234567891: LOST, 4194304.0: WON}
 
 
-@for_each(
-    ("expected", "limit", "found"),
-    [
-        (
-            "required at least 4, but the GPU wins from n=2 (3.00x [2.90, 3.10]) on",
-            {"at_least": 4},
-            {1: LOST, 2: WON, 4: WON},
-        ),
-        (
-            (
-                "required at least 1 and at most 2, but the GPU loses at n=2 (0.500x [0.400, 0.600]); "
-                "it wins from n=4 on"
-            ),
-            {"at_least": 1, "at_most": 2},
-            {1: LOST, 2: LOST, 4: WON},
-        ),
-        (
-            "required at most 2, but the GPU loses at n=4 (0.500x [0.400, 0.600]), the largest size",
-            {"at_most": 2},
-            {1: LOST, 2: LOST, 4: LOST},
-        ),
-        (
-            (
-                "required at most 1, but the GPU loses at n=2 (0.500x [0.400, 0.600]); inconclusive at the "
-                "largest, n=4 (1.02x [0.900, 1.10])"
-            ),
-            {"at_most": 1},
-            {1: LOST, 2: LOST, 4: DOUBT},
-        ),
-        (
-            (
-                "required at most 0.5, but n=1 is the smallest size; it wins from n=1 on; "
-                "add n=0.5 to the parameters to narrow it down"
-            ),
-            {"at_most": 0.5},
-            {1: WON, 2: WON},
-        ),
-        (
-            (
-                "required at most 3, but the GPU loses at n=2 (0.500x [0.400, 0.600]), and no larger size up "
-                "to 3 was measured; it wins from n=4 on; add n=3 to the parameters to narrow it down"
-            ),
-            {"at_most": 3},
-            {1: LOST, 2: LOST, 4: WON},
-        ),
-        (
-            (
-                "required at most 3, but the GPU loses at n=2 (0.500x [0.400, 0.600]), and no larger size up "
-                "to 3 was measured; inconclusive at the largest, n=4 (1.02x [0.900, 1.10]); add n=3 to the "
-                "parameters to narrow it down"
-            ),
-            {"at_most": 3},
-            {1: LOST, 2: LOST, 4: DOUBT},
-        ),
-        (
-            (
-                "required at most 9, but the GPU loses at n=2 (0.500x [0.400, 0.600]), and no larger size up "
-                "to 9 was measured; add n=9 to the parameters to narrow it down"
-            ),
-            {"at_most": 9},
-            {1: LOST, 2: LOST},
-        ),
-        (
-            "required at most inf, but the GPU loses at n=2 (0.500x [0.400, 0.600]), the largest size",
-            {"at_most": inf},
-            {1: LOST, 2: LOST},
-        ),
-        (
-            (
-                "required at most 1, but the GPU loses at n=4 (0.500x [0.400, 0.600]); it wins from n=8 on; "
-                "not monotone: it wins at n=1, n=2, n=8 and loses at n=4"
-            ),
-            {"at_most": 1},
-            {1: WON, 2: WON, 4: LOST, 8: WON},
-        ),
-    ],
-)
-def test_a_failure_has_its_reason(expected, limit, found):
-    assert f"offload threshold of n: {expected}" == threshold(found, **limit).reason
-
-
-def test_a_doubt_names_the_sizes_that_the_limit_hangs_on_and_what_would_decide():
-    found = threshold({1: DOUBT, 2: LOST, 4: DOUBT, 8: WON, 16: DOUBT}, at_most=4)
-    assert found.reason.startswith(
-        "offload threshold of n: required at most 4, "
-        "inconclusive at n=4 (1.02x [0.900, 1.10]), n=16 (1.02x [0.900, 1.10]); "
-    )
-    assert "max_time" in found.reason
-    assert "quieter machine" in found.reason
-
-
-@for_each("limit", [{}, {"at_least": 2}])
-def test_a_doubt_below_the_limit_or_of_a_limit_that_is_decided_is_not_named(limit):
-    reason = threshold({1: LOST, 2: DOUBT, 4: DOUBT, 8: WON}, **limit, at_most=4).reason
-    assert "n=2 (" not in reason
-    assert "n=4 (" in reason
-
-
-@for_each(
-    ("expected", "limit"),
-    [
-        (False, {"at_most": 2}),
-        (True, {"at_most": 3}),
-        (True, {"at_least": 3}),
-        (False, {"at_least": 4}),
-        (False, {"at_least": 1.5, "at_most": 2}),
-    ],
-)
-def test_a_limit_within_the_bracket_is_a_size_that_would_tell_more(expected, limit):
-    found = threshold({1: WON, 2: DOUBT, 4: WON}, **limit)
-    assert found.status == "inconclusive"
-    assert expected is found.reason.endswith("; add n=3 to the parameters to narrow it down")
-    assert expected is ("to the parameters" in found.reason)
-
-
-def test_where_a_doubt_decides_no_other_size_is_asked_for():
-    found = threshold({1: LOST, 4: DOUBT, 8: DOUBT}, at_most=5)
-    assert found.status == "inconclusive"
-    assert "to the parameters" not in found.reason
-
-
-def test_integers_are_written_in_full_and_numbers_with_all_their_digits():
-    found = threshold({1e-7: LOST, 0.1234567891: LOST, 4194304.0: WON}, at_most=1e-7)
-    assert "n=0.1234567891 (" in found.reason
-    assert "n=4194304 on" in found.reason
-    assert "at most 1e-07," in found.reason
+def test_what_failed_or_is_in_doubt_says_why_and_what_would_tell_more():
+    """Of a doubt the sizes that the limit hangs on are named, and of a limit a size within the bracket."""
+    cases = [
+        ({"at_least": 4}, "LWW"),
+        ({"at_least": 1, "at_most": 2}, "LLW"),
+        ({"at_most": 2}, "LLL"),
+        ({"at_most": 1}, "LL?"),
+        ({"at_most": 0.5}, "WW"),
+        ({"at_most": 3}, "LLW"),
+        ({"at_most": 9}, "LL"),
+        ({"at_most": inf}, "LL"),
+        ({"at_most": 1}, "WWLW"),
+        ({"at_most": 4}, "?L?W?"),
+        ({"at_most": 4}, "L??W"),
+        ({"at_least": 2, "at_most": 4}, "L??W"),
+        ({"at_most": 2}, "W?W"),
+        ({"at_most": 3}, "W?W"),
+        ({"at_least": 3}, "W?W"),
+        ({"at_least": 4}, "W?W"),
+        ({"at_least": 1.5, "at_most": 2}, "W?W"),
+        ({"at_most": 5}, {1: LOST, 4: DOUBT, 8: DOUBT}),
+        ({"at_most": 1e-7}, OTHER_SIZES),
+    ]
+    said = []
+    for limit, found in cases:
+        asked = " and ".join(f"{bound} {size:g}" for bound, size in limit.items())
+        states = found if isinstance(found, str) else [*found]
+        said.append(f"{asked} of {states}: {threshold(found, **limit).reason}\n")
+    assert_golden("words/thresholds.txt", "".join(said))
 
 
 def test_sizes_stay_the_integers_that_they_were():
