@@ -4,6 +4,7 @@ from array import array
 
 from cases import for_each
 from factories import CPU, EMULATED, GPU, measurement, offload, recorded
+from golden import assert_golden
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.diagnosis import annotate, find
@@ -83,17 +84,12 @@ def sentence(of: Record, usable=None, pool_threads=None) -> str:
     return found.sentence
 
 
-def test_of_a_record_with_nothing_in_it_nothing_is_said():
-    assert () == find(EMPTY, usable=None, pool_threads=None)
-    assert () == find(EMPTY, usable=8, pool_threads=1)
-
-
 @for_each("missing", ["cpu", "gpu"])
 def test_without_both_devices_nothing_is_said(missing):
     cpu = on_cpu(processors=1.0, dtypes=("float64",))
     gpu = on_gpu(device=TF32, first_call=90.0, dtypes=("float32",), inspection=seen(allocations=1))
     of = replace(record(cpu=cpu, gpu=gpu), **{missing: None})
-    assert () == find(of, usable=8, pool_threads=1)
+    assert () == find(of, usable=8, pool_threads=1) == find(EMPTY, usable=None, pool_threads=None)
 
 
 def test_of_measurements_without_samples_and_of_times_of_zero_nothing_is_said():
@@ -130,73 +126,31 @@ TF32 = replace(GPU, reduced_precision="TF32")
 NOT_KNOWN = [None, earning(), replace(earning(), break_even_calls=None)]
 
 
-@for_each(
-    ("said", "of"),
-    [
-        (
-            (
-                "launch-bound: the device worked 12 % of the time (1.20 us of 10.0 us); fuse operations, or "
-                "give it more data per call"
-            ),
-            inspected(10e-6, device_time=1.2e-6),
-        ),
-        (
-            "waits for its device before it returns, after 500 ms; keep results on the device",
-            inspected(device_time=0.3, synchronizes=True),
-        ),
-        (
-            (
-                "transfer-bound: the copies are 75 % of a call with them (6.00 s of 8.00 s, 6.00 MB at 1.00 "
-                "MB/s); keep the data on the device and reuse it; the copies are amortized after 7 calls"
-            ),
-            copied(2.0, 4.0, offload=earning(transfer=6.2)),
-        ),
-        ("; the copies are amortized after 1 call", copied(3.0, offload=earning(transfer=0.7))),
-        (
-            "the copies are 75 % of a call with them (6.00 s of 8.00 s, 6.00 MB at 250 kB/s)",
-            copied(24.0, demand=Demand(transfer="once", calls=4)),
-        ),
-        (
-            "the CPU works in float64, the GPU in float16, float32: the speedup compares",
-            record(cpu=on_cpu(dtypes=("float64", "int32")), gpu=on_gpu(dtypes=("float32", "float16"))),
-        ),
-        (
-            "precision differs: the GPU rounds more than its dtypes say (TF32): the speedup compares",
-            record(cpu=on_cpu(dtypes=("float32",)), gpu=on_gpu(device=TF32, dtypes=("float32",))),
-        ),
-        (
-            "the CPU works in bfloat16, the GPU in no floats",
-            record(cpu=on_cpu(dtypes=("bfloat16",)), gpu=on_gpu(dtypes=("int64",))),
-        ),
-        (
-            (
-                "float64: the GPU works in complex128, float64; consumer GPUs compute float64 at 1/32 to "
-                "1/64 of the rate of float32: use float32 where its seven digits suffice"
-            ),
-            record(gpu=on_gpu(dtypes=("float64", "complex128"))),
-        ),
-        (
-            (
-                "the GPU took 90.0 s for it, 2.00 s for a later one (the CPU 8.00 s); keep the process, or "
-                "its compiled kernels; it is amortized after 15 calls"
-            ),
-            record(gpu=on_gpu(first_call=90.0), offload=earning(first_call=14.1)),
-        ),
-        (
-            (
-                "the device worked on for 400 ms after its own events: work on other streams is not in the "
-                "device time; rely on the verdict, which includes it"
-            ),
-            inspected(device_time=1.5, outside_time=0.4, synchronize_cost=0.01),
-        ),
-        (
-            "allocates memory in the timed block (3 in one call); use a memory pool",
-            inspected(allocations=3),
-        ),
-    ],
-)
-def test_each_diagnosis_says_its_numbers_and_its_remedy(said, of):
-    assert said in sentence(of)
+def on_threads(usable, pool_threads, processors):
+    return record(cpu=on_cpu(processors=processors)), usable, pool_threads
+
+
+def test_each_diagnosis_says_its_numbers_and_its_remedy():
+    floats = {"cpu": on_cpu(dtypes=("float64", "int32")), "gpu": on_gpu(dtypes=("float32", "float16"))}
+    rounded = {"cpu": on_cpu(dtypes=("float32",)), "gpu": on_gpu(device=TF32, dtypes=("float32",))}
+    cases = [
+        (inspected(10e-6, device_time=1.2e-6),),
+        (inspected(device_time=0.3, synchronizes=True),),
+        (copied(2.0, 4.0, offload=earning(transfer=6.2)),),
+        (copied(3.0, offload=earning(transfer=0.7)),),
+        (copied(24.0, demand=Demand(transfer="once", calls=4)),),
+        (record(**floats),),
+        (record(**rounded),),
+        (record(cpu=on_cpu(dtypes=("bfloat16",)), gpu=on_gpu(dtypes=("int64",))),),
+        (record(gpu=on_gpu(dtypes=("float64", "complex128"))),),
+        (record(gpu=on_gpu(first_call=90.0), offload=earning(first_call=14.1)),),
+        (inspected(device_time=1.5, outside_time=0.4, synchronize_cost=0.01),),
+        (inspected(allocations=3),),
+        on_threads(8, 4, 0.98),
+        on_threads(8, 4, None),
+        on_threads(7.5, 8, 1.02),
+    ]
+    assert_golden("words/diagnoses.txt", "".join(f"{sentence(*case)}\n" for case in cases))
 
 
 def test_a_wait_needs_no_times_beside_it():
@@ -256,35 +210,6 @@ NOTHING = Copies(bytes=0, arrays=0)
 )
 def test_each_diagnosis_is_made_beyond_its_boundary(expected, of):
     assert expected == codes(of)
-
-
-@for_each(
-    ("said", "usable", "pool_threads", "processors"),
-    [
-        (
-            (
-                "CPU threads: its libraries may use 4 of 8 usable processors, and kept 0.98 busy: the "
-                "speedup flatters the GPU; raise the limit (OMP_NUM_THREADS and similar variables)"
-            ),
-            8,
-            4,
-            0.98,
-        ),
-        ("may use 4 of 8 usable processors: the speedup flatters the GPU", 8, 4, None),
-        (
-            (
-                "CPU threads: it kept 1.02 of 7.5 usable processors busy: the speedup flatters the GPU; "
-                "NumPy uses several threads in matrix products only, so compare with CPU code that uses "
-                "them all"
-            ),
-            7.5,
-            8,
-            1.02,
-        ),
-    ],
-)
-def test_a_workload_of_few_threads_flatters_the_gpu(said, usable, pool_threads, processors):
-    assert said in sentence(record(cpu=on_cpu(processors=processors)), usable, pool_threads)
 
 
 @for_each(

@@ -3,11 +3,13 @@
 import pytest
 from cases import for_each
 from factories import CPU, EMULATED, measurement
+from golden import assert_golden
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.noise import (
     describe,
     detect,
+    in_short,
     is_watched,
     throttle_reason,
     worst_in_report,
@@ -90,33 +92,6 @@ def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
 
 
 @for_each(
-    ("expected", "found"),
-    [
-        (
-            "CPU times were disturbed: other programs may have taken up to 50 % of the time shown",
-            CONTENTION,
-        ),
-        (
-            "CPU times were disturbed: other programs may have taken up to 88 % of the time shown",
-            contention(0.123, 1.9, 2),
-        ),
-        (
-            "unstable CPU timings: the median is 2.60 ms, the fastest block took 650 us",
-            replace(UNSTABLE, median=2.6e-3, fastest=6.5e-4),
-        ),
-    ],
-)
-def test_an_interference_is_said_with_its_numbers(expected, found):
-    assert expected == describe(found, None)
-    assert expected.replace("CPU", "emulated GPU") == describe(None, found)
-
-
-def test_what_disturbed_both_devices_is_said_of_both():
-    assert describe(UNSTABLE, UNSTABLE).split("; ")[1].startswith("unstable emulated GPU timings")
-    assert describe(None, None) is None
-
-
-@for_each(
     ("expected", "dropped", "begun"),
     [(False, 0, 0), (False, 0, 10), (False, 2, 10), (True, 3, 10), (True, 1, 1), (False, 1, 5), (True, 1, 4)],
 )
@@ -124,12 +99,10 @@ def test_a_fifth_of_the_rounds_may_be_dropped_and_no_more(expected, dropped, beg
     assert expected is (throttle_reason(dropped, begun) is not None)
 
 
-@for_each(
-    ("expected", "throttle"),
-    [
-        ("the GPU was slowed down in 3 of 10 rounds; improve its cooling or raise its power limit", ()),
-        ("the GPU was slowed down (heat, power) in 3 of 10 rounds; improve its cooling", ("heat", "power")),
-    ],
-)
-def test_a_slow_gpu_is_said_with_its_numbers_and_the_remedy(expected, throttle):
-    assert throttle_reason(3, 10, throttle).startswith(expected)
+def test_what_disturbed_a_device_is_said_with_its_numbers_and_the_remedy():
+    assert describe(None, None) is None
+    slow = replace(UNSTABLE, median=2.6e-3, fastest=6.5e-4)
+    said = [describe(CONTENTION), describe(contention(0.123, 1.9, 2)), describe(None, slow)]
+    said += [describe(UNSTABLE, CONTENTION), in_short(CONTENTION), in_short(UNSTABLE)]
+    said += [throttle_reason(3, 10), throttle_reason(3, 10, ("heat", "power"))]
+    assert_golden("words/disturbances.txt", "".join(f"{each}\n" for each in said))

@@ -6,6 +6,7 @@ from array import array
 import pytest
 from cases import for_each
 from factories import CPU, GPU, LASTED, ROUNDS, measurement, speedup
+from golden import assert_golden
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.estimation import Sampled, sampled_rounds
@@ -369,96 +370,25 @@ def test_a_loop_with_copies_that_was_quicker_than_its_calls_alone_costs_nothing(
     assert calls_to_copy(2.0, copies=-30.0).value == 0
 
 
-RESIDENT = "with the data on the device"
-LARGE = seen(10, 1, moved=30, found=(10.0, 9.9, 10.1))
-SMALL = seen(10, 1, moved=1, found=(10.0, 9.9, 10.1))
-COPIED = seen(10, 1, moved=4, demand=Demand(transfer="always"), found=(2.0, 1.98, 2.02))
-AWAITED = seen(moved=24, demand=replace(SHARED, latency=True), found=(2.5, 2.48, 2.52))
-
-
-@for_each(
-    ("worth", "speedup", "copies", "observed", "options"),
-    [
-        ("not worth it", f"1.02x [0.900, 1.10] {RESIDENT}", "", seen(found=DOUBT), PRICED),
-        (
-            "unclear whether it is worth it",
-            f"1.02x [0.900, 1.10] {RESIDENT}",
-            "",
-            seen(found=DOUBT, own_share=0.3),
-            PLAN,
-        ),
-        (
-            "worth it",
-            f"10.0x [9.90, 10.1] {RESIDENT}",
-            "its copies (12.0 kB) are amortized after 4 calls on the same data",
-            LARGE,
-            PLAN,
-        ),
-        (
-            "worth it",
-            f"10.0x [9.90, 10.1] {RESIDENT}",
-            "its copies (12.0 kB) are amortized in time after 4 calls on the same data",
-            LARGE,
-            PRICED,
-        ),
-        (
-            "worth it",
-            f"10.0x [9.90, 10.1] {RESIDENT}",
-            "even with copies at every call (5.00x [5.00, 5.00])",
-            SMALL,
-            PRICED,
-        ),
-        (
-            "worth it",
-            f"10.0x [9.90, 10.1] {RESIDENT}",
-            "its copies (12.0 kB) are amortized in time after 1 call on the same data",
-            SMALL,
-            RunOptions(cost_ratio=6),
-        ),
-        ("worth it", "2.00x [1.98, 2.02] with copies at every call", "", COPIED, PLAN),
-        ("worth it", "2.50x [2.48, 2.52] per awaited call, with one transfer for 8 calls", "", AWAITED, PLAN),
-        (
-            "unclear whether it is worth it",
-            "2.50x [2.48, 2.52] per awaited call, with one transfer for 8 calls",
-            "",
-            AWAITED,
-            PRICED,
-        ),
-    ],
-)
-def test_the_reason_says_time_copies_and_price(worth, speedup, copies, observed, options):
-    at = f" at {options.cost_ratio:g} times the price" if options.cost_ratio else ""
-    assert f"{worth}{at}: {speedup}{copies and f'; {copies}'}" == assess(observed, options).reason
-
-
-@for_each(
-    ("expected", "found", "changes", "options"),
-    [
-        (
-            "other work disturbed the times, so that it may be anything in [0.870, 3.10]",
-            WON,
-            {"own_share": 0.3},
-            PLAN,
-        ),
-        (
-            "other work disturbed the times, so that it may be anything in [1.45, 3.10]",
-            WON,
-            {"own_share": 0.5},
-            PRICED,
-        ),
-        ("the GPU was slowed down", WON, {"throttled": "the GPU was slowed down"}, PLAN),
-        (
-            "so short a measurement decides it above 2.00x or below 0.500x only",
-            (1.5, 1.4, 1.6),
-            {"seconds": 0.1},
-            PLAN,
-        ),
-        ("so short a measurement decides it above 5.00x or below 1.25x only", WON, {"seconds": 0.1}, PRICED),
-    ],
-)
-def test_a_range_that_excludes_the_limit_and_decides_nothing_has_the_reason_beside_it(
-    expected, found, changes, options
-):
-    text = assess(seen(found=found, **changes), options).reason
-    assert text.startswith("unclear whether it is worth it")
-    assert text.endswith(f"with the data on the device; {expected}")
+def test_the_reason_says_time_copies_price_and_why_a_range_that_excludes_the_limit_decides_nothing():
+    large, small = (seen(10, 1, moved=moved, found=(10.0, 9.9, 10.1)) for moved in (30, 1))
+    awaited = seen(moved=24, demand=replace(SHARED, latency=True), found=(2.5, 2.48, 2.52))
+    short = seen(found=WON, seconds=0.1)
+    cases = {
+        "of 0.9 to 1.1, at 2.5 times the price": (seen(found=DOUBT), PRICED),
+        "of 0.9 to 1.1, on a busy CPU": (seen(found=DOUBT, own_share=0.3), PLAN),
+        "with large copies": (large, PLAN),
+        "with large copies, at 2.5 times the price": (large, PRICED),
+        "with small copies, at 2.5 times the price": (small, PRICED),
+        "with small copies, at 6 times the price": (small, RunOptions(cost_ratio=6)),
+        "copied at every call": (seen(10, 1, moved=4, demand=GATED[2], found=(2.0, 1.98, 2.02)), PLAN),
+        "copied once and awaited": (awaited, PLAN),
+        "copied once and awaited, at 2.5 times the price": (awaited, PRICED),
+        "on a busy CPU": (seen(found=WON, own_share=0.3), PLAN),
+        "on a busy CPU, at 2.5 times the price": (seen(found=WON, own_share=0.5), PRICED),
+        "on a slow GPU": (seen(found=WON, throttled="the GPU was slowed down"), PLAN),
+        "in a short time": (seen(found=(1.5, 1.4, 1.6), seconds=0.1), PLAN),
+        "in a short time, at 2.5 times the price": (short, PRICED),
+    }
+    said = [f"{name}: {assess(*case).reason}\n" for name, case in cases.items()]
+    assert_golden("words/offload.txt", "".join(said))
