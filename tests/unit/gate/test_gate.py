@@ -1,8 +1,11 @@
 """Gating: a run held against an earlier one; what it measured, matched or compared nothing of, it says."""
 
+from pathlib import Path
+
 import factories
 import pytest
 from cases import for_each
+from decisions import ROWS, Row
 from factories import (
     CPU,
     ELSEWHERE,
@@ -11,15 +14,18 @@ from factories import (
     base_of,
     measured,
     recorded,
+    scaled,
     speedup_within,
     within,
 )
 from msgspec.structs import replace
 
+from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.model.comparison import GateOptions, GateResult
-from pytest_gpuperf.model.demand import Pairing, RunOptions
+from pytest_gpuperf.model.demand import Pairing, RunOptions, SizeGroup
+from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Record, Run
 
 NO_GPU = "no GPU was found"
@@ -46,7 +52,8 @@ def ended(
 
     `cause` is why tests did not run: one for all, or by the node id.
     """
-    held = gating(base_of(*before, name=name), asked=asked, here=here)
+    groups = {"thresholds": threshold.find(before), "scalings": scaling.curves(before)}
+    held = gating(base_of(*before, name=name, **groups), asked=asked, here=here)
     why = cause if isinstance(cause, dict) else {}
     coverage = RunCoverage(cause=lambda nodeid, _: why.get(nodeid, cause), **seen)
     records = tuple(map(held.with_comparisons, now))
@@ -57,6 +64,12 @@ def ended(
 def failures(*args, **kwargs) -> tuple[tuple[str, str], ...]:
     """Return the codes and texts of the failures of such a run."""
     return tuple((each.code, each.text) for each in ended(*args, **kwargs).gate.failures)
+
+
+def failed(run, *before, asked=GATE, fail="sure") -> list[str]:
+    """Return the tests of a run that fail for such a baseline."""
+    held = gating(base_of(*before), asked=asked)
+    return [each.nodeid for each in run.records if held.failures(each, RunOptions(fail=fail))]
 
 
 # What a test is held against
@@ -122,16 +135,6 @@ def test_without_a_baseline_nothing_is_compared():
     held = gating(asked=GateOptions(tolerances=(within(),), create=True))
     assert held.base is None
     assert held.with_comparisons(record()) == record()
-
-
-@for_each(
-    ("expected", "here"),
-    [("old.json", HERE), ("new.json", ELSEWHERE), ("new.json", replace(HERE, python="3.13.0"))],
-)
-def test_of_several_baselines_the_newest_of_this_machine_is_taken_and_the_only_one_anywhere(expected, here):
-    newest, fitting = base_of(name="new.json", environment=ELSEWHERE), base_of(name="old.json")
-    assert gating(newest, fitting, here=here).base.name == expected
-    assert gating(newest, here=here).base.name == "new.json"
 
 
 def test_the_machine_is_looked_at_once_and_only_when_it_matters():
@@ -307,18 +310,157 @@ def test_a_code_says_that_a_test_was_deselected_and_no_words_do(expected, left_o
     assert ([expected], ()) == ([each.cause for each in found.absent], found.notes)  # the failure says it
 
 
-def test_a_test_that_failed_itself_is_not_said_again():
-    lost = record("b", status="error", reason="lost", speedup=None)
-    found = ended([record(), lost], record(), record("b"), failed={"b"}).gate
-    assert (found.failures, [each.cause for each in found.absent]) == ((), ["not_measured"])
-
-
 @for_each(("expected", "nodeid"), [(True, "a"), (True, "b"), (True, "new"), (False, "unmarked")])
 def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(expected, nodeid):
     now = [record(), record("new"), record("b")]
     found = failures(now, record(), record("b"), crashed={nodeid: "gw0 crashed"})
     said = (("test_lost", f"{nodeid} was lost when its process crashed: gw0 crashed"),)
     assert found == (said if expected else ())
+
+
+# What became of what the baseline holds
+
+OTHER = recorded("other")  # measured in both runs, so that a row is never about nothing
+
+
+def sized(size, *, is_group=True) -> Record:
+    group = SizeGroup(name="f", parameter="n", size=size, sizes=(1, 2))
+    return recorded(f"f[{size}]", size_group=group if is_group else None)
+
+
+LOST = recorded("a", status="error", reason="lost", speedup=None)
+NOW = {
+    "same": [recorded("a")],
+    "worse": [recorded("a", 5.0)],
+    "better": [recorded("a", 20.0)],
+    "unclear": [recorded("a", 9.0)],
+    "elsewhere": [recorded("a", gpu=measured(replace(factories.GPU, name="another GPU"), 1e-3))],
+    "broken": [LOST],
+    "silent": [LOST],
+    "skipped": [factories.skipped("a")],
+    "excused": [recorded("a", 5.0, expected_failure=True)],
+    "ungrouped": [sized(1, is_group=False), sized(2, is_group=False)],
+    "cut off": [factories.skipped("a", reason_code="session_ended")],
+}
+CAUSES = {"renamed": "gone", "hidden": "hidden", "narrowed": "narrowed"}
+ASKED = {
+    "strict": {"strict": True},
+    "missing": {"allow": frozenset({"missing"})},
+    "no-gpu": {"allow": frozenset({"no-gpu"})},
+    "without": {"allow": frozenset({"no-gpu"})},
+    "improvement": {"improvements": True},
+    "strict, missing": {"strict": True, "allow": frozenset({"missing"})},
+}
+
+
+@for_each("row", ROWS)
+def test_the_decision_of_each_state_with_each_option(row: Row):
+    before = [sized(1), sized(2)] if row.state == "ungrouped" else [recorded("a")]
+    here = replace(HERE, gpu=None) if row.option == "without" else HERE
+    fail = row.option if row.option in ("doubt", "nothing") else "sure"
+    asked = replace(GATE, **ASKED.get(row.option, {}))
+    saw = {"asked": asked, "fail": fail, "here": here, "cause": CAUSES.get(row.state, "gone")}
+    now = [*NOW.get(row.state, []), OTHER]
+    run = ended(now, *before, OTHER, **saw)
+    # A silent test never asks; an expected failure and a skip end a test before it fails.
+    asks = row.state not in ("silent", "excused")
+    failing = failed(run, *before, OTHER, asked=asked, fail=fail) if asks else []
+    codes = [code for code, _ in failures(now, *before, OTHER, failed=failing, **saw)]
+    expected = "session_ended" if row.state == "cut off" else "tests_missing"
+    assert ([expected] if row.fails == "run" else []) == codes
+    assert (["a"] if row.fails == "test" else []) == failing
+    (found,) = {each.outcome for each in run.records[0].comparisons} or {None}
+    absent = [each.cause for each in run.gate.absent]
+    assert row.outcome == (absent[0] if absent else found)
+
+
+def test_without_a_gate_nothing_fails_and_what_is_absent_is_listed():
+    run = ended(
+        [OTHER, LOST], recorded("a"), OTHER, record("b"), asked=GateOptions(baseline=Path("base.json"))
+    )
+    assert (run.gate.failures, [each.name for each in run.gate.absent]) == ((), ["a", "b"])
+    assert failed(run, recorded("a"), asked=GateOptions()) == []
+
+
+@for_each(
+    ("expected", "metric", "now"),
+    [
+        (["gpu_time"], "gpu_time", recorded("a", gpu=None, speedup=None)),
+        ([], "cpu_time", recorded("a", gpu=None, speedup=None)),
+        (["memory"], "memory", recorded("a", memory=None)),
+    ],
+)
+def test_each_metric_that_is_asked_for_is_an_entry_of_its_own(expected, metric, now):
+    held = recorded("a", memory=Memory(peak=1, reason=None))
+    asked = replace(GATE, tolerances=(within(), within(metric=metric)))
+    lost = [each.metric for each in ended([now], held, asked=asked).gate.absent]
+    assert expected == [each for each in lost if each == metric]
+
+
+def test_a_gpu_variants_cpu_time_is_held_by_its_cpu_variant():
+    pairing = Pairing(kind="gpu", library="cupy", partner="a[cpu]")
+    pair = [recorded("a[cpu]", gpu=None, speedup=None), recorded("a[gpu]", pairing=pairing)]
+    asked = replace(GATE, tolerances=(within(metric="cpu_time"),))
+    result = ended(pair, *pair, asked=asked).gate
+    assert (result.absent, result.baseline_tests) == ((), 1)
+
+
+def test_every_result_of_a_test_that_ran_twice_answers():
+    result = ended([recorded("a"), factories.skipped("a#2")], recorded("a"), recorded("a#2")).gate
+    assert [("a#2", "skipped")] == [(each.name, each.cause) for each in result.absent]
+    assert result.baseline_tests == 1
+
+
+@for_each(("expected", "counts"), [([], (1, 2, 4)), (["a.py::test_step"], ())])
+def test_a_scaling_group_without_its_marker_is_gone_whatever_metric_is_asked_for(expected, counts):
+    before = [scaled(1), scaled(2, 0.9), scaled(4, 0.8)]
+    now = [each if counts else replace(each, scaling=None) for each in before]
+    result = ended([*now, OTHER], *before, OTHER).gate
+    assert expected == [each.name for each in result.absent if each.metric is None]
+
+
+@for_each("cause", ["narrowed", "gone"])
+def test_a_group_of_which_no_test_ran_is_absent_where_its_tests_are_not(cause):
+    result = ended([OTHER], sized(1), sized(2), OTHER, cause=cause).gate
+    assert [("f[1]", cause), ("f[2]", cause)] == [(each.name, each.cause) for each in result.absent]
+    scaling_alone = ended([OTHER], scaled(1), scaled(2, 0.9), OTHER, cause=cause).gate
+    assert ("a.py::test_step", cause) in [(each.name, each.cause) for each in scaling_alone.absent]
+    cut_off = factories.skipped("f[1]", reason_code="session_ended")
+    result = ended([OTHER, cut_off], sized(1), OTHER, cause=cause).gate
+    assert [("f[1]", "ended")] == [(each.name, each.cause) for each in result.absent]
+
+
+def test_the_first_result_that_has_the_metric_is_held():
+    before = [factories.skipped("a"), recorded("a#2"), OTHER]
+    run = ended([OTHER], *before)
+    assert [("a", "gone")] == [(each.name, each.cause) for each in run.gate.absent]
+    assert ended([recorded("a", 5.0), OTHER], *before).records[0].comparisons[0].outcome == "regressed"
+
+
+@for_each(
+    ("expected", "now", "changes"),
+    [
+        ("excused", {"value": 5.0}, {}),
+        ("excused", {"value": 9.0}, {"fail": "doubt"}),
+        ("inconclusive", {"value": 9.0}, {}),
+        ("excused", {"value": 20.0}, {"asked": replace(GATE, improvements=True)}),
+        ("excused", {"status": "error", "speedup": None}, {}),
+        ("not_regressed", {"status": "failed"}, {}),
+    ],
+)
+def test_an_expected_failure_excuses_nothing_that_would_fail(expected, now, changes):
+    run = ended([recorded("a", expected_failure=True, **now), OTHER], recorded("a"), OTHER, **changes)
+    found = [each.cause for each in run.gate.absent] or [run.records[0].comparisons[0].outcome]
+    assert [expected] == found
+    assert failed(run, recorded("a"), **changes) == []
+    assert bool(run.gate.failures) == (expected == "excused")
+
+
+@for_each("asked", [GATE, replace(GATE, strict=True)])
+def test_what_the_baseline_does_not_hold_is_no_entry_and_fails_nothing(asked):
+    run = ended([recorded("new"), OTHER], OTHER, factories.skipped("never measured"), asked=asked)
+    assert (run.gate.absent, run.gate.failures, run.gate.baseline_tests) == ((), (), 1)
+    assert ("new", []) == (run.records[0].comparisons[0].outcome, failed(run, OTHER, asked=asked))
 
 
 # Notes
