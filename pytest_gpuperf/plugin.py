@@ -22,7 +22,7 @@ FinishHooks       with RunHooks                       runtest_logreport, report_
                                                       testnodedown, runtestloop (wrapper),
                                                       sessionfinish (last), terminal_summary,
                                                       unconfigure
-ExpectedTests     with RunHooks                       collectreport, itemcollected, deselected
+ExpectedTests     with RunHooks                       collectreport, deselected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
 xdist._Worker     at start, in a worker               collection_finish (first)
 xdist._Controller at start, with --dist               configure_node, runtest_logreport,

@@ -27,7 +27,7 @@ broken     not_measured    test  test  test  test  test  test  -  test    test
 silent     not_measured    run   run   run   run   run   run   -  run     run
 renamed    gone            run   run   -     run   run   run   -  run     -
 ungrouped  gone            run   run   -     run   run   run   -  run     -
-hidden     hidden          run   run   -     run   run   run   -  run     -
+hidden     gone            run   run   -     run   run   run   -  run     -
 skipped    skipped         run   run   -     run   -     run   -  run     -
 excused    excused         run   run   -     run   run   run   -  run     -
 narrowed   narrowed        -     run   -     -     -     -     -  -       -

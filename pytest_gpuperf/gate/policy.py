@@ -8,8 +8,8 @@
 | `inconclusive`   | a value that could be either                                   | with fail=doubt        |
 | `not_comparable` | a value from other conditions                                  | with strict            |
 | `not_measured`   | the test, without this metric                                  | always                 |
-| `gone`           | no such test: renamed, moved, unmarked; a group without tests  | unless allow=missing   |
-| `hidden`         | a test that configuration left out                             | unless allow=missing   |
+| `gone`           | no such test: renamed, moved, unmarked, left out by            | unless allow=missing   |
+|                  | configuration; a group without tests                           |                        |
 | `skipped`        | a test or a file that skipped itself                           | unless allow=missing,  |
 |                  |                                                                | or no-gpu and no GPU   |
 | `excused`        | what fails, of a test that xfail expects to fail               | unless allow=missing   |
@@ -72,7 +72,6 @@ _FAILS: dict[Outcome | AbsenceCause, Callable[[Rules], bool]] = {
     "new": lambda _: False,
     "not_measured": lambda _: True,
     "gone": lambda rules: not rules.allows_missing,
-    "hidden": lambda rules: not rules.allows_missing,
     "skipped": lambda rules: not rules.allows_skips,
     "excused": lambda rules: not rules.allows_missing,
     "narrowed": lambda rules: rules.gate.strict and not rules.allows_missing,

@@ -45,11 +45,8 @@ _ALLOW_OR_REMOVE = f"pass {{prefix}}allow=missing, or {_REMOVE}"
 _MISSING: dict[AbsenceCause, str] = {
     "not_measured": "{count} of the baseline ran without a valid measurement: {first}; "
     f"mend them, or, where that is on purpose, {_REMOVE}",
-    "gone": "{count} of the baseline did not run: {names}; renamed, moved, unmarked, deselected or removed? "
-    f"Run them, {_ALLOW_OR_REMOVE}",
-    "hidden": "configuration left out {count} of the baseline: {names}; look for collect_ignore, "
-    "pytest_ignore_collect, python_files, norecursedirs, --ignore, -k and the like in conftest.py, the ini "
-    "file and PYTEST_ADDOPTS, or for an option of another plugin, as one that splits the suite. "
+    "gone": "{count} of the baseline did not run: {names}; renamed, moved, unmarked, removed, or left out "
+    "by conftest.py (collect_ignore), the ini file (testpaths, addopts), PYTEST_ADDOPTS or another plugin? "
     f"Run them, {_ALLOW_OR_REMOVE}",
     "skipped": f"{{count}} of the baseline skipped: {{first}}; run them, {{no_gpu}}{_ALLOW_OR_REMOVE}",
     "excused": "{count} of the baseline failed as xfail expects, which excuses no regression: {first}; "
@@ -60,7 +57,6 @@ _MISSING: dict[AbsenceCause, str] = {
 _ABSENT: dict[AbsenceCause, str] = {
     "not_measured": "not measured",
     "gone": "missing",
-    "hidden": "left out by configuration",
     "skipped": "skipped",
     "excused": "expected to fail",
     "narrowed": "left out by the command line",

@@ -121,7 +121,7 @@ class FinishHooks:
         data = getattr(node, "workeroutput", {}).get("gpuperf")
         if data is None:
             return
-        self.expected_tests.add_from_worker(data["collected"], data["deselected"])
+        self.expected_tests.add_from_worker(data["skipped"], data["deselected"])
         records = self.session.records
         try:
             self.session.thresholds.reported.update(data["thresholds"])
@@ -200,7 +200,7 @@ class FinishHooks:
         records = session.records.results.all()
         environment = session.machine.environment()
         seen = RunCoverage(
-            cause=self.expected_tests.cause,
+            cause=lambda nodeid, _: self.expected_tests.cause(nodeid),
             crashed=self._crashed,
             failed=self._failed,
             gate_requested=asks_for_gate(self.expected_tests.command_line),
@@ -268,7 +268,7 @@ class FinishHooks:
             "thresholds": sorted(session.thresholds.reported),
             "unmarked": session.records.unmarked,
             "unknown_values": [*map(codec.text, session.records.unknown_values)],
-            "collected": self.expected_tests.outcomes,
+            "skipped": self.expected_tests.skipped,
             "deselected": self.expected_tests.deselections(in_baselines),
         }
 

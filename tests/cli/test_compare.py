@@ -196,7 +196,6 @@ def test_what_would_fail_is_shown_where_nothing_fails(call):
     ("expected", "said"),
     [
         ("narrowed", "the command line (-k) left out 1 test"),
-        ("hidden", "configuration left out 1 test"),
         ("skipped", "1 test of the baseline skipped: test_a.py::test_2"),
         (None, "1 test of the baseline did not run: test_a.py::test_2"),
     ],
