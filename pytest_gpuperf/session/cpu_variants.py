@@ -54,12 +54,10 @@ class CpuVariants:
             del self._results[next(iter(self._results))]
 
     def result_for(self, gpu: ItemSpec) -> CpuResult | None:
-        """Return what a GPU variant is compared with."""
-        return self._results.get(gpu.partner or "")
-
-    def invalidate(self, cpu: ItemSpec) -> None:
-        """Discard a CPU variant's samples: it is being rerun or has failed."""
-        self._results.pop(cpu.nodeid, None)
+        """Return what a GPU variant is compared with; nothing of a CPU variant that has failed since."""
+        ended = self.end_for(gpu)
+        has_failed = ended is not None and ended.status != "recorded"
+        return None if has_failed else self._results.get(gpu.partner or "")
 
     def release(self, gpu: ItemSpec) -> None:
         """Discard the CPU variant's samples when its last GPU variant has been measured."""
@@ -72,9 +70,9 @@ class CpuVariants:
 
     def missing_for(self, gpu: ItemSpec) -> pytest.Item | None:
         """Return the CPU variant that has to run first: it has left no samples here, and not failed here."""
-        if gpu.partner is None or gpu.problem is not None or gpu.partner in self._results:
-            return None
         ended = self.end_for(gpu)
+        if gpu.partner is None or gpu.problem is not None or self.result_for(gpu) is not None:
+            return None
         if ended is not None and ended.status != "recorded":
             return None
         waiting = self._waiting.get(gpu.partner, [])

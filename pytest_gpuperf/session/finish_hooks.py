@@ -82,7 +82,7 @@ class FinishHooks:
         self.session.cpu_variants.plan(found.items, specs)
         for spec in specs:
             if spec.size_group and spec.kind != "cpu":
-                self.session.thresholds.expect(spec.size_group.name, spec.nodeid)
+                self.session.size_groups.setdefault(spec.size_group.name, set()).add(spec.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a finished test's record, whichever process measured it."""
@@ -124,7 +124,7 @@ class FinishHooks:
         self.expected_tests.add_from_worker(data["skipped"], data["deselected"])
         records = self.session.records
         try:
-            self.session.thresholds.reported.update(data["thresholds"])
+            self.session.reported.update(data["thresholds"])
             self.session.machine.use_worker_environment(codec.load(data["environment"].encode(), Environment))
             records.unmarked = data["unmarked"]
             unknown = data["unknown_values"]
@@ -229,8 +229,9 @@ class FinishHooks:
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
         options = self.session.options
-        for failed in self.session.thresholds.unreported_failures(run.records, options):
-            yield f"{failed.name}: {failed.reason}"
+        for found in run.thresholds:  # whose tests ran in several processes, or the last of which was skipped
+            if found.name not in self.session.reported and policy.threshold_fails(found, options):
+                yield f"{found.name}: {found.reason}"
         if (unmeasured := policy.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
@@ -265,7 +266,7 @@ class FinishHooks:
         return {
             "records": [*map(session.records.line, session.records.by_nodeid.values())],
             "environment": codec.text(possible_environment(session.machine.environment())),
-            "thresholds": sorted(session.thresholds.reported),
+            "thresholds": sorted(session.reported),
             "unmarked": session.records.unmarked,
             "unknown_values": [*map(codec.text, session.records.unknown_values)],
             "skipped": self.expected_tests.skipped,
@@ -276,7 +277,7 @@ class FinishHooks:
         """Add a record for every marked test that has none; return whether all selected tests ran."""
         for of_worker in self._not_reported:
             if of_worker.nodeid not in self.session.records.by_nodeid:
-                self.session.store_record(of_worker)
+                self.session.records.keep(of_worker)
         for nodeid, reason in self._crashed.items():
             record = self.session.records.by_nodeid.get(nodeid)
             if record is not None:
@@ -285,7 +286,7 @@ class FinishHooks:
         for items, ended in ((missing, _ENDED), (self._without_record(self._deselected), _DESELECTED)):
             for item in items:
                 self.session.records.results.begin(item.stash[SPEC].nodeid)
-                self.session.without_measurement(item, item.stash[SPEC], ended)
+                self.session.records.without_measurement(item, item.stash[SPEC], ended)
         if not self._is_worker:
             for record in policy.missing_gpu_notes(list(self.session.records.by_nodeid.values())):
                 self.session.records.keep(record)

@@ -1,17 +1,20 @@
 """The records of a run, journaled as they come and written once at the end; the only writer."""
 
+from collections import Counter
 from collections.abc import Callable, Set
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
+from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.demand import UnknownValue
+from pytest_gpuperf.model.demand import Pairing, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import without_number
-from pytest_gpuperf.model.record import Environment, Record, Run
-from pytest_gpuperf.report import files, journal
+from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
+from pytest_gpuperf.report import files, journal, summary
 from pytest_gpuperf.report.journal import Heading, Journal
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.report.results import Results
@@ -20,14 +23,15 @@ from pytest_gpuperf.report.results import Results
 class RecordStore:
     """Keeps what each run of a marked test found; `unwritten` is why something is not on the disk.
 
-    `by_nodeid` has the newest record of each test, `left_behind` are the journals of earlier sessions that
-    were killed.
+    `by_nodeid` has the newest record of each test, `runs` how often it was set up since it began, reruns
+    included; `left_behind` are the journals of earlier sessions that were killed.
     """
 
     def __init__(self, report: Path | None) -> None:
         self.report = report
         self.results = Results()
         self.by_nodeid = self.results.newest
+        self.runs: Counter[str] = Counter()
         self.unwritten: str | None = None
         self.unmarked: int | None = None
         self.unknown_values: tuple[UnknownValue, ...] = ()
@@ -40,11 +44,43 @@ class RecordStore:
         self._attached: tuple[str, str] | None = None  # node id and line
         self._refused: GpuPerfError | None = None
 
-    def keep(self, record: Record) -> Record:
-        """Keep a record and return it; a rerun's replaces the one before.
+    def completed(self, record: Record, spec: ItemSpec) -> Record:
+        """Return a record with its source, its place among its variants and the number of its reruns."""
+        pairing = None
+        if spec.device is not None:
+            measured = record.cpu if spec.kind == "cpu" else record.gpu
+            library = measured.device.backend if measured else spec.device.library or "not known"
+            pairing = Pairing(kind=spec.device.kind, library=library, partner=spec.partner)
+        reruns = max(0, self.runs[spec.nodeid] - 1)
+        return replace(record, pairing=pairing, source=spec.source, reruns=reruns)
 
-        One with a number that no report can hold, as from a clock that a test has replaced, is kept as an
-        error without its numbers: the other records must not be lost with it.
+    def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> Record:
+        """Keep and return the record of a speedup test that ended before it was measured."""
+        cpu_variant = self.by_nodeid.get(spec.partner or "")
+        record = Record(
+            nodeid=spec.nodeid,
+            status=ended.status,
+            reason=ended.reason,
+            reason_code=ended.reason_code,
+            demand=spec.demand,
+            size_group=spec.size_group,
+            scaling=spec.scaling,
+            cpu=cpu_variant.cpu if cpu_variant is not None and cpu_variant.status == "recorded" else None,
+        )
+        return self.keep(self.completed(record, spec), item)
+
+    def invalidate(self, item: pytest.Item, spec: ItemSpec, reason: str) -> None:
+        """Invalidate the record of a test that failed outside the measured call."""
+        record = self.by_nodeid.get(spec.nodeid)
+        if record is not None and record.status in ("passed", "recorded", "inconclusive"):
+            self.keep(replace(record, status="error", reason=reason, reason_code=None), item)
+
+    def keep(self, record: Record, item: pytest.Item | None = None) -> Record:
+        """Keep a record and return what is kept of it; a rerun's replaces the one before.
+
+        With its item it is also in the item's user properties, for other plugins' reports. One with a number
+        that no report can hold, as from a clock that a test has replaced, is kept as an error without its
+        numbers: the other records must not be lost with it.
         """
         try:
             if not record.is_deselected:  # which has no numbers, and there may be very many
@@ -52,6 +88,10 @@ class RecordStore:
         except GpuPerfError as error:
             record = _without_numbers(record, error)
         self.by_nodeid[record.nodeid] = record
+        if item is not None:
+            ours = summary.PROPERTY_PREFIX
+            others = [pair for pair in item.user_properties if not pair[0].startswith(ours)]
+            item.user_properties[:] = [*others, *summary.properties(record)]
         return record
 
     def line(self, record: Record) -> str:

@@ -24,7 +24,7 @@ class NoDevice(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to
     __qualname__ = "Skipped"
 
     def __init__(self, reason: str, code: ReasonCode = "no_gpu") -> None:
-        super().__init__(reason)
+        super().__init__(reason, _use_item_location=True)
         self.code = code
 
 

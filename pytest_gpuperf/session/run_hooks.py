@@ -2,8 +2,6 @@
 
 from collections.abc import Generator, Iterable
 from functools import partial
-from os import fspath
-from pathlib import Path
 from time import perf_counter
 from traceback import format_exc
 
@@ -23,7 +21,6 @@ from pytest_gpuperf.session.gpuperf_fixture import MEASURED
 from pytest_gpuperf.session.run_devices import SKIPS, NoDevice
 from pytest_gpuperf.session.session import GpuPerfSession
 
-_PACKAGE = Path(__file__).parents[1]
 _ERROR_BEFORE = pytest.StashKey[BaseException]()
 """What was raised before the setup, which raises it."""
 _CPU_SECTIONS = pytest.StashKey[Iterable[tuple[str, str]]]()
@@ -44,6 +41,7 @@ class RunHooks:
 
     def __init__(self, config: pytest.Config) -> None:
         self.session = GpuPerfSession(config)
+        self._records = self.session.records
         self.finish_hooks = FinishHooks(config, self.session)
         self.cpu_run = CpuRun()
         self._shows_words = shows_words(config)
@@ -57,10 +55,10 @@ class RunHooks:
         if spec is not None:
             if spec.kind == "gpu" and not self.finish_hooks.runs_no_test:
                 self._run_missing_cpu_variant(item, spec)
-            self.session.runs[spec.nodeid] = 0
+            self._records.runs[spec.nodeid] = 0
             if item is not self.cpu_run.item:
                 self.session.cpu_variants.begin(spec)
-                self.session.records.results.begin(spec.nodeid)
+                self._records.results.begin(spec.nodeid)
         return (yield)
 
     def _run_missing_cpu_variant(self, item: pytest.Item, spec: ItemSpec) -> None:
@@ -80,7 +78,7 @@ class RunHooks:
         except BaseException as error:  # noqa: BLE001 - this is no phase of a test: it is raised in the setup
             item.stash[_ERROR_BEFORE] = error
             return
-        records, nodeid = self.session.records.by_nodeid, cpu.stash[SPEC].nodeid
+        records, nodeid = self._records.by_nodeid, cpu.stash[SPEC].nodeid
         earlier = records.get(nodeid)
         try:
             reports = self.cpu_run.run(cpu, item)
@@ -103,7 +101,7 @@ class RunHooks:
             if self.session.machine.lost and _uses_gpu(item):
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
-        self.session.runs[spec.nodeid] += 1
+        self._records.runs[spec.nodeid] += 1
         if (error := item.stash.get(_ERROR_BEFORE, None)) is not None:
             del item.stash[_ERROR_BEFORE]
             raise error
@@ -115,7 +113,7 @@ class RunHooks:
             own = fixtures.describe_own(item)
             no_device = _OWN_DEVICE.format(own) if own else _NO_DEVICE
             if spec.demand.bare:
-                self.session.without_measurement(item, spec, Verdict(status="error", reason=no_device))
+                self._records.without_measurement(item, spec, Verdict(status="error", reason=no_device))
                 return
             pytest.fail(no_device, pytrace=False)
         runs_tests = not self.finish_hooks.runs_no_test
@@ -152,7 +150,7 @@ class RunHooks:
             yield
         except BaseException as error:
             if MEASURED in item.stash and not isinstance(error, SKIPS):
-                self.session.invalidate_record(item, spec, first_line(error))
+                self._records.invalidate(item, spec, first_line(error))
             raise
         finally:
             self._running = None
@@ -160,23 +158,14 @@ class RunHooks:
         around = [error for error in unittest_cases.failures_around(item) if not isinstance(error, SKIPS)]
         errors_outside = [*self._subtest_errors, *map(first_line, around)]
         if errors_outside:
-            self.session.invalidate_record(item, spec, errors_outside[0])
+            self._records.invalidate(item, spec, errors_outside[0])
         self._apply_outcome(item, spec, elapsed)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Say what a test leaves open that was skipped, be it in its setup."""
-        result = yield
-        if (spec := item.stash.get(SPEC, None)) is not None:
-            self.session.warn_of_open_threshold(item, spec)
-        return result
 
     def _prepare(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Discard what an earlier run of the test left, and let unittest's method be measured."""
         self._subtest_errors.clear()
         if spec.has_device:
-            self.session.records.by_nodeid.pop(spec.nodeid, None)
-            self.session.cpu_variants.invalidate(spec)
+            self._records.by_nodeid.pop(spec.nodeid, None)
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
         if unittest_cases.is_called(item) and spec.device is not None and spec.source != "all":
@@ -186,12 +175,11 @@ class RunHooks:
         """End a test whose body has passed."""
         if spec.source == "all":
             self.session.measure_unmarked(item, spec, elapsed)
-            self.session.apply_gate_only(item, spec)
         elif MEASURED in item.stash:
             self.session.apply_verdict(item.stash[MEASURED], item)
         elif spec.calls_both:
             pytest.fail("not measured: the test never called gpuperf.both", pytrace=False)
-        elif spec.nodeid not in self.session.records.by_nodeid and not unittest_cases.failures(item):
+        elif spec.nodeid not in self._records.by_nodeid and not unittest_cases.failures(item):
             pytest.fail("not measured: another plugin executed the test function itself", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
@@ -206,7 +194,6 @@ class RunHooks:
         if spec is not None and error is not None:
             self._record_error(item, spec, call.when, error)
         report = yield
-        _point_at_test(item, report)
         if spec is None:
             return report
         if spec.problem is not None and hasattr(report, "wasxfail"):  # an expected failure is no wrong marker
@@ -214,17 +201,17 @@ class RunHooks:
             report.outcome, report.longrepr = "failed", spec.problem
         if report.failed and _CPU_SECTIONS in item.stash:
             report.sections += item.stash[_CPU_SECTIONS]
-        records = self.session.records.by_nodeid
+        records = self._records.by_nodeid
         if call.when == "call" and spec.nodeid not in records:
             status: Status = "skipped" if report.skipped else "error"
             verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
-            self.session.without_measurement(item, spec, verdict)
+            self._records.without_measurement(item, spec, verdict)
         if report.skipped and hasattr(report, "wasxfail") and spec.nodeid in records:
             self._expect_failure(records[spec.nodeid])
         if call.when == "call" and self._shows_words and _has_word(spec, report):
             setattr(report, OUTCOME_ATTRIBUTE, progress.outcome(records[spec.nodeid]))
         if call.when == "teardown" and spec.nodeid in records:
-            setattr(report, RECORD_ATTRIBUTE, self.session.records.attach(spec.nodeid))
+            setattr(report, RECORD_ATTRIBUTE, self._records.attach(spec.nodeid))
             if item is not self.cpu_run.item:
                 _hand_over(item, records[spec.nodeid], report)
         return report
@@ -232,7 +219,7 @@ class RunHooks:
     def _expect_failure(self, record: Record) -> None:
         """Store that a test failed as expected; one that was not run, or ended itself, is a skip."""
         if record.status != "skipped":
-            self.session.records.keep(replace(record, expected_failure=True))
+            self._records.keep(replace(record, expected_failure=True))
 
     def _record_error(self, item: pytest.Item, spec: ItemSpec, phase: str, error: BaseException) -> None:
         """Store what a phase of a marked test raised; during the call, a subtest reports here too."""
@@ -240,14 +227,14 @@ class RunHooks:
         if not is_skip and self._running is item:
             self._subtest_errors.append(f"a subtest failed: {first_line(error)}")
         if not is_skip and phase == "teardown":
-            self.session.invalidate_record(item, spec, f"its teardown failed: {first_line(error)}")
-        if phase == "setup" or spec.nodeid not in self.session.records.by_nodeid:
+            self._records.invalidate(item, spec, f"its teardown failed: {first_line(error)}")
+        if phase == "setup" or spec.nodeid not in self._records.by_nodeid:
             ended = Verdict(
                 status="skipped" if is_skip else "error",
                 reason=message(error) or type(error).__name__,
                 reason_code=error.code if isinstance(error, NoDevice) else None,
             )
-            self.session.without_measurement(item, spec, ended)
+            self._records.without_measurement(item, spec, ended)
 
 
 def _hand_over(item: pytest.Item, record: Record, report: pytest.TestReport) -> None:
@@ -260,13 +247,6 @@ def _hand_over(item: pytest.Item, record: Record, report: pytest.TestReport) -> 
         shown = f"pytest_gpuperf_record failed for this test:\n{format_exc()}"
         report.longrepr = "\n".join(filter(None, (report.longreprtext, shown)))
         report.outcome = "failed"
-
-
-def _point_at_test(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Let a skip that the plugin raised point at its test, as the skip of a mark does."""
-    if isinstance(report.longrepr, tuple) and Path(report.longrepr[0]).is_relative_to(_PACKAGE):
-        path, line = item.reportinfo()[:2]
-        report.longrepr = (fspath(path), (line or 0) + 1, report.longrepr[2])
 
 
 def _uses_gpu(item: pytest.Item) -> bool:

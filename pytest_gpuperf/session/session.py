@@ -1,6 +1,5 @@
 """The state of one run: measures each speedup test, stores its record, and ends the test by its verdict."""
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_gpuperf import options
-from pytest_gpuperf.analysis import diagnosis
+from pytest_gpuperf.analysis import diagnosis, threshold
 from pytest_gpuperf.collection.finder import registered_backends
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import environment
@@ -20,22 +19,16 @@ from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.gate.policy import Rules
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import Pairing
-from pytest_gpuperf.model.errors import (
-    Fault,
-    GpuPerfError,
-    InconclusiveWarning,
-    NotComparableWarning,
-)
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning, NotComparableWarning
+from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, Note, Record, Report, Verdict
-from pytest_gpuperf.report import paths, reader, summary
+from pytest_gpuperf.report import paths, reader
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import hints, live_line, timed_call
 from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
-from pytest_gpuperf.session.open_thresholds import OpenThresholds
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.run_devices import SKIPS, NoDevice, RunDevices
 from pytest_gpuperf.timing import presets
@@ -60,7 +53,8 @@ _RAN_OUT = (
 class GpuPerfSession:
     """The state of one run, made from its options: UsageError for a wrong one, before the first test.
 
-    Later errors for the user leave it as GpuPerfError or as pytest's outcomes.
+    Later errors for the user leave it as GpuPerfError or as pytest's outcomes. `size_groups` has the ids of
+    the tests of each size group that will run here, `reported` the thresholds that a test has reported.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -76,7 +70,8 @@ class GpuPerfSession:
         self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
         self.gate = Gate(gate, candidates, self._environment)
         self.records = RecordStore(report)
-        self.thresholds = OpenThresholds()
+        self.size_groups: dict[str, set[str]] = {}
+        self.reported: set[str] = set()
         self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
         self.cpu_variants = CpuVariants(
             self.records.by_nodeid, most_kept=_MOST_KEPT if hasattr(config, "workerinput") else None
@@ -86,13 +81,9 @@ class GpuPerfSession:
         self.timers = TimeoutPauser()
         self._lock = MeasurementLock.from_option(self.options.lock)
         self.is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
-        self.runs: Counter[str] = Counter()
         self._live_line: LiveLine | None = None
         self._warned_differences: set[str] = set()
-
-    def check(self) -> None:
-        """Raise UsageError for a --gpuperf-gpu that no backend offers; this opens no device."""
-        if self.options.gpu != "auto":
+        if self.options.gpu != "auto":  # a backend that is not offered; this opens no device
             try:
                 self.machine.devices  # noqa: B018 - the property raises
             except GpuPerfError as error:
@@ -111,11 +102,14 @@ class GpuPerfSession:
         self.cpu_variants.release(spec)  # not after a failure: another plugin may run the test again
 
     def measure_unmarked(self, item: pytest.Function, spec: ItemSpec, elapsed: float) -> None:
-        """Measure a test that has passed, in further calls; whatever fails in them is only recorded."""
+        """Measure a test that has passed, in further calls; whatever fails in them is only recorded.
+
+        Its baseline fails it, and nothing else does.
+        """
         if elapsed > self.options.max_time / 8:
             reason = f"one call takes {elapsed:.1f} s, more than an eighth of --gpuperf-max-time"
             ended = Verdict(status="skipped", reason=reason, reason_code="call_too_long")
-            self.without_measurement(item, spec, ended)
+            self.apply_verdict(self.records.without_measurement(item, spec, ended), item)
             return
         # pytest-timeout's limit is for the test itself, which is over.
         with self.timers.stopped(item), timed_call.isolated(item):
@@ -126,6 +120,8 @@ class GpuPerfSession:
             except BaseException:  # noqa: BLE001, S110 - it is in the record
                 pass
         self.cpu_variants.release(spec)
+        if (record := self.records.by_nodeid.get(spec.nodeid)) is not None:
+            self.apply_verdict(record, item)
 
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
@@ -149,10 +145,10 @@ class GpuPerfSession:
             if self._live_line is not None:
                 self._live_line.erase()
         is_lost = fault is not None and verdict.status == "error"
-        record = self._with_pairing(trial.record(verdict), spec)
+        record = self.records.completed(trial.record(verdict), spec)
         if error is None and not is_lost:
             record = self._explained(record, spec, item)
-        record = self.store_record(record, item)
+        record = self.records.keep(record, item)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         if fault is not None:
             self.machine.release()
@@ -200,75 +196,28 @@ class GpuPerfSession:
 
     def apply_verdict(self, record: Record, item: pytest.Function) -> None:
         """End the test: pass, warn, skip or fail; the last test of a size group reports its threshold too."""
-        threshold = self.thresholds.threshold_after(record, self.records.by_nodeid.values())
+        threshold = self._threshold_after(record)
         if threshold is not None:
-            self.thresholds.reported.add(threshold.name)
+            self.reported.add(threshold.name)
         self._warn_of_differences(record, item)
         rules = Rules(gate=self.gate.options, run=self.options)
         end = policy.decide(record, threshold, rules, self.gate.failures(record, self.options))
-        for warning in end.warnings:
+        is_marked = record.source != "all"
+        for warning in end.warnings if is_marked else ():
             self._warn(item, InconclusiveWarning(warning))
         if end.failure is not None:
             pytest.fail(end.failure, pytrace=False)
-        if end.skip is not None:
-            pytest.skip(end.skip)
+        if end.skip is not None and is_marked:
+            raise pytest.skip.Exception(end.skip, _use_item_location=True)
 
-    def warn_of_open_threshold(self, item: pytest.Item, spec: ItemSpec) -> None:
-        """Warn of a threshold that is undecided because the last member of its size group did not run."""
-        record = self.records.by_nodeid.get(spec.nodeid)
-        if record is None or not (record.status == "skipped" or record.expected_failure):
-            return  # another failure fails the test, and a plugin may run it again
-        threshold = self.thresholds.threshold_after(record, self.records.by_nodeid.values())
-        if threshold is None or threshold.name in self.thresholds.reported:
-            return
-        if (doubt := policy.threshold_doubt(threshold, self.options)) is not None:
-            self._warn(item, InconclusiveWarning(doubt))
-
-    def apply_gate_only(self, item: pytest.Item, spec: ItemSpec) -> None:
-        """Fail an unmarked test for its baseline, and for nothing else."""
-        record = self.records.by_nodeid.get(spec.nodeid)
-        if record is None:
-            return
-        self._warn_of_differences(record, item)
-        if regressions := self.gate.failures(record, self.options):
-            pytest.fail("\n".join(regressions), pytrace=False)
-
-    def store_record(self, record: Record, item: pytest.Item | None = None) -> Record:
-        """Store a record and return it, or what is kept of it.
-
-        With its item it is also in the item's user properties, for other plugins' reports.
-        """
-        record = self.records.keep(record)
-        if record.size_group is not None:
-            self.thresholds.remove(record.size_group.name, record.nodeid)
-        if item is None:
-            return record
-        others = [pair for pair in item.user_properties if not pair[0].startswith(summary.PROPERTY_PREFIX)]
-        item.user_properties[:] = [*others, *summary.properties(record)]
-        return record
-
-    def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> None:
-        """Store the record of a speedup test that ended before it was measured."""
-        cpu_variant = self.records.by_nodeid.get(spec.partner or "")
-        record = Record(
-            nodeid=spec.nodeid,
-            status=ended.status,
-            reason=ended.reason,
-            reason_code=ended.reason_code,
-            demand=spec.demand,
-            size_group=spec.size_group,
-            scaling=spec.scaling,
-            cpu=cpu_variant.cpu if cpu_variant is not None and cpu_variant.status == "recorded" else None,
-        )
-        self.store_record(self._with_pairing(record, spec), item)
-
-    def invalidate_record(self, item: pytest.Item, spec: ItemSpec, reason: str) -> None:
-        """Invalidate the record of a test that failed outside the measured call."""
-        self.cpu_variants.invalidate(spec)
-        record = self.records.by_nodeid.get(spec.nodeid)
-        if record is not None and record.status in ("passed", "recorded", "inconclusive"):
-            record = replace(record, status="error", reason=reason, reason_code=None)
-            self.store_record(record, item)
+    def _threshold_after(self, record: Record) -> Threshold | None:
+        """Return the threshold of a size group, if this record is of its last member."""
+        name = record.size_group.name if record.size_group else ""
+        members, records = self.size_groups.get(name, set()), self.records.by_nodeid
+        if record.nodeid not in members or not members <= records.keys():
+            return None
+        of_group = (each for each in records.values() if each.size_group and each.size_group.name == name)
+        return next(iter(threshold.find(of_group)), None)
 
     def _environment(self) -> Environment:
         """Return the environment of the measurements, with the GPU that this process can use."""
@@ -294,16 +243,6 @@ class GpuPerfSession:
             failure = f"{raised} ({type(raised).__name__}, and the suite makes warnings errors)"
         if failure is not None:  # outside the handler: pytest would show the warning as well
             pytest.fail(failure, pytrace=False)
-
-    def _with_pairing(self, record: Record, spec: ItemSpec) -> Record:
-        """Return a record with its source, its place among its variants and the number of its reruns."""
-        pairing = None
-        if spec.device is not None:
-            measured = record.cpu if spec.kind == "cpu" else record.gpu
-            library = measured.device.backend if measured else spec.device.library or "not known"
-            pairing = Pairing(kind=spec.device.kind, library=library, partner=spec.partner)
-        reruns = max(0, self.runs[spec.nodeid] - 1)
-        return replace(record, pairing=pairing, source=spec.source, reruns=reruns)
 
     def _verdict_of_error(self, error: BaseException, trial: Trial, fault: Fault | None) -> Verdict:
         """Return how a test ended that raised, with the device's fault if there is one.
