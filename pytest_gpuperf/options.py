@@ -11,8 +11,7 @@ import argparse
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import chain
+from itertools import chain, permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -242,24 +241,12 @@ _ALL = _Option(
 _DEVICE_PARAMS = ["device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx"]
 
 
-# Those of model.other_names, which is not imported at start.
-_REFUSED = (
-    "--gpuperf-side",
-    "--gpuperf-report-only",
-    "--gpuperf-inconclusive",
-    "--gpuperf-allow-no-gpu",
-    "--gpuperf-allow-missing",
-)
-
-
 def add_options(parser: pytest.Parser) -> None:
     """Add every option to the command line and the ini file."""
     for name, members in GROUPS.items():
         group = parser.getgroup(f"gpuperf {name}", f"pytest-gpuperf, speedups of GPU over CPU: {name}")
         for option in members:
             option.add_to(parser, group)
-    for name in _REFUSED:
-        parser.addoption(name, nargs="?", help=argparse.SUPPRESS, action=_Refused)
     parser.addini(
         "gpuperf_device_params",
         "names of the suite's parameters whose values are devices or array libraries",
@@ -280,16 +267,6 @@ def any_option_given(config: pytest.Config) -> bool:
     return any(key != _OFF.key for key in given)
 
 
-class _Refused(argparse.Action):
-    """Refuses an option that has another name here."""
-
-    def __call__(self, *_: Any, **__: Any) -> None:
-        from pytest_gpuperf.model.other_names import remedy
-
-        name = self.option_strings[0]
-        raise argparse.ArgumentError(self, remedy("option", name, "there is no such option"))
-
-
 def check_keys(config: pytest.Config) -> None:
     """Raise UsageError for a misspelt key of ours in the ini file, of which pytest only warns.
 
@@ -301,8 +278,6 @@ def check_keys(config: pytest.Config) -> None:
         return
     from difflib import get_close_matches
 
-    from pytest_gpuperf.model.other_names import remedy
-
     keys = [*(option.key for option in OPTIONS), *INI_KEYS]
     problems = []
     for key in sorted(unknown):
@@ -312,7 +287,6 @@ def check_keys(config: pytest.Config) -> None:
         nearest = get_close_matches(key.lower().replace("-", "_"), keys, n=1, cutoff=cutoff)
         if is_ours or nearest:
             hint = f"use {nearest[0]}" if nearest else f"the keys are {', '.join(sorted(keys))}"
-            hint = remedy("ini key", key.lower(), hint)
             problems.append(f"{key} in the ini file is no option of pytest-gpuperf; {hint}")
     if problems:
         raise pytest.UsageError("\n".join(problems))
@@ -328,8 +302,10 @@ def run_options(config: pytest.Config) -> RunOptions:
     if values["require_gpu"]:
         _check_measures(config, _REQUIRE_GPU)
     if values["lock"] not in (None, "auto", "none"):
-        path = _LOCK.base_dir(config) / values["lock"]
-        values["lock"] = str(_LOCK.checked(path, _why_not_lockable(path)))
+        path = _LOCK.output_file(config, values["lock"], lambda _: False, "a lock file")
+        is_there = path.parent.is_dir()  # to make it would hide that another process locks another file
+        problem = None if is_there else f"the folder {path.parent} does not exist; create it first"
+        values["lock"] = str(_LOCK.checked(path, problem))
     return RunOptions(**{name: value for name, value in values.items() if value is not None})
 
 
@@ -390,11 +366,6 @@ def device_values(config: pytest.Config) -> dict[str, str]:
     return devices
 
 
-def shows_words(config: pytest.Config) -> bool:
-    """Return whether pytest shows a word for each outcome (-v), rather than a letter."""
-    return config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
-
-
 def has_foreign_marker(config: pytest.Config, name: str = "speedup") -> bool:
     """Return whether the suite registers a marker of such a name for a purpose of its own.
 
@@ -406,22 +377,6 @@ def has_foreign_marker(config: pytest.Config, name: str = "speedup") -> bool:
         if "gpuperf" not in line
     )
     return name in names
-
-
-def _why_not_lockable(path: Path) -> str | None:
-    """Return why a file cannot be locked, which creates it where it is missing."""
-    from pytest_gpuperf.report import paths
-
-    if path.is_dir():
-        return f"{path} is a folder; choose a file in it"
-    if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
-        return f"{path} exists and is not a lock file; choose another file"
-    if not path.parent.is_dir():  # to make it would hide that another process locks another file
-        return f"the folder {path.parent} does not exist; create it first"
-    if not path.exists():
-        return paths.why_no_new_file(path)
-    can_open = os.access(path, os.R_OK | os.W_OK)
-    return None if can_open else f"{path} cannot be opened for writing; choose another file"
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -572,11 +527,8 @@ def add_ours(parser: argparse.ArgumentParser) -> None:
         if option.is_flag:
             parser.add_argument(option.flag, dest="ours", action="append_const", const=(option, None))
         else:
-            parser.add_argument(option.flag, dest="ours", action="append", type=partial(_typed, option))
-
-
-def _typed(option: _Option, value: str) -> tuple[_Option, str]:
-    return option, value
+            typed = lambda value, option=option: (option, value)  # noqa: E731 - as the other branch has it
+            parser.add_argument(option.flag, dest="ours", action="append", type=typed)
 
 
 def arguments(config: pytest.Config, command_line: argparse.Namespace) -> tuple[str, ...]:
@@ -684,33 +636,18 @@ def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs)
     """Raise UsageError where two outputs are in each other's way, or one would be the next run's baseline."""
     named = [(_JSON.flag, report)] if report else []
     named += [(output.flag, output.path) for output in outputs.files]
-    flags: dict[Path, str] = {}
-    for flag, path in named:
-        resolved = Path(os.path.realpath(path))
-        if resolved in flags:
-            raise pytest.UsageError(f"{flag}: {flags[resolved]} writes {path} too; choose another file")
-        flags[resolved] = flag
-    folders = {folder: flag for path, flag in flags.items() for folder in path.parents}
-    if outputs.history is not None:
-        history = Path(os.path.realpath(outputs.history))
-        for path, flag in flags.items():
-            if history in path.parents:
-                raise pytest.UsageError(
-                    f"{flag}: {path} is in the folder of --gpuperf-history, in which each file is a run's; "
-                    "choose a file elsewhere"
-                )
-        folders |= dict.fromkeys((history, *history.parents), "--gpuperf-history")
-    for path, flag in flags.items():
-        if path in folders:
-            raise pytest.UsageError(f"{flag}: {folders[path]} needs a folder at {path}; choose another file")
+    named += [(_HISTORY.flag, outputs.history)] if outputs.history else []
+    places = [(flag, Path(os.path.realpath(path))) for flag, path in named]  # `resolve` raises for some links
+    for (other, of_other), (flag, path) in permutations(places, 2):
+        if path == of_other or of_other in path.parents:
+            problem = f"{path} and {of_other} of {other} are in each other's way; choose another place"
+            raise pytest.UsageError(f"{flag}: {problem}")
     if gate.baseline is None:
         return
-    baseline = Path(os.path.realpath(gate.baseline))  # unlike `resolve`, it raises for no loop of links
-    for path, flag in flags.items():
+    baseline = Path(os.path.realpath(gate.baseline))
+    for flag, path in places:
         if path == baseline or (path.parent == baseline and path.suffix == ".json"):
             raise pytest.UsageError(
                 f"{flag}: the next run would be compared with {path}, even if this one regressed; choose a "
-                "file elsewhere (`gpuperf baseline update` accepts a good report into a baseline)"
+                "place elsewhere (`gpuperf baseline update` accepts a good report into a baseline)"
             )
-    if outputs.history is not None and Path(os.path.realpath(outputs.history)) == baseline:
-        raise pytest.UsageError(f"--gpuperf-history: {baseline} holds the baselines; choose another folder")

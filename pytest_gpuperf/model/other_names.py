@@ -1,6 +1,5 @@
 """Names that are not ours, and what they are called here: older ones, and those that users bring along."""
 
-_NO_WARNING = "-W ignore::pytest_gpuperf.InconclusiveWarning"
 OTHER_NAMES: dict[str, dict[str, str]] = {
     "argument": {
         "parity": "check",
@@ -10,13 +9,6 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "timeout": "max_time",
         "rel": "rtol",
         "abs": "atol",
-    },
-    "option": {
-        "--gpuperf-side": "--gpuperf-default-device",
-        "--gpuperf-report-only": "--gpuperf-fail=nothing",
-        "--gpuperf-inconclusive": f"--gpuperf-fail=doubt for fail, sure for warn, and {_NO_WARNING} for pass",
-        "--gpuperf-allow-no-gpu": "--gpuperf-allow=no-gpu",
-        "--gpuperf-allow-missing": "--gpuperf-allow=missing",
     },
     "command": {
         "html": "gpuperf show REPORT --html PATH",
@@ -29,14 +21,6 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "--inconclusive": "--fail=doubt for fail, sure for the others",
         "--allow-no-gpu": "--allow=no-gpu",
         "--allow-missing": "--allow=missing",
-    },
-    "ini key": {
-        "gpuperf_side": "gpuperf_default_device",
-        "gpuperf_report_only": "gpuperf_fail = nothing",
-        "gpuperf_inconclusive": f"gpuperf_fail = doubt for fail, sure for warn, and {_NO_WARNING} for pass",
-        "gpuperf_allow_no_gpu": "gpuperf_allow = no-gpu",
-        "gpuperf_allow_missing": "gpuperf_allow = missing",
-        "gpuperf_speedup": "item.add_marker in pytest_collection_modifyitems of a conftest.py",
     },
     "backend": {
         "cuda": "cupy, torch or jax",

@@ -13,7 +13,7 @@ from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Record, Status, Verdict
-from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, shows_words
+from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
 from pytest_gpuperf.report.text import progress
 from pytest_gpuperf.session.cpu_variants import CpuRun
 from pytest_gpuperf.session.finish_hooks import FinishHooks
@@ -44,7 +44,7 @@ class RunHooks:
         self._records = self.session.records
         self.finish_hooks = FinishHooks(config, self.session)
         self.cpu_run = CpuRun()
-        self._shows_words = shows_words(config)
+        self._shows_words = config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0  # -v
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
 

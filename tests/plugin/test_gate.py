@@ -637,7 +637,7 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
         ),
         ("baseline=kept export=bencher:./kept/new.json", "export: the next run would be *new.json*"),
         ("baseline=kept json=kept/new.json fail-on=speedup:10%", "json: the next run would be *new.json*"),
-        ("baseline=kept history=kept", "history: *kept holds the basel*"),
+        ("baseline=kept history=kept", "history: the next run would be *kept*"),
     ],
 )
 def test_what_cannot_be_asked_ends_the_run_before_the_first_test(refuses, pytester, asked, message):

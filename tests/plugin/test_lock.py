@@ -80,8 +80,8 @@ def test_a_measurement_without_a_turn_says_why_once(on_hosts):
     [
         (".", "--gpuperf-lock: * is a folder; choose a file in it"),
         ("no/such/turn.lock", "--gpuperf-lock: the folder *no/such does not exist; create it first"),
-        ("test_it.py", "--gpuperf-lock: *test_it.py exists and is not a lock file; choose another file"),
-        ("link", "--gpuperf-lock: *link exists and is not a lock file; choose another file"),
+        ("test_it.py", "--gpuperf-lock: *test_it.py exists and was not written by * as a lock file; *"),
+        ("link", "--gpuperf-lock: *link cannot be used: it is a link that leads to no file; *"),
         ("", "--gpuperf-lock (ini: gpuperf_lock): expected a path"),
     ],
 )

@@ -281,19 +281,21 @@ THEIRS = {
         ("json=new/", "new/ is a folder; choose a file in it"),
         ("json=loop", "*loop cannot be used: it is a link that leads to no file; remove it *"),
         ("history=dangling", "*dangling cannot be used: it is a link that leads to no file; remove it *"),
-        ("history=runs markdown=./runs/a/it", "*it is in the folder of --gpuperf-history, *"),
         ("markdown=notes.md/x.md", "*notes.md is not a folder*"),
         ("markdown=notes.md", "*notes.md exists and was not written by pytest-gpuperf as markdown; *"),
         ("html=page.html", "*page.html exists and was not written by pytest-gpuperf as html; *"),
         ("history=notes.md", "*notes.md is not a folder*"),
         ("json=package.json", "*package.json exists and was not written by pytest-gpuperf as a report; *"),
         ("export=csv:package.json", "*package.json exists and was not written by pytest-gpuperf as csv; *"),
-        ("json=new.json export=bencher:./new.json", "--gpuperf-json writes *new.json too*"),
-        ("history=./h html=h", "--gpuperf-history needs a folder at *h; choose another file"),
-        ("history=out/runs json=out", "--gpuperf-history needs a folder at *out; choose another file"),
-        (
-            "export=csv:out/it.csv markdown=out",
-            "--gpuperf-export needs a folder at *out; choose another file",
+        *(
+            (asked, f"*{path} and *{other} are in each other's way; choose another place")
+            for asked, path, other in (
+                ("json=new.json export=bencher:./new.json", "new.json", "new.json of --gpuperf-json"),
+                ("html=h history=./h", "h", "h of --gpuperf-html"),
+                ("json=out history=out/runs", "out/runs", "out of --gpuperf-json"),
+                ("history=runs markdown=./runs/a/it", "runs/a/it", "runs of --gpuperf-history"),
+                ("markdown=out export=csv:out/it.csv", "out/it.csv", "out of --gpuperf-markdown"),
+            )
         ),
         (f"markdown={'x' * 300}", "*"),
     ],
