@@ -348,7 +348,6 @@ COMMANDS = (
     ("compare", "{good}", "{file}"),
     ("compare", "{file}", "{good}"),
     ("export", "{file}", "--as", "csv"),
-    ("export", "{file}", "--as", "pytest-benchmark"),
     ("export", "{file}", "--as", "github-action-benchmark"),
     ("export", "{file}", "--as", "bencher"),
     ("export", "{file}", "--as", "markdown"),

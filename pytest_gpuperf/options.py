@@ -501,8 +501,8 @@ _HTML = _Option("html", "write the report as one HTML page to PATH", parse=_path
 _EXPORT = _Option(
     "export",
     # The names of report.exports.formats, which only a run that exports imports.
-    "write the report as csv, bencher, github-action-benchmark, pytest-benchmark, markdown, html, svg, or in "
-    "a format of the suite or a plugin; may be repeated",
+    "write the report as csv, bencher, github-action-benchmark, markdown, html, svg, or in a format of "
+    "the suite or a plugin; may be repeated",
     parse=_export,
     metavar="FORMAT:PATH",
     ini="args",

@@ -33,11 +33,6 @@ def name_of(nodeid: str) -> str:
     return function.rpartition("::")[2] + nodeid[len(function) :]
 
 
-def parameters_of(nodeid: str) -> str:
-    """Return the parameters' ids without their brackets: `gpu-64`; empty where there are none."""
-    return without_number(nodeid).partition("[")[2].removesuffix("]")
-
-
 def numbered(nodeid: str, number: int) -> str:
     """Return the id of a test's second or later result in one run; the first one has the test's own."""
     return nodeid if number == 1 else f"{nodeid}#{number}"

@@ -12,7 +12,6 @@ FORMS = {
     "csv": "test,verdict,",
     "bencher": '{"test_a.py::test_1":',
     "github-action-benchmark": '[{"name":',
-    "pytest-benchmark": '{"generator":"pytest-gpuperf",',
     "markdown": "<!-- pytest-gpuperf -->\n### ",
     "html": "<!doctype html>",
     "svg": "<!-- pytest-gpuperf -->\n<svg",

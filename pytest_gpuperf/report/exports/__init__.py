@@ -13,7 +13,6 @@ from pytest_gpuperf.report.exports.bencher import Bencher
 from pytest_gpuperf.report.exports.csv import Csv
 from pytest_gpuperf.report.exports.for_people import Markdown, Page, Picture
 from pytest_gpuperf.report.exports.github_action_benchmark import GithubAction
-from pytest_gpuperf.report.exports.pytest_benchmark import PytestBenchmark
 from pytest_gpuperf.report.protocol import ReportFormat
 
 NOTHING = "no test has a result for it"
@@ -24,7 +23,7 @@ def formats(others: Iterable[ReportFormat] = (), history: Path | None = None) ->
 
     The page has the speedups of the runs in the folder of `history`.
     """
-    ours = (Csv(), Bencher(), GithubAction(), PytestBenchmark(), Markdown(), Page(history), Picture())
+    ours = (Csv(), Bencher(), GithubAction(), Markdown(), Page(history), Picture())
     found: dict[str, ReportFormat] = {each.name: each for each in ours}
     for each in others:
         if isinstance(each, type) or not isinstance(each, ReportFormat) or not _is_name(each.name):

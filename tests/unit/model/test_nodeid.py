@@ -2,7 +2,7 @@
 
 from cases import for_each
 
-from pytest_gpuperf.model.nodeid import file_of, function_of, name_of, parameters_of, split
+from pytest_gpuperf.model.nodeid import file_of, function_of, name_of, split
 
 NODEID, PLAIN = "tests/test_fft.py::TestFft::test_it[a/b::c[0]-64]", "test_fft.py::test_it"
 
@@ -13,12 +13,10 @@ NODEID, PLAIN = "tests/test_fft.py::TestFft::test_it[a/b::c[0]-64]", "test_fft.p
         ("tests/test_fft.py", file_of, NODEID),
         ("tests/test_fft.py::TestFft::test_it", function_of, NODEID),
         ("test_it[a/b::c[0]-64]", name_of, NODEID),
-        ("a/b::c[0]-64", parameters_of, NODEID),
         (("tests/test_fft.py", "TestFft::test_it[a/b::c[0]-64]"), split, NODEID),
         (("tests/test_fft.py", ""), split, "tests/test_fft.py"),
-        ("", parameters_of, PLAIN),
         ("test_it", name_of, PLAIN),
     ],
 )
-def test_a_node_id_has_a_file_a_function_a_name_and_parameters(expected, part_of, nodeid):
+def test_a_node_id_has_a_file_a_function_and_a_name(expected, part_of, nodeid):
     assert expected == part_of(nodeid)

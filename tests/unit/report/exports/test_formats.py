@@ -46,7 +46,7 @@ SCHEMAS = {
     "bencher": {"type": "object", "additionalProperties": MEASURES},
     "github-action-benchmark": {"type": "array", "items": RESULT},
 }
-JSON = ["bencher", "github-action-benchmark", "pytest-benchmark"]
+JSON = ["bencher", "github-action-benchmark"]
 TABLES = ["csv", *JSON]
 
 
@@ -185,5 +185,3 @@ def test_names_that_cannot_be_kept_stay_different_in_every_file(loaded):
     found = [*loaded("bencher", *map(record, names))]
     assert [True] * 4 == [len(name.encode()) <= 1024 for name in found]
     assert 4 == len({entry["name"] for entry in loaded("github-action-benchmark", *map(record, names))})
-    groups = {each["group"] for each in loaded("pytest-benchmark", *map(record, names))["benchmarks"]}
-    assert [True] * 4 == [group.isprintable() and len(group.encode()) <= 200 for group in groups]
