@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from published import JUDGE
 
 from pytest_gpuperf.cli import main
-from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.journal import Heading
 from pytest_gpuperf.report.json import codec, document
@@ -69,9 +68,8 @@ def apart(*arguments, first="", **options):
 def inputs() -> None:
     """Write what the commands that write are called with."""
     written("r.json", record())
-    for kind in ("cpu", "gpu"):
-        absent = {"gpu" if kind == "cpu" else "cpu": None, "speedup": None}
-        written(f"{kind}.json", record(pairing=Pairing(kind=kind, library="numpy"), **absent))
+    written("one.json", record())
+    written("two.json", record("test_a.py::test_2"))
     journaled(record())
 
 

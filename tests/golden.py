@@ -23,7 +23,7 @@ from pytest_gpuperf.analysis.scaling import curves
 from pytest_gpuperf.model.comparison import Commit, GateNote
 from pytest_gpuperf.model.demand import Demand, UnknownValue
 from pytest_gpuperf.model.offload import Diagnosis, Point
-from pytest_gpuperf.model.record import Merged, Note, Run
+from pytest_gpuperf.model.record import Note, Run
 
 _DATA = Path(__file__).parent / "data" / "golden"
 
@@ -102,7 +102,6 @@ def run_with_everything() -> Run:
         arguments=("--gpuperf-gpu=cupy",),
         unmarked=0,
         unknown_values=(UnknownValue(parameter="backend", value="'dask'", tests=2),),
-        merged=Merged(reports=("a", "b"), differences=("python: 3.11, 3.12",)),
         commit=Commit(id="abc123", branch="main", changed=True),
         thresholds=(threshold(name="test_fft[float32]", curve=points),),
         scalings=curves(scaling),

@@ -16,8 +16,8 @@ from pytest_gpuperf.model.measurement import Bounds, Estimate, Interference, Nei
 class Sampled:
     """Seconds per call on both devices, in order, and the `seconds` in which they were sampled.
 
-    Times that are `interleaved` are of the same rounds. Those of `variants` were taken by two tests, or in
-    two runs: `seconds` are those of the shorter one.
+    Times that are `interleaved` are of the same rounds. Those of `variants` were taken by two tests:
+    `seconds` are those of the shorter one.
     """
 
     cpu: Sequence[float]

@@ -2,21 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import repeat
 from math import log
 from statistics import fmean, median
 
-from msgspec.structs import replace
-
-from pytest_gpuperf.analysis import noise, offload, verdict
-from pytest_gpuperf.analysis.estimation import Sampled, with_copies
+from pytest_gpuperf.analysis import offload, verdict
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import RunOptions
-from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.offload import Offload
-from pytest_gpuperf.model.record import Note, Record, Verdict
+from pytest_gpuperf.model.record import Note, Verdict
 
 _FEWEST_FOR_TOTALS = 60  # rounds: fewer show no calls that are as rare
 _DIFFERENT = 1.1
@@ -29,51 +24,6 @@ class Judgement:
     verdict: Verdict
     offload: Offload | None
     notes: tuple[Note, ...]
-
-
-def judge_apart(record: Record, options: RunOptions) -> Record:
-    """Return a record of two runs, one on each device, with its speedup and the verdict on it.
-
-    The runs have samples, and the GPU's those of the copies that the demand includes.
-    """
-    cpu, gpu, demand, dropped = record.cpu, record.gpu, record.demand, record.dropped_rounds
-    if cpu is None or gpu is None:
-        raise GpuPerfError("one of the two devices was not measured")
-    on_cpu, on_gpu = cpu.samples_for(demand), gpu.samples_for(demand)
-    copies = record.transfer.beside(on_gpu) if record.transfer else []
-    included = copies if demand.transfer != "never" else []
-    times = [with_copies(*each, demand) for each in zip(on_gpu, included or repeat(0.0), strict=False)]
-    seconds = record.rounds_elapsed or 0.0
-    sampled = Sampled(cpu=on_cpu, gpu=times, seconds=seconds, sampling="variants")
-    interference = noise.worst_in_report(cpu, record.interference, latency=demand.latency)
-    gpu_interference = noise.worst_in_report(gpu, record.gpu_interference, latency=demand.latency)
-    speedup = sampled.speedup()
-    assert speedup is not None, "there are samples of both"  # noqa: S101 - for mypy
-    measured = OffloadInput(
-        demand=demand,
-        regime="body" if record.scope == "body" else demand.transfer,
-        cpu=cpu,
-        gpu=gpu,
-        alone=on_gpu[: len(times)],
-        sampled=sampled,
-        speedup=speedup,
-        copies=copies[: len(times)],
-        transfer=record.transfer,
-        disturbance=sampled.in_spite_of(interference, gpu_interference),
-        throttled=noise.throttle_reason(dropped, dropped + len(on_gpu)),
-    )
-    judged = judge_offline(measured, options, record.memory or Memory(peak=None))
-    return replace(
-        record,
-        status=judged.verdict.status,
-        reason=judged.verdict.reason,
-        reason_code=judged.verdict.reason_code,
-        interference=interference,
-        gpu_interference=gpu_interference,
-        speedup=speedup,
-        offload=judged.offload,
-        notes=tuple(dict.fromkeys([*record.notes, *judged.notes])),
-    )
 
 
 def judge_offline(measured: OffloadInput, options: RunOptions, memory: Memory) -> Judgement:

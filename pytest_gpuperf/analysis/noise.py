@@ -62,25 +62,21 @@ def is_watched(device: DeviceInfo, waited: float | None) -> bool:
     return device.kind == "cpu" or (device.emulated and waited is not None)  # simulated time has no waits
 
 
-def worst_in_report(
-    measured: Measurement | None, recorded: Interference | None, *, latency: bool = False
-) -> Interference | None:
+def worst_in_report(measured: Measurement | None, recorded: Interference | None) -> Interference | None:
     """Return what took the largest share of a device's time, as the samples show or as their run recorded.
 
     The recorded interference may be worse: it also knew the blocks before the samples, which are not in a
-    report. With `latency` the samples are single calls; how those had to wait is not in a report either.
+    report.
     """
     if measured is None or not is_watched(measured.device, measured.waited):
         return None
-    samples = measured.waited_for if latency else measured.samples
-    if not samples:
+    if not measured.samples:
         return None
-    calls, waited = (1, 0.0) if latency else (measured.block_calls, measured.waited or 0.0)
     in_samples = detect(
-        samples,
-        block_calls=calls,
-        waited=waited,
-        fastest=min(samples),
+        measured.samples,
+        block_calls=measured.block_calls,
+        waited=measured.waited or 0.0,
+        fastest=min(measured.samples),
         threads=measured.waiting_threads,
         least=measured.least_time,
     )

@@ -1,4 +1,4 @@
-"""`gpuperf merge`: the reports of a suite that ran once on each device in, one report out."""
+"""`gpuperf merge`: the reports of a suite that was split over several jobs in, one report out."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -31,8 +31,8 @@ _FAIL = "what fails: missed limits (sure, default), or inconclusive tests, too (
 
 def add(commands: Any) -> None:
     """Add the command."""
-    purpose = "merge the reports of a suite that ran once on each device, test by test"
-    epilog = "example: gpuperf merge cpu.json gpu.json -o merged.json"
+    purpose = "merge the reports of a suite that was split over several jobs on like machines"
+    epilog = "example: gpuperf merge one.json two.json -o merged.json"
     command = add_command(commands, "merge", purpose, _merge, epilog)
     command.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="two or more reports")
     output = "the report to write"

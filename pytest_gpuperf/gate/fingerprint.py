@@ -26,17 +26,6 @@ _ROUNDING = (
 _UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults would only lengthen a key
 
 
-def environment_differences(environments: Sequence[Environment]) -> tuple[str, ...]:
-    """Return what differs, with the values in the order of the runs: `python: 3.11.7, 3.12.1`.
-
-    A value that an environment does not report differs from nothing.
-    """
-    variables = sorted({name for environment in environments for name in environment.variables or ()})
-    facts = [_facts(environment, variables) for environment in environments]
-    values = {name: _distinct(fact[name] for fact in facts) for name in facts[0]}
-    return tuple(f"{name}: {', '.join(distinct)}" for name, distinct in values.items() if len(distinct) > 1)
-
-
 def run_differences(first: Environment, *others: Environment) -> tuple[str, ...]:
     """Return how the conditions of whole runs differ from those of the first: `name: first, other`."""
     pairs = ((run_conditions(first), run_conditions(other)) for other in others)
@@ -138,27 +127,6 @@ def _version(text: str | None, part: Literal["major", "minor"]) -> str | None:
     return _VERSION.sub(groups, _CUDA.sub(r"cuda \1.\2", text)) if text else None
 
 
-def _facts(environment: Environment, variables: Iterable[str]) -> dict[str, str | None]:
-    """Return what a reader of two runs' results should know to be different, in full."""
-    memory = environment.host.get("memory")
-    pools = sorted(f"{pool.library} {pool.threads}" for pool in environment.thread_pools)
-    return {
-        "host": _name(environment.host),
-        "CPU": _name(environment.cpu),
-        "memory": units.size(memory) if isinstance(memory, int) else None,
-        "python": environment.python,
-        "numpy": environment.packages.get("numpy"),
-        "pytest-gpuperf": environment.packages.get("pytest-gpuperf"),
-        "thread pools": " + ".join(pools) or None,
-        **_variables(environment, variables),
-    }
-
-
 def _name(survey: Mapping[str, object]) -> str | None:
     """Return the name in what an environment reports of its host, or of its CPU."""
     return str(survey.get("name") or "") or None
-
-
-def _distinct(values: Iterable[str | None]) -> tuple[str, ...]:
-    """Return the values that are reported, each once."""
-    return tuple(dict.fromkeys(value for value in values if value is not None))

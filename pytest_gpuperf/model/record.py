@@ -275,15 +275,6 @@ class Environment(Value, frozen=True, kw_only=True):
         return min((float(each) for each in limits if each and isinstance(each, float | int)), default=None)
 
 
-class Merged(Value, frozen=True, kw_only=True):
-    """The reports that were merged into one."""
-
-    reports: tuple[str, ...]
-    """Names of the files that were merged."""
-    differences: tuple[str, ...] = ()
-    """How the environments of the reports differ."""
-
-
 class Summary(Value, frozen=True, kw_only=True):
     """How many records have each status."""
 
@@ -333,8 +324,6 @@ class Run(Value, frozen=True, kw_only=True):
     """Number of tests without a marker that `--gpuperf-all` timed; null without that option."""
     unknown_values: tuple[UnknownValue, ...] = ()
     """Values of device parameters that no backend knows."""
-    merged: Merged | None = None
-    """The reports that were merged; null for the report of one run."""
     commit: Commit | None = None
     """The commit that was measured; null where the run was in no repository, or it is not known."""
     job: str | None = None

@@ -185,8 +185,6 @@ def _cautions(run: Run) -> Iterator[str]:
         values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
         few = units.first_few(values, most=6)
         yield f"left alone: {tests} on devices that are not known ({few}); gpuperf_device_values can map them"
-    if run.merged and run.merged.differences:
-        yield f"the runs that were merged differ: {'; '.join(run.merged.differences)}"
     if waited := sum(record.turn_wait or 0.0 for record in run.records):
         yield f"waited {units.seconds(waited)} in all for other processes that measured"
 

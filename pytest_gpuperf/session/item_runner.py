@@ -16,8 +16,7 @@ from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
 
 _ONE_DEVICE = (
-    "only one device was measured (--gpuperf-default-device); `gpuperf merge` compares it with a report of "
-    "the other"
+    "only one device was measured (--gpuperf-default-device): a speedup needs both devices in one run"
 )
 _NO_CPU_VARIANT = (
     "nothing to compare with: this test runs on the GPU only and has no CPU counterpart; request `device` or "

@@ -31,8 +31,7 @@ _NO_DEVICE = (
 )
 _OWN_DEVICE = (
     "the test uses the suite's own fixture {}, whose value the plugin cannot choose: give that fixture "
-    "params, one for each device, or run the suite once for each device with --gpuperf-default-device and "
-    "merge the reports with gpuperf merge"
+    "params, one for each device"
 )
 
 

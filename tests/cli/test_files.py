@@ -9,7 +9,6 @@ import pytest
 from command import HOSTILE, apart, inputs, record, usage, written
 from factories import CPU, GPU, measured, speedup
 
-from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.record import Note
 
 READERS = {
@@ -51,7 +50,7 @@ def test_numbers_that_no_measurement_gives_break_no_command(call, changes):
         ["show", "r.json", "--export=csv:new/"],
         ["show", "r.json", "--html=new/"],
         ["recover", "r.journal", "new/"],
-        ["merge", "cpu.json", "gpu.json", "-o", "new/"],
+        ["merge", "one.json", "two.json", "-o", "new/"],
         ["compare", "r.json", "r.json", "--markdown=new/"],
         ["compare", "r.json", "r.json", "--html=new/"],
     ],
@@ -77,15 +76,12 @@ def test_control_characters_of_a_report_do_not_reach_the_terminal(call):
         record(HOSTILE, 5.0, notes=(Note(code="slowed_by_settings", text="\x1b]0;owned\x07"),)),
         record("test_a.py::test_2"),
     )
-    cpu = record(HOSTILE, pairing=Pairing(kind="cpu", library="numpy"), gpu=None, speedup=None)
-    gpu = record(HOSTILE, pairing=Pairing(kind="gpu", library="cupy"), cpu=None, speedup=None)
-    written("cpu.json", cpu)
-    written("gpu.json", gpu)
+    written("other.json", record())
     for arguments in (
         ["show", "new.json"],
         ["compare", "base.json", "new.json"],
-        ["merge", "cpu.json", "gpu.json", "-o", "merged.json"],
-        ["merge", "cpu.json", "cpu.json", "-o", "merged.json"],
+        ["merge", "new.json", "other.json", "-o", "merged.json"],
+        ["merge", "new.json", "new.json", "-o", "merged.json"],
         ["baseline", "update", "base.json", "new.json"],
     ):
         _, lines, err = call(*arguments)
@@ -137,7 +133,7 @@ def test_a_closed_output_is_no_error(call, monkeypatch):
 WRITERS = {
     "export": ["show", "r.json", "--export", "csv:out.json"],
     "baseline": ["baseline", "update", "out.json", "r.json"],
-    "merge": ["merge", "cpu.json", "gpu.json", "-o", "out.json"],
+    "merge": ["merge", "one.json", "two.json", "-o", "out.json"],
     "compare": ["compare", "r.json", "r.json", "--markdown", "out.json"],
     "recover": ["recover", "r.journal", "out.json"],
 }

@@ -1,119 +1,88 @@
 """gpuperf merge: the files it reads and writes, its words and its exit codes."""
 
-import json
 from pathlib import Path
 
 import pytest
 from cases import for_each
-from command import usage
-from factories import ROUNDS
-from published import JUDGE
-from two_runs import ELSEWHERE, OTHER, TEST, report, side, size_group_of, whole
+from command import inputs, read, record, usage, written
+from factories import offload, speedup
+from msgspec.structs import replace
 
-from pytest_gpuperf.model.record import Report
-from pytest_gpuperf.report.json import document
+from pytest_gpuperf.model.demand import Demand, SizeGroup
 
-
-def written(*reports: Report) -> list[str]:
-    """Write reports where the command is called, and return their names."""
-    for each in reports:
-        Path(each.name).write_text(document.text(each.run), encoding="utf-8")
-    return [each.name for each in reports]
+TWO = record("test_a.py::test_2", status="passed", demand=Demand(min=2))
+SLOW = replace(TWO, status="failed", reason="too slow")
+DOUBT = replace(TWO, status="inconclusive", reason="too near")
 
 
-def two_runs(*speedups: float, of_gpu=None, **changes) -> list[str]:
-    """Write the reports of a CPU and a GPU run of tests with these speedups."""
-    times = {"cpu": speedups, "gpu": [1.0] * len(speedups)}
-    of = {"cpu": {}, "gpu": of_gpu or {}}
-    return written(
-        *(
-            report(
-                f"{kind}.json",
-                *(side(kind, time, nodeid=f"a.py::test_{n}", **of[kind]) for n, time in enumerate(each)),
-                **changes,
-            )
-            for kind, each in times.items()
-        )
+def merged(call, second, *options) -> tuple[int, list[str]]:
+    """Merge a report of one test with one of these; return the exit code, and what was printed."""
+    code, lines, err = call(
+        "merge", written("one.json", record()), written("two.json", *second), "-o", "merged.json", *options
     )
+    assert err == ""
+    assert len(second) + 1 == len(read("merged.json")["records"])
+    return code, lines
 
 
-def merged(call, *arguments) -> tuple[int, list[str], list[str]]:
-    """Return the exit code, the statuses of the merged records, and what is printed."""
-    code, lines, _ = call("merge", *arguments, "-o", "merged.json")
-    content = json.loads(Path("merged.json").read_text(encoding="utf-8"))
-    JUDGE.validate(content)
-    return code, [record["status"] for record in content["records"]], lines
+def test_shards_are_merged_and_shown(call):
+    for _ in range(2):  # the second replaces the report of the first
+        code, lines = merged(call, [SLOW])
+        assert code == 1
+        assert "test_2: too slow" in lines
+        assert lines[-1] == "merged.json: 2 records of 2 reports"
+    written("one.json", record(), complete=False)
+    assert call("merge", "two.json", "one.json", "-o", "merged.json")[1][-2:] == [
+        "one.json is incomplete: its run ended early",
+        "merged.json: 2 records of 2 reports",
+    ]
 
 
-def test_a_merged_report_is_written_and_shown(call):
-    cpu, gpu = two_runs(3.0, 1.0)
-    there = [side("gpu", 1.0, nodeid=f"a.py::test_{n}") for n in range(2)]
-    written(report(gpu, *there, environment=ELSEWHERE, complete=False))
-    for names in ((cpu, gpu), (gpu, cpu)):  # the second replaces the report of the first
-        code, statuses, lines = merged(call, *names)
-        assert (1, ["passed", "failed"]) == (code, statuses)
-        assert "CPU EPYC | GPU H200 through cupy" in lines
-        assert "test_1: required at least 2x, speedup 1.00x [1.00, 1.00]" in lines
-        assert any(line.startswith("the runs that were merged differ: host: ") for line in lines)
-        assert lines[-2:] == [
-            "gpu.json is incomplete: its run ended early",
-            "merged.json: 2 records of 2 reports",
-        ]
+def group(at_most: float) -> list:
+    """Return a test of two sizes, of which the GPU wins the larger."""
+    for size, value in ((1, 0.5), (2, 2.0)):
+        asked = SizeGroup(name="t", parameter="n", size=size, sizes=(1, 2), at_most=at_most)
+        found = {"speedup": speedup(value, value, value), "offload": offload(worth=value > 1)}
+        yield record(f"t[{size}]", size_group=asked, **found)
 
 
-DOUBTS = [(2.0, {}), (10.0, {"dropped_rounds": ROUNDS})]
-
-
-@for_each(("expected", "options"), [(0, []), (0, ["--fail=sure"]), (1, ["--fail=doubt"])])
-@for_each(("speedup", "of_gpu"), DOUBTS)
-def test_a_doubt_ends_as_was_chosen(call, expected, options, speedup, of_gpu):
-    found = merged(call, *two_runs(speedup, of_gpu=of_gpu), *options)
-    assert (expected, ["inconclusive"]) == found[:2]
-
-
-def test_a_result_that_is_missing_fails_and_one_that_was_skipped_does_not(call):
-    names = two_runs(3.0, 3.0)
-    skipped = side("gpu", nodeid="a.py::test_1", status="skipped", reason="no room", gpu=None)
-    written(report("gpu.json", side("gpu", 1.0, nodeid="a.py::test_0"), skipped))
-    assert (0, ["passed", "skipped"]) == merged(call, *names)[:2]
-    written(report("gpu.json", side("gpu", 1.0, nodeid="a.py::test_0")))
-    assert (1, ["passed", "error"]) == merged(call, *names)[:2]
-
-
-def test_a_threshold_that_failed_is_the_exit_code(call):
-    cpu, gpu = zip(*size_group_of(0.5, 2.0, at_most=1), strict=True)
-    code, statuses, _ = merged(call, *written(report("cpu.json", *cpu), report("gpu.json", *gpu)))
-    assert (1, ["recorded", "recorded"]) == (code, statuses)
-
-
-def test_shards_are_merged(call):
-    names = written(report("one.json", whole(TEST)), report("two.json", whole(OTHER)))
-    assert (0, ["passed", "passed"]) == merged(call, *names)[:2]
+@for_each(
+    ("expected", "second", "options"),
+    [
+        (0, [TWO], []),
+        (1, [SLOW], ["--fail=sure"]),
+        (0, [DOUBT], []),
+        (1, [DOUBT], ["--fail=doubt"]),
+        (0, [*group(2)], []),
+        (1, [*group(1)], []),
+    ],
+)
+def test_a_failed_test_or_threshold_is_the_exit_code(call, expected, second, options):
+    assert expected == merged(call, second, *options)[0]
 
 
 @for_each(
     ("said", "names"),
     [
-        ("wrong.json: it is not JSON", ["cpu.json", "wrong.json"]),
-        ("none.json", ["cpu.json", "gpu.json", "none.json"]),
-        ("cpu.json and cpu.json both have a CPU result of a.py::test_0", ["cpu.json", "cpu.json"]),
-        ("merging needs two reports or more", ["cpu.json"]),
-        ("nothing to merge: no test has", ["cpu.json", "empty.json"]),
-        ("link.json is an input of this command", ["cpu.json", "gpu.json", "-o", "link.json"]),
-        ("notes.json exists and was not written by", ["cpu.json", "gpu.json", "-o", "notes.json"]),
-        ("cpu.json is not a folder", ["cpu.json", "gpu.json", "-o", "cpu.json/merged.json"]),
+        ("wrong.json: it is not JSON", ["one.json", "wrong.json"]),
+        ("none.json", ["one.json", "two.json", "none.json"]),
+        ("one.json and one.json both have a result of test_a.py::test_1", ["one.json", "one.json"]),
+        ("merging needs two reports or more", ["one.json"]),
+        ("nothing to merge: no report has a test that was compared", ["empty.json", "empty.json"]),
+        ("link.json is an input of this command", ["one.json", "two.json", "-o", "link.json"]),
+        ("wrong.json exists and was not written by", ["one.json", "two.json", "-o", "wrong.json"]),
+        ("one.json is not a folder", ["one.json", "two.json", "-o", "one.json/merged.json"]),
     ],
 )
 def test_what_cannot_be_merged_or_written_is_refused_by_name(refused, said, names):
-    two_runs(3.0)
-    written(report("empty.json"))
+    inputs()
+    written("empty.json")
     Path("link.json").unlink(missing_ok=True)
-    Path("link.json").hardlink_to("gpu.json")
-    for name in ("wrong.json", "notes.json"):
-        Path(name).write_text("no report")
+    Path("link.json").hardlink_to("two.json")
+    Path("wrong.json").write_text("no report")
     assert said in refused("merge", "-o", "merged.json", *names)
 
 
-@pytest.mark.parametrize("options", [["cpu.json", "gpu.json"], ["-o", "merged.json"], ["--fail=no"]])
+@pytest.mark.parametrize("options", [["one.json", "two.json"], ["-o", "merged.json"], ["--fail=no"]])
 def test_a_command_that_is_wrong_ends_as_such(capsys, options):
     assert "usage: " in usage(capsys, "merge", *options)

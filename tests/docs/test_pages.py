@@ -120,14 +120,6 @@ def test_the_ini_files_of_a_page_are_read(pytester, page):
         assert result.ret == pytest.ExitCode.OK
 
 
-def one_sided(report, side, other):
-    """Return what a run with one device would have reported."""
-    unknown = dict.fromkeys([other, "speedup", "check", "offload", "reason"]) | {"status": "recorded"}
-    pairing = {"kind": side, "library": "numpy", "partner": None}
-    records = [{**record, **unknown, "pairing": pairing} for record in report["records"]]
-    return {**report, "records": records}
-
-
 @pytest.mark.libraries
 @pytest.mark.parametrize("page", SHELL)
 def test_the_commands_of_a_page_run_one_after_the_other(pytester, monkeypatch, page):
@@ -139,17 +131,11 @@ def test_the_commands_of_a_page_run_one_after_the_other(pytester, monkeypatch, p
     (pytester.path / "examples" / "test_matmul.py").write_text(MATMUL, encoding="utf-8")
     for line in SHELL[page]:
         command, *arguments = [word for word in shlex.split(line) if not re.match(r"[A-Z]+=", word)]
-        if line.startswith("BACKEND="):
-            arguments.append("--gpuperf-json=both.json")  # the last one counts
         if command == "pytest":
             result = pytester.runpytest_inprocess("--gpuperf-gpu=simulated", "-p", "no:randomly", *arguments)
             assert result.ret == pytest.ExitCode.OK, line
         else:
             assert command == "gpuperf", line
-            if arguments[0] == "merge":
-                both = json.loads(Path("both.json").read_text())
-                for side, other in (("cpu", "gpu"), ("gpu", "cpu")):
-                    Path(f"{side}.json").write_text(json.dumps(one_sided(both, side, other)))
             assert main(arguments) == 0, line
 
 
@@ -217,40 +203,6 @@ def test_the_page_of_commands_has_every_command_and_its_exit_codes(capsys):
 def test_every_page_is_in_the_contents():
     listed = re.findall(r"^(?:[a-z]+/)?[a-z-]+$", PAGES["index"], flags=re.MULTILINE)
     assert sorted(PAGES) == sorted([*listed, "index"])
-
-
-BY_ENVIRONMENT = """
-import os
-import pytest
-from pytest_gpuperf.devices.simulated import SimulatedBackend
-
-BACKEND = SimulatedBackend(name="cupy")
-
-def pytest_gpuperf_devices():
-    return [BACKEND]
-
-@pytest.fixture
-def xp():
-    return (BACKEND.cpu() if os.environ["BACKEND"] == "numpy" else BACKEND.gpu("")).xp
-"""
-
-
-def test_a_suite_that_takes_its_backend_from_the_environment_runs_as_its_page_says(pytester, monkeypatch):
-    pytester.makeconftest(BY_ENVIRONMENT)
-    pytester.makepyfile(
-        "import pytest\n@pytest.mark.speedup(min=3)\ndef test_it(xp):\n    return lambda: xp.ones(3)"
-    )
-    lines = [line for line in SHELL["guides/two-runs"] if line.startswith("BACKEND=")]
-    assert len(lines) == 2
-    for line in lines:
-        variable, _, *options = shlex.split(line)
-        monkeypatch.setenv(*variable.split("="))
-        result = pytester.runpytest_inprocess(*options, "--gpuperf-gpu=cupy", "-p", "no:randomly")
-        result.assert_outcomes(passed=1)
-    merge = next(line for line in SHELL["guides/two-runs"] if line.startswith("gpuperf merge"))
-    assert main(shlex.split(merge)[1:]) == 0
-    merged = json.loads((pytester.path / "merged.json").read_text())
-    assert [record["status"] for record in merged["records"]] == ["passed"]
 
 
 def test_the_readme_is_short_enough_to_be_read():

@@ -1,8 +1,6 @@
 """Accelerators in pytest: the option, the marker, and what is said of one that did nothing or not all."""
 
 import json
-import os
-import sys
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from time import sleep
@@ -10,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices import accelerators
 from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls
 from pytest_gpuperf.model.errors import Unavailable
@@ -216,42 +213,3 @@ def test_an_option_that_cannot_be_right_ends_the_run_with_one_line(run):
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     reason = "there is no accelerator 'foo'; the accelerators are accelerator:cudf.pandas"
     result.stderr.fnmatch_lines([f"ERROR: --gpuperf-gpu: {reason}*"])
-
-
-SLOW_LIBRARY = """
-import time
-
-def work():
-    time.sleep(0.003)
-    return 1.0
-"""
-ON_FOR_GOOD = """
-import slow_library
-
-slow_library.work = lambda: 1.0  # as cuml.accel does with scikit-learn, once and for the whole process
-"""
-OF_THE_LIBRARY = """
-import pytest
-import slow_library
-
-@pytest.mark.speedup(min=2)
-def test_it():
-    return slow_library.work
-"""
-
-
-def test_one_that_is_on_for_a_whole_process_is_compared_by_two_runs(pytester, monkeypatch):
-    pytester.makepyfile(slow_library=SLOW_LIBRARY, on_for_good=ON_FOR_GOOD, test_it=OF_THE_LIBRARY)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(pytester.path), *sys.path]))
-    ours = ("--gpuperf-gpu=standin:numpy", "--gpuperf-lock=none", "--gpuperf-max-time=1")
-    without = pytester.runpytest_subprocess("--gpuperf-default-device=cpu", "--gpuperf-json=cpu.json", *ours)
-    without.assert_outcomes(passed=1)
-    within = pytester.runpytest_subprocess(
-        "-pon_for_good", "--gpuperf-default-device=gpu", "--gpuperf-json=gpu.json", *ours
-    )
-    within.assert_outcomes(passed=1)
-    monkeypatch.chdir(pytester.path)
-    assert 0 == main(["merge", "cpu.json", "gpu.json", "-o", "merged.json"])
-    (record,) = json.loads((pytester.path / "merged.json").read_text(encoding="utf-8"))["records"]
-    assert "passed" == record["status"]
-    assert record["speedup"]["value"] > 2

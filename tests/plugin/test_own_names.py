@@ -75,7 +75,15 @@ def test_gpu(gpu):
     for name, record in found.records.items():
         assert f"the suite's own fixture `{own[name]}` (conftest.py:" in record["reason"]
         assert "give that fixture params" in record["reason"]
-        assert "--gpuperf-default-device and merge the reports" in record["reason"]
+
+
+def test_a_test_without_a_device_is_timed_on_the_default_device_alone(suite):
+    """A regression check can compare its times; a speedup it has only with both devices."""
+    source = "@pytest.mark.speedup(min=3)\ndef test_it(): return lambda: conftest.cupy.ones(3)"
+    record = suite(source, "--gpuperf-default-device=cupy").records["test_it"]
+    assert ("recorded", None) == (record["status"], record["cpu"])
+    assert ["no_partner"] == [note["code"] for note in record["notes"]]
+    assert record["gpu"]["median"] > 0
 
 
 @pytest.mark.parametrize("scope", ["function", "session"])

@@ -1,23 +1,14 @@
 """The verdict on stored numbers, and the notes on them: where all times together differ from their median."""
 
-from random import Random
-
 import factories
-import numpy as np
-import pytest
 from cases import for_each
-from factories import CPU, GPU, ROUNDS, measured, recorded
-from msgspec.structs import replace
-from walks import bound, simulated
 
 from pytest_gpuperf.analysis.estimation import sampled_rounds
-from pytest_gpuperf.analysis.judgement import judge_apart, judge_offline
+from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
-from pytest_gpuperf.devices.simulated import Clock
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
-from pytest_gpuperf.model.measurement import Interference, Memory, Round
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.measurement import Memory, Round
 from pytest_gpuperf.timing.transfers import Transfer
-from pytest_gpuperf.timing.trial import Trial
 
 
 def notes(cpu, gpu, *, copies=0.0, demand=None) -> list[str]:
@@ -86,56 +77,3 @@ def test_the_times_are_with_the_copies_of_the_demand():
     assert notes(cpu, gpu, copies=0.75, demand=Demand(transfer="always")) == []
     (text,) = notes(cpu, gpu, copies=0.75, demand=Demand(transfer="once", calls=3))
     assert "give 20.0x" in text
-
-
-# Two runs, one on each device, in one record.
-
-TWICE, LIMITED = Demand(min=2), Demand(min=2, max_memory=1000)
-ALWAYS, ONCE = Demand(min=1.5, transfer="always"), Demand(min=1.5, transfer="once", calls=4)
-
-
-def adding(device):
-    a = device.asarray(np.ones(1000))
-    return lambda: a + 1
-
-
-@for_each("demand", [TWICE, Demand(), Demand(max=1.5), Demand(min=2, latency=True), ALWAYS, ONCE])
-@for_each("times", [(10e-3, 1e-3), (10e-3, 5e-3), (2e-5, 1e-5)])
-def test_the_same_samples_say_the_same_as_those_of_variants(demand, times):
-    clock, noise = Clock(), Random(0)  # noqa: S311 - noise, not a secret
-    cpu, gpu = (
-        simulated(kind, clock, lambda: noise.lognormvariate(0, 0.1), kernel=kernel, bandwidth=1e7)
-        for kind, kernel in zip(("cpu", "gpu"), times, strict=True)
-    )
-    options = RunOptions(sampling=SamplingPlan(block_time=3e-5))  # few calls of the quickest, for speed
-    one, other = (Trial(nodeid="test_it", demand=demand, options=options) for _ in range(2))
-    found = other.compare_with(one.time_cpu(bound(adding), cpu, seconds=2.5), bound(adding), gpu)
-    together = other.record(found)
-    bare = replace(together, status="recorded", reason=None, speedup=None, offload=None)
-    apart = judge_apart(bare, options)
-    for name in ("speedup", "status", "reason", "offload"):
-        assert getattr(together, name) == getattr(apart, name)
-
-
-EMULATED = {"waited": 0.05 * ROUNDS, "device": replace(GPU, emulated=True)}
-WORSE = Interference(kind="unstable_cpu_times", own_share=0.1, median=0.01, fastest=0.001)
-
-
-@for_each(
-    ("expected", "demand", "cpu", "gpu", "changes"),
-    [
-        ("passed", TWICE, {"waited": 0.5 * ROUNDS}, {}, {}),
-        ("inconclusive", Demand(min=6), {"waited": 0.5 * ROUNDS}, {}, {}),
-        ("inconclusive", TWICE, {}, {}, {"interference": WORSE}),  # than the samples show
-        ("failed", Demand(min=11), {}, {}, {}),
-        ("inconclusive", Demand(min=11), {}, EMULATED, {}),
-        ("inconclusive", Demand(min=11), {}, EMULATED | {"waited": 0.0}, {"gpu_interference": WORSE}),
-        ("inconclusive", TWICE, {}, {}, {"dropped_rounds": ROUNDS}),
-        ("passed", LIMITED, {}, {}, {"memory": Memory(peak=1000)}),
-        ("failed", LIMITED, {}, {}, {"memory": Memory(peak=2000)}),
-    ],
-)
-def test_what_disturbed_a_run_and_what_it_held_count(expected, demand, cpu, gpu, changes):
-    on = {"cpu": replace(measured(CPU, 1.0), **cpu), "gpu": replace(measured(GPU, 0.1), **gpu)}
-    found = judge_apart(recorded(demand=demand, speedup=None, **on, **changes), RunOptions())
-    assert (expected, pytest.approx(10)) == (found.status, found.speedup.value)

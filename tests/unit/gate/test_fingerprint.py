@@ -4,17 +4,15 @@ import factories
 from cases import for_each
 from factories import measurement, recorded
 from msgspec.structs import replace
-from two_runs import HERE as NAMED
 
 from pytest_gpuperf.gate.fingerprint import (
     baseline_differences,
     differences,
-    environment_differences,
     record_conditions,
     run_conditions,
 )
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.record import Record, ThreadPool
+from pytest_gpuperf.model.record import Record
 
 CPU = replace(factories.CPU, library="numpy 2.4.6")
 GPU = replace(factories.GPU, library="cupy 13.4.1, CUDA 12.8", driver="for CUDA 12.9", runtime="CUDA 12.8")
@@ -174,27 +172,3 @@ def test_a_run_without_a_gpu_has_the_conditions_of_its_processor():
     without = run_conditions(replace(HERE, gpu=None))
     assert differences(without, run_conditions(HERE)) == ()
     assert not any(name.startswith("GPU") for name in without)
-
-
-def test_every_part_of_the_environment_that_differs_is_told():
-    other = replace(
-        NAMED,
-        host={"name": "there", "memory": 32 * 10**9},
-        cpu={"name": "another"},
-        python="3.13.0",
-        packages={"numpy": "1.26", "pytest-gpuperf": "0.2.0", "cupy": "13"},
-        thread_pools=(ThreadPool(library="mkl", api="blas", threads=1, version=None),),
-        variables={"OMP_NUM_THREADS": "1"},
-    )
-    assert environment_differences([NAMED, other, other]) == (
-        "host: here, there",
-        "CPU: EPYC, another",
-        "memory: 64.0 GB, 32.0 GB",
-        "python: 3.11.7, 3.13.0",
-        "numpy: 2.0, 1.26",
-        "pytest-gpuperf: 0.1.0, 0.2.0",
-        "thread pools: openblas 8, mkl 1",
-        "OMP_NUM_THREADS: not set, 1",
-    )
-    older = replace(NAMED, host={"name": "here"}, cpu={"name": "EPYC"}, thread_pools=(), variables=None)
-    assert environment_differences([replace(NAMED, variables={"OMP_NUM_THREADS": "1"}), older]) == ()

@@ -28,7 +28,7 @@ from pytest_gpuperf.model.comparison import Commit, GateNote, GateResult
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.offload import Diagnosis, Point
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
+from pytest_gpuperf.model.record import Environment, Note, Record, Run
 from pytest_gpuperf.report import repeat
 from pytest_gpuperf.report.markdown import SIGNATURE, code_span, plot_axis, plot_row, text
 from pytest_gpuperf.report.scale import LogScale
@@ -244,7 +244,6 @@ def hostile(anything: str) -> Run:
         started=anything,
         commit=Commit(id=anything, branch=anything),
         gate=gate_of(anything, lines),
-        merged=Merged(reports=(), differences=lines),
         scalings=(scaling_curve(name=anything or "-"),),
     )
 
@@ -302,7 +301,6 @@ def test_the_longest_text_fits_a_comment(filler):
         thresholds=(threshold(name=long, reason=long),) * 20,
         scalings=(curve,) * 20,
         gate=gate_of(long, lines),
-        merged=Merged(reports=(), differences=lines),
         commit=Commit(id=long, branch=long),
     )
     assert len(text(run)) < A_COMMENT
