@@ -623,9 +623,9 @@ def _output_files(
             )
         try:
             if name == "html":
-                from pytest_gpuperf.report.html import engine
+                from pytest_gpuperf.report.html import page
 
-                engine.template()
+                page.template()
             file = option.output_file(config, path, *exports.known_by(formats[name]))
         except GpuPerfError as error:
             raise pytest.UsageError(f"{option.flag}: {error}") from error

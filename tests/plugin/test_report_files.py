@@ -14,7 +14,7 @@ import pytest
 from published import JUDGE
 
 from pytest_gpuperf.cli import main
-from pytest_gpuperf.report.html import engine
+from pytest_gpuperf.report.html import page
 
 SUITE = """
     import numpy as np
@@ -249,7 +249,7 @@ def test_a_first_run_that_ends_before_it_measures_has_a_page_without_a_history(r
 
 def test_a_page_that_cannot_be_made_ends_the_run_before_the_first_test(run, pytester, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    engine.template.cache_clear()
+    page.template.cache_clear()
     result = run(SUITE, "--gpuperf-html=it.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(

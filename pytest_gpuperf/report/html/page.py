@@ -7,24 +7,31 @@ written as escapes, and the page's own policy lets no script run and no style ap
 import json
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
 from hashlib import sha256
 from math import inf
+from pathlib import Path
 from statistics import geometric_mean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of, split
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import repeat, view
 from pytest_gpuperf.report.history import History
-from pytest_gpuperf.report.html import call_time, engine, forest, rounds, scaling, threshold
-from pytest_gpuperf.report.html import history as histories
-from pytest_gpuperf.report.html.figure import Figure
+from pytest_gpuperf.report.html import calls, curves, forest
+from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary import comparison_cells, environment_facts, scaling_cells, scaling_heading
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_TEMPLATES = Path(__file__).parent / "templates"
 _MOST_DETAILED = 80
 """Tests with details, those first that need a look: a page of ten thousand opens in a browser, too."""
 _MOST_HISTORIES = 60  # tests, those with the worst changes first
@@ -80,11 +87,11 @@ def text(run: Run, history: History | None = None) -> str:
     axis = forest.scale(records)
     tests = list(_tests(run, shown.rows, axis))
     verdicts = {test.row.record.nodeid: test.verdicts for test in tests}
-    series = histories.worst_first(history) if history else []
-    facts_of_runs = histories.facts_of_all(series)
+    series = curves.worst_first(history) if history else []
+    facts_of_runs = curves.facts_of_all(series)
     emulated = view.emulated_tests(run)
-    styles, script = engine.asset("page.css"), engine.asset("page.js")
-    return engine.template().render(
+    styles, script = _asset("page.css"), _asset("page.js")
+    return template().render(
         run=run,
         shown=shown,
         environment=list(environment_facts(run.environment)),
@@ -99,7 +106,7 @@ def text(run: Run, history: History | None = None) -> str:
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
         thresholds=[
-            (each, text, threshold.figure(each, text, view.gpu_of(each, emulated)))
+            (each, text, curves.of_threshold(each, text, view.gpu_of(each, emulated)))
             for each, text in shown.thresholds
         ],
         scalings=[
@@ -108,19 +115,54 @@ def text(run: Run, history: History | None = None) -> str:
                 verdicts.get(each.points[-1].nodeid, ()),
                 list(map(scaling_cells, each.points)),
                 each.diagnosis,
-                scaling.figure(each),
+                curves.of_scaling(each),
             )
             for each in shown.scalings
         ],
         history=history,
         facts_of_runs=facts_of_runs,
-        histories=[(each, histories.figure(each, facts_of_runs)) for each in series[:_MOST_HISTORIES]],
+        histories=[(each, curves.of_series(each, facts_of_runs)) for each in series[:_MOST_HISTORIES]],
         hidden_histories=max(0, len(series) - _MOST_HISTORIES),
         styles=styles,
         script=script,
         policy=f"default-src 'none'; style-src '{_digest(styles)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'",
     )
+
+
+@cache
+def template() -> "Template":
+    """Return the template of a page; raise GpuPerfError where Jinja2 is not installed.
+
+    It escapes any text in the values that it is rendered with, and no text steers a terminal.
+    """
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError as error:
+        cause = "the page needs Jinja2, which is not installed"
+        raise GpuPerfError(f"{cause}; run pip install jinja2") from error
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_shown,
+    )
+    environment.filters["draw"] = draw  # it escapes; the template marks what it returns as safe
+    environment.filters["count"] = units.count
+    return environment.get_template("page.html")
+
+
+def _asset(name: str) -> str:
+    """Return a file that a page holds as it is."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
+
+
+def _shown(value: object) -> object:
+    """Return what a template writes of a value: no text steers a terminal that shows the page's source."""
+    return printable(value) if type(value) is str else value
 
 
 def _digest(content: str) -> str:
@@ -227,11 +269,11 @@ def _details(run: Run, row: view.Row, lead: str | None, last_sizes: Collection[s
         *(each.text for each in row.said),
         *([record.offload.reason] if record.offload else []),
         *(each.sentence for each in record.diagnosis),
-        call_time.sentence(record),
+        calls.parts_sentence(record),
     ]
     return _Details(
         sentences=[each for each in dict.fromkeys(sentences) if each not in (None, lead)],
-        figure=rounds.figure(record),
+        figure=calls.rounds_figure(record),
         comparisons=list(map(comparison_cells, record.comparisons)),
         command=repeat.command(run, record, last_sizes),
         record=json.dumps(_without_samples(codec.dump(record)), indent=1, ensure_ascii=False).split("\n"),

@@ -9,7 +9,7 @@ from strategies import records
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Inspection, Transfer
 from pytest_gpuperf.model.offload import Diagnosis
-from pytest_gpuperf.report.html.call_time import sentence
+from pytest_gpuperf.report.html.calls import parts_sentence as sentence
 
 pytestmark = pytest.mark.unit
 

@@ -34,8 +34,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.offload import Point
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.history import series
-from pytest_gpuperf.report.html import forest, history, page, rounds, scaling
-from pytest_gpuperf.report.html import threshold as charts
+from pytest_gpuperf.report.html import calls, curves, forest, page
 from pytest_gpuperf.report.html.figure import Figure, Word, svg_document
 from pytest_gpuperf.report.summary import threshold_sentence
 
@@ -43,7 +42,7 @@ pytestmark = pytest.mark.unit
 
 
 def timed(cpu, gpu, **changes):
-    return rounds.figure(record(cpu=measurement(CPU, *cpu), gpu=measurement(GPU, *gpu), **changes))
+    return calls.rounds_figure(record(cpu=measurement(CPU, *cpu), gpu=measurement(GPU, *gpu), **changes))
 
 
 def point(size, speedup, **changes):
@@ -66,15 +65,15 @@ def of_sizes(gpu="GPU", **changes):
         "curve": CURVE,
     }
     found = threshold(**{**known, **changes})
-    return charts.figure(found, threshold_sentence(found, f"the {gpu}"), gpu)
+    return curves.of_threshold(found, threshold_sentence(found, f"the {gpu}"), gpu)
 
 
 def of_counts(**changes):
-    return scaling.figure(scaling_curve(**{"required": 0.8, **changes}))
+    return curves.of_scaling(scaling_curve(**{"required": 0.8, **changes}))
 
 
 def of_runs(*values, **how):
-    return history.figure(series(history_of(*values, **how))[0], {"here"})
+    return curves.of_series(series(history_of(*values, **how))[0], {"here"})
 
 
 LATENT = record(
@@ -95,7 +94,7 @@ FAR = [[1e-12, 1e12], [1e12] * 2, [10.0 * 1.5 ** (number // 6) for number in ran
         ),
         (timed([1.0] * 1000, [2.0] * 1000), "in 1,000 rounds, in order, one of each 5 shown"),
         (timed([9.0], [9.0] * 2), "\nGPU\n9.00 s\n2 rounds in order: GPU 9.00 s ("),
-        (rounds.figure(LATENT), "CPU 1.00 s ("),
+        (calls.rounds_figure(LATENT), "CPU 1.00 s ("),
         (of_sizes(), "time of a call\nCPU\nGPU\nGPU with copies\n"),
         (of_sizes(), "size n\npassed: the GPU wins from n = 1024 on, not at 256; required at most 4096\n"),
         (of_sizes(), "over the range of the speedup. The threshold lies in the grey area."),
@@ -133,14 +132,17 @@ def test_what_was_not_measured_has_no_figure(shown):
     assert shown is None
 
 
-@given(thresholds().map(lambda found: charts.figure(found, "said", "GPU")) | scalings().map(scaling.figure))
+@given(
+    thresholds().map(lambda found: curves.of_threshold(found, "said", "GPU"))
+    | scalings().map(curves.of_scaling)
+)
 def test_any_values_can_be_drawn(shown):
     assert shown is None or (is_whole(shown) and not overlapping(shown))
 
 
 @given(records())
 def test_any_rounds_can_be_drawn(found):
-    shown = rounds.figure(found)
+    shown = calls.rounds_figure(found)
     assert shown is None or is_whole(shown)
 
 
@@ -214,16 +216,16 @@ def test_the_largest_loss_of_a_history_is_first_and_what_did_not_change_is_last(
         "large": worse,
         "untimed": [None] * 12,
     }
-    found = history.worst_first(histories(*(history_of(*runs[name], nodeid=name) for name in runs)))
+    found = curves.worst_first(histories(*(history_of(*runs[name], nodeid=name) for name in runs)))
     assert ["large", "loss", "gain", "same"] == [each.nodeid for each in found]
 
 
 def test_figures_of_runs_that_cannot_be_compared_say_what_differs():
     machines = ("CPU one, python 3.13", "CPU two, python 3.13")
     found = series(histories(*(history_of(2.0, 2.0, fingerprint=each) for each in machines)))
-    known = history.facts_of_all(found)
+    known = curves.facts_of_all(found)
     assert ["python 3.13"] == known
-    captions = [history.figure(each, known).caption for each in found]
+    captions = [curves.of_series(each, known).caption for each in found]
     assert ["; CPU one", "; CPU two"] == [caption[caption.index(";") :] for caption in captions]
 
 
