@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from pytest_gpuperf.model.measurement import DeviceInfo
     from pytest_gpuperf.model.record import Clocks, Record, Run
-    from pytest_gpuperf.report.protocol import ReportFormat
+    from pytest_gpuperf.report.exports import ReportFormat
     from pytest_gpuperf.report.reader import load_report
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
 
@@ -58,7 +58,7 @@ _HOMES = {
     ),
     "model.measurement": ("DeviceInfo",),
     "model.record": ("Clocks", "Record", "Run"),
-    "report.protocol": ("ReportFormat",),
+    "report.exports": ("ReportFormat",),
     "report.reader": ("load_report",),
     "session.gpuperf_fixture": ("GpuPerfFixture",),
 }

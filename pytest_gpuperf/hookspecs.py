@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pytest_gpuperf.devices.protocol import Backend
     from pytest_gpuperf.model.record import Record
-    from pytest_gpuperf.report.protocol import ReportFormat
+    from pytest_gpuperf.report.exports import ReportFormat
 
 hookspec = pluggy.HookspecMarker("pytest")
 

@@ -99,12 +99,12 @@ class _Option:
         self, config: pytest.Config, name: str, is_ours: Callable[[bytes], bool], what: str
     ) -> Path:
         """Return the path of an output; raise UsageError for a file that is there and not empty or ours."""
-        from pytest_gpuperf.report import paths
+        from pytest_gpuperf.report import files
 
         if name.endswith(("/", os.sep)):
             raise pytest.UsageError(f"{self.flag}: {name} is a folder; choose a file in it")
         path = self.base_dir(config) / name
-        return self.checked(path, paths.why_not_writable(path, is_ours, what))
+        return self.checked(path, files.why_not_writable(path, is_ours, what))
 
     def checked(self, path: Path, problem: str | None) -> Path:
         """Return the path; raise UsageError where there is a problem with it."""
@@ -560,9 +560,9 @@ def json_path(config: pytest.Config) -> Path | None:
     name = _JSON.value(config)
     if name is None or hasattr(config, "workerinput"):  # xdist's controller writes for its workers
         return None
-    from pytest_gpuperf.report import paths
+    from pytest_gpuperf.report import files
 
-    return _JSON.output_file(config, name, paths.REPORT, "a report")
+    return _JSON.output_file(config, name, files.REPORT, "a report")
 
 
 def outputs(config: pytest.Config) -> Outputs:
@@ -591,12 +591,12 @@ def _history_folder(config: pytest.Config) -> Path | None:
     name = _HISTORY.value(config)
     if name is None:
         return None
-    from pytest_gpuperf.report import paths
+    from pytest_gpuperf.report import files
 
     path = _HISTORY.base_dir(config) / name
     is_file = path.exists() and not path.is_dir()
     problem = f"{path} is not a folder; choose another place" if is_file else None
-    return _HISTORY.checked(path, problem or paths.why_no_new_file(path))
+    return _HISTORY.checked(path, problem or files.why_no_new_file(path))
 
 
 def _output_files(

@@ -20,7 +20,7 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report import paths
+from pytest_gpuperf.report import files
 from pytest_gpuperf.report.text import table
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
@@ -95,5 +95,5 @@ def check_replaceable(
     """Raise GpuPerfError for an output in the place of an input, or of a file of another kind."""
     if output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
         raise GpuPerfError(f"{output} is an input of this command; choose another file to write")
-    if (objection := paths.why_not_writable(output, is_ours, what)) is not None:
+    if (objection := files.why_not_writable(output, is_ours, what)) is not None:
         raise GpuPerfError(objection)

@@ -21,7 +21,7 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import files, paths, reader
+from pytest_gpuperf.report import files, reader
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.merge import merge
 from pytest_gpuperf.report.text import section
@@ -45,7 +45,7 @@ def _merge(chosen: Namespace) -> CommandResult:
     if len(chosen.reports) < 2:
         raise GpuPerfError("merging needs two reports or more")
     reports = [reader.named_report(path) for path in chosen.reports]
-    check_replaceable(chosen.output, paths.REPORT, "a report", chosen.reports)
+    check_replaceable(chosen.output, files.REPORT, "a report", chosen.reports)
     run = merge(reports)
     files.replace(chosen.output, document.text(run))
     lines = [*map(str, section.lines(run, width(), all_notes=True)), ""]

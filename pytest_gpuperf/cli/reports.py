@@ -18,7 +18,7 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import files, history, paths, reader
+from pytest_gpuperf.report import files, history, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.text import section
@@ -89,7 +89,7 @@ def validate(report: Path) -> CommandResult:
 
 def recover(journal: Path, report: Path) -> CommandResult:
     """Make a report of what had finished when a run was killed."""
-    if paths.begins_as(journal, paths.REPORT):
+    if files.begins_as(journal, files.REPORT):
         raise GpuPerfError(f"{journal} is a report, not a journal, and needs no recovery")
     run = journals.run_in(journal)
     try:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.value import Value
-from pytest_gpuperf.report import files, paths
+from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.results import Results
 
@@ -36,7 +36,7 @@ class Journal:
 
     def __init__(self, report: Path) -> None:
         with suppress(OSError):  # which ends the run before, or comes up when the report is written
-            report = paths.target(report)
+            report = files.target(report)
         self.path = report.with_name(f"{report.name}.{os.urandom(_RANDOM).hex()}{_SUFFIX}")
         self._file: IO[str] | None = None
 
@@ -67,7 +67,7 @@ class Journal:
 def left_behind(report: Path) -> list[Path]:
     """Return the journals of this report's runs that ended without a report and were not recovered."""
     with suppress(OSError):
-        report = paths.target(report)
+        report = files.target(report)
     named = report.parent.glob(f"{escape(report.name)}.{'[0-9a-f]' * 2 * _RANDOM}{_SUFFIX}")
     return [path for path in sorted(named) if _was_left(path)]
 
@@ -87,7 +87,7 @@ def _was_left(path: Path) -> bool:
         return False
     try:
         with files.open_regular(path, follow_link=False) as file:
-            is_ours = paths.JOURNAL(file.readline())
+            is_ours = files.JOURNAL(file.readline())
             return is_ours and file.readline().endswith(b"\n") and _lock(file)
     except OSError:
         return False

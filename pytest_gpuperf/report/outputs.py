@@ -12,9 +12,9 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import exports, files, history, markdown, paths, reader
+from pytest_gpuperf.report import exports, files, history, markdown, reader
+from pytest_gpuperf.report.exports import ReportFormat
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.protocol import ReportFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def _create_baseline(path: Path, run: Run) -> Path | str:
     try:
         files.create(file, document.text(run))
     except FileExistsError:
-        if not paths.begins_as(file, paths.REPORT):
+        if not files.begins_as(file, files.REPORT):
             raise
         return f"this run's is not kept, because another run has created {file} meanwhile"
     lacking = [each.nodeid for each in run.records if each.nodeid not in held and _should_be_held(each)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Report, Run
-from pytest_gpuperf.report import files, paths
+from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
@@ -30,7 +30,7 @@ def load_report(path: str | PathLike[str]) -> Run:
 
 
 def _run(content: bytes) -> Run:
-    if paths.JOURNAL(content):
+    if files.JOURNAL(content):
         remedy = "gpuperf recover JOURNAL REPORT turns it into a report"
         raise GpuPerfError(f"this is the journal of an unfinished run; {remedy}")
     return document.parse(content)

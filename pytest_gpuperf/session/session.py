@@ -23,7 +23,7 @@ from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, Note, Record, Report, Verdict
-from pytest_gpuperf.report import paths, reader
+from pytest_gpuperf.report import files, reader
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import hints, live_line, timed_call
 from pytest_gpuperf.session.cpu_variants import CpuVariants
@@ -282,12 +282,12 @@ def _baselines(gate: GateOptions) -> tuple[Report, ...]:
     path = gate.baseline
     if path is None:
         return ()
-    if (problem := paths.why_broken(path)) is not None:
+    if (problem := files.why_broken(path)) is not None:
         raise GpuPerfError(problem)
     reports = reader.load_reports(path) if path.exists() else ()
     usable = tuple(report for report in reports if comparable_tests(report.run, gate.compared))
     if gate.create and (path.is_dir() or not reports):
-        problem = paths.why_no_new_file(path)
+        problem = files.why_no_new_file(path)
     elif not reports:
         missing = f"folder {path} contains no report" if path.is_dir() else f"{path} does not exist"
         problem = f"{missing}; --gpuperf-baseline-missing=create creates one"

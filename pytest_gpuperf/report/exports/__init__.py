@@ -1,21 +1,91 @@
-"""The formats in which a run is written: ours, and those of plugins. From a run to text."""
+"""The formats in which a run is written: ours, and those of plugins. From a run to text, and to its file."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
+from typing import Protocol, runtime_checkable
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import first_line, quote
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import files, paths
-from pytest_gpuperf.report.exports.bencher import Bencher
+from pytest_gpuperf.report import files, markdown, view
 from pytest_gpuperf.report.exports.csv import Csv
-from pytest_gpuperf.report.exports.for_people import Markdown, Page, Picture
-from pytest_gpuperf.report.exports.github_action_benchmark import GithubAction
-from pytest_gpuperf.report.protocol import ReportFormat
+from pytest_gpuperf.report.exports.trackers import Bencher, GithubAction
 
 NOTHING = "no test has a result for it"
+
+
+@runtime_checkable
+class ReportFormat(Protocol):
+    """A format in which a run is written, as `--gpuperf-export=NAME:PATH` and the hook name it.
+
+    Optional method: `begins_as(head)` returns whether the format wrote a file that begins with these bytes
+    (at most 65,536). Only such a file, or an empty one, is replaced; without the method a file that is there
+    is refused before the first test.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name in `--gpuperf-export`, without a colon."""
+
+    @property
+    def suffix(self) -> str:
+        """How the names of its files end, such as `.csv`: lists of formats show it."""
+
+    def write(self, run: Run) -> str:
+        """Return the whole text of the file; an empty one where the run has nothing for it.
+
+        The text is written as UTF-8 and with its own line ends; for an empty one no file is left. A run has
+        the fields of the report: times in seconds, sizes in bytes, a speedup as CPU time / GPU time, and None
+        for what could not be had. An exception fails the run, which names the format and the exception; all
+        other files are written nevertheless.
+        """
+
+
+class Markdown:
+    """The summary for pull requests."""
+
+    name, suffix = "markdown", ".md"
+    begins_as = staticmethod(files.MARKDOWN)
+
+    def write(self, run: Run) -> str:
+        """Return what failed and regressed first, a table, and commands that repeat a test."""
+        return markdown.text(run)
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page, with the speedups of earlier runs in a folder, if there is one."""
+
+    history: Path | None = None
+    name = "html"
+    suffix = ".html"
+    begins_as = staticmethod(files.PAGE)
+
+    def write(self, run: Run) -> str:
+        """Return the page of a run."""
+        from pytest_gpuperf.report.history import read
+        from pytest_gpuperf.report.html import page
+
+        if self.history is None or not self.history.is_dir():  # a first run that ended early makes none
+            return page.text(run)
+        return page.text(run, read(self.history))
+
+
+class Picture:
+    """The forest plot."""
+
+    name, suffix = "svg", ".svg"
+    begins_as = staticmethod(files.SVG)
+
+    def write(self, run: Run) -> str:
+        """Return the speedups of the tests on one axis, the worst verdicts first."""
+        from pytest_gpuperf.report.html import figure, forest
+
+        rows = view.of(run, worst_first=True).rows
+        return figure.svg_document(forest.plot([row.record for row in rows], [row.name for row in rows]))
 
 
 def formats(others: Iterable[ReportFormat] = (), history: Path | None = None) -> dict[str, ReportFormat]:
@@ -89,10 +159,10 @@ def write(content: str, format: ReportFormat, path: Path) -> str | None:
     the target of a link instead, as the next run would refuse a link to nothing.
     """
     is_ours, _ = known_by(format)
-    if content or (path.is_symlink() and paths.begins_as(path, is_ours)):
+    if content or (path.is_symlink() and files.begins_as(path, is_ours)):
         files.replace(path, content)
-        return None if content else f"emptied {paths.target(path)}, because {NOTHING}"
-    if not paths.begins_as(path, is_ours):
+        return None if content else f"emptied {files.target(path)}, because {NOTHING}"
+    if not files.begins_as(path, is_ours):
         return f"no file, because {NOTHING}"
     path.unlink()
     return f"removed {path}, because {NOTHING}"

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import paths
+from pytest_gpuperf.report import files
 
 _BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
 # Some spreadsheets begin a cell after a semicolon, too, even within quotes, and take off quotes and spaces.
@@ -39,7 +39,7 @@ class Csv:
     """A header and a row for each number; what is not known, or not bounded, is an empty cell."""
 
     name, suffix = "csv", ".csv"
-    begins_as = staticmethod(paths.begins(_HEADER.encode()))
+    begins_as = staticmethod(files.begins(_HEADER.encode()))
 
     def write(self, run: Run) -> str:
         """Return the table; a test without any number has one row, with its verdict and its reason."""
