@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
+from types import SimpleNamespace
 
 import pytest
 from _pytest._code import code
@@ -373,18 +374,33 @@ def setting(monkeypatch):
 
 @pytest.fixture
 def with_nvml(monkeypatch):
-    """Let NVML return this monitor, or raise this error; return the bus ids that were looked up."""
+    """Put a stand-in for pynvml in place; return the bus ids that were looked up.
 
-    def call(answer):
+    `changed` are its functions by name, None for one that it lacks.
+    """
+
+    class NVMLError(Exception):
+        pass
+
+    def call(**changed):
         asked = []
-
-        def watch(bus):
-            asked.append(bus)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        monkeypatch.setattr("pytest_gpuperf.devices.nvml.monitor", watch)
+        library = SimpleNamespace(
+            NVMLError=NVMLError,
+            NVML_CLOCK_SM=1,
+            NVML_CLOCK_MEM=2,
+            NVML_TEMPERATURE_GPU=0,
+            nvmlInit=lambda: None,
+            nvmlDeviceGetHandleByPciBusId=lambda bus: asked.append(bus) or f"handle of {bus}",
+            nvmlDeviceGetClockInfo=lambda handle, clock: {1: 1980, 2: 3201}[clock],
+            nvmlDeviceGetTemperature=lambda handle, sensor: 41,
+            nvmlDeviceGetPowerUsage=lambda handle: 123456,
+            nvmlDeviceGetCurrentClocksEventReasons=lambda handle: 0,
+            nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: 0,
+        )
+        vars(library).update(changed)
+        for name in [name for name, function in changed.items() if function is None]:
+            delattr(library, name)
+        monkeypatch.setitem(sys.modules, "pynvml", library)
         return asked
 
     return call

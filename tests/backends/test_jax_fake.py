@@ -263,8 +263,8 @@ class Driver:
 def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_in_this_process(monkeypatch, with_nvml):
     fake(monkeypatch, FakeDevice(number=3), FakeDevice(number=18))
     monkeypatch.setattr("ctypes.CDLL", lambda name: Driver() if name == "libcuda.so.1" else None)
-    asked = with_nvml(SimpleNamespace(throttle=lambda: ("heat",)))
-    assert ("heat",) == JaxBackend("a processor").gpu("1").throttle()
+    asked = with_nvml()
+    assert JaxBackend("a processor").gpu("1").sm_mhz() == 1980
     assert asked == ["0000:18:00.0"]
 
 
@@ -292,8 +292,8 @@ def test_a_device_of_another_vendor_is_not_looked_up_in_nvidias_library(
     chip = FakeDevice(number=number)
     chip.client = SimpleNamespace(platform_version=version)
     fake(monkeypatch, chip)
-    asked = with_nvml(SimpleNamespace(throttle=lambda: ("heat",)))
+    asked = with_nvml()
     device = JaxBackend("a processor").gpu("")
-    assert () == device.throttle()
+    assert device.clocks() is None
     assert "is no NVIDIA GPU" in device.clocks_reason
     assert asked == []

@@ -358,7 +358,7 @@ def test_reduced_precision_is_what_is_set_at_that_moment_for_products_and_for_la
 
 @for_each("is_told", [True, False])
 def test_clocks_are_of_the_place_on_the_bus_that_torch_tells(monkeypatch, with_nvml, is_told):
-    torch, asked = fake(monkeypatch), with_nvml(SimpleNamespace(sm_mhz=lambda: 1980))
+    torch, asked = fake(monkeypatch), with_nvml()
     if not is_told:
         del torch.cuda.properties.pci_bus_id
     device = TorchDevice(torch, FakeDevice("cuda", 0), "Fake")

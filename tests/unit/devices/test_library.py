@@ -1,17 +1,14 @@
-"""What the libraries' backends share: numbers, refusals with their remedies, and clocks."""
-
-from types import SimpleNamespace
+"""What the libraries' backends share: numbers, and refusals with their remedies."""
 
 import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, is_emulated
-from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.registry import Devices
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 
-class Gpu(LibraryDevice, MonitoredDevice):
+class Gpu(LibraryDevice):
     """A GPU of a library that counts how often it was waited for."""
 
     backend = "lib"
@@ -21,9 +18,6 @@ class Gpu(LibraryDevice, MonitoredDevice):
 
     def synchronize(self):
         self.waited += 1
-
-    def _pci_bus_id(self):
-        return "0000:18:00.0"
 
 
 class Backend(LibraryBackend):
@@ -88,26 +82,6 @@ def test_a_device_that_was_found_and_fails_is_broken_and_its_remedy_is_by_cause(
     problem = f"Lib's GPU 1 was found but cannot be used: {said.partition(chr(10))[0]}; {remedy}"
     assert str(caught.value).startswith(problem)
     assert caught.value.broken
-
-
-def test_clocks_are_nvmls_asked_for_at_first_use(with_nvml):
-    asked = with_nvml(SimpleNamespace(throttle=lambda: ("hardware slowdown",), other_processes=lambda: 2))
-    gpu = Gpu(0)
-    assert (("hardware slowdown",), 2, None) == (gpu.throttle(), gpu.other_processes(), gpu.clocks_reason)
-    assert asked == ["0000:18:00.0"]
-
-
-def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(with_nvml):
-    with_nvml(GpuPerfError("no NVML; install it"))
-    gpu = Gpu(0)
-    assert (None, None, (), None, None) == (
-        gpu.clocks(),
-        gpu.sm_mhz(),
-        gpu.throttle(),
-        gpu.throttle_counters(),
-        gpu.other_processes(),
-    )
-    assert gpu.clocks_reason == "no NVML; install it"
 
 
 @for_each(

@@ -1,4 +1,4 @@
-"""NVML: what is made of its answers, on a stand-in for NVIDIA's binding."""
+"""NVML: what a founded GPU makes of its answers, on a stand-in for NVIDIA's binding."""
 
 import os
 import sys
@@ -8,7 +8,6 @@ import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices import nvml
-from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Clocks
 
 BUS = "0000:18:00.0"
@@ -19,39 +18,29 @@ HOT = ("hardware slowdown", "hardware thermal slowdown")
 NEWER, OLDER = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
 
 
-class NVMLError(Exception):
-    pass
-
-
-class NVMLError_NotSupported(NVMLError):  # noqa: N801 - NVIDIA's name
-    pass
+class Gpu(nvml.MonitoredDevice):
+    def _pci_bus_id(self):
+        return BUS
 
 
 def refuse(*_):
-    raise NVMLError_NotSupported("Not Supported")
+    raise sys.modules["pynvml"].NVMLError("Not Supported")
 
 
-def fake(monkeypatch, *, bits=0, **changed):
-    """Put a stand-in for pynvml in place; `changed` are its functions by name, None for one it lacks."""
-    library = SimpleNamespace(
-        NVMLError=NVMLError,
-        NVML_CLOCK_SM=1,
-        NVML_CLOCK_MEM=2,
-        NVML_TEMPERATURE_GPU=0,
-        nvmlInit=lambda: None,
-        nvmlDeviceGetHandleByPciBusId=lambda bus: f"handle of {bus}",
-        nvmlDeviceGetClockInfo=lambda handle, clock: {1: 1980, 2: 3201}[clock],
-        nvmlDeviceGetTemperature=lambda handle, sensor: 41,
-        nvmlDeviceGetPowerUsage=lambda handle: 123456,
-        nvmlDeviceGetCurrentClocksEventReasons=lambda handle: bits,
-        nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: bits,
-    )
-    for name, function in changed.items():
-        setattr(library, name, function)
-        if function is None:
-            delattr(library, name)
-    monkeypatch.setitem(sys.modules, "pynvml", library)
-    return nvml.monitor(BUS)
+@pytest.fixture
+def gpu(with_nvml):
+    """Return a GPU that NVML, with these functions of its own, knows by its bus; it is asked at first use."""
+
+    def call(*, bits=0, **changed):
+        reasons = dict.fromkeys((NEWER, OLDER), lambda _: bits)
+        found = Gpu()
+        asked = with_nvml(**{**reasons, **changed})
+        assert asked == []
+        found.throttle_counters()
+        assert asked == [BUS]
+        return found
+
+    return call
 
 
 @for_each(
@@ -65,17 +54,15 @@ def fake(monkeypatch, *, bits=0, **changed):
         ({CLOCK: refuse, TEMPERATURE: refuse, POWER: refuse, NEWER: refuse, OLDER: refuse}, NOTHING),
     ],
 )
-def test_clocks_are_in_mhz_degrees_and_watts_and_one_that_is_missing_costs_no_other(
-    monkeypatch, changed, told
-):
+def test_clocks_are_in_mhz_degrees_and_watts_and_one_that_is_missing_costs_no_other(gpu, changed, told):
     expected = {"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "watts": 123.456, "throttle": ()}
-    assert fake(monkeypatch, **changed).clocks() == Clocks(**{**expected, **told})
+    assert gpu(**changed).clocks() == Clocks(**{**expected, **told})
 
 
-def test_the_clock_of_the_multiprocessors_alone_is_one_question_about_the_gpu_on_its_bus(monkeypatch):
+def test_the_clock_of_the_multiprocessors_alone_is_one_question_about_the_gpu_on_its_bus(gpu):
     asked = []
-    monitor = fake(monkeypatch, nvmlDeviceGetClockInfo=lambda *question: asked.append(question) or 1980)
-    assert (1980, [(f"handle of {BUS}", 1)]) == (monitor.sm_mhz(), asked)
+    found = gpu(nvmlDeviceGetClockInfo=lambda *question: asked.append(question) or 1980)
+    assert (1980, [(f"handle of {BUS}", 1)]) == (found.sm_mhz(), asked)
 
 
 @for_each(
@@ -94,12 +81,10 @@ def test_the_clock_of_the_multiprocessors_alone_is_one_question_about_the_gpu_on
         (0x1 | 0x4 | 0x8 | 0x40, (*HOT, "power cap"), HOT),
     ],
 )
-def test_each_reason_has_its_name_and_only_some_are_bad_whatever_they_were_before(
-    monkeypatch, bits, named, bad
-):
+def test_each_reason_has_its_name_and_only_some_are_bad_whatever_they_were_before(gpu, bits, named, bad):
     states = iter([bits, bits, 0])
-    monitor = fake(monkeypatch, **{NEWER: lambda _: next(states)})
-    assert (named, bad, ()) == (monitor.clocks().throttle, monitor.throttle(), monitor.throttle())
+    found = gpu(**{NEWER: lambda _: next(states)})
+    assert (named, bad, ()) == (found.clocks().throttle, found.throttle(), found.throttle())
 
 
 @pytest.mark.parametrize(
@@ -107,8 +92,8 @@ def test_each_reason_has_its_name_and_only_some_are_bad_whatever_they_were_befor
     [{NEWER: None}, {NEWER: refuse}, {OLDER: None}],
     ids=["an older binding", "an older driver", "a newer one"],
 )
-def test_the_older_name_is_asked_where_the_newer_is_not_there_and_either_is_enough(monkeypatch, lacking):
-    assert fake(monkeypatch, bits=0x40, **lacking).throttle() == ("hardware thermal slowdown",)
+def test_the_older_name_is_asked_where_the_newer_is_not_there_and_either_is_enough(gpu, lacking):
+    assert gpu(bits=0x40, **lacking).throttle() == ("hardware thermal slowdown",)
 
 
 WHOLE = 0xFFFFFFFF  # of a GPU that is not divided into instances
@@ -131,85 +116,60 @@ def process(pid, instance=WHOLE):
         (None, [process(1, 7), process(2, 8)]),
     ],
 )
-def test_other_processes_are_those_beside_this_one_on_its_part_of_the_gpu(monkeypatch, others, processes):
-    monitor = fake(monkeypatch, nvmlDeviceGetComputeRunningProcesses=lambda handle: processes)
-    assert monitor.other_processes() == others
+def test_other_processes_are_those_beside_this_one_on_its_part_of_the_gpu(gpu, others, processes):
+    found = gpu(nvmlDeviceGetComputeRunningProcesses=lambda handle: processes)
+    assert found.other_processes() == others
 
 
-def test_processes_that_nvml_does_not_list_are_not_known(monkeypatch):
-    assert fake(monkeypatch).other_processes() is None
-    assert fake(monkeypatch, nvmlDeviceGetComputeRunningProcesses=refuse).other_processes() is None
+def test_processes_that_nvml_does_not_list_are_not_known(gpu):
+    assert gpu().other_processes() is None
+    assert gpu(nvmlDeviceGetComputeRunningProcesses=refuse).other_processes() is None
 
 
-def fields(*values, failed=()):
-    """Return a stand-in for nvmlDeviceGetFieldValues, whose values are found by their ids."""
-
-    def read(handle, ids):
-        return [
-            SimpleNamespace(
-                nvmlReturn=3 if found in failed else 0, value=SimpleNamespace(ullVal=values[found])
-            )
-            for found in ids
-        ]
-
-    return read
-
-
-FIELDS = {
-    "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN": 0,
-    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN": 1,
-    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN": 2,
-}
-
-
-@for_each("lacking", [(), (1, 2)])
-def test_each_bad_reason_has_a_counter_of_its_nanoseconds_where_the_gpu_has_it(monkeypatch, lacking):
-    monitor = fake(monkeypatch, nvmlDeviceGetFieldValues=fields(5, 7, 9, failed=lacking), **FIELDS)
-    counted = {"software thermal slowdown": 5, "hardware thermal slowdown": 7, "hardware power brake": 9}
-    assert monitor.throttle_counters() == dict(list(counted.items())[: 3 - len(lacking)])
-
-
-@pytest.mark.parametrize("reader", [fields(5, 7, 9, failed=(0, 1, 2)), refuse])
-def test_older_gpus_count_the_time_of_heat_alone(monkeypatch, reader):
-    monitor = fake(
-        monkeypatch,
-        nvmlDeviceGetFieldValues=reader,
-        NVML_PERF_POLICY_THERMAL=1,
-        nvmlDeviceGetViolationStatus=lambda handle, policy: SimpleNamespace(violationTime=11 * policy),
-        **FIELDS,
-    )
-    assert monitor.throttle_counters() == {"thermal slowdown": 11}
-
-
-def test_without_counters_there_are_none(monkeypatch):
-    assert fake(monkeypatch).throttle_counters() is None
-    refused = {"nvmlDeviceGetFieldValues": refuse, "nvmlDeviceGetViolationStatus": refuse}
-    assert fake(monkeypatch, NVML_PERF_POLICY_THERMAL=1, **refused, **FIELDS).throttle_counters() is None
-
-
-def test_a_missing_binding_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    with pytest.raises(GpuPerfError, match=r'pynvml is not installed; pip install "pytest-gpuperf\[nvml\]"'):
-        nvml.monitor(BUS)
+COUNTED = {"software thermal slowdown": 5, "hardware thermal slowdown": 7, "hardware power brake": 9}
+FIELDS = {field: COUNTED[name] for name, field in nvml._COUNTERS.items()}
 
 
 @for_each(
-    ("said", "function"),
+    ("counted", "failing"),
+    [(COUNTED, ()), ({"software thermal slowdown": 5}, (7, 9)), (None, (5, 7, 9)), (None, None)],
+)
+def test_each_bad_reason_has_a_counter_of_its_nanoseconds_where_the_gpu_has_it(gpu, counted, failing):
+    def read(handle, ids):
+        return [
+            SimpleNamespace(nvmlReturn=3 * (each in failing), value=SimpleNamespace(ullVal=each))
+            for each in ids
+        ]
+
+    reader = refuse if failing is None else read
+    assert counted == gpu(nvmlDeviceGetFieldValues=reader, **FIELDS).throttle_counters()
+    assert gpu(**FIELDS).throttle_counters() is None, "the binding is too old"
+
+
+def not_found(*_):
+    raise sys.modules["pynvml"].NVMLError("Not Found")
+
+
+@for_each(
+    ("reason", "changed"),
     [
-        ("NVML does not start: Not Found; check that nvidia-smi runs", "nvmlInit"),
+        ('pynvml is not installed; pip install "pytest-gpuperf[nvml]"', None),
+        ("NVML does not start: Not Found; check that nvidia-smi runs", {"nvmlInit": not_found}),
         (
             f"does not know the GPU on bus {BUS}: Not Found; check that nvidia-smi lists it",
-            "nvmlDeviceGetHandleByPciBusId",
+            {"nvmlDeviceGetHandleByPciBusId": not_found},
         ),
     ],
 )
-def test_nvml_that_does_not_start_or_know_the_gpu_says_why_and_what_to_do(monkeypatch, said, function):
-    def not_found(*_):
-        raise NVMLError("Not Found")
-
-    with pytest.raises(GpuPerfError) as caught:
-        fake(monkeypatch, **{function: not_found})
-    assert said in str(caught.value)
+def test_without_nvml_nothing_is_known_of_the_clocks_but_why(monkeypatch, with_nvml, reason, changed):
+    with_nvml(**(changed or {}))
+    if changed is None:
+        monkeypatch.setitem(sys.modules, "pynvml", None)
+    gpu = Gpu()
+    assert gpu.clocks() is None
+    told = gpu.sm_mhz(), gpu.throttle(), gpu.throttle_counters(), gpu.other_processes()
+    assert (None, (), None, None) == told
+    assert reason in gpu.clocks_reason
 
 
 def test_nvidias_own_binding_has_what_is_asked_of_it():
@@ -221,8 +181,6 @@ def test_nvidias_own_binding_has_what_is_asked_of_it():
     )
     assert all(hasattr(pynvml, name) for name in (*nvml._COUNTERS.values(), "nvmlDeviceGetFieldValues"))
     assert pynvml.nvmlDeviceGetComputeRunningProcesses
-    assert pynvml.nvmlDeviceGetViolationStatus
-    assert pynvml.NVML_PERF_POLICY_THERMAL
     assert set(nvml._BAD) == {
         pynvml.nvmlClocksThrottleReasonHwSlowdown,
         pynvml.nvmlClocksThrottleReasonSwThermalSlowdown,
