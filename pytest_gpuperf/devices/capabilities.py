@@ -3,46 +3,12 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import lru_cache
-from inspect import signature
 from time import perf_counter, sleep
-from types import FunctionType
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import Watched
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.record import Clocks
-
-__all__ = [
-    "clocks",
-    "compilations",
-    "context",
-    "fault",
-    "free_memory",
-    "holds_work",
-    "host_memory",
-    "idle_remedy",
-    "is_constant",
-    "is_immutable",
-    "is_lazy",
-    "is_synchronous",
-    "occupy",
-    "other_processes",
-    "pause",
-    "processor_time",
-    "runs_products",
-    "sees_all_work",
-    "shares_processors",
-    "sm_mhz",
-    "submitted",
-    "throttle",
-    "throttle_counters",
-    "unfinished",
-    "unpack",
-    "wait_for_result",
-    "watch",
-]
-
 
 _NO_CONTEXT = nullcontext()  # one for all blocks: they are many, and may be short
 
@@ -54,8 +20,8 @@ def context(device: Any) -> AbstractContextManager[Any]:
     each block, and the check of the last results: a new one each time, never one within another. It lets
     exceptions pass. Unlike other optional methods it may raise.
     """
-    make = getattr(device, "context", None)
-    return make() if callable(make) else _NO_CONTEXT
+    make: Callable[[], AbstractContextManager[Any]] | None = getattr(device, "context", None)
+    return make() if make is not None else _NO_CONTEXT
 
 
 def idle_remedy(device: Any) -> str:
@@ -70,8 +36,8 @@ def unpack(device: Any) -> Callable[[Any], Any] | None:
     text, which are compared in its place; None for what it does not know. It raises GpuPerfError for a value
     whose work has not been done.
     """
-    found = getattr(device, "unpack", None)
-    return found if callable(found) else None
+    found: Callable[[Any], Any] | None = getattr(device, "unpack", None)
+    return found
 
 
 def occupy(device: Any, seconds: float) -> bool:
@@ -107,19 +73,16 @@ def wait_for_result(device: Any) -> Callable[[Any], None] | None:
 
     It waits for the arrays in a call's result. Where the result has anything else in it, or nothing, it waits
     for all that this thread has submitted. Unlike other optional methods it may raise, as `synchronize` may.
-
-    A method of that name that cannot be called with one argument has another purpose, and is not returned.
     """
-    wait = getattr(device, "wait", None)
-    return wait if callable(wait) and _takes_one_argument(wait) else None
+    wait: Callable[[Any], None] | None = getattr(device, "wait", None)
+    return wait
 
 
 def submitted(call: Callable[[], Any], device: Any) -> Callable[[], Any]:
     """Return the call with a submission of its result; the call itself where a device has no `submit`.
 
     A lazy library computes only what it is asked for: of a result that is dropped before that, it computes
-    nothing. `submit(result)` starts that work and does not wait for it. Like `wait` it may raise, and a
-    method that cannot be called with one argument has another purpose.
+    nothing. `submit(result)` starts that work and does not wait for it. Like `wait` it may raise.
     """
     if not is_lazy(device):
         return call
@@ -135,8 +98,7 @@ def submitted(call: Callable[[], Any], device: Any) -> Callable[[], Any]:
 
 def is_lazy(device: Any) -> bool:
     """Return whether the device's library computes only what it is asked for."""
-    submit = getattr(device, "submit", None)
-    return callable(submit) and _takes_one_argument(submit)
+    return getattr(device, "submit", None) is not None
 
 
 def unfinished(device: Any) -> list[Any]:
@@ -179,8 +141,8 @@ def holds_work(device: Any, value: Any) -> bool:
 
 def watch(device: Any) -> AbstractContextManager[Watched]:
     """Return what watches a device's library in a first call: what it compiles, and leaves to the CPU."""
-    method = getattr(device, "watch", None)
-    return method() if callable(method) else nullcontext(Watched())
+    method: Callable[[], AbstractContextManager[Watched]] | None = getattr(device, "watch", None)
+    return method() if method is not None else nullcontext(Watched())
 
 
 def is_constant(device: Any, function: Any) -> bool | None:
@@ -240,31 +202,6 @@ def fault(device: Any, error: BaseException) -> Fault | None:
     except Exception as later:  # noqa: BLE001 - whatever a library raises
         return call_optional(device, "fault", later)  # type: ignore[no-any-return]  # as its protocol is typed
     return None
-
-
-def _takes_one_argument(method: Callable[..., Any]) -> bool:
-    function = getattr(method, "__func__", None)
-    if type(function) is FunctionType:  # the function of a class: a method itself would keep its device alive
-        return _takes_both(function)
-    return _takes(method, None)
-
-
-@lru_cache(maxsize=32)  # asked before every block, where a signature takes as long as a short call
-def _takes_both(function: Callable[..., Any]) -> bool:
-    """Return whether a function takes its device and one argument."""
-    return _takes(function, None, None)
-
-
-def _takes(function: Callable[..., Any], *arguments: None) -> bool:
-    try:
-        found = signature(function)
-    except Exception:  # noqa: BLE001 - compiled, or its annotations, which Python 3.14 evaluates, name what is missing
-        return True
-    try:
-        found.bind(*arguments)
-    except TypeError:
-        return False
-    return True
 
 
 def call_optional(

@@ -1,8 +1,6 @@
-"""Abilities: what some devices can tell or do; None, or nothing, where one cannot."""
+"""Capabilities: what some devices can tell or do; None, or nothing, where one cannot."""
 
-from inspect import signature
 from types import SimpleNamespace
-from weakref import ref
 
 import numpy as np
 import pytest
@@ -113,53 +111,3 @@ def test_where_counters_grew_in_a_round_the_gpu_was_slowed_down_and_else_it_says
     counters["hardware thermal slowdown"] += 1
     grown = "hardware thermal slowdown" if counts else "hot now"
     assert capabilities.throttle(device, before) == (grown,)
-
-
-class UnreadableWait:
-    """Its signature raises as that of annotations does in Python 3.14, which name what is missing."""
-
-    @property
-    def __signature__(self):
-        raise NameError("name 'Array' is not defined")
-
-    def __call__(self, result):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("expected", "wait"),
-    [
-        (True, lambda result: None),
-        (True, lambda *results: None),
-        (True, {}.get),
-        (True, raising),  # unlike others it may raise
-        (True, UnreadableWait()),
-        (False, lambda: None),
-        (False, lambda result, stream: None),
-        (False, "it cannot be called"),
-    ],
-)
-def test_a_wait_that_does_not_take_one_result_is_none(expected, wait):
-    assert expected is (capabilities.wait_for_result(SimpleNamespace(wait=wait)) is not None)
-
-
-def test_the_wait_of_a_class_is_examined_once_and_keeps_no_device_alive(monkeypatch):
-    """It is asked for before every block."""
-    examined = []
-    monkeypatch.setattr(capabilities, "signature", lambda found: examined.append(found) or signature(found))
-
-    class Waiting:
-        def wait(self, result):
-            return result
-
-    class Draining:
-        def wait(self):
-            pass
-
-    device = Waiting()
-    assert [3, 3] == [capabilities.wait_for_result(device)(3) for _ in range(2)]
-    assert [None, None] == [capabilities.wait_for_result(Draining()) for _ in range(2)]
-    assert [Waiting.wait, Draining.wait] == examined
-    left = ref(device)
-    del device
-    assert left() is None
