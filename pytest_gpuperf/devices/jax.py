@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
-from inspect import signature
 from types import ModuleType
 from typing import Any
 
@@ -29,7 +28,6 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-_MAKERS = frozenset({"eye", "linspace"})  # that are quicker with `device`: in others JAX copies then, like us
 _NUMBER = re.compile(r"[0-9]+\.[0-9]+")
 # Of jax_default_matmul_precision: those that keep float32's digits, by splitting its numbers if need be.
 _EXACT = (
@@ -382,23 +380,9 @@ def _placed(jax: Any, device: Any) -> Namespace:
     def place(name: str, value: Any) -> Any:
         if name in ("fft", "linalg") and isinstance(value, ModuleType):  # `fft.fft` is a function
             return Namespace(value, place)
-        if name in _MAKERS and "device" in signature(value).parameters:
-            return _make_on(value, device, jax)
         return _run_on(value, device, jax) if callable(value) and not isinstance(value, type) else value
 
     return Namespace(jax.numpy, place)
-
-
-def _make_on(make: Any, device: Any, jax: Any) -> Any:
-    """Return a function that makes arrays with JAX's own argument for the device, where `_run_on` copies."""
-
-    @wraps(make)
-    def run(*inputs: Any, **options: Any) -> Any:
-        if options.get("device") is None and not any(isinstance(argument, jax.Array) for argument in inputs):
-            options["device"] = device
-        return make(*inputs, **options)
-
-    return run
 
 
 def _run_on(function: Any, device: Any, jax: Any) -> Any:
@@ -417,7 +401,7 @@ def _run_on(function: Any, device: Any, jax: Any) -> Any:
 
 
 def _committed(leaf: Any, device: Any, jax: Any) -> Any:
-    """Return an array committed to the device; one that is traced, or lives on another device, unchanged."""
+    """Return an array committed to the device, in the same memory; one that is traced, or elsewhere, unchanged."""
     if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
         return leaf
     return jax.device_put(leaf, device) if leaf.devices() == {device} else leaf

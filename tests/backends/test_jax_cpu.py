@@ -278,20 +278,6 @@ def test_a_place_that_was_asked_for_wins(cpu, second, make):
     assert second.holds(make(second.xp, device=None))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda xp: xp.eye(3),
-        lambda xp: xp.linspace(0, 1, 3),
-        lambda xp: xp.linspace(0, 1, 3, retstep=True)[0],
-    ],
-)
-def test_what_jax_itself_makes_quickly_on_a_device_is_not_copied_there(second, make, monkeypatch):
-    monkeypatch.setattr(jax, "device_put", None)
-    monkeypatch.setattr(jax, "default_device", None)
-    assert second.holds(make(second.xp))
-
-
 def test_an_array_of_another_device_stays_there_and_is_not_held(cpu, second):
     assert second.holds(cpu.xp.linspace(second.xp.zeros(3), 1.0, 5))
     assert second.holds(cpu.xp.asarray(second.xp.ones(3)))
