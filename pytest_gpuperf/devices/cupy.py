@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices import errors
+from pytest_gpuperf.devices import faults
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     BFLOAT16_EPS,
@@ -160,7 +160,7 @@ class CupyDevice(LibraryDevice):
             return Fault(kind="out_of_memory", requested=getattr(error, "_size", None))
         cuda_errors = (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)
         if isinstance(error, cuda_errors):
-            return errors.parse_status(getattr(error, "status", None))
+            return faults.parse_status(getattr(error, "status", None))
         return super().fault(error)  # of its libraries, such as cuBLAS
 
     def free_memory(self) -> int:
@@ -229,7 +229,7 @@ def _no_device(cupy: Any, error: Any) -> Unavailable:
     runtime = cupy.cuda.runtime
     if error.status == _NO_DEVICE:
         problem = f"no CUDA device is visible: {shown_setting('CUDA_VISIBLE_DEVICES')}"
-        return Unavailable(f"{problem}; {errors.HIDDEN_GPU}")
+        return Unavailable(f"{problem}; {faults.HIDDEN_GPU}")
     if error.status == _INSUFFICIENT_DRIVER and runtime.driverGetVersion() == 0:
         return Unavailable(
             "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.other_libraries import host_copy, library_of, native_cpu
 from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.devices.torch_and_jax import host_copy, library_of, native_cpu
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo

@@ -12,7 +12,7 @@ from time import perf_counter, process_time
 from types import ModuleType
 from typing import Any
 
-from pytest_gpuperf.devices import errors
+from pytest_gpuperf.devices import faults
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
@@ -82,7 +82,7 @@ class LibraryDevice(MonitoredDevice):
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize memory errors and the CUDA errors that outlive their call."""
-        return errors.parse_error(error)
+        return faults.parse_error(error)
 
     def _pci_bus_id(self) -> str:
         raise GpuPerfError(f"{self.backend} does not report its clocks")
@@ -193,7 +193,7 @@ def unusable(problem: str, error: Exception, remedy: str, toolkit: str | None = 
     `toolkit` is the remedy where the library misses what it compiles with.
     """
     cause = error.__cause__ or error  # CuPy hides it in a page of its own
-    found = errors.remedy(f"{text_of(str, cause)} {text_of(str, error)}", toolkit) or remedy
+    found = faults.remedy(f"{text_of(str, cause)} {text_of(str, error)}", toolkit) or remedy
     return Unavailable(f"{problem}: {message(cause) or type(cause).__name__}; {found}", broken=True)
 
 

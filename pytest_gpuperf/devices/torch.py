@@ -12,7 +12,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices import errors
+from pytest_gpuperf.devices import faults
 from pytest_gpuperf.devices.device_parameter import TORCH_TYPES
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
@@ -26,8 +26,8 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.other_libraries import host_copy
 from pytest_gpuperf.devices.protocol import Observation, Watched
+from pytest_gpuperf.devices.torch_and_jax import host_copy
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -193,7 +193,7 @@ class TorchDevice(LibraryDevice):
         if (fault := super().fault(error)) is not None:
             return fault
         has_number = isinstance(error, getattr(self._torch, "AcceleratorError", ()))  # from torch 2.8 on
-        return errors.parse_status(getattr(error, "error_code", None)) if has_number else None
+        return faults.parse_status(getattr(error, "error_code", None)) if has_number else None
 
     def free_memory(self) -> int | None:
         """Return the bytes that CUDA can still give; what torch's pool holds is not among them."""

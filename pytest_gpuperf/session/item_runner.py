@@ -5,7 +5,7 @@ from math import inf
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
-from pytest_gpuperf.devices.other_libraries import sees_gpu
+from pytest_gpuperf.devices.torch_and_jax import sees_gpu
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable, UnknownResult
 from pytest_gpuperf.model.record import Record, Verdict

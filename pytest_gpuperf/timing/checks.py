@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.other_libraries import other_library
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.torch_and_jax import other_library
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult
 from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCheck

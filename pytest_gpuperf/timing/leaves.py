@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_gpuperf.devices.containers import SEQUENCES, is_container, items
-from pytest_gpuperf.devices.other_libraries import library_of
+from pytest_gpuperf.devices.torch_and_jax import library_of
 from pytest_gpuperf.model.plain_text import quote
 from pytest_gpuperf.timing.any_array import dtype_of, reference
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest_gpuperf
-from pytest_gpuperf.devices.errors import remedy
+from pytest_gpuperf.devices.faults import remedy
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "troubleshooting.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""torch and JAX where a test uses them, and the devices of the run are another library's."""
+"""torch and JAX where a test uses them itself, and the devices of the run are another library's."""
 
 import sys
 from typing import Any

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices import capabilities, errors
+from pytest_gpuperf.devices import capabilities, faults
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice
 
 GIB = 1 << 30
@@ -38,7 +38,7 @@ GIB = 1 << 30
     ],
 )
 def test_every_form_of_out_of_memory_is_told_with_its_bytes(text, requested):
-    fault = errors.parse_error(RuntimeError(text))
+    fault = faults.parse_error(RuntimeError(text))
     assert fault is not None
     assert ("out_of_memory", requested) == (fault.kind, fault.requested)
 
@@ -46,7 +46,7 @@ def test_every_form_of_out_of_memory_is_told_with_its_bytes(text, requested):
 @for_each(("size", "requested"), [("1.50 GiB", 3 * GIB // 2), ("32.0 PiB", 1 << 55), ("2.00 EiB", 1 << 61)])
 def test_a_memory_error_of_the_host_tells_its_bytes(size, requested):
     error = MemoryError(f"Unable to allocate {size} for an array with shape (201326592,)")
-    assert errors.parse_error(error).requested == requested
+    assert faults.parse_error(error).requested == requested
 
 
 @for_each(
@@ -73,9 +73,9 @@ def test_a_memory_error_of_the_host_tells_its_bytes(size, requested):
     ],
 )
 def test_some_errors_lose_the_device(kind, text):
-    fault = errors.parse_error(RuntimeError(text))
+    fault = faults.parse_error(RuntimeError(text))
     assert kind == (fault and fault.kind)
-    assert errors.parse_error(ValueError(text)) is None, "which no library raises for that"
+    assert faults.parse_error(ValueError(text)) is None, "which no library raises for that"
 
 
 def lost_device() -> SimulatedDevice:
@@ -115,7 +115,7 @@ def test_an_error_that_says_nothing_of_the_device_is_followed_by_one_wait_that_d
     ],
 )
 def test_where_an_error_does_not_say_how_many_bytes_were_requested_the_free_ones_are_told(error, free):
-    device = SimpleNamespace(fault=errors.parse_error, free_memory=lambda: 1000)
+    device = SimpleNamespace(fault=faults.parse_error, free_memory=lambda: 1000)
     assert capabilities.fault(device, error).free == free
 
 
@@ -162,14 +162,14 @@ SAID = {
 
 @for_each(("said", "remedy"), SAID.items())
 def test_each_cause_has_its_remedy(said, remedy):
-    assert remedy in errors.remedy(said, "install the toolkit")
+    assert remedy in faults.remedy(said, "install the toolkit")
 
 
 def test_no_remedy_is_left_out_here():
-    causes = [cause for cause, _ in errors._REMEDIES]
+    causes = [cause for cause, _ in faults._REMEDIES]
     reached = {next(cause for cause in causes if re.search(cause, said, re.IGNORECASE)) for said in SAID}
     assert {*causes} == reached
 
 
 def test_what_nobody_knows_has_no_remedy():
-    assert errors.remedy("something new") is None
+    assert faults.remedy("something new") is None
