@@ -19,8 +19,8 @@ from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, reme
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
-    "make the same values on both devices: create the random generator, with a seed, inside the test; rtol "
-    "and atol compare element by element, and check=False compares nothing"
+    "make the same values on both devices: create the random generator, with a seed, inside the test, and "
+    "draw before the call; rtol and atol compare element by element, and check=False compares nothing"
 )
 _MODE_HINT = (
     "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"
@@ -29,7 +29,6 @@ _OTHER_LIBRARY_HINT = (
     "compare {library} with itself: gpuperf_gpu = {library} in the ini file, or --gpuperf-gpu={library}:cpu "
     "without a GPU"
 )
-_RESTORE_IT = "restore all that it changes with gpuperf.workload(call, reset=...), of the fixture gpuperf"
 _SINGLE_EPS = 2.0**-23  # of float32
 _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
@@ -54,9 +53,8 @@ class CpuResult:
 class ResultChecks:
     """The results of both devices, compared before timing and after it; a disagreement stays.
 
-    `random` is what to do about random numbers, which may make results differ, and `runs_products` tells
-    whether the GPU multiplies or convolves: nothing else is computed in a mode that rounds more. Work that
-    was not the requested work is a GpuPerfError.
+    `runs_products` tells whether the GPU multiplies or convolves: nothing else is computed in a mode that
+    rounds more. Work that was not the requested work is a GpuPerfError.
     """
 
     def __init__(self, demand: Demand) -> None:
@@ -65,7 +63,6 @@ class ResultChecks:
         self._demand = demand
         self._names = ("the CPU", "the GPU")
         self._hints = _DISAGREEMENT_HINT
-        self.random: str | None = None
         self.runs_products: Callable[[], bool | None] = lambda: None
         self._degenerate: list[tuple[str, str]] = []
         self._found: When = "before"
@@ -98,9 +95,7 @@ class ResultChecks:
         """How the devices disagree, if they do."""
         if self.outcome is None or not self.differ:
             return None
-        return (
-            f"the devices disagree {self._found} timing: {self.outcome.reason}; {self.random or self._hints}"
-        )
+        return f"the devices disagree {self._found} timing: {self.outcome.reason}; {self._hints}"
 
     def outlasting_refusals(self) -> AbstractContextManager[None]:
         """Suppress refusals of work whose disagreement is known: that is the reason why the test fails."""
@@ -184,10 +179,10 @@ class ResultChecks:
     ) -> None:
         """Refuse work whose result changes: from call to call, or although its state was restored."""
         if result_check.compare(first, last, self._demand).agreed is False:
-            remedy = self.random or _RESTORE_IT
             raise GpuPerfError(
-                f"the workload's result changes {when}, so repeated calls do not do the same work; {remedy}, "
-                "or pass check=False"
+                f"the workload's result changes {when}, so repeated calls do not do the same work; restore "
+                "all that it changes with gpuperf.workload(call, reset=...), of the fixture gpuperf, draw "
+                "random numbers before the call, with dropout off, or pass check=False"
             )
 
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: When) -> None:

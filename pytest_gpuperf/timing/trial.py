@@ -22,7 +22,7 @@ from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import blocks, outcome, random_numbers, secondary, transfers, untimed_calls
+from pytest_gpuperf.timing import blocks, outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, When
 from pytest_gpuperf.timing.clock import ClockError
@@ -99,9 +99,6 @@ class Trial:
         self._cpu, of_cpu = self._first_call(bind, cpu)
         state = StateProbe(timer=self._cpu, max_time=self.options.max_time)
         self._gpu, of_gpu = self._first_call(bind, gpu)
-        drawn, states = self._gpu.workload.drawn_in_setup, self._gpu.workload.random_states
-        unseeded = random_numbers.unseeded(drawn, self._cpu.workload.random_states, states)
-        self._checks.random = self._checks.random or unseeded
         self._compare(of_cpu, of_gpu, gpu, "before")
         if self._gpu.workload.restore is None:
             of_gpu = []  # they take up room on the host
@@ -348,8 +345,6 @@ class Trial:
                 returned_types=array_types(result),
                 other_library=next(filter(None, made_by), None),
             )
-            drawn = random_numbers.of_call(workload.drawn_in_call, workload.call)
-            self._checks.random = self._checks.random or drawn  # a GPU's generator may not be known
             values = [self._checks.copy_to_host(result, device, workload.used_dtypes)]
             if workload.restore is not None:
                 values.append(self._checks.copy_to_host(workload.call(), device, workload.used_dtypes))

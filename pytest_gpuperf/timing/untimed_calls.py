@@ -15,7 +15,7 @@ from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing import any_array, input_changes, inputs, random_numbers
+from pytest_gpuperf.timing import any_array, input_changes, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import require_seconds, seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -63,7 +63,6 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     body = bind(uploads)
     brought = input_changes.fingerprints(inputs.arrays_of_fixtures(body, device), device)
     state = inputs.state_of(body, device, brought)
-    before = random_numbers.states(body)
     call = _observed_call(body, device)
     uploads.stop()
     if callable(call.result):
@@ -81,9 +80,6 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
-        drawn = random_numbers.changed(before, random_numbers.states(body))
-        before = random_numbers.states(function)
-        workload = replace(workload, random_states=before, drawn_in_setup=drawn)
         state = inputs.state_of(workload.call, device, workload.inputs)
         if restore is not None:
             workload, state = replace(workload, state=state), ()
@@ -106,11 +102,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     _require_no_fallback(call, device)
     _require_computation(workload)
-    workload = replace(
-        workload,
-        changed_at_first=input_changes.changed(state, device),
-        drawn_in_call=random_numbers.changed(before, random_numbers.states(workload.call)),
-    )
+    workload = replace(workload, changed_at_first=input_changes.changed(state, device))
     workload = _with_first_call(workload, call)
     if device.kind == "gpu" and not workload.did_device_work:
         workload = replace(workload, did_device_work=_is_seen_to_work(workload))

@@ -8,7 +8,6 @@ from pytest_gpuperf.devices.protocol import TimedDevice, Watched
 from pytest_gpuperf.timing.any_array import Part
 from pytest_gpuperf.timing.input_changes import Fingerprint
 from pytest_gpuperf.timing.inputs import Input, Upload
-from pytest_gpuperf.timing.random_numbers import States
 
 RAISED_BY_RESET = "raised by the workload's reset"
 """A note of an exception."""
@@ -48,8 +47,7 @@ class Workload:
     the first call changed, as it left them. `returned` are references to what the first call returned,
     `returned_types` the libraries and dtypes of its arrays, `other_library` one that is not the device's.
     `held_after_setup` is what the device holds more since the setup, `first_call_memory` what the first call
-    added at its peak; None where it does not report that. `random_states` are those after the setup of
-    generators of random numbers, and `drawn_in_setup` and `drawn_in_call` the names of those that were used.
+    added at its peak; None where it does not report that.
     `watched` is what the library did in the first call besides the work.
     """
 
@@ -78,9 +76,6 @@ class Workload:
     watched: Watched = field(default_factory=Watched)
     used_device_at_first: bool = False
     did_device_work: bool = False
-    random_states: States = field(default_factory=dict)
-    drawn_in_setup: tuple[str, ...] = ()
-    drawn_in_call: tuple[str, ...] = ()
 
     def prepare(self) -> None:
         """Bring back the state that calls change, if they do."""

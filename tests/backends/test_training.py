@@ -285,13 +285,6 @@ def test_generator(device):
     generator = torch.Generator(device.native)
     return lambda: torch.rand(9, generator=generator, device=device.native)
 """
-SAID = {
-    "test_module": "turn dropout off with eval() of the module in training mode (Sequential), draw them",
-    "test_function": "draws random numbers from torch's generator: turn dropout off, draw them before",
-    "test_weights": "other random numbers on each device, from torch's generator: seed it inside",
-    "test_numpy": "the call draws random numbers from NumPy's generator: draw them before, or seed it",
-    "test_generator": "the call draws random numbers from a Generator that it refers to: draw them before",
-}
 
 
 @pytest.fixture
@@ -316,12 +309,10 @@ def test_they_are_timed_as_written_and_their_results_compared(records, library, 
         assert record["speedup"]["value"] > 0
 
 
-def test_dropout_and_random_numbers_are_named(records):
-    found = records(RANDOM, "torch")
-    assert SAID.keys() == found.keys()
-    for name, expected in SAID.items():
-        assert found[name]["status"] in ("failed", "error")
-        assert expected in found[name]["reason"]
+def test_dropout_and_random_numbers_are_refused_with_what_to_do_about_them(records):
+    for name, record in records(RANDOM, "torch").items():
+        assert record["status"] in ("failed", "error"), name
+        assert "draw before the call" in record["reason"]
 
 
 NUMPYS = """
