@@ -1,5 +1,6 @@
 """README and the pages of docs/: their snippets run, and what they list is all that there is."""
 
+import ast
 import json
 import re
 import shlex
@@ -12,8 +13,10 @@ import pytest
 from cases import for_each
 from plugins import needed
 
+import pytest_gpuperf
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.collection import markers
+from pytest_gpuperf.devices.errors import remedy
 from pytest_gpuperf.model.comparison import AbsenceCause, GateFailureCode, GateNoteCode, Metric, Outcome
 from pytest_gpuperf.model.offload import DiagnosisCode
 from pytest_gpuperf.model.record import STATUSES, NoteCode, ReasonCode
@@ -35,6 +38,8 @@ INI = {
     name: found for name, text in PAGES.items() if (found := re.findall(r"```ini\n(.*?)```", text, re.DOTALL))
 }
 MATMUL = PYTHON["getting-started"][0]
+CODES = PAGES["reference/codes"]
+ANY = "..."  # there, for what differs from one message to the next
 _SHELL = re.compile(r"^ *```sh\n(.*?)^ *```", flags=re.DOTALL | re.MULTILINE)
 SHELL = {
     name: [
@@ -130,7 +135,7 @@ def test_the_commands_of_a_page_run_one_after_the_other(pytester, monkeypatch, p
     (pytester.path / "examples").mkdir()
     (pytester.path / "examples" / "test_matmul.py").write_text(MATMUL, encoding="utf-8")
     for line in SHELL[page]:
-        command, *arguments = [word for word in shlex.split(line) if not re.match(r"[A-Z]+=", word)]
+        command, *arguments = shlex.split(line)
         if command == "pytest":
             result = pytester.runpytest_inprocess("--gpuperf-gpu=simulated", "-p", "no:randomly", *arguments)
             assert result.ret == pytest.ExitCode.OK, line
@@ -143,7 +148,32 @@ def test_the_commands_of_a_page_run_one_after_the_other(pytester, monkeypatch, p
     "codes", [DiagnosisCode, ReasonCode, NoteCode, Outcome, AbsenceCause, GateFailureCode, GateNoteCode]
 )
 def test_the_page_of_codes_has_every_code(codes):
-    assert [] == [code for code in get_args(codes) if f"`{code}`" not in PAGES["reference/codes"]]
+    assert [] == [code for code in get_args(codes) if f"`{code}`" not in CODES]
+
+
+def texts():
+    """Yield every string of the package but its docstrings, with `ANY` for what is filled in."""
+    for path in Path(pytest_gpuperf.__file__).parent.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(part.value if isinstance(part, ast.Constant) else ANY for part in node.values)
+            elif isinstance(node, ast.Constant) and id(node) not in documentation:
+                yield re.sub(r"\{[^{}]*\}", ANY, str(node.value))
+
+
+def test_each_code_and_message_that_a_term_quotes_is_one_of_the_package_or_of_a_library_that_it_knows():
+    messages = "\n".join(" ".join(text.split()) for text in texts())
+    terms = re.findall(r"^(`.+)\n: ", CODES, flags=re.MULTILINE)
+    patterns = {
+        quote: ".*".join(map(re.escape, quote.removeprefix(ANY).strip().split(ANY)))
+        for term in terms
+        for quote in re.findall(r"`([^`]+)`", term)
+    }
+    assert len(patterns) > 60
+    unknown = [quote for quote, pattern in patterns.items() if not re.search(pattern, messages)]
+    assert [] == [quote for quote in unknown if remedy(quote) is None]
 
 
 def test_the_first_page_has_every_status():
