@@ -46,19 +46,19 @@ class Comparison(Value, frozen=True, kw_only=True):
     metric: Metric
     """The metric."""
     tolerance: NonNegative
-    """How much worse than the baseline it may be: 0.1 is 10 %."""
+    """How much worse it may be: 0.1 is 10 %."""
     outcome: Outcome
-    """Result of the comparison; new: the baseline has nothing to compare with."""
+    """Result; new: the baseline has nothing to compare with."""
     reason: str | None
-    """Why the outcome is so, as a sentence; null only for `not_regressed`."""
+    """Why, as a sentence; null only for `not_regressed`."""
     baseline: Estimate | None = None
-    """Value in the baseline, in the unit of the metric: ratio, seconds or bytes; null if missing."""
+    """Value in the baseline, in the metric's unit; null if missing."""
     found: Estimate | None = None
     """Value in this run; null if missing."""
     ratio: Estimate | None = None
-    """`found` / `baseline`, with the range that follows from theirs; null without one of them."""
+    """`found` / `baseline`; null without one of them."""
     differences: tuple[str, ...] = ()
-    """What differs where the two cannot be compared: `CPU: EPYC in the baseline, Xeon now`."""
+    """Why they cannot be compared: `CPU: EPYC in the baseline, Xeon now`."""
 
     def __post_init__(self) -> None:
         """Keep what the baseline's file says from steering a terminal."""
@@ -71,15 +71,15 @@ class Commit(Value, frozen=True, kw_only=True):
     """The state of the repository that was measured."""
 
     id: Text
-    """Hash of the commit."""
+    """Hash."""
     branch: str | None = None
-    """Name of the branch; null where the commit is on none, or it is not known."""
+    """Branch; null where the commit is on none, or it is not known."""
     time: str | None = None
-    """Time of the commit, ISO 8601."""
+    """ISO 8601."""
     changed: bool | None = None
-    """Whether files differed from the commit; null when that is not known."""
+    """Whether files differed from it; null when that is not known."""
     url: str | None = None
-    """Address of the commit's page, in a CI that names one."""
+    """Address of its page, in a CI that names one."""
 
     @property
     def short(self) -> str:
@@ -91,25 +91,25 @@ class GateFailure(Said, frozen=True, kw_only=True):
     """Why a run as a whole fails its regression check."""
 
     code: GateFailureCode
-    """Its kind, for programs."""
+    """Its kind."""
 
 
 class GateNote(Said, frozen=True, kw_only=True):
     """What to know of a run's comparison with its baseline; it fails nothing."""
 
     code: GateNoteCode
-    """Its kind, for programs."""
+    """Its kind."""
 
 
 class Absent(Value, frozen=True, kw_only=True):
     """What the baseline holds and this run does not."""
 
     name: Text
-    """Node id of the test, or name of the group of sizes or of numbers of devices."""
+    """Node id, or name of the group of sizes or of numbers of devices."""
     metric: Metric | None
     """The metric; null for a group."""
     cause: AbsenceCause
-    """Why the run has no value of it; the guide to regression checks explains each cause."""
+    """Why the run has no value of it."""
     reason: str | None
     """What the run says of it; null where nothing was said."""
 
@@ -119,20 +119,20 @@ class Absent(Value, frozen=True, kw_only=True):
 
 
 class GateResult(Value, frozen=True, kw_only=True):
-    """The regression check of a run: its baseline, and what may not get worse."""
+    """The regression check of a run."""
 
     baseline: str | None
-    """Path of the baseline's file, from the run's folder where it is in there; null where there was none."""
+    """Path of the baseline, from the run's folder where it is in there; null where there was none."""
     started: str | None
-    """Time at which the run of the baseline began."""
+    """Start of the baseline's run."""
     tolerances: tuple[Tolerance, ...]
-    """Changes that fail a test; empty for a comparison that only reports."""
+    """What may fail a test; empty for a comparison that only reports."""
     failures: tuple[GateFailure, ...] = ()
-    """Failures of the run as a whole, beside those of its tests."""
+    """Failures of the run as a whole."""
     notes: tuple[GateNote, ...] = ()
-    """What there is to know about the comparison."""
+    """What there is to know; fails nothing."""
     baseline_tests: Count = 0
-    """Number of tests of the baseline that have a metric to compare."""
+    """Tests of the baseline that have a metric to compare."""
     absent: tuple[Absent, ...] = ()
     """What of it this run does not have."""
 

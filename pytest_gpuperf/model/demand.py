@@ -28,31 +28,29 @@ class Demand(Value, frozen=True, kw_only=True):
     """What a marker requires of one test; limits are ratios cpu time / gpu time."""
 
     min: Ratio | None = None
-    """The smallest speedup that passes."""
+    """Smallest speedup that passes."""
     max: Ratio | None = None
-    """The largest speedup that passes."""
+    """Largest speedup that passes."""
     transfer: Transfers = "never"
-    """Which copies the required speedup includes."""
+    """Copies that the speedup includes."""
     calls: AtLeastOne | None = None
     """Calls per transfer; only with `transfer` `once`."""
     latency: bool = False
-    """Whether the required speedup is that of single calls, each waited for."""
+    """Whether the speedup is that of single calls, each waited for."""
     max_memory: MemoryLimit | None = None
-    """The most bytes that the workload may hold on the device."""
+    """Most bytes on the device."""
     rtol: NonNegative | None = None
-    """Elementwise relative tolerance of the result check."""
+    """Elementwise relative tolerance."""
     atol: NonNegative | None = None
-    """Elementwise absolute tolerance of the result check."""
+    """Elementwise absolute tolerance."""
     check: bool = True
-    """Whether both devices must give the same result."""
+    """Whether the results must be the same."""
     max_time: TimeLimit | None = None
-    """Seconds that the measurement may take; null for the run's own limit."""
+    """Seconds that measuring may take; null for the run's own limit."""
     accelerator: (
         Annotated[str, Meta(extra={"valid": "the name of an accelerator, e.g. 'networkx:parallel'"})] | None
     ) = None
-    """Name of the accelerator that is compared with its own library, as in `networkx:parallel`; null for the
-    devices of the run.
-    """
+    """Accelerator, as `networkx:parallel`; null for the devices of the run."""
 
     def __post_init__(self) -> None:
         if self.min is not None and self.max is not None and self.min > self.max:
@@ -78,7 +76,7 @@ class Demand(Value, frozen=True, kw_only=True):
 
 
 class SizeGroup(Value, frozen=True, kw_only=True):
-    """What one test shares with those that differ from it in one size only, and its own size."""
+    """What one test shares with those that differ from it in one size only."""
 
     name: str
     """Name of the group, the same for all its members."""
@@ -98,25 +96,25 @@ class SizeGroup(Value, frozen=True, kw_only=True):
 
 
 class Pairing(Value, frozen=True, kw_only=True):
-    """Which of the two variants a test is that runs on one device only."""
+    """Which of two variants a test is."""
 
     kind: Kind
-    """The device on which the test runs."""
+    """Device on which the test runs."""
     library: str
-    """Library whose arrays the test works on."""
+    """Library whose arrays it works on."""
     partner: str | None = None
-    """Node id of the CPU variant that a GPU variant was compared with; null where there was none."""
+    """Node id of the CPU variant that it was compared with; null where there was none."""
 
 
 class UnknownValue(Value, frozen=True, kw_only=True):
-    """A value of a suite's device parameter that no backend knows: its tests run as if they had no marker."""
+    """A value of a device parameter that no backend knows: its tests run as if they had no marker."""
 
     parameter: str
     """Name of the parameter."""
     value: str
     """The value, as text."""
     tests: Count = 1
-    """Number of marked tests with that value."""
+    """Marked tests with it."""
 
 
 class SamplingPlan(Value, frozen=True, kw_only=True):

@@ -38,25 +38,25 @@ class DeviceInfo(Value, frozen=True, kw_only=True):
     """What a measurement ran on. An emulated device is never called a GPU in a verdict."""
 
     kind: Kind
-    """The device that was timed."""
+    """Device that was timed."""
     backend: str
-    """Name of the backend: numpy, cupy, ..., or one of a plugin."""
+    """Backend: numpy, cupy, ..., or one of a plugin."""
     name: str
     """The device's own name."""
     library: str
-    """Library, runtime and driver, with their versions."""
+    """Library, runtime and driver, with versions."""
     emulated: bool = False
-    """Whether the device only stands in for a GPU."""
+    """Whether it only stands in for a GPU."""
     memory: Bytes | None = None
     """Bytes of memory; null where the device does not report it."""
     driver: str | None = None
-    """Version of the driver."""
+    """Version."""
     runtime: str | None = None
     """Version of the vendor's runtime library."""
     reduced_precision: str | None = None
-    """A mode in which the device rounds more than its dtypes say, such as TF32."""
+    """A mode that rounds more than the dtypes say, such as TF32."""
     reduced_convolutions: str | None = None
-    """Such a mode for convolutions or recurrent layers alone, where a library has one by default."""
+    """Such a mode of convolutions or recurrent layers alone."""
     reduced_eps: Positive | None = None
     """Relative spacing to which these modes round float32; null without one."""
 
@@ -84,82 +84,79 @@ class Inspection(Value, frozen=True, kw_only=True):
     """What untimed, inspected calls showed; null where the device does not report it."""
 
     host_time: Seconds | None
-    """Seconds until the call returned; its work may not have been done by then."""
+    """Seconds until the call returned."""
     device_time: Seconds | None = None
-    """Seconds of the work of one call, by the events of the device; null where they saw its submission."""
+    """Seconds of the work of one call, by the device's events; null where they saw its submission."""
     outside_time: Seconds | None = None
     """Seconds that the device worked on after those events."""
     synchronizes: bool | None = None
     """Whether the call waited for its device."""
     allocations: Count | None = None
-    """Allocations by the device itself, not from a pool, during one call."""
+    """Allocations by the device itself, not from a pool, in one call."""
     memory: Bytes | None = None
-    """Most bytes that the call held at one time, beyond those held before it."""
+    """Most bytes that the call held, beyond those held before it."""
 
 
 class Measurement(Value, frozen=True, kw_only=True):
     """The times of one workload on one device."""
 
     device: DeviceInfo
-    """The device that was measured."""
+    """Device that was measured."""
     samples: Samples
     """Seconds per call of each timed block, in order."""
     block_calls: AtLeastOne
-    """Number of calls in one block."""
+    """Calls in one block."""
     setup: Seconds | None
-    """Seconds that the body of the test took as setup; null when the body is the workload."""
+    """Seconds of the body as setup; null when the body is the workload."""
     first_call: Seconds
-    """Seconds of the first call, including imports, contexts and compilation."""
+    """Seconds of the first call: imports, contexts, compilation."""
     warmup: Seconds
     """Seconds of warm-up after the first call."""
     warmup_calls: AtLeastOne
-    """Number of calls before the first timed block, including the first call."""
+    """Calls before the first timed block."""
     steady: bool
     """Whether warm-up ended because three blocks agreed."""
     synchronize_cost: Seconds
-    """Seconds of a synchronization that has nothing to wait for."""
+    """Seconds of a synchronization without work."""
     block_time: Seconds | None = None
     """Seconds that a block had to last; null when none was timed."""
     waited: Seconds | None = None
-    """Seconds that the threads of this process waited for a processor during the timed blocks, or that
-    processors worked for others, whichever is less; null where the system does not report it, and for a GPU
-    that is no emulation.
-    """
+    """Seconds of the timed blocks that this process waited for a processor, or that processors worked for
+    others, whichever is less; null where the system does not report it, and for a GPU that is no
+    emulation."""
     waiting_threads: Count | None = None
     """Most threads that waited for a processor in one block; null where the system does not report it."""
     least_time: Seconds | None = None
-    """Seconds that a call takes at least, however busy the machine is: its processor time on one thread, over
-    the threads that could share it; null where that was not measured.
-    """
+    """Seconds that a call takes at least: its processor time on one thread, over the threads that could share
+    it; null where that was not measured."""
     processors: NonNegative | None = None
-    """Number of processors that the timed blocks kept busy, on average; null where it is not known."""
+    """Processors that the timed blocks kept busy, on average; null where it is not known."""
     latencies: Samples = field(default_factory=lambda: array("d"))
     """Seconds of single calls, each waited for, in order; empty when `block_calls` is 1, where `samples` are
     such calls.
     """
     dtypes: tuple[str, ...] = ()
-    """Dtypes of the inputs and the results."""
+    """Of the inputs and the results."""
     shapes: tuple[str, ...] = ()
-    """Shapes of the inputs, or of the results where no input is known: 512x512."""
+    """Of the inputs, or of the results where no input is known: 512x512."""
     inspection: Inspection | None = None
-    """What untimed, inspected calls showed; null when there were none."""
+    """Untimed calls that were inspected; null when there were none."""
     overlap_left: Share | None = None
-    """Share of a timed block that calls in a loop would not take: its start, and the wait for the device;
-    null where that was not compared, as on CPUs and for slow calls."""
+    """Share of a timed block that calls in a loop would not take; null where that was not compared, as on
+    CPUs and for slow calls."""
     ramp: Seconds | None = None
-    """Seconds of work until a GPU that has idled is as fast as in steady work; 0 where idling does not
-    matter; null where that is not known, as for CPUs, emulated devices, and blocks of 0.13 s and more."""
+    """Seconds of work until a GPU that has idled is as fast as in steady work; null where that is not known,
+    as for CPUs, emulated devices, and blocks of 0.13 s and more."""
     lowest_sm_mhz: Count | None = None
-    """Lowest clock of a GPU's multiprocessors right after a timed block, in MHz; null where it is not known.
-    """
+    """Lowest clock of the multiprocessors right after a timed block; null where it is not known."""
     highest_sm_mhz: Count | None = None
-    """Highest such clock, in MHz; null where it is not known."""
+    """Highest such clock; null where it is not known."""
     median: Seconds | None = None
-    """Median of `samples`, seconds per call; null when no block was timed."""
+    """Median of `samples`; null when no block was timed."""
     latency: Seconds | None = None
     """Median of `latencies`, or of `samples` when `block_calls` is 1; null when none was timed."""
     device_time: Seconds | None = None
-    """Seconds of the work of one call, by the events of the device; null where it does not report them."""
+    """Seconds of the work of one call, by the device's events; null where it does not report them."""
 
     def __post_init__(self) -> None:
         """Derive what is written to the report and not read from it, whatever a report says of it."""
@@ -189,16 +186,16 @@ class Measurement(Value, frozen=True, kw_only=True):
 
 
 class Interference(Value, frozen=True, kw_only=True):
-    """Other work that took a part of the measured time from a workload that runs on the CPU."""
+    """Other work that took a part of the measured time from a CPU."""
 
     kind: Literal["cpu_contention", "unstable_cpu_times"]
-    """Sign of it: threads waited for a processor, or the median sample is far above the fastest block."""
+    """Threads waited for a processor, or the median sample is far above the fastest block."""
     own_share: Share
     """Share of the median sample that is certainly the workload's own."""
     waited: Seconds | None = None
     """Seconds that other work may have taken, for each second of the blocks; null for unstable times."""
     threads: Count | None = None
-    """Number of threads that waited; null where it is not known, and for unstable times."""
+    """Threads that waited; null where it is not known, and for unstable times."""
     median: Seconds | None = None
     """Median sample, in seconds per call; null for contention."""
     fastest: Seconds | None = None
@@ -209,15 +206,15 @@ class Copies(Value, frozen=True, kw_only=True):
     """The copies of one direction that a call needs."""
 
     bytes: Bytes
-    """Number of bytes copied."""
+    """Bytes copied."""
     arrays: Count
-    """Number of arrays copied."""
+    """Arrays copied."""
     samples: Samples = field(default_factory=lambda: array("d"))
     """Seconds of all these copies together, into new memory and waited for, in order."""
     memory: Literal["pinned", "pageable"] | None = None
     """Kind of the host's memory; null where the device does not report it."""
     median: Seconds | None = None
-    """Median of `samples`, in seconds; 0 when there is nothing to copy, null when it was not timed."""
+    """Median of `samples`; 0 when there is nothing to copy, null when it was not timed."""
     bandwidth: Bandwidth | None = None
     """Bytes per second; null when nothing was copied, or the copies were not timed."""
 
@@ -228,19 +225,19 @@ class Copies(Value, frozen=True, kw_only=True):
 
 
 class Transfer(Value, frozen=True, kw_only=True):
-    """The copies to the device before a call, and back to the host after it, into new memory."""
+    """The copies before and after a call, into new memory."""
 
     h2d: Copies | None
-    """Copies to the device by `device.asarray`; null when the whole body is the workload."""
+    """To the device, by `device.asarray`; null when the whole body is the workload."""
     d2h: Copies | None
-    """Copies of the results to the host; null when the whole body is the workload."""
+    """Of the results, to the host; null when the whole body is the workload."""
     made: Bytes = 0
     """Bytes that the workload reads on the device and that were not copied there."""
     reason: str | None = None
     """Why a direction is null or was not timed, or that no bytes are copied."""
     loop: Samples = field(default_factory=lambda: array("d"))
-    """Seconds of a call with all these copies, in order, on which the speedups with copies rest; empty where
-    a call takes too long to be repeated for it: they rest on the sum then."""
+    """Seconds of a call with all these copies, in order, on which the speedups with copies rest; where it is
+    empty they rest on the sum."""
 
     @property
     def bytes(self) -> int | None:
@@ -272,7 +269,7 @@ class Estimate(Value, frozen=True, kw_only=True):
     """A value with the range in which it was seen; an unbounded end is null."""
 
     value: float
-    """The estimate itself."""
+    """The estimate."""
     low: float | None
     """End of the range; null when unbounded."""
     high: float | None
@@ -305,24 +302,21 @@ class Bounds(Value, frozen=True, kw_only=True):
 
 
 class Speedup(Value, frozen=True, kw_only=True):
-    """The median ratio cpu time / gpu time, the range in which it was seen, and what is certain of it."""
+    """The median ratio cpu time / gpu time, its range, and what is certain of it."""
 
     value: Positive
     """Median of cpu time / gpu time over the rounds; of two variants or runs, the ratio of their medians."""
     low: NonNegative | None
-    """Least median of seven stretches of the rounds, in order; of fewer rounds, their least; null for one
-    round, and where other work took an unknown part of the times.
-    """
+    """Least median of seven stretches of the rounds; of fewer rounds, their least; null for one round, and
+    where other work took an unknown part of the times."""
     high: NonNegative | None
     """Greatest median of the stretches, likewise."""
     certain: Bounds
-    """`low` and `high` less and times the factor beyond which a limit is missed: the fewer seconds the rounds
-    took, the larger it is.
-    """
+    """`low` and `high` less and times the factor beyond which a limit is missed."""
     rounds: AtLeastOne
-    """Number of rounds behind the estimate."""
+    """Number of rounds."""
     sampling: Neighbours = "interleaved"
-    """Whether the two samples of a round were taken next to each other, or by two tests."""
+    """Whether the samples of a round were taken next to each other, or by two tests."""
 
     @property
     def estimate(self) -> Estimate:
@@ -334,13 +328,13 @@ class ResultCheck(Value, frozen=True, kw_only=True):
     """The comparison of the two results."""
 
     agreed: bool | None
-    """Whether both devices gave the same result; null when that could not be decided."""
+    """Whether both results are the same; null when that could not be decided."""
     error: NonNegative | None
     """Largest relative error in the norm, or elementwise with `rtol` or `atol`."""
     tolerance: NonNegative | None
     """Largest tolerance that was applied; null where values had to be equal or only `atol` was given."""
     reason: str | None
-    """What differs, or why the results were not compared."""
+    """What differs, or why nothing was compared."""
 
     def __post_init__(self) -> None:
         """Keep what a result holds from being as long as the result."""
@@ -353,6 +347,6 @@ class Memory(Value, frozen=True, kw_only=True):
     peak: Bytes | None
     """Bytes of the inputs and of what a call adds; null where the device does not report them."""
     inputs: Bytes | None = None
-    """Bytes of the inputs alone."""
+    """Bytes of the inputs."""
     reason: str | None = None
     """Why `peak` is null."""

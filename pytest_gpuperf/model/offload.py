@@ -26,66 +26,66 @@ class BreakEven(Value, frozen=True, kw_only=True):
     """The number of calls on the same data after which a cost has paid off."""
 
     transfer: Estimate | None
-    """Calls after which the copies have paid off; null for never, or not known."""
+    """For the copies; null for never, or not known."""
     first_call: Estimate | None
-    """That of what the first call on the GPU took longer than a later one; null for never."""
+    """For what the first call on the GPU took longer than a later one; null for never."""
     both: Estimate | None
-    """That of both; null for never, or not known."""
+    """For both; null for never, or not known."""
     reason: str | None
     """Why one of these is null."""
 
 
 class Offload(Value, frozen=True, kw_only=True):
-    """Whether moving the work to the GPU pays, in the regime that the marker chose."""
+    """Whether moving the work to the GPU is worth it."""
 
     worth: bool | None
-    """Whether the GPU is surely faster, in `regime`, by more than the run's `cost_ratio` (1 without it); null
-    where that is unclear."""
+    """Whether the GPU is surely faster, in `regime`, by more than `cost_ratio` (1 without it); null where
+    that is unclear."""
     faster: bool | None
-    """Whether the GPU is surely faster, whatever it costs; null while in doubt."""
+    """Whether it is surely faster, whatever it costs; null while in doubt."""
     reason: str
     """The answer, as a sentence."""
     regime: Regime
-    """Copies that `worth` and the speedup of the record include; body: those that the body makes."""
+    """Copies that `worth` and the record's speedup include; body: those that the body makes."""
     by_latency: bool
-    """Whether `worth` and the speedup of the record are those of single calls, each waited for."""
+    """Whether they are those of single calls, each waited for."""
     never: Speedup | None = None
-    """Speedup with the data on the device, without copies."""
+    """Speedup without copies."""
     once: Speedup | None = None
-    """Speedup with one transfer for all `calls` of the demand; null without `calls`."""
+    """Speedup with one transfer for all `calls`; null without `calls`."""
     always: Speedup | None = None
-    """Speedup with copies at every call."""
+    """Speedup with copies in every call."""
     latency: Speedup | None = None
-    """Speedup of single calls, each waited for, without the copies that are timed apart."""
+    """Speedup of single calls, each waited for, without copies that are timed apart."""
     break_even_calls: BreakEven | None = None
-    """Calls on the same data after which the copies and the first call have paid off; null for a whole
-    body, and where the first call was not timed."""
+    """Calls after which the copies and the first call have paid off; null for a whole body, and where the
+    first call was not timed."""
 
 
 class Diagnosis(Value, frozen=True, kw_only=True):
     """One reason why a speedup is what it is."""
 
     code: DiagnosisCode
-    """Which reason it is."""
+    """Its kind."""
     sentence: str
-    """The reason as a sentence, with its numbers."""
+    """The reason, with its numbers."""
 
 
 class Point(Value, frozen=True, kw_only=True):
     """One size of the curve of a threshold."""
 
     size: float
-    """The size itself."""
+    """The size."""
     nodeid: str
-    """Node id of the test of this size."""
+    """Its test."""
     cpu: Seconds | None
-    """Median seconds per call on the CPU."""
+    """Median seconds per call."""
     gpu: Seconds | None
-    """Median seconds per call on the GPU."""
+    """Median seconds per call."""
     won: bool | None = None
-    """Whether the GPU is faster at this size; null while in doubt, or when it was not measured."""
+    """Whether the GPU is faster; null while in doubt, or when it was not measured."""
     speedup: Estimate | None = None
-    """Speedup that counts for the threshold."""
+    """Speedup that counts."""
     never: Estimate | None = None
     """Speedup without copies."""
     once: Estimate | None = None
@@ -97,12 +97,12 @@ class Point(Value, frozen=True, kw_only=True):
 
 
 class Threshold(Value, frozen=True, kw_only=True):
-    """The offload threshold of a group of sizes: the size from which on the GPU is faster."""
+    """The size from which on the GPU is faster."""
 
     name: str
     """Name of the group."""
     parameter: str
-    """Name of the parameter that is the size."""
+    """Parameter that is the size."""
     at_most: float | None
     """Largest threshold that passes."""
     at_least: float | None
@@ -110,17 +110,17 @@ class Threshold(Value, frozen=True, kw_only=True):
     regime: Regime
     """Copies that the speedups include."""
     by_latency: bool
-    """Whether the speedups are those of single calls, each waited for."""
+    """Whether the speedups are those of single calls."""
     status: Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
-    """Verdict on the group."""
+    """Verdict."""
     reason: str | None
-    """Why the verdict is so, as a sentence; null only for passed and recorded."""
+    """Why, as a sentence; null only for passed and recorded."""
     outcome: Literal["bracket", "none", "not_monotone"] | None
     """bracket: the threshold is between two sizes; none: the GPU is not faster from any size on;
     not_monotone: a sure loss above a sure win; null: sizes are missing.
     """
     largest_not_won: float | None
-    """Largest size below `smallest_won`; if that is null, the largest size."""
+    """Largest size below `smallest_won`, or of all."""
     smallest_won: float | None
     """Smallest size from which on the GPU is surely faster."""
     curve: tuple[Point, ...]

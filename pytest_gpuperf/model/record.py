@@ -91,30 +91,30 @@ class Verdict(Value, frozen=True, kw_only=True):
 
 
 class Note(Said, frozen=True, kw_only=True):
-    """A doubt about a test's numbers, or what to know of them: a code for programs, a text for readers."""
+    """A doubt about a test's numbers, or what to know of them."""
 
     code: NoteCode
-    """Its kind, for programs."""
+    """Its kind."""
 
 
 class Record(Value, frozen=True, kw_only=True):
     """Everything known about one speedup test."""
 
     nodeid: str
-    """Node id of the test; outside of pytest's root folder, where pytest's depends on the command line, with
-    the module's name in the place of the file. That of a second result ends in `#2`."""
+    """Node id; outside of pytest's root folder with the module's name in the place of the file. That of a
+    second result ends in `#2`."""
     status: Status
     """How the test ended."""
     reason: str | None
-    """Why it ended so, as a sentence; null for passed and recorded, and only for them."""
+    """Why, as a sentence; null for passed and recorded, and only for them."""
     reason_code: ReasonCode | None = None
-    """Kind of the reason, for programs; null without one, and for one without a code."""
+    """Kind of the reason; null without one, and for one without a code."""
     expected_failure: bool = False
-    """Whether the test failed as its `xfail` marker expects."""
+    """Whether it failed as its `xfail` expects."""
     demand: Demand
     """What the marker requires."""
     scope: Literal["body", "call"] | None = None
-    """Whether the body of the test or the callable that it returned was timed; null when nothing ran."""
+    """What was timed: the test's body, or the callable that it returned; null when nothing ran."""
     size_group: SizeGroup | None = None
     """Tests that differ in one size only; null where no threshold is asked for."""
     cpu: Measurement | None = None
@@ -122,7 +122,7 @@ class Record(Value, frozen=True, kw_only=True):
     gpu: Measurement | None = None
     """Times on the GPU; null when it was not measured."""
     speedup: Speedup | None = None
-    """Speedup that the demand is about; null when it was not measured."""
+    """What the demand is about; null when it was not measured."""
     check: ResultCheck | None = None
     """Comparison of the two results; null when nothing was measured."""
     transfer: Transfer | None = None
@@ -130,37 +130,37 @@ class Record(Value, frozen=True, kw_only=True):
     offload: Offload | None = None
     """Whether moving the work to the GPU pays; null without a speedup."""
     scaling: Scaling | None = None
-    """Comparison with fewer devices, whose times are in `gpu`; null for a test of speedup."""
+    """Comparison with fewer devices; null for a test of speedup."""
     memory: Memory | None = None
-    """Memory that the workload held on the device; null when the GPU was not measured."""
+    """Memory held on the device; null when the GPU was not measured."""
     diagnosis: tuple[Diagnosis, ...] = ()
-    """Reasons that hold the speedup back, or make it look better than it is."""
+    """What holds the speedup back, or flatters it."""
     dropped_rounds: Count = 0
-    """Number of rounds that do not count because the GPU was slowed down."""
+    """Rounds that do not count because the GPU was slowed down."""
     check_elapsed: Seconds | None = None
-    """Seconds spent comparing the results."""
+    """Seconds of comparing the results."""
     rounds_elapsed: Seconds | None = None
-    """Seconds that sampling took, of two variants or runs the fewer."""
+    """Seconds of sampling, of two variants or runs the fewer."""
     elapsed: Seconds | None = None
-    """Seconds spent on the whole measurement of the test."""
+    """Seconds of the whole measurement."""
     interference: Interference | None = None
-    """What disturbed the CPU's samples, whatever the verdict made of it."""
+    """What disturbed the CPU's samples."""
     gpu_interference: Interference | None = None
-    """The same of an emulated GPU's samples."""
+    """What disturbed an emulated GPU's samples."""
     restart_reason: str | None = None
-    """Why earlier samples of the CPU, or of both devices, were discarded; null when there was no restart."""
+    """Why earlier samples were discarded; null when there was no restart."""
     notes: tuple[Note, ...] = ()
     """Doubts about the numbers."""
     pairing: Pairing | None = None
-    """The device of the test, and its partner; null where one test runs on both devices."""
+    """Device and partner; null where one test runs on both devices."""
     source: Source = "marker"
     """What asked for the measurement: a marker, or `--gpuperf-all`."""
     reruns: Count = 0
-    """How often a plugin had rerun the failed test before this measurement."""
+    """How often a plugin had rerun the failed test before."""
     turn_wait: Seconds | None = None
-    """Seconds spent waiting while other processes of the machine measured; null when there was no wait."""
+    """Seconds of waiting while other processes measured; null when there was no wait."""
     comparisons: tuple[Comparison, ...] = ()
-    """Comparisons with the baseline, one for each metric."""
+    """One with the baseline for each metric."""
 
     def __post_init__(self) -> None:
         """Keep what a test or a device says from steering a terminal, and short."""
@@ -211,28 +211,28 @@ class ThreadPool(Value, frozen=True, kw_only=True):
     """The thread pool of a library."""
 
     library: str
-    """Name of the library."""
+    """Name."""
     api: str
-    """Interface of the library: blas, openmp."""
+    """Interface: blas, openmp."""
     threads: Count
-    """Number of threads that it may use."""
+    """Threads that it may use."""
     version: str | None
-    """Version of the library."""
+    """Version."""
 
 
 class Clocks(Value, frozen=True, kw_only=True):
     """The state of a GPU at one moment."""
 
     sm_mhz: Count | None
-    """Clock of the multiprocessors, in MHz."""
+    """Multiprocessors, in MHz."""
     memory_mhz: Count | None
-    """Clock of the memory, in MHz."""
+    """Memory, in MHz."""
     celsius: int | None
-    """Temperature in degrees Celsius."""
+    """Temperature, in degrees."""
     watts: NonNegative | None
-    """Power in watts."""
+    """Power."""
     throttle: tuple[str, ...]
-    """Reasons for which it ran slower than it could."""
+    """Why it ran slower than it could."""
 
 
 class Environment(Value, frozen=True, kw_only=True):
@@ -241,7 +241,7 @@ class Environment(Value, frozen=True, kw_only=True):
     host: dict[str, str | int | None]
     """Name, system, machine, and bytes of memory."""
     cpu: dict[str, str | int | float | None]
-    """Model, logical processors, those that this process may use, quota in processors, frequency governor."""
+    """Model, logical and usable processors, quota in processors, frequency governor."""
     gpu: DeviceInfo | None
     """GPU that the run used; null when there was none."""
     gpu_reason: str | None
@@ -249,17 +249,16 @@ class Environment(Value, frozen=True, kw_only=True):
     python: str
     """Version of Python."""
     packages: dict[str, str]
-    """Versions of the packages that matter, by the names of their distributions."""
+    """Versions of the packages that matter, by distribution."""
     thread_pools: tuple[ThreadPool, ...] = ()
     """Thread pools of the libraries that were loaded."""
     variables: dict[str, str] | None = None
-    """Environment variables that change threads, devices or precision, where they are set; what looks like a
-    password or a token in a value is `***`.
-    """
+    """Environment variables that change threads, devices or precision, where set; what looks like a password
+    or a token is `***`."""
     clocks_at_start: Clocks | None = None
-    """State of the GPU before the measurements; null where it is not known."""
+    """Before the measurements; null where it is not known."""
     clocks_at_end: Clocks | None = None
-    """State of the GPU after the measurements; null where it is not known."""
+    """After the measurements; null where it is not known."""
     clocks_reason: str | None = None
     """Why the clocks are null."""
 
@@ -279,17 +278,17 @@ class Summary(Value, frozen=True, kw_only=True):
     """How many records have each status."""
 
     passed: Count = 0
-    """Number of records with this status."""
+    """Number of such records."""
     failed: Count = 0
-    """Number of records with this status."""
+    """Number of such records."""
     inconclusive: Count = 0
-    """Number of records with this status."""
+    """Number of such records."""
     recorded: Count = 0
-    """Number of records with this status."""
+    """Number of such records."""
     skipped: Count = 0
-    """Number of records with this status."""
+    """Number of such records."""
     error: Count = 0
-    """Number of records with this status."""
+    """Number of such records."""
 
 
 class Run(Value, frozen=True, kw_only=True):
@@ -301,33 +300,33 @@ class Run(Value, frozen=True, kw_only=True):
     schema_version: Literal["1.0"] = "1.0"
     """Version of the schema."""
     started: str
-    """Time at which the run began, ISO 8601 with offset."""
+    """Start of the run, ISO 8601 with offset."""
     complete: bool = True
-    """False when the run was interrupted, or the report was recovered from a journal."""
+    """False where the run was interrupted."""
     cost_ratio: Positive | None = None
-    """Cost of an hour of a GPU machine over that of a CPU machine; null where it was not given."""
+    """Hourly cost of a GPU machine over that of a CPU machine; null where it was not given."""
     arguments: tuple[str, ...] = ()
-    """Options of pytest-gpuperf on the command line, their paths relative to the root folder; without those
-    that name outputs."""
+    """Options of pytest-gpuperf on the command line, paths relative to the root folder; not those that name
+    outputs."""
     narrowed_by: tuple[LeftOutBy, ...] = ()
     """Options of pytest that the user typed and that leave tests out; `paths` are those given to pytest, or
-    the folder that it was called in."""
+    its working folder."""
     environment: Environment
     """What the numbers depend on."""
     records: tuple[Record, ...] = ()
-    """One record for every marked test that was collected, in the order in which the tests finished."""
+    """One for every marked test that was collected, in the order in which they finished."""
     thresholds: tuple[Threshold, ...] = ()
-    """One offload threshold for each group of sizes."""
+    """One for each group of sizes."""
     scalings: tuple[ScalingCurve, ...] = ()
-    """One curve for each group of tests that differ in the number of devices only."""
+    """One for each group of tests that differ in the number of devices only."""
     unmarked: Count | None = None
-    """Number of tests without a marker that `--gpuperf-all` timed; null without that option."""
+    """Number of unmarked tests that `--gpuperf-all` timed; null without that option."""
     unknown_values: tuple[UnknownValue, ...] = ()
     """Values of device parameters that no backend knows."""
     commit: Commit | None = None
     """The commit that was measured; null where the run was in no repository, or it is not known."""
     job: str | None = None
-    """Address of the CI's page of the run; null outside of a CI that names it."""
+    """Address of the run's page in CI; null outside of a CI that names it."""
     gate: GateResult | None = None
     """The regression check; null where nothing was compared with an earlier run."""
     summary: Summary = Summary()

@@ -20,15 +20,15 @@ class Scaling(Value, frozen=True, kw_only=True):
     """
 
     name: Text
-    """Name of the group, whose tests differ in the number of devices only."""
+    """Name of the group."""
     mode: Mode
-    """Whether the problem stays the same, or grows with the number of devices."""
+    """Whether the problem stays the same, or grows with the devices."""
     count: AtLeastOne
-    """Number of devices of this test."""
+    """Devices of this test."""
     counts: tuple[int, ...]
-    """Numbers of devices of all tests of the group, fewest first."""
+    """Numbers of devices of the group, fewest first."""
     required: Positive | None = None
-    """Smallest parallel efficiency that passes on the most devices of the group; null without one."""
+    """Smallest parallel efficiency that passes; null without one."""
     base: Measurement | None = None
     """Times on the fewest devices, in the same rounds; null for the test on the fewest itself."""
     speedup: Speedup | None = None
@@ -36,7 +36,7 @@ class Scaling(Value, frozen=True, kw_only=True):
     efficiency: Estimate | None = None
     """Parallel efficiency: 1 is perfect; null where it was not measured."""
     karp_flatt: Estimate | None = None
-    """Share of the work that the devices do not divide, by Karp and Flatt; null without an efficiency."""
+    """Share of the work that the devices do not divide; null without an efficiency."""
 
     @property
     def ratio(self) -> float:
@@ -65,7 +65,7 @@ class ScalingPoint(Value, frozen=True, kw_only=True):
     count: AtLeastOne
     """Number of devices."""
     nodeid: str
-    """Node id of the test."""
+    """Its test."""
     time: Seconds | None
     """Median seconds per call; null when it was not measured."""
     speedup: Estimate | None = None
@@ -77,7 +77,7 @@ class ScalingPoint(Value, frozen=True, kw_only=True):
 
 
 class ScalingCurve(Value, frozen=True, kw_only=True):
-    """How a group of tests scales: they differ in the number of devices only."""
+    """How a group of tests scales."""
 
     name: Text
     """Name of the group."""
@@ -90,4 +90,4 @@ class ScalingCurve(Value, frozen=True, kw_only=True):
     points: tuple[ScalingPoint, ...]
     """Numbers of devices that have a record, fewest first."""
     diagnosis: tuple[Diagnosis, ...] = ()
-    """Reasons why the efficiency is what it is."""
+    """What holds the efficiency back."""

@@ -16,9 +16,9 @@ class Said(Value, frozen=True, kw_only=True):
     """A sentence and its kind: a code for programs, which each subclass names, and a text for readers."""
 
     code: str
-    """Its kind, for programs."""
+    """Its kind."""
     text: str
-    """Sentence for readers."""
+    """Its sentence."""
 
     def __post_init__(self) -> None:
         """Keep what a test, a device or a baseline says from steering a terminal, and short."""
