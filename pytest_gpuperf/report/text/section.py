@@ -61,10 +61,9 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     if not shown_records(run):
         return []
     shown, text_width = view.of(run, above=above, only_failures=True), min(width, _WIDEST_TEXT)
-    counted = ", ".join(map(str, shown.counts))
     thresholds = _thresholds(each for each in shown.thresholds if each[0].status == "failed")
     texts = [
-        *_wrapped([counted], text_width),
+        *_wrapped([_counted(shown)], text_width),
         *_few(list(_notes(shown.notes)), 0, text_width),
         *_wrapped(thresholds, text_width),
     ]
@@ -89,7 +88,12 @@ def _thresholds(shown: Iterable[tuple[Threshold, str]]) -> Iterator[str]:
 def _totals(shown: View) -> list[str]:
     """Return the totals, a line each; of tests that all passed or skipped pytest says the number itself."""
     is_plain = len(shown.counts) < 2 and all(each.code in _PLAIN for each in shown.counts)
-    return [*([] if is_plain else [", ".join(map(str, shown.counts))]), *shown.totals]
+    return [*([] if is_plain else [_counted(shown)]), *shown.totals]
+
+
+def _counted(shown: View) -> str:
+    """Return how many tests have each verdict; pytest's own line counts what a setup raises otherwise."""
+    return f"verdicts: {', '.join(map(str, shown.counts))}"
 
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:

@@ -173,7 +173,7 @@ def test_in_short_verdicts_are_counted_and_failures_explained():
         *variants(), *noted(1), known, slow, skipped("none"), thresholds=(missed, threshold(name="b"))
     )
     assert [
-        "1 threshold failed, 1 failed, 1 failed (expected), 2 passed, 1 skipped",
+        "verdicts: 1 threshold failed, 1 failed, 1 failed (expected), 2 passed, 1 skipped",
         "slow: too slow",
         "threshold of test_fft: failed: the GPU wins from n = 256 on, not at 128; too large",
     ] == [str(line) for line in section.short_lines(run, 100)]
