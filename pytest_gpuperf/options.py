@@ -195,14 +195,15 @@ _REQUIRE_GPU = _Option(
     "fail tests that need a GPU, instead of skipping them, where none can be used, and a run in which no "
     "speedup test was measured on one",
 )
+_GPU = _Option(
+    "gpu",
+    "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], keras[:N|:cpu], mlx[:N|:cpu], "
+    "sycl[:gpu|:cpu], simulated, standin:MODULE, an array library on the CPU that emulates one, or "
+    "accelerator:NAME, a library's own accelerator, e.g. accelerator:polars",
+    metavar="DEVICE",
+)
 _DEVICE = (
-    _Option(
-        "gpu",
-        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], keras[:N|:cpu], mlx[:N|:cpu], "
-        "sycl[:gpu|:cpu], simulated, standin:MODULE, an array library on the CPU that emulates one, or "
-        "accelerator:NAME, a library's own accelerator, e.g. accelerator:polars",
-        metavar="DEVICE",
-    ),
+    _GPU,
     _Option(
         "default-device",
         "device used by tests that do not choose one themselves, e.g. numpy or cupy",
@@ -332,6 +333,20 @@ def _check_measures(config: pytest.Config, option: _Option) -> None:
         )
 
 
+def requires_library(config: pytest.Config) -> bool:
+    """Return whether the library of --gpuperf-gpu must be installed: the command itself names it.
+
+    What the ini file, `addopts` or PYTEST_ADDOPTS name is for machines without a GPU, too: tests skip there.
+    """
+    is_allowed = "no-gpu" in chain.from_iterable(_ALLOW.values(config))
+    return _is_typed(config, _GPU) and not is_allowed and not is_off(config)
+
+
+def _is_typed(config: pytest.Config, option: _Option) -> bool:
+    """Return whether the command has an option, rather than the ini file, `addopts` or PYTEST_ADDOPTS."""
+    return any(str(word).partition("=")[0] == option.flag for word in config.invocation_params.args)
+
+
 def codspeed_is_on(config: pytest.Config) -> bool:
     """Return whether pytest-codspeed measures; it leaves out all tests but its own benchmarks."""
     is_asked_for = config.getoption("codspeed", default=False) or "CODSPEED_ENV" in os.environ
@@ -459,7 +474,7 @@ def gate_options(config: pytest.Config) -> GateOptions:
         raise pytest.UsageError("--gpuperf-fail-on requires --gpuperf-baseline")
     if required:
         _check_measures(config, _FAIL_ON)
-    elif _STRICT.flag in config.invocation_params.args:  # in addopts it may wait for a check that is typed
+    elif _is_typed(config, _STRICT):  # in addopts it may wait for a check that is typed
         raise pytest.UsageError("--gpuperf-strict requires --gpuperf-fail-on: without it nothing fails")
     if codspeed_is_on(config):
         return GateOptions()

@@ -94,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(OffHooks(lambda spec: _session(config).devices.cpu(spec)))
     if options.any_option_given(config):
-        _session(config)
+        _session(config).check(must_be_installed=options.requires_library(config))
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         from pytest_gpuperf.integrations import xdist
 

@@ -116,6 +116,10 @@ class LibraryBackend:
             hint = f"; {self.name}:cpu emulates a GPU with {title} on the CPU" if self.emulates else ""
             raise GpuPerfError(problem + hint)
 
+    def missing(self) -> str | None:
+        """Return that the library is not installed, and what to do; this imports nothing."""
+        return missing(*self.library[:3])
+
     def load(self) -> Any:
         """Return the library; raise Unavailable where it is missing or broken."""
         return import_library(*self.library)
@@ -177,10 +181,15 @@ class Namespace(ModuleType):
         return dir(self._module)
 
 
+def missing(module: str, name: str, remedy: str) -> str | None:
+    """Return that a library is not installed, with the remedy; None where it is."""
+    return f"{name} is not installed; {remedy}" if find_spec(module.partition(".")[0]) is None else None
+
+
 def import_library(module: str, name: str, remedy: str, if_broken: str = "reinstall it") -> Any:
     """Import a library that users know by `name`; raise Unavailable, with a remedy, if missing or broken."""
-    if find_spec(module.partition(".")[0]) is None:
-        raise Unavailable(f"{name} is not installed; {remedy}", missing=True)
+    if (problem := missing(module, name, remedy)) is not None:
+        raise Unavailable(problem, missing=True)
     try:
         return import_module(module)
     except Exception as error:

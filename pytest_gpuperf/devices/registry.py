@@ -74,6 +74,11 @@ class Devices:
         self.broken: list[str] = []
         self.off = name == "none"
 
+    @property
+    def missing(self) -> str | None:
+        """Why the library that was chosen cannot be there at all, if it is one of our own backends'."""
+        return call_optional(self._chosen, "missing", expected=str) if self._chosen else None
+
     def cpu(self) -> TimedDevice:
         """Return the CPU; opening it probes no GPU."""
         return self._open_once(("cpu", ""), (self._chosen or self._first).cpu)

@@ -83,11 +83,21 @@ class GpuPerfSession:
         self.is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self._live_line: LiveLine | None = None
         self._warned_differences: set[str] = set()
-        if self.options.gpu != "auto":  # a backend that is not offered; this opens no device
-            try:
-                self.machine.devices  # noqa: B018 - the property raises
-            except GpuPerfError as error:
-                raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
+
+    def check(self, *, must_be_installed: bool) -> None:
+        """Raise UsageError for a --gpuperf-gpu that no backend offers, or without its library.
+
+        This opens no device.
+        """
+        if self.options.gpu == "auto":
+            return
+        try:
+            missing = self.machine.devices.missing
+        except GpuPerfError as error:
+            raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
+        if missing and must_be_installed:
+            skips = "--gpuperf-allow=no-gpu skips the tests instead"
+            raise pytest.UsageError(f"--gpuperf-gpu: {missing}; {skips}")
 
     def prepare(self, config: pytest.Config) -> None:
         """Import and make what the first measured test would wait for; look for a terminal to show it on."""

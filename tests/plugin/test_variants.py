@@ -660,11 +660,18 @@ def test_{name}(backend):
     }
 
 
-def test_a_test_skips_where_the_library_that_the_run_names_is_not_installed(suite, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
+@pytest.mark.parametrize("library", ["torch", "accelerator:polars"])
+def test_a_library_that_is_not_installed_is_an_error_of_the_command_and_skips_for_the_ini_file(
+    suite, monkeypatch, library
+):
+    monkeypatch.setitem(sys.modules, library.rpartition(":")[2], None)
     source = "@pytest.mark.speedup(min=2)\ndef test_ones(device):\n    device.xp.ones(3)\n"
-    suite(source + "def test_cpu(cpu): pass", ours=["--gpuperf-gpu=torch"]).ended(skipped=2)
-    suite(source, "--gpuperf-off", ours=["--gpuperf-gpu=torch"]).ended(skipped=1)
+    suite(source + "def test_cpu(cpu): pass", ini=f"gpuperf_gpu = {library}", ours=()).ended(skipped=2)
+    for option in ("--gpuperf-off", "--gpuperf-allow=no-gpu"):
+        suite(source, option, ours=[f"--gpuperf-gpu={library}"]).ended(skipped=1)
+    ended = suite(source, ours=["--gpuperf-gpu", library]).result
+    assert pytest.ExitCode.USAGE_ERROR == ended.ret
+    ended.stderr.fnmatch_lines(["*--gpuperf-gpu: * is not installed; install *--gpuperf-allow=no-gpu*"])
 
 
 def test_a_doubt_that_fails_a_unittest_stays_a_doubt(suite):

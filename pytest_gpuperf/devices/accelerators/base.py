@@ -12,7 +12,7 @@ import numpy as np
 
 from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.host import SynchronousDevice
-from pytest_gpuperf.devices.library import import_library
+from pytest_gpuperf.devices.library import import_library, missing
 from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -51,6 +51,10 @@ class Accelerator:
     def __init__(self, name: str, how: str) -> None:
         self.name = name
         self.how = how
+
+    def missing(self) -> str | None:
+        """Return that the library is not installed, and what to do; this imports nothing."""
+        return missing(self.library, self.library, self.remedy)
 
     def namespace(self) -> Any:
         """Return the library; raise Unavailable where it is missing or broken."""
