@@ -82,10 +82,10 @@ def karp_flatt_text(share: Estimate) -> str:
 
 def curves(records: Iterable[Record]) -> tuple[ScalingCurve, ...]:
     """Return the curve of each group of scaling tests, in order of first appearance."""
-    groups: dict[str, dict[int, Record]] = {}
+    groups: dict[str, dict[int, tuple[Scaling, Record]]] = {}
     for record in records:
-        if record.scaling is not None:
-            groups.setdefault(record.scaling.name, {})[record.scaling.count] = record
+        if (scaling := record.scaling) is not None:
+            groups.setdefault(scaling.name, {})[scaling.count] = scaling, record
     return tuple(_curve([members[count] for count in sorted(members)]) for members in groups.values())
 
 
@@ -97,31 +97,26 @@ def _times(estimate: Estimate, factor: float) -> Estimate:
     )
 
 
-def _curve(records: Sequence[Record]) -> ScalingCurve:
-    last = records[-1].scaling
-    assert last is not None  # noqa: S101 - `curves` has only such records
-    required = (record.scaling.required for record in records if record.scaling)
-    points = tuple(_point(record) for record in records)
+def _curve(members: Sequence[tuple[Scaling, Record]]) -> ScalingCurve:
+    last, _ = members[-1]
+    points = tuple(
+        ScalingPoint(
+            count=scaling.count,
+            nodeid=record.nodeid,
+            time=record.gpu.median if record.gpu else None,
+            speedup=scaling.speedup.estimate if scaling.speedup else None,
+            efficiency=scaling.efficiency,
+            karp_flatt=scaling.karp_flatt,
+        )
+        for scaling, record in members
+    )
     return ScalingCurve(
         name=last.name,
         mode=last.mode,
-        required=next(filter(None, required), None),
+        required=next((scaling.required for scaling, _ in members if scaling.required), None),
         points=points,
         counts=last.counts,
         diagnosis=tuple(_diagnoses(points, last.counts[0])),
-    )
-
-
-def _point(record: Record) -> ScalingPoint:
-    scaling = record.scaling
-    assert scaling is not None  # noqa: S101 - as in `_curve`
-    return ScalingPoint(
-        count=scaling.count,
-        nodeid=record.nodeid,
-        time=record.gpu.median if record.gpu else None,
-        speedup=scaling.speedup.estimate if scaling.speedup else None,
-        efficiency=scaling.efficiency,
-        karp_flatt=scaling.karp_flatt,
     )
 
 

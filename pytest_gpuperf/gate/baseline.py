@@ -80,12 +80,6 @@ def _compare_values(before: MetricValue, now: MetricValue, tolerance: Tolerance)
     return _comparison(tolerance, outcome, reason, **values)
 
 
-def closest(baselines: Sequence[Report], environment: Environment) -> Report | None:
-    """Return the first baseline that was made in the same conditions, or else the first of all."""
-    same = (baseline for baseline in baselines if has_same_conditions(baseline, environment))
-    return next(same, next(iter(baselines), None))
-
-
 def has_same_conditions(baseline: Report, environment: Environment) -> bool:
     """Return whether a baseline was made in such an environment, with a GPU where there is one."""
     before = baseline.run.environment

@@ -1,7 +1,7 @@
 """From an earlier run and the options of a gate to comparisons, and to why a run as a whole fails."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -67,7 +67,7 @@ class Gate:
         """The baseline; of several it is chosen at first use, which should be when the devices are open."""
         if len(self.candidates) < 2:
             return next(iter(self.candidates), None)
-        return baseline.closest(self.candidates, self._environment)
+        return next(iter(self._of_same_conditions(self.candidates)), self.candidates[0])
 
     def limits(self, nodeid: str) -> tuple[Limit, ...]:
         """Return the limits of a change, from which a test's speedup must be distinguished, too."""
@@ -149,28 +149,28 @@ class Gate:
         base = self.base
         found = absent.absences(base, run, self.options.compared, coverage.cause, rules) if base else ()
         case = _Case(rules=rules, base=base, run=run, absent=tuple(found), coverage=coverage)
+        known = comparable_tests(base.run, self.options.compared) if base else []
         return GateResult(
             baseline=base.name if base else None,
             started=base.run.started if base else None,
             tolerances=self.options.tolerances,
             failures=tuple(_failures(case)) if rules.enforced else (),
             notes=tuple(_notes(case, base, self._only_in_older(run))) if base else (),
-            baseline_tests=len(case.baseline_tests),
+            baseline_tests=len(set(map(without_number, known))),
             absent=case.absent,
         )
 
+    def _of_same_conditions(self, candidates: Iterable[Report]) -> list[Report]:
+        return [each for each in candidates if baseline.has_same_conditions(each, self._environment)]
+
     def _only_in_older(self, run: Run) -> dict[str, str]:
         """Return the measured tests that the baseline lacks and an older one of its conditions has."""
-        others = [each for each in self.candidates if each is not self.base]
-        same = [each for each in others if baseline.has_same_conditions(each, self._environment)]
-        new = [
-            record.nodeid
-            for record in run.records
-            if any(comparison.outcome == "new" for comparison in record.comparisons)
-        ]
+        others = self._of_same_conditions(each for each in self.candidates if each is not self.base)
+        compared = ((record.nodeid, each) for record in run.records for each in record.comparisons)
+        new = [nodeid for nodeid, comparison in compared if comparison.outcome == "new"]
         return {
             nodeid: each.name
-            for each in reversed(same)
+            for each in reversed(others)
             for nodeid in new
             if nodeid in each.records and _has_value(each.records[nodeid], self.options)
         }
@@ -205,12 +205,6 @@ class _Case:
     def compared(self) -> set[Outcome]:
         """The outcomes of comparisons with something."""
         return set(self.outcomes) - {"new"}
-
-    @cached_property
-    def baseline_tests(self) -> set[str]:
-        """The tests of the baseline that have something to compare."""
-        found = comparable_tests(self.base.run, self.rules.gate.compared) if self.base else []
-        return {without_number(nodeid) for nodeid in found}
 
     @cached_property
     def selected(self) -> list[Record]:

@@ -32,12 +32,10 @@ class MetricValue:
 
 
 def has(record: Record, metric: Metric) -> bool:
-    """Return whether a record has a metric, without the work of making its range."""
+    """Return whether a record has a metric, without the work of making the range of a time."""
     if metric in _TIMED:
         return len(_samples(record, metric)) > 0
-    if metric in ("memory", "efficiency"):
-        return estimate_of(record, metric) is not None
-    return _is_valid(record, metric) and _speedup(record, metric) is not None
+    return estimate_of(record, metric) is not None
 
 
 def is_held(record: Record, metric: Metric) -> bool:

@@ -124,38 +124,32 @@ def _has_ratio(record: Record | None) -> bool:
 
 def _compared(
     baseline: Report, reports: Iterable[Report], fresh: Mapping[str, Record], *, prune: bool
-) -> Iterator[tuple[str, tuple[Comparison, ...]]]:
+) -> Iterator[tuple[str, list[Comparison]]]:
     """Yield how each fresh record compares with the baseline, by the tolerances of its run's own check.
 
     Speedups and efficiencies are always compared: whatever a check is about, they must not get lost unseen.
+    What the baseline has and a record has not any more is compared with nothing, unless it is pruned.
     """
     for report in reports:
         own = report.run.gate.tolerances if report.run.gate else ()
         named = {tolerance.metric for tolerance in own}
         tolerances = (*own, *(each for each in GateOptions().compared if each.metric not in named))
         comparer = Comparer(baseline=baseline, environment=report.run.environment)
-        for record in report.run.records:
-            if fresh.get(record.nodeid) is record:
-                compared = comparer.compare(record, tolerances)
-                gone = () if prune else _only_in_baseline(baseline, record, tolerances)
-                yield record.nodeid, (*compared, *gone)
+        for record in (each for each in report.run.records if fresh.get(each.nodeid) is each):
+            found = [*comparer.compare(record, tolerances)]
+            before = None if prune else baseline.record_of(record)
+            if before is not None:
+                lost = {each.metric for each in absent.not_measured(before, record, tolerances)}
+                found += [_lost(before, each) for each in tolerances if each.metric in lost]
+            yield record.nodeid, found
 
 
-def _only_in_baseline(
-    baseline: Report, record: Record, tolerances: Iterable[Tolerance]
-) -> Iterator[Comparison]:
-    """Yield a comparison with nothing for each metric that the baseline has and a record has not any more."""
-    if (before := baseline.record_of(record)) is None:
-        return
-    for tolerance in tolerances:
-        for lost in absent.not_measured(before, record, [tolerance]):
-            yield Comparison(
-                metric=tolerance.metric,
-                tolerance=tolerance.share,
-                outcome="inconclusive",
-                reason=lost.reason,
-                baseline=metrics.estimate_of(before, tolerance.metric),
-            )
+def _lost(before: Record, tolerance: Tolerance) -> Comparison:
+    was = metrics.estimate_of(before, tolerance.metric)
+    share, reason = tolerance.share, "it is not measured any more"
+    return Comparison(
+        metric=tolerance.metric, tolerance=share, outcome="inconclusive", reason=reason, baseline=was
+    )
 
 
 def _is_worse(comparison: Comparison) -> bool:
