@@ -39,9 +39,11 @@ UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.2, median=0.5, fa
 
 
 def record(value=10.0, **changes) -> Record:
+    """Return a record of which each metric, also the CPU's time, is as good as this value says."""
     known = {
         "nodeid": TEST,
         "offload": offload(always=speedup_within(value / 2, 0.04), latency=speedup_within(value / 4, 0.04)),
+        "cpu": measured(CPU, 0.1 / value),
         "memory": Memory(peak=round(1e6 / value)),
     }
     return recorded(value=value, **{**known, **changes})
@@ -104,14 +106,6 @@ def test_another_mode_or_other_fewest_devices_are_not_compared(change):
     found = compared(now, before, metric="efficiency")
     assert found.outcome == "not_comparable"
     assert any(difference.startswith("scaling: strong from 1 device") for difference in found.differences)
-
-
-@for_each(("expected", "seconds"), [("regressed", 12e-3), ("improved", 8e-3)])
-def test_a_cpu_is_compared_by_its_own_time(expected, seconds):
-    found = compared(record(cpu=measured(CPU, seconds)), record(), metric="cpu_time")
-    assert expected == found.outcome
-    assert found.baseline.value == pytest.approx(10e-3)
-    assert found.found.value == pytest.approx(seconds)
 
 
 OF_PAIR = Pairing(kind="gpu", library="cupy", partner="tests/test_fft.py::test_fft[numpy]")
@@ -183,17 +177,6 @@ def test_a_test_that_skipped_itself_half_way_has_the_cpus_time_alone():
     assert had == ["cpu_time"]
 
 
-UNTOLD = ResultCheck(agreed=None, error=None, tolerance=None, reason=None)
-
-
-@for_each(
-    "changes",
-    [{"status": status} for status in ("passed", "failed", "inconclusive", "recorded")] + [{"check": UNTOLD}],
-)
-def test_any_other_status_and_an_answer_that_nobody_could_compare_have_their_metrics(changes):
-    assert compared(record(8.0, reason="so", **changes), record(**changes)).outcome == "regressed"
-
-
 # Doubt
 
 
@@ -215,32 +198,6 @@ def test_whichever_is_wider_with_its_factor_is_to_be_made_anew():
 
 
 SLOWED = "the GPU was slowed down in 12 of 40 rounds; improve its cooling or raise its power limit"
-OF_RATIO = ["speedup", "gpu_time", "latency", "with_copies"]
-
-
-@for_each("metric", OF_RATIO)
-@for_each(
-    ("expected", "now", "dropped", "dropped_then"),
-    [
-        ("inconclusive", 5.0, 12, 0),
-        ("not_regressed", 10.0, 12, 0),
-        ("improved", 20.0, 12, 0),
-        ("regressed", 5.0, 0, 12),
-        ("inconclusive", 10.0, 0, 12),
-        ("inconclusive", 20.0, 0, 12),
-        ("inconclusive", 5.0, 12, 12),
-        ("inconclusive", 10.0, 12, 12),
-        ("inconclusive", 20.0, 12, 12),
-        ("regressed", 5.0, 7, 0),  # a fifth of the rounds may be dropped
-        ("inconclusive", 5.0, 8, 0),
-    ],
-)
-def test_a_gpu_that_was_slowed_down_decides_what_it_cannot_have_changed(
-    metric, expected, now, dropped, dropped_then
-):
-    found = compared(record(now, dropped_rounds=dropped), record(dropped_rounds=dropped_then), metric=metric)
-    assert expected == found.outcome
-    assert (expected == "inconclusive") == ("the GPU was slowed down in" in str(found.reason))
 
 
 def test_a_doubt_that_more_time_would_not_end_says_what_would():
@@ -249,59 +206,93 @@ def test_a_doubt_that_more_time_would_not_end_says_what_would():
     assert then.endswith(f"; when the baseline was made {SLOWED}")
 
 
-METRICS_OF_TIME = [*OF_RATIO, "cpu_time"]
-
-
-@for_each("metric", METRICS_OF_TIME)
-@for_each(
-    ("expected", "lost", "elapsed"),
-    [
-        ("regressed", 1.3, 7.5),
-        ("not_regressed", 1.0, 7.5),
-        ("inconclusive", 1.3, 2.0),
-        ("regressed", 2.0, 2.0),
-        ("inconclusive", 1.05, 2.0),
-        ("not_regressed", 0.85, 2.0),
-        ("inconclusive", 2.0, 1.0),
-        ("regressed", 3.0, 0.1),
-        ("inconclusive", 0.85, 0.1),
-        ("improved", 0.3, 0.1),
-    ],
-)
-def test_the_shorter_a_run_was_sampled_the_further_from_the_limit_it_decides(expected, lost, elapsed, metric):
-    now = record(10.0 / lost, rounds_elapsed=elapsed)
-    if metric == "cpu_time":
-        now = record(cpu=measured(CPU, 10e-3 * lost), rounds_elapsed=elapsed)
-    assert expected == compared(now, record(), metric=metric).outcome
-
-
-@for_each("metric", ["speedup", "gpu_time"])
-@for_each(
-    ("expected", "lost", "elapsed"),
-    [
-        ("regressed", 1.3, 7.5),
-        ("regressed", 1.5, 2.0),
-        ("inconclusive", 1.3, 1.0),
-        ("regressed", 3.0, 0.1),
-    ],
-)
-def test_a_baseline_that_was_sampled_for_a_short_time_may_have_been_lucky(expected, lost, elapsed, metric):
-    found = compared(record(10.0 / lost), record(rounds_elapsed=elapsed), metric=metric)
-    assert found.outcome == expected
-    assert (text.NEW_BASELINE in (found.reason or "")) is (expected == "inconclusive")
-
-
-@for_each("metric", ["latency", "with_copies"])
-@for_each(("expected", "value"), [("inconclusive", 10 / 1.7), ("regressed", 10 / 3)])
-def test_fewer_samples_than_rounds_were_short_however_long_the_rounds_took(expected, value, metric):
-    few = {"always": speedup_within(value / 2, rounds=10), "latency": speedup_within(value / 4, rounds=10)}
-    assert expected == compared(record(value, offload=offload(**few)), record(), metric=metric).outcome
-    assert compared(record(value), record(), metric=metric).outcome == "regressed"
-
-
+OF_RATIO = ["speedup", "gpu_time", "latency", "with_copies"]
+TIMED = [*OF_RATIO, "cpu_time"]
+SLOW = {"dropped_rounds": 12}
 WAITED = {"waited": 0.14}  # in 28 blocks of 10 ms: half of the time was the workload's own
 BUSY = {"cpu": measured(CPU, 10e-3, **WAITED)}
 SHAKEN = {"interference": UNSTABLE}
+BEHIND = measured(CPU, 20e-3)
+UNEVEN = {"cpu": measured(CPU, 1e-3, *([10e-3] * 9))}
+UNTOLD = {"check": ResultCheck(agreed=None, error=None, tolerance=None, reason=None)}
+OTHER_GPU = {"gpu": measured(replace(GPU, name="another"), 1e-3)}
+OTHER_CPU = {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}
+COPIED = {"demand": Demand(transfer="always")}
+
+
+def few(value) -> Record:
+    """Return a record whose secondary speedups have fewer samples than there were rounds."""
+    short = {"always": speedup_within(value / 2, rounds=10), "latency": speedup_within(value / 4, rounds=10)}
+    return record(value, offload=offload(**short))
+
+
+def within_seconds(elapsed, value=10.0) -> Record:
+    return record(value, rounds_elapsed=elapsed)
+
+
+@for_each(
+    ("expected", "metrics", "now", "before"),
+    [
+        # Each status, and an answer that nobody could compare, has its metrics.
+        *(
+            ("regressed", ["speedup"], record(8.0, status=status, reason="so"), record(status=status))
+            for status in ("passed", "failed", "inconclusive", "recorded")
+        ),
+        ("regressed", ["speedup"], record(8.0, **UNTOLD), record(**UNTOLD)),
+        # A GPU that was slowed down decides what it cannot have changed.
+        ("inconclusive", OF_RATIO, record(5.0, **SLOW), record()),
+        ("not_regressed", OF_RATIO, record(**SLOW), record()),
+        ("improved", OF_RATIO, record(20.0, **SLOW), record()),
+        ("regressed", OF_RATIO, record(5.0), record(**SLOW)),
+        *(("inconclusive", OF_RATIO, record(value), record(**SLOW)) for value in (10.0, 20.0)),
+        *(("inconclusive", OF_RATIO, record(value, **SLOW), record(**SLOW)) for value in (5.0, 10.0, 20.0)),
+        ("regressed", OF_RATIO, record(5.0, dropped_rounds=7), record()),  # a fifth of the rounds may be
+        ("inconclusive", OF_RATIO, record(5.0, dropped_rounds=8), record()),
+        ("regressed", ["cpu_time", "memory"], record(5.0, **SLOW), record()),
+        # The shorter a run was sampled, the farther from the limit it decides.
+        ("regressed", TIMED, within_seconds(7.5, 10 / 1.3), record()),
+        ("not_regressed", TIMED, within_seconds(7.5), record()),
+        ("inconclusive", TIMED, within_seconds(2.0, 10 / 1.3), record()),
+        ("regressed", TIMED, within_seconds(2.0, 5.0), record()),
+        ("inconclusive", TIMED, within_seconds(2.0, 10 / 1.05), record()),
+        ("not_regressed", TIMED, within_seconds(2.0, 10 / 0.85), record()),
+        ("inconclusive", TIMED, within_seconds(1.0, 5.0), record()),
+        ("regressed", TIMED, within_seconds(0.1, 10 / 3), record()),
+        ("inconclusive", TIMED, within_seconds(0.1, 10 / 0.85), record()),
+        ("improved", TIMED, within_seconds(0.1, 10 / 0.3), record()),
+        # A baseline that was sampled for a short time may have been lucky.
+        ("regressed", TIMED, record(10 / 1.3), within_seconds(7.5)),
+        ("regressed", TIMED, record(10 / 1.5), within_seconds(2.0)),
+        ("inconclusive", TIMED, record(10 / 1.3), within_seconds(1.0)),
+        ("regressed", TIMED, record(10 / 3), within_seconds(0.1)),
+        # Fewer samples than rounds were short, however long the rounds took.
+        ("inconclusive", ["latency", "with_copies"], few(10 / 1.7), record()),
+        ("regressed", ["latency", "with_copies"], few(10 / 3), record()),
+        ("regressed", ["latency", "with_copies"], record(10 / 1.7), record()),
+        # What was disturbed is a doubt about itself alone.
+        ("regressed", ["speedup"], record(8.0, **BUSY), record()),  # too low in spite of that
+        ("regressed", ["cpu_time"], record(cpu=BEHIND), record()),
+        ("inconclusive", ["cpu_time"], record(cpu=replace(BEHIND, waited=0.28)), record()),
+        ("regressed", ["gpu_time", "memory"], record(5.0, **SHAKEN), record(**SHAKEN)),
+        # A speedup of 10 with a disturbed CPU may have been 5: with a quiet one it is no regression.
+        *(
+            (expected, ["speedup"], record(value), record(**disturbed))
+            for disturbed in (BUSY, SHAKEN, {**SHAKEN, "status": "inconclusive"}, UNEVEN)
+            for expected, value in (("inconclusive", 8.0), ("not_regressed", 10.0), ("improved", 20.0))
+        ),
+        # A metric depends on its own side only.
+        ("not_comparable", ["speedup", "memory"], record(**OTHER_GPU), record()),
+        ("not_regressed", ["cpu_time"], record(**OTHER_GPU), record()),
+        ("not_comparable", ["speedup"], record(**OTHER_CPU), record()),
+        ("not_regressed", ["gpu_time", "memory"], record(**OTHER_CPU), record()),
+        ("not_comparable", ["with_copies"], record(**COPIED), record()),
+        ("not_regressed", ["gpu_time"], record(**COPIED), record()),
+        ("not_comparable", ["gpu_time"], record(scope="body"), record()),
+    ],
+)
+def test_what_a_metric_of_such_a_run_is_to_such_a_baseline(expected, metrics, now, before):
+    for metric in metrics:
+        assert (metric, expected) == (metric, compared(now, before, metric=metric).outcome)
 
 
 def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
@@ -312,37 +303,6 @@ def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
     assert "; the range reaches so low because CPU times were disturbed: other programs" in found.reason
 
 
-@for_each(
-    ("expected", "metric", "now", "before"),
-    [
-        (
-            "regressed",
-            "speedup",
-            record(8.0, **BUSY),
-            record(),
-        ),  # too low in spite of that
-        ("regressed", "cpu_time", record(cpu=measured(CPU, 20e-3)), record()),
-        ("inconclusive", "cpu_time", record(cpu=measured(CPU, 20e-3, waited=0.28)), record()),
-        ("regressed", "gpu_time", record(5.0, **SHAKEN), record(**SHAKEN)),
-        ("regressed", "memory", record(5.0, **SHAKEN), record(**SHAKEN)),
-        ("regressed", "cpu_time", record(5.0, cpu=measured(CPU, 20e-3), dropped_rounds=12), record()),
-        ("regressed", "memory", record(5.0, dropped_rounds=12), record()),
-    ],
-)
-def test_what_was_disturbed_is_a_doubt_about_itself_alone(expected, metric, now, before):
-    assert expected == compared(now, before, metric=metric).outcome
-
-
-@for_each(
-    "disturbed",
-    [BUSY, SHAKEN, {**SHAKEN, "status": "inconclusive"}, {"cpu": measured(CPU, 1e-3, *([10e-3] * 9))}],
-)
-@for_each(("expected", "now"), [("inconclusive", 8.0), ("not_regressed", 10.0), ("improved", 20.0)])
-def test_a_baseline_of_a_disturbed_cpu_fails_no_good_run(expected, now, disturbed):
-    """Its speedup of 10 may have been 5: with a quiet CPU it is no regression."""
-    assert expected == compared(record(now), record(**disturbed)).outcome
-
-
 @for_each(("metric", "expected"), [("speedup", "inconclusive"), ("cpu_time", "not_regressed")])
 def test_a_disturbed_emulated_gpu_is_no_regression(metric, expected):
     emulated = replace(GPU, emulated=True)
@@ -350,7 +310,8 @@ def test_a_disturbed_emulated_gpu_is_no_regression(metric, expected):
     busy = measured(emulated, 2e-3, waited=28e-3, waiting_threads=2)  # half of the time was its own
     here = replace(HERE, gpu=emulated)
     base = base_of(quiet, environment=here)
-    (found,) = compare(record(5.0, gpu=busy), here, base, [within(metric=metric)])
+    now = record(5.0, gpu=busy, cpu=measured(CPU, 10e-3))
+    (found,) = compare(now, here, base, [within(metric=metric)])
     assert found.outcome == expected
 
 
@@ -365,24 +326,6 @@ def test_another_machine_is_not_comparable_and_what_differs_is_listed():
     assert found.differences == differences
     assert found.reason == f"not comparable with the baseline base.json: {'; '.join(differences)}"
     assert (10.0, 1.0, None) == (found.baseline.value, found.found.value, found.ratio)
-
-
-@for_each(
-    ("expected", "metric", "changes"),
-    [
-        ("not_comparable", "speedup", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
-        ("not_comparable", "memory", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
-        ("not_regressed", "cpu_time", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
-        ("not_comparable", "speedup", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
-        ("not_regressed", "gpu_time", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
-        ("not_regressed", "memory", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
-        ("not_comparable", "with_copies", {"demand": Demand(transfer="always")}),
-        ("not_regressed", "gpu_time", {"demand": Demand(transfer="always")}),
-        ("not_comparable", "gpu_time", {"scope": "body"}),
-    ],
-)
-def test_a_metric_depends_on_its_own_side_only(expected, metric, changes):
-    assert expected == compared(record(**changes), record(), metric=metric).outcome
 
 
 # Baselines
