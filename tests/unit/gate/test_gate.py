@@ -18,6 +18,7 @@ from factories import (
     speedup_within,
     within,
 )
+from golden import assert_golden
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling, threshold
@@ -30,7 +31,6 @@ from pytest_gpuperf.model.record import Record, Run
 
 NO_GPU = "no GPU was found"
 WITHOUT_GPU = replace(HERE, gpu=None)
-UPDATE = "the baseline is out of date; run gpuperf baseline update to lock in the gain"
 
 
 def record(nodeid="a", value=10.0, **changes) -> Record:
@@ -46,24 +46,30 @@ def gating(*bases, asked=GATE, here=HERE) -> Gate:
 
 
 def ended(
-    now, *before, asked=GATE, fail="sure", here=HERE, name="base.json", cause="gone", narrowed_by=(), **seen
+    now,
+    *before,
+    asked=GATE,
+    fail="sure",
+    here=HERE,
+    name="base.json",
+    cause="gone",
+    narrowed_by=(),
+    complete=True,
+    older=(),
+    **seen,
 ) -> Run:
-    """Return a run, its records compared before as they ended, with what a gate with one baseline says of it.
+    """Return a run, its records compared before as they ended, with what a gate with a baseline says of it.
 
-    `cause` is why tests did not run: one for all, or by the node id.
+    `cause` is why tests did not run: one for all, or by the node id. `older` baselines are in its folder.
     """
     groups = {"thresholds": threshold.find(before), "scalings": scaling.curves(before)}
-    held = gating(base_of(*before, name=name, **groups), asked=asked, here=here)
+    base = base_of(*before, name=name, complete=complete, **groups)
+    held = gating(base, *older, asked=asked, here=here)
     why = cause if isinstance(cause, dict) else {}
     coverage = RunCoverage(cause=lambda nodeid, _: why.get(nodeid, cause), **seen)
     records = tuple(map(held.with_comparisons, now))
     run = Run(started="", environment=here, records=records, narrowed_by=narrowed_by)
     return replace(run, gate=held.finish(run, coverage, RunOptions(fail=fail)))
-
-
-def failures(*args, **kwargs) -> tuple[tuple[str, str], ...]:
-    """Return the codes and texts of the failures of such a run."""
-    return tuple((each.code, each.text) for each in ended(*args, **kwargs).gate.failures)
 
 
 def failed(run, *before, asked=GATE, fail="sure") -> list[str]:
@@ -175,139 +181,119 @@ def test_a_gate_that_makes_its_baseline_has_none_to_fail_against():
     assert held.finish(replace(run, records=(skipped(),)), coverage, RunOptions()).failures != ()
 
 
-# Nothing measured, nothing compared
+# What the run as a whole fails for, and what there is to know of it
 
-REMEDY = "on a runner without a GPU pass --gpuperf-allow=no-gpu"
 CPU_SIDE = Pairing(kind="cpu", library="numpy")
-NONE_RAN = "no test with a speedup marker ran"
-NO_METRIC = "no test has a metric of the regression check; "
-ALL_SKIPPED = "every test of the regression check was skipped "
+CPU_VARIANT = skipped("a[numpy]", None, status="recorded", pairing=CPU_SIDE)
+ON_CPU = skipped(cpu=measured(CPU, 1.0))
+DESELECTED = {"reason": "in other words", "reason_code": "deselected"}
+NOT_MEASURED, NOT_COMPARED = ["nothing_measured"], ["nothing_compared"]
+MISSING = ["tests_missing"]
+AB = (record(), record("b"))
+FREE = {"asked": replace(GATE, allow={"missing"})}
+NO_GPU_ALLOWED = {"asked": replace(GATE, allow={"no-gpu"})}
+STRICT = {"asked": replace(GATE, strict=True)}
+LEFT_OUT = {"cause": "narrowed", "gate_requested": False}
+TYPED = {"cause": "narrowed", "gate_requested": True}
+FOLDER = {
+    "name": "d/b.json",
+    "older": (base_of(record("b"), environment=ELSEWHERE), base_of(record("b"), name="d/a.json")),
+}
 
 
-@for_each(
-    ("expected", "now", "here"),
-    [
-        (NONE_RAN, [], HERE),
-        (NONE_RAN, [skipped(reason="in other words", reason_code="deselected")], HERE),
-        (f"{ALL_SKIPPED}(2): {NO_GPU}; {REMEDY}", [skipped(), skipped("b")], WITHOUT_GPU),
-        (
-            f"{ALL_SKIPPED}(1): {NO_GPU}; {REMEDY}",
-            [skipped("a[numpy]", None, status="recorded", pairing=CPU_SIDE), skipped("a[cupy]")],
-            WITHOUT_GPU,
-        ),
-        (f"{NO_METRIC}b: it broke", [skipped(), skipped("b", "it broke", status="error")], HERE),
-        (f"{NO_METRIC}a: recorded", [skipped("a", None, status="recorded", pairing=CPU_SIDE)], HERE),
-    ],
-)
-def test_a_gate_that_measured_nothing_fails_and_says_why(expected, now, here):
-    (code, told), *_ = failures(now, record("old"), here=here)
-    assert ("nothing_measured", f"nothing was measured: {expected}") == (code, told)
+def about(metric):
+    return {"asked": GateOptions(tolerances=(within(metric=metric),))}
 
 
-def test_what_was_skipped_is_said_once_where_nothing_was_measured():
-    assert ["nothing_measured"] == [code for code, _ in failures([skipped()], record())]
-    both = failures([skipped()], record(), record("b"))
-    assert ["nothing_measured", "tests_missing"] == [code for code, _ in both]
+def lost(nodeid):
+    return {"crashed": {nodeid: "gw0 crashed"}}
 
 
-@for_each(("expected", "here"), [([], WITHOUT_GPU), (["nothing_measured"], HERE)])
-@for_each("now", [[], [skipped()]])
-def test_a_gate_that_measured_nothing_for_want_of_a_gpu_may_be_allowed(expected, here, now):
-    found = failures(now, skipped("old"), asked=replace(GATE, allow={"no-gpu"}), here=here)
-    assert expected == [code for code, _ in found]
+RUNS = {
+    "nothing ran": (NOT_MEASURED + MISSING, [], [], AB[:1], {}),
+    "all was deselected": (NOT_MEASURED + MISSING, [], [skipped("b", **DESELECTED)], AB[:1], {}),
+    "all was skipped": (NOT_MEASURED, [], [skipped()], AB[:1], {}),
+    "all was skipped, one of the baseline did not run": (NOT_MEASURED + MISSING, [], [skipped()], AB, {}),
+    "all was skipped without a GPU": (NOT_MEASURED, [], [skipped(), skipped("b")], AB, {"here": WITHOUT_GPU}),
+    "the GPU variant was skipped": (
+        NOT_MEASURED,
+        [],
+        [CPU_VARIANT, skipped("a[cupy]")],
+        [record("a[cupy]")],
+        {"here": WITHOUT_GPU},
+    ),
+    "one broke": (NOT_MEASURED, [], [skipped("b"), skipped("a", "it broke", status="error")], AB, {}),
+    "only a CPU variant ran": (NOT_MEASURED + MISSING, [], [CPU_VARIANT], AB[:1], {}),
+    "nothing ran with a GPU, which may lack": (NOT_MEASURED, [], [], [skipped("old")], NO_GPU_ALLOWED),
+    "nothing ran without a GPU, which may lack": (
+        *([], [], [], [skipped("old")]),
+        {**NO_GPU_ALLOWED, "here": WITHOUT_GPU},
+    ),
+    "all was skipped without a GPU, which may lack": (
+        *([], [], [skipped()], [skipped("old")]),
+        {**NO_GPU_ALLOWED, "here": WITHOUT_GPU},
+    ),
+    "what is asked for is not the CPU's time": (NOT_MEASURED, [], [ON_CPU], AB[:1], about("gpu_time")),
+    "what is asked for is the CPU's time": ([], [], [ON_CPU], AB[:1], about("cpu_time")),
+    "others ran": (NOT_COMPARED + MISSING, [], [record("x"), record("y")], AB, {}),
+    "the baseline is empty": (NOT_COMPARED, [], [record("x")], [], {}),
+    "one is new": ([], [], [record("x"), *AB], AB, {}),
+    "no metric is shared": (NOT_COMPARED, [], [record(memory=Memory(peak=1))], AB, about("memory")),
+    "all is inconclusive": ([], ["not_comparable"], [record(value=9.0)], AB[:1], {}),
+    "all is inconclusive, strictly": (NOT_COMPARED, [], [record(value=9.0)], AB[:1], STRICT),
+    "all is inconclusive, which fails nothing": (
+        *([], [], [record(value=9.0)], AB[:1]),
+        {**STRICT, "fail": "nothing"},
+    ),
+    "one of two is inconclusive": ([], [], [record(value=9.0), record("b")], AB, {}),
+    # A gate of the ini file lets a command line leave out all that it is about.
+    "all was left out": ([], [], [], AB, LEFT_OUT),
+    "all but a new one was left out": ([], [], [record("new")], AB, LEFT_OUT),
+    "all was left out by a command that asks": (NOT_MEASURED, [], [], AB, TYPED),
+    "all but a new one was left out by a command that asks": (NOT_COMPARED, [], [record("new")], AB, TYPED),
+    "all was left out, strictly": (
+        *(NOT_MEASURED + MISSING, [], [], AB),
+        {**STRICT, **LEFT_OUT, "narrowed_by": ("-k",)},
+    ),
+    "one was left out, and the other skipped": (NOT_MEASURED, [], [skipped()], AB, LEFT_OUT),
+    "five are gone": (MISSING, [], AB[:1], [*map(record, "abcdef")], {"name": "my base/b.json"}),
+    "two are hidden": (MISSING, [], AB[:1], [*map(record, "abc")], {"cause": "hidden"}),
+    "each for a cause of its own": (
+        ["session_ended", *MISSING],
+        [],
+        AB[:1],
+        [*map(record, "abcde")],
+        {
+            "cause": {"b": "narrowed", "c": "narrowed", "d": "hidden", "e": "ended"},
+            "narrowed_by": ("-k", "paths"),
+        },
+    ),
+    # The suite's own skip may be worded like ours: only its code counts.
+    "one was deselected": (MISSING, [], [record(), skipped("b", **DESELECTED)], AB, {}),
+    "one skipped as if deselected": (MISSING, [], [record(), skipped("b", "deselected on the")], AB, {}),
+    "one was lost": (["test_lost"], [], AB, AB, lost("a")),
+    "a new one was lost": (["test_lost"], [], [*AB, record("new")], AB, lost("new")),
+    "an unmarked one was lost": ([], [], AB, AB, lost("unmarked")),
+    "another machine": ([], ["not_comparable"], AB, AB, {"here": ELSEWHERE}),
+    "a better one": ([], ["baseline_stale"], [record(value=20.0)], AB, FREE),
+    "a worse one": ([], [], [record(value=5.0)], AB, FREE),
+    "a skipped one": ([], ["tests_skipped"], [record(), skipped("b")], AB, FREE),
+    "a new one that skipped": ([], [], [record(), skipped("new")], AB, FREE),
+    "a baseline of a run that ended early": ([], ["not_comparable"], AB[:1], AB[:1], {"complete": False}),
+    "one that an older baseline has": ([], ["not_comparable"], AB, AB[:1], FOLDER),
+}
 
 
-@for_each(("expected", "metric"), [(1, "speedup"), (1, "gpu_time"), (0, "cpu_time")])
-def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
-    on_cpu, asked = skipped(cpu=measured(CPU, 1.0)), GateOptions(tolerances=(within(metric=metric),))
-    assert expected == len(failures([on_cpu], record(), asked=asked))
-
-
-def test_a_baseline_that_knows_none_of_the_tests_compares_nothing():
-    first, second = failures([record("x"), record("y")], record(), record("b"))
-    told = "no measured test (2 in all) is in the baseline base.json; node ids are relative"
-    said = f"nothing was compared: {told}"
-    assert (first[0], first[1][: len(said)], second[0]) == ("nothing_compared", said, "tests_missing")
-    assert (first,) == failures([record("x"), record("y")])
-    assert failures([record("x"), record()], record()) == ()
-
-
-@for_each(
-    ("expected", "notes", "strict", "fail"),
-    [
-        ([], ["not_comparable"], False, "sure"),
-        (["nothing_compared"], [], True, "sure"),
-        ([], [], True, "nothing"),
-    ],
-)
-def test_a_gate_that_decided_nothing_says_so_once(expected, notes, strict, fail):
-    found = ended([record(value=9.0)], record(), asked=replace(GATE, strict=strict), fail=fail).gate
-    assert (expected, notes) == tuple([each.code for each in said] for said in (found.failures, found.notes))
-    some = ended([record(value=9.0), record("b")], record(), record("b")).gate
-    assert ((), ()) == (some.failures, some.notes)
-
-
-# What is absent
-
-
-@for_each(
-    ("expected", "now", "asked_for", "strict"),
-    [
-        ([], [], False, False),
-        ([], [record("new")], False, False),
-        (["nothing_measured"], [], True, False),
-        (["nothing_compared"], [record("new")], True, False),
-        (["nothing_measured", "tests_missing"], [], False, True),
-        (["nothing_measured"], [skipped()], False, False),
-    ],
-)
-def test_a_gate_of_the_ini_file_lets_a_command_line_leave_out_all_that_it_is_about(
-    expected, now, asked_for, strict
-):
-    asked, seen = replace(GATE, strict=strict), {"cause": "narrowed", "gate_requested": asked_for}
-    found = failures(now, record(), record("b"), asked=asked, **seen)
-    assert expected == [code for code, _ in found]
-
-
-def test_what_did_not_run_is_said_with_what_to_do():
-    ((code, told),) = failures([record()], record(), *map(record, "bcdef"), cause="gone")
-    expected = "5 tests of the baseline did not run: b, c, d and 2 more; renamed"
-    assert (code, told[: len(expected)]) == ("tests_missing", expected)
-
-
-def test_how_many_tests_were_not_compared_is_told_by_cause():
-    cause = {"b": "narrowed", "c": "narrowed", "d": "gone", "e": "ended"}
-    found = ended([record()], *map(record, "abcde"), cause=cause, narrowed_by=("-k", "paths"))
-    assert text.not_run(found) == (
-        "regression check failed: 4 of 5 baseline tests were not compared: 2 left out by the command line "
-        "(-k, paths), 1 missing, 1 not reached"
-    )
-
-
-def test_the_command_that_removes_tests_can_be_pasted_though_a_folder_has_a_space():
-    found = failures([record()], record("b"), name="my base/b.json")
-    assert found[-1][1].endswith(" --prune 'my base/b.json' report.json")
-
-
-@for_each(
-    ("expected", "left_out"),
-    [
-        ("gone", skipped("b", reason_code="deselected")),  # it did not run though it has a record
-        # The suite's own skip may be worded like ours: only its code counts.
-        ("skipped", skipped("b", "deselected on the command line or by a plugin")),
-    ],
-)
-def test_a_code_says_that_a_test_was_deselected_and_no_words_do(expected, left_out):
-    found = ended([record(), left_out], record(), record("b")).gate
-    assert ([expected], ()) == ([each.cause for each in found.absent], found.notes)  # the failure says it
-
-
-@for_each(("expected", "nodeid"), [(True, "a"), (True, "b"), (True, "new"), (False, "unmarked")])
-def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(expected, nodeid):
-    now = [record(), record("new"), record("b")]
-    found = failures(now, record(), record("b"), crashed={nodeid: "gw0 crashed"})
-    said = (("test_lost", f"{nodeid} was lost when its process crashed: gw0 crashed"),)
-    assert found == (said if expected else ())
+def test_what_a_run_fails_for_and_what_there_is_to_know_of_it():
+    told = []
+    for name, (failures, notes, now, before, options) in RUNS.items():
+        run = ended(now, *before, **options)
+        told.append(f"{name}:\n")
+        told += [f"- {each.text}\n" for each in (*run.gate.failures, *run.gate.notes)]
+        told += [f"- {line}\n" for line in [text.not_run(run)] if line]
+        found = [[each.code for each in of] for of in (run.gate.failures, run.gate.notes)]
+        assert (name, [failures, notes]) == (name, found)
+    assert_golden("words/gate.txt", "".join(told))
 
 
 # What became of what the baseline holds
@@ -357,7 +343,7 @@ def test_the_decision_of_each_state_with_each_option(row: Row):
     # A silent test never asks; an expected failure and a skip end a test before it fails.
     asks = row.state not in ("silent", "excused")
     failing = failed(run, *before, OTHER, asked=asked, fail=fail) if asks else []
-    codes = [code for code, _ in failures(now, *before, OTHER, failed=failing, **saw)]
+    codes = [each.code for each in ended(now, *before, OTHER, failed=failing, **saw).gate.failures]
     expected = "session_ended" if row.state == "cut off" else "tests_missing"
     assert ([expected] if row.fails == "run" else []) == codes
     assert (["a"] if row.fails == "test" else []) == failing
@@ -453,48 +439,3 @@ def test_what_the_baseline_does_not_hold_is_no_entry_and_fails_nothing(asked):
     run = ended([recorded("new"), OTHER], OTHER, factories.skipped("never measured"), asked=asked)
     assert (run.gate.absent, run.gate.failures, run.gate.baseline_tests) == ((), (), 1)
     assert ("new", []) == (run.records[0].comparisons[0].outcome, failed(run, OTHER, asked=asked))
-
-
-# Notes
-
-REMEDY_OF_OTHERS = "update the baseline in these conditions; --gpuperf-strict fails such a run"
-
-
-def test_a_baseline_of_another_machine_is_known_and_noted():
-    found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE).gate
-    said = f"not comparable (2 comparisons): CPU: EPYC in the baseline, another now; {REMEDY_OF_OTHERS}"
-    assert ((), [("not_comparable", said)]) == (found.failures, [(e.code, e.text) for e in found.notes])
-
-
-ALLOWED = replace(GATE, allow={"missing"})
-
-
-@for_each(
-    ("code", "expected", "now"),
-    [
-        ("baseline_stale", f"1 comparison improved beyond the tolerance: {UPDATE}", [record(value=20.0)]),
-        ("tests_skipped", f"1 test of the baseline skipped: b: {NO_GPU}", [record(), skipped("b")]),
-        (None, None, [record(), skipped("new")]),
-        (None, None, [record(value=5.0)]),
-    ],
-)
-def test_what_to_know_of_a_run_is_noted(code, expected, now):
-    found = ended(now, record(), record("b"), record("c"), asked=ALLOWED).gate.notes
-    assert ([(code, expected)] if code else []) == [(each.code, each.text) for each in found]
-
-
-def test_a_baseline_of_a_run_that_ended_early_is_called_so():
-    held = gating(base_of(record(), complete=False))
-    run = Run(started="", environment=HERE, records=(held.with_comparisons(record()),))
-    (note,) = held.finish(run, RunCoverage(cause=lambda *_: "gone"), RunOptions()).notes
-    assert note.text.startswith("the run of the baseline base.json ended early: ")
-
-
-def test_a_test_that_only_an_older_baseline_of_the_folder_has_is_named():
-    old, elsewhere = base_of(record("b"), name="d/a.json"), base_of(record("b"), environment=ELSEWHERE)
-    held = gating(base_of(record(), name="d/b.json"), elsewhere, old)
-    records = tuple(map(held.with_comparisons, [record(), record("b", 0.2)]))
-    run = Run(started="", environment=HERE, records=records)
-    (note,) = held.finish(run, RunCoverage(cause=lambda *_: "gone"), RunOptions()).notes
-    assert note.text.startswith("1 test is compared with nothing")
-    assert note.text.endswith("lacks what the older d/a.json has: b")
