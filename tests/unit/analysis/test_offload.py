@@ -13,7 +13,7 @@ from pytest_gpuperf.analysis.estimation import Sampled, sampled_rounds
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import OffloadInput, assess
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Copies, Estimate, Measurement, Round, Transfer
+from pytest_gpuperf.model.measurement import Copies, Measurement, Round, Transfer
 
 PLAN = RunOptions()
 PRICED = RunOptions(cost_ratio=2.5)
@@ -78,113 +78,87 @@ SHARED = Demand(transfer="once", calls=8)
 GATED = [Demand(), Demand(transfer="once", calls=7), Demand(transfer="always"), Demand(latency=True)]
 
 
-@for_each("demand", GATED)
-@for_each(
-    ("expected", "found"),
-    [
-        (True, WON),
-        (True, (3.0, 2.9, None)),
-        (False, LOST),
-        (False, (0.5, None, 0.6)),
-        (None, DOUBT),
-        (None, (3.0, None, 3.1)),
-        (None, (0.5, 0.4, None)),
-        (None, (1.2, 1.005, 1.4)),  # by less than 1 %
-        (None, (0.8, 0.6, 0.995)),
-    ],
-)
-def test_moving_is_worth_it_when_the_whole_range_of_the_gated_speedup_is_above_one(expected, found, demand):
-    assert expected is assess(seen(moved=0.5, found=found, demand=demand), PLAN).worth
-    assert expected is assess(of_a_body(found), PLAN).worth
+ABOVE_ONE = [
+    (True, WON),
+    (True, (3.0, 2.9, None)),
+    (False, LOST),
+    (False, (0.5, None, 0.6)),
+    (None, DOUBT),
+    (None, (3.0, None, 3.1)),
+    (None, (0.5, 0.4, None)),
+    (None, (1.2, 1.005, 1.4)),  # by less than 1 %
+    (None, (0.8, 0.6, 0.995)),
+]
+ANY = [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)]
 
 
 @for_each(
-    ("worth", "faster", "found"),
+    ("worth", "faster", "options", "observed"),
     [
-        (True, True, (10.0, 9.9, 10.1)),
-        (True, True, (5.0, 2.6, None)),
-        (False, True, (2.0, 1.9, 2.1)),
-        (False, False, (0.5, 0.4, 0.6)),
-        (None, True, (2.5, 2.4, 2.6)),
-        (None, True, (5.0, 2.51, 9.0)),  # by less than 1 %
-        (None, None, (5.0, None, 9.0)),
-        (False, None, (2.0, 1.0, 2.45)),
+        # The whole range of the gated speedup counts.
+        *((each, each, PLAN, of_a_body(found)) for each, found in ABOVE_ONE),
+        *(
+            (each, each, PLAN, seen(moved=0.5, found=found, demand=demand))
+            for each, found in ABOVE_ONE
+            for demand in GATED
+        ),
+        # Copies count as the demand says: 10 s on the CPU, 1 s on the GPU, 30 s of copies.
+        (True, True, PLAN, seen(10, 1, moved=30)),
+        (True, True, PLAN, seen(10, 1, moved=30, demand=Demand(transfer="once", calls=10))),
+        (False, False, PLAN, seen(10, 1, moved=30, demand=Demand(transfer="once", calls=2))),
+        (False, False, PLAN, seen(10, 1, moved=30, demand=Demand(transfer="always"))),
+        # With a cost ratio it must lie above that.
+        (True, True, PRICED, seen(found=(10.0, 9.9, 10.1))),
+        (True, True, PRICED, seen(found=(5.0, 2.6, None))),
+        (False, True, PRICED, seen(found=(2.0, 1.9, 2.1))),
+        (False, False, PRICED, seen(found=(0.5, 0.4, 0.6))),
+        (None, True, PRICED, seen(found=(2.5, 2.4, 2.6))),
+        (None, True, PRICED, seen(found=(5.0, 2.51, 9.0))),  # by less than 1 %
+        (None, None, PRICED, seen(found=(5.0, None, 9.0))),
+        (False, None, PRICED, seen(found=(2.0, 1.0, 2.45))),
+        # What a short measurement shows must lie farther from one, on either side as far as for a pass.
+        (True, True, PLAN, seen(found=(1.3, 1.21, 1.4), seconds=1.0)),
+        (None, None, PLAN, seen(found=(1.3, 1.19, 1.4), seconds=1.0)),
+        (True, True, PLAN, seen(found=(1.3, 1.11, 1.4), seconds=2.0)),
+        (False, False, PLAN, seen(found=(0.8, 0.7, 0.9), seconds=2.0)),
+        (None, None, PLAN, seen(found=(0.8, 0.7, 0.92), seconds=2.0)),
+        (None, None, PLAN, seen(found=(1.9, 1.8, 1.99), seconds=0.1)),
+        (True, True, PLAN, seen(found=(2.1, 2.01, 2.2), seconds=0.1)),
+        # A win does not rest on time that the CPU lost to others, and a loss is one all the same.
+        (True, True, PLAN, seen(found=WON, own_share=0.4)),
+        *((None, None, PLAN, seen(found=WON, own_share=own)) for own in (0.3, 0.0)),
+        (True, True, PRICED, seen(found=WON, own_share=0.9)),
+        (None, True, PRICED, seen(found=WON, own_share=0.8)),
+        *((False, False, PLAN, seen(found=LOST, own_share=own)) for own in (1.0, 0.3, 0.0)),
+        # A GPU that was slowed down decides nothing.
+        *((None, None, PRICED, seen(found=found, throttled="heat")) for found in ANY),
     ],
 )
-def test_with_a_cost_ratio_it_is_worth_it_where_the_whole_range_lies_above_that(worth, faster, found):
-    offload = assess(seen(found=found), PRICED)
+def test_whether_moving_the_work_is_worth_it(worth, faster, options, observed):
+    offload = assess(observed, options)
     assert (worth, faster) == (offload.worth, offload.faster)
-    assert faster is assess(seen(found=found), PLAN).worth
+    assert (observed.regime, observed.demand.latency) == (offload.regime, offload.by_latency)
 
 
 @for_each(
-    ("expected", "found", "seconds"),
+    ("expected", "observed"),
     [
-        (True, (1.3, 1.21, 1.4), 1.0),
-        (None, (1.3, 1.19, 1.4), 1.0),
-        (True, (1.3, 1.11, 1.4), 2.0),
-        (False, (0.8, 0.7, 0.9), 2.0),  # on either side by as much as a test takes to pass
-        (None, (0.8, 0.7, 0.92), 2.0),
-        (None, (1.9, 1.8, 1.99), 0.1),
-        (True, (2.1, 2.01, 2.2), 0.1),
+        # 10 s on the CPU, 1 s on the GPU, 4 s of copies: "once" needs to know for how many calls.
+        ({"never": 10, "always": 2}, seen(10, 1, moved=4)),
+        ({"never": 10, "once": 10 / 1.5, "always": 2}, seen(10, 1, moved=4, demand=SHARED)),
+        ({"never": 10, "always": 2}, seen(10, 1, moved=4, demand=Demand(transfer="always"))),
+        ({"never": 10, "once": 2, "always": 2}, seen(10, 1, moved=4, demand=replace(SHARED, calls=1))),
+        # Without times of the copies only the resident regime is known.
+        *(({"never": 10}, seen(10, 1, transfer=transfer)) for transfer in (UNTIMED, MOVED, None)),
+        # Where nothing is copied, all are equal.
+        ({"never": 10, "always": 10}, seen(10, 1)),
+        ({"never": 10, "once": 10, "always": 10}, seen(10, 1, demand=SHARED)),
+        ({"never": 10, "always": 10}, seen(10, 1, demand=Demand(transfer="always"))),
+        ({}, of_a_body()),
     ],
 )
-def test_what_a_short_measurement_shows_must_lie_farther_from_one(expected, found, seconds):
-    assert expected is assess(seen(found=found, seconds=seconds), PLAN).worth
-
-
-@for_each(
-    ("expected", "demand"),
-    [
-        (True, Demand()),
-        (True, Demand(transfer="once", calls=10)),
-        (False, Demand(transfer="once", calls=2)),
-        (False, Demand(transfer="always")),
-    ],
-)
-def test_copies_count_as_the_demand_says(expected, demand):
-    """10 s on the CPU, 1 s on the GPU, 30 s of copies."""
-    found = assess(seen(10, 1, moved=30, demand=demand), PLAN)
-    assert expected is found.worth
-    assert (demand.transfer, False) == (found.regime, found.by_latency)
-
-
-@for_each(
-    ("expected", "own", "options"),
-    [(True, 0.4, PLAN), (None, 0.3, PLAN), (None, 0.0, PLAN), (True, 0.9, PRICED), (None, 0.8, PRICED)],
-)
-def test_worth_does_not_rest_on_time_that_the_cpu_lost_to_others(expected, own, options):
-    assert expected is assess(seen(found=WON, own_share=own), options).worth
-
-
-@for_each("own", [1.0, 0.3, 0.0])
-def test_a_gpu_that_is_slower_than_a_disturbed_cpu_is_not_worth_it(own):
-    assert assess(seen(found=LOST, own_share=own), PLAN).worth is False
-
-
-@for_each("found", [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)])
-def test_with_a_gpu_that_was_slowed_down_nothing_is_decided(found):
-    offload = assess(seen(found=found, throttled="heat"), PRICED)
-    assert (None, None) == (offload.worth, offload.faster)
-
-
-def test_each_regime_has_the_speedup_with_its_copies():
-    """10 s on the CPU, 1 s on the GPU, 4 s of copies, 8 calls."""
-    once = assess(seen(10, 1, moved=4, demand=SHARED), PLAN)
-    assert {"never": 10, "once": 10 / 1.5, "always": 2} == values(once)
-
-
-@for_each(
-    ("expected", "demand"),
-    [
-        ({"never": 10, "always": 2}, Demand()),
-        ({"never": 10, "always": 2}, Demand(transfer="always")),
-        ({"never": 10, "once": 5, "always": 2}, Demand(transfer="once", calls=4)),
-        ({"never": 10, "once": 2, "always": 2}, Demand(transfer="once", calls=1)),
-    ],
-)
-def test_once_needs_to_know_for_how_many_calls(expected, demand):
-    assert expected == values(assess(seen(10, 1, moved=4, demand=demand), PLAN))
+def test_each_regime_has_the_speedup_with_its_copies(expected, observed):
+    assert expected == values(assess(observed, PLAN))
 
 
 def test_the_gated_regime_is_the_speedup_of_the_record():
@@ -223,12 +197,6 @@ def test_the_medians_of_rounds_and_copies_count():
     assert offload.break_even_calls.transfer.high == 1  # 9 / 9
 
 
-@for_each("transfer", [UNTIMED, MOVED, None])
-def test_without_times_of_the_copies_only_the_resident_regime_is_known(transfer):
-    offload = assess(seen(10, 1, transfer=transfer), PLAN)
-    assert {"never": 10} == values(offload)
-
-
 @for_each("latency", [True, False])
 def test_variants_stay_variants_in_every_regime_and_each_of_their_samples_counts_once(latency):
     """The rounds repeat the five samples of the CPU."""
@@ -260,20 +228,8 @@ def test_single_calls_have_a_speedup_of_their_own():
     assert assess(seen(demand=Demand(latency=True)), PLAN).by_latency is True
 
 
-def test_where_nothing_is_copied_all_regimes_are_equal_and_free():
-    for demand, regimes in ((Demand(), 2), (SHARED, 3), (Demand(transfer="always"), 2)):
-        offload = assess(seen(10, 1, demand=demand), PLAN)
-        assert [10] * regimes == [*values(offload).values()]
-        assert Estimate(value=0, low=0, high=0) == offload.break_even_calls.transfer
-        assert offload.break_even_calls.reason is None
-    assert "cop" not in assess(seen(10, 1), PLAN).reason
-
-
-def test_a_whole_body_is_a_regime_of_its_own():
-    offload = assess(of_a_body(), PLAN)
-    assert ("body", {}) == (offload.regime, values(offload))
-    assert offload.break_even_calls is None
-    assert offload.reason == "worth it: 3.00x [2.90, 3.10] with the copies that the body makes"
+def test_a_whole_body_has_no_copies_to_earn_back():
+    assert assess(of_a_body(), PLAN).break_even_calls is None
 
 
 # The number of calls that earn back their cost: median(cost / (cpu - gpu)), rounded up.
@@ -297,10 +253,6 @@ def test_jax_matmul_is_33_times_faster_and_earns_back_copy_and_compilation_in_13
     assert [1, 13, 13] == calls(
         dataclasses.replace(observed, gpu=measured("gpu", 485e-6, first_call=193.485e-3))
     )
-    assert offload.reason == (
-        "worth it: 33.4x [33.4, 33.4] with the data on the device; even with copies at every call "
-        "(9.28x [9.28, 9.28])"
-    )
 
 
 @for_each(
@@ -314,7 +266,10 @@ def test_jax_matmul_is_33_times_faster_and_earns_back_copy_and_compilation_in_13
         ([0, 2, 2], seen(10, 1, first_call=15)),
         ([3, 0, 3], seen(10, 1, moved=20, first_call=0.5)),  # a first call that was fast costs nothing
         ([2, 0, 2], seen(1.5, 1, moved=1, first_call=0.01)),
-        ([0, 0, 0], seen(10, 1)),
+        *(
+            ([0, 0, 0], seen(10, 1, demand=demand))
+            for demand in (Demand(), SHARED, Demand(transfer="always"))
+        ),
         ([3, 2, 4], seen(10, 1, moved=20, first_call=15, demand=Demand(transfer="always"))),
         ([3, 2, 4], seen(10, 1, moved=20, first_call=15, demand=Demand(transfer="once", calls=4))),
         ([None, 2, None], seen(10, 1, first_call=15, transfer=UNTIMED)),
@@ -341,33 +296,20 @@ def test_what_is_never_earned_back_or_not_known_has_its_reason(expected, observe
     assert expected == assess(observed, PLAN).break_even_calls.reason
 
 
-def uneven(*ratios) -> list[Round]:
-    """Return rounds in which the GPU needs 5 s, four of each of these speedups."""
-    return [Round(cpu=5.0 * ratio, gpu=5.0) for ratio in ratios for _ in range(4)]
-
-
-def calls_to_copy(*ratios, copies=2000.0):
-    rounds = uneven(*ratios)
+@for_each(
+    ("expected", "ratios", "copies"),
+    [
+        ((400, 334, 500), (2.0, 1.8, 2.0, 2.2, 2.0, 1.9, 2.1), 2000.0),  # 5 s are saved, or from 4 s to 6 s
+        ((10, 5, None), (1.2, 1.2, 1.0, 1.4, 1.2, 1.1, 1.3), 10.0),  # perhaps nothing is
+        ((0, 0, 0), (1.2, 1.2, 1.1, 1.4, 1.2, 1.1, 1.3), 0.0),
+        ((0, 0, 0), (2.0,) * 7, -30.0),  # a loop with copies that was quicker than its calls alone
+    ],
+)
+def test_the_number_of_calls_has_the_range_of_the_speedup(expected, ratios, copies):
+    rounds = [Round(cpu=5.0 * ratio, gpu=5.0) for ratio in ratios for _ in range(4)]
     observed = seen(rounds=rounds, copies=[copies] * len(rounds), transfer=MOVED)
-    return assess(observed, PLAN).break_even_calls.transfer
-
-
-def test_the_number_of_calls_has_the_range_of_the_speedup():
-    """5 s are saved, or from 4 s to 6 s."""
-    assert Estimate(value=400, low=334, high=500) == calls_to_copy(2.0, 1.8, 2.0, 2.2, 2.0, 1.9, 2.1)
-
-
-def test_a_saving_that_could_be_none_may_never_earn_anything_back():
-    assert Estimate(value=10, low=5, high=None) == calls_to_copy(1.2, 1.2, 1.0, 1.4, 1.2, 1.1, 1.3, copies=10)
-
-
-def test_what_costs_nothing_is_earned_back_at_once_if_anything_is_saved():
-    found = assess(seen(rounds=uneven(1.2, 1.2, 1.1, 1.4, 1.2, 1.1, 1.3)), PLAN).break_even_calls
-    assert Estimate(value=0, low=0, high=0) == found.transfer == found.first_call == found.both
-
-
-def test_a_loop_with_copies_that_was_quicker_than_its_calls_alone_costs_nothing():
-    assert calls_to_copy(2.0, copies=-30.0).value == 0
+    found = assess(observed, PLAN).break_even_calls.transfer
+    assert expected == (found.value, found.low, found.high)
 
 
 def test_the_reason_says_time_copies_price_and_why_a_range_that_excludes_the_limit_decides_nothing():
@@ -381,6 +323,8 @@ def test_the_reason_says_time_copies_price_and_why_a_range_that_excludes_the_lim
         "with large copies, at 2.5 times the price": (large, PRICED),
         "with small copies, at 2.5 times the price": (small, PRICED),
         "with small copies, at 6 times the price": (small, RunOptions(cost_ratio=6)),
+        "of a body": (of_a_body(), PLAN),
+        "with nothing copied": (seen(10, 1), PLAN),
         "copied at every call": (seen(10, 1, moved=4, demand=GATED[2], found=(2.0, 1.98, 2.02)), PLAN),
         "copied once and awaited": (awaited, PLAN),
         "copied once and awaited, at 2.5 times the price": (awaited, PRICED),
