@@ -4,31 +4,18 @@ from itertools import combinations, product
 from math import inf
 from random import Random
 
-import factories
 from cases import for_each
-from factories import CPU, GPU, measurement, recorded, speedup
+from factories import CPU, GPU, measurement, offload, recorded, speedup
 from golden import assert_golden
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.threshold import find, side_that_fails
 from pytest_gpuperf.model.demand import Demand, SizeGroup
 from pytest_gpuperf.model.measurement import Estimate, Interference, ResultCheck
-from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Record
 
 WON, LOST, DOUBT = (3.0, 2.9, 3.1), (0.5, 0.4, 0.6), (1.02, 0.9, 1.1)
 WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-5, reason="they differ")
-
-
-def offload(regime="never", worth="as gated", **speedups) -> Offload:
-    if worth == "as gated":
-        gated = speedups.get(regime)
-        worth = None
-        if gated and gated.low is not None and gated.low > 1:
-            worth = True
-        if gated and gated.high is not None and gated.high < 1:
-            worth = False
-    return factories.offload(worth=worth, reason="", regime=regime, **speedups)
 
 
 def record(size, found=WON, *, sizes=(64, 256, 1024), name="test_fft", asked=None, **changes) -> Record:
@@ -48,6 +35,7 @@ def size_group(found, **asked) -> list[Record]:
     return [record(size, each, sizes=found, asked=asked) for size, each in found.items()]
 
 
+ABOVE = [record(256), record(1024)]
 STATES = {"L": LOST, "W": WON, "?": DOUBT}
 
 
@@ -234,38 +222,41 @@ def test_sizes_stay_the_integers_that_they_were():
     assert [int] * 4 == [type(size) for size in (*bracket(found), *(point.size for point in found.curve))]
 
 
-def test_a_size_group_that_is_not_whole_is_inconclusive_and_says_which_sizes_why_and_what_to_do():
-    lost = record(256, None, status="error", reason="out of memory on the GPU")
-    (found,) = find([record(64, LOST), lost])
-    assert ("inconclusive", None, (None, None)) == (found.status, found.outcome, bracket(found))
-    assert found.reason == (
-        "offload threshold of n: no speedup at n=256 (out of memory on the GPU), n=1024 (not run); "
-        "run all sizes of the group in one process"
-    )
+def skipped(reasons) -> list[Record]:
+    return [record(size, None, status="skipped", reason=why) for size, why in reasons.items()]
 
 
-def test_sizes_that_look_decided_do_not_decide_for_those_that_are_missing():
-    (found,) = find([record(64, LOST, asked={"at_most": 256}), record(256)])
-    assert ("inconclusive", (None, None)) == (found.status, bracket(found))
-    (found,) = find([record(256)])
-    assert "no speedup at n=64, n=1024 (not run);" in found.reason, "those with the same reason together"
+OUT_OF_MEMORY = record(256, None, status="error", reason="out of memory")
+NO_GPU = {"status": "skipped", "reason": "no GPU"}
+DISAGREE = {"status": "failed", "reason": "the devices disagree", "check": WRONG}
 
 
 @for_each(
-    ("expected", "changes"),
+    ("status", "said", "records"),
     [
-        ("boom", {"status": "error", "reason": "boom"}),
-        ("no GPU", {"status": "skipped", "reason": "no GPU"}),
-        ("not run", {"speedup": None}),
-        ("the devices disagree", {"status": "failed", "reason": "the devices disagree", "check": WRONG}),
-        ("they differ", {"check": WRONG}),
+        ("inconclusive", "at n=256 (out of memory), n=1024 (not run); run all", [record(64), OUT_OF_MEMORY]),
+        ("inconclusive", "at n=64, n=1024 (not run);", [record(256)]),
+        # Sizes that look decided do not decide for those that are missing.
+        ("inconclusive", "n=1024 (not run)", [record(64, LOST, asked={"at_most": 256}), record(256)]),
+        # A size without a speedup that counts is missing.
+        ("inconclusive", "n=64 (boom)", [record(64, status="error", reason="boom"), *ABOVE]),
+        ("inconclusive", "n=64 (no GPU)", [record(64, **NO_GPU), *ABOVE]),
+        ("inconclusive", "n=64 (not run)", [record(64, speedup=None), *ABOVE]),
+        ("inconclusive", "n=64 (the devices disagree)", [record(64, **DISAGREE), *ABOVE]),
+        ("inconclusive", "n=64 (they differ)", [record(64, check=WRONG), *ABOVE]),
+        ("skipped", "no GPU", skipped({64: "no GPU", 256: "no GPU"})),
+        ("skipped", "no GPU; slow", skipped({64: "no GPU", 256: "slow", 1024: "no GPU"})),
     ],
 )
-def test_a_size_without_a_speedup_that_counts_is_missing(expected, changes):
-    said = offload(never=speedup(*WON), always=speedup(*WON))
-    (found,) = find([record(64, offload=said, **changes), record(256), record(1024)])
-    assert ("inconclusive", None) == (found.status, found.outcome)
-    assert f"n=64 ({expected})" in found.reason
+def test_a_size_group_that_is_not_whole_says_which_sizes_are_missing_and_why(status, said, records):
+    (found,) = find(records)
+    assert (status, None, (None, None)) == (found.status, found.outcome, bracket(found))
+    assert said == found.reason if status == "skipped" else said in found.reason
+
+
+def test_a_wrong_answer_has_no_speedup_in_any_regime():
+    known = offload(never=speedup(*WON), always=speedup(*WON))
+    (found,) = find([record(64, offload=known, check=WRONG)])
     assert (None, None) == (found.curve[0].never, found.curve[0].always)
 
 
@@ -275,27 +266,12 @@ def test_what_a_test_itself_demanded_does_not_matter_to_its_size_group(status):
     assert ["recorded"] == [each.status for each in find(records)]
 
 
-@for_each(
-    ("said", "reasons"),
-    [
-        ("no GPU", {64: "no GPU", 256: "no GPU"}),
-        ("no GPU; slow", {64: "no GPU", 256: "slow", 1024: "no GPU"}),
-    ],
-)
-def test_a_size_group_that_was_skipped_is_skipped_with_each_reason_once(said, reasons):
-    (found,) = find(record(size, None, status="skipped", reason=why) for size, why in reasons.items())
-    assert ("skipped", said, None) == (found.status, found.reason, found.outcome)
-
-
 def test_size_groups_come_in_order_of_first_appearance_each_with_its_own_limits():
     first = [record(size, sizes=(1, 2), name="test_b", asked={"at_most": 2}) for size in (1, 2)]
     second = [record(size, sizes=(1, 2), name="test_a", asked={"at_least": 1}) for size in (2, 1)]
     found = find([first[0], second[0], record(7, size_group=None), first[1], second[1]])
     assert [("test_b", 2, None), ("test_a", None, 1)] == [(f.name, f.at_most, f.at_least) for f in found]
     assert ["passed", "passed"] == [f.status for f in found]
-
-
-def test_no_size_group_has_no_threshold():
     assert () == find([record(64, size_group=None)])
 
 
@@ -330,62 +306,38 @@ def test_the_curve_has_a_point_for_each_size_that_was_run_smallest_first():
     assert [None, Estimate(value=4.0, low=3.0, high=5.0)] == [p.never for p in found.curve]
 
 
-def test_the_curve_has_the_speedup_of_each_regime():
-    known = offload(
-        regime="once",
-        never=speedup(9, 8, 10),
-        once=speedup(*WON),
-        always=speedup(*LOST),
-        latency=speedup(2, 1, 3),
-    )
-    (found,) = find([record(64, sizes=(64,), offload=known, demand=Demand(transfer="once", calls=5))])
+REGIMES = {"never": (9, 8, 10), "once": WON, "always": LOST, "latency": (2, 1, 3)}
+KNOWN = {name: speedup(*each) for name, each in REGIMES.items()}
+
+
+@for_each(
+    ("regime", "expected", "demand", "known"),
+    [
+        # Without what offload says the speedup stands under the demand's regime.
+        ("never", {"never": WON}, Demand(), None),
+        ("once", {"once": WON}, Demand(transfer="once", calls=5), None),
+        ("always", {"always": WON}, Demand(transfer="always", latency=True), None),
+        # The regime is that of the measurement before that of the demand.
+        ("body", {}, Demand(), {"regime": "body"}),
+        (
+            "once",
+            REGIMES,
+            Demand(),
+            {"regime": "once", **{name: speedup(*each) for name, each in REGIMES.items()}},
+        ),
+    ],
+)
+def test_the_curve_has_the_speedup_of_each_regime(regime, expected, demand, known):
+    (found,) = find([record(64, sizes=(64,), offload=known and offload(**known), demand=demand)])
     (point,) = found.curve
-    assert Estimate(value=9, low=8, high=10) == point.never
-    assert Estimate(value=3.0, low=2.9, high=3.1) == point.once
-    assert Estimate(value=0.5, low=0.4, high=0.6) == point.always
-    assert Estimate(value=2, low=1, high=3) == point.latency
-
-
-def test_the_speedup_that_counts_is_that_of_the_gated_regime():
-    known = offload(regime="always", never=speedup(*WON), always=speedup(*LOST))
-    demand = Demand(transfer="always", latency=True)
-    (found,) = find([record(64, LOST, sizes=(64,), offload=known, demand=demand)])
-    assert ("none", "always", True) == (found.outcome, found.regime, found.by_latency)
-
-
-def test_the_regime_is_that_of_the_measurement_before_that_of_the_demand():
-    assert ["body"] == [each.regime for each in find([record(64, sizes=(64,), offload=offload("body"))])]
-    demand = Demand(transfer="once", calls=5)
-    assert ["once"] == [each.regime for each in find([record(64, sizes=(64,), demand=demand)])]
-
-
-@for_each("regime", ["never", "once", "always"])
-def test_without_what_offload_says_the_speedup_stands_under_the_demands_regime(regime):
-    (found,) = find(
-        [record(64, sizes=(64,), demand=Demand(transfer=regime, calls=5 if regime == "once" else None))]
-    )
-    (point,) = found.curve
-    assert Estimate(value=3.0, low=2.9, high=3.1) == getattr(point, regime)
-
-
-def of_whole_bodies(found, **asked):
-    """Return a size group whose copies are part of the work: no regime but its own."""
-    won = {WON: True, LOST: False}
-    return [
-        replace(each, offload=offload("body", worth=won.get(found[each.size_group.size])))
-        for each in size_group(found, **asked)
-    ]
-
-
-def test_a_whole_body_has_a_threshold_like_any_other_and_is_in_doubt_by_its_speedup():
-    (seen,) = find(of_whole_bodies({1: LOST, 2: WON}, at_most=2))
-    assert ("passed", 1, 2) == (seen.status, seen.largest_not_won, seen.smallest_won)
-    (seen,) = find(of_whole_bodies({1: LOST, 2: DOUBT, 4: WON}, at_most=2))
-    assert seen.status == "inconclusive"
+    seen = {name: getattr(point, name) for name in REGIMES}
+    assert (regime, demand.latency) == (found.regime, found.by_latency)
+    assert expected == {name: (each.value, each.low, each.high) for name, each in seen.items() if each}
+    assert (3.0, 64) == (point.speedup.value, found.smallest_won)
 
 
 def test_a_threshold_is_about_time_whatever_a_gpu_costs():
-    priced = [replace(each, offload=offload(worth=None)) for each in size_group({1: LOST, 2: WON}, at_most=2)]
+    priced = [replace(each, offload=offload(worth=None)) for each in size_group(sizes_of("LW"), at_most=2)]
     assert "passed" == find(priced)[0].status
 
 
