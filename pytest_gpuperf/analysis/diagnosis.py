@@ -1,4 +1,4 @@
-"""From a record to the bottlenecks behind its speedup: each rule returns one diagnosis, or none."""
+"""From a record to the bottlenecks behind its speedup: each rule returns a sentence, or none."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.model.units import bandwidth, seconds, size
+from pytest_gpuperf.model.units import bandwidth, count, seconds, size
 
 _BUSY = 0.5  # of a call's time: a device that is busy for less of it waits for its launches
 _ONE_PROCESSOR = 1.25  # processors kept busy by one thread and a little else
@@ -18,13 +18,6 @@ _SLOW_FIRST = 10  # times a later call, on either device
 _OUTSIDE = 0.1  # of a call's time
 _SYNCHRONIZES = 10  # empty ones: that much time is theirs
 _DOUBLES = frozenset({"float64", "complex128"})
-_REMEDIES: dict[DiagnosisCode, str] = {  # the other sentences have theirs in them, with numbers
-    "launch_bound": "fuse operations, or give it more data per call",
-    "host_synchronization": "keep results on the device, and read no values from them in the call",
-    "precision_differs": "give both the same dtypes and modes",
-    "side_stream": "rely on the verdict, which includes it",
-    "allocation": "use a memory pool, or write results into preallocated arrays",
-}
 _ROUNDED = frozenset({"float32", "complex64"})  # by modes such as TF32, which leave other dtypes as they are
 _FLOATING = _DOUBLES | {"float16", "bfloat16", "float32", "complex64"}
 
@@ -66,10 +59,11 @@ def find(record: Record, *, usable: float | None, pool_threads: int | None) -> t
     if record.cpu is None or record.gpu is None:
         return ()
     case = _Case(record=record, cpu=record.cpu, gpu=record.gpu, usable=usable, pool_threads=pool_threads)
-    return tuple(diagnosis for rule in _RULES if (diagnosis := rule(case)) is not None)
+    found = ((code, rule(case)) for code, rule in _RULES.items())
+    return tuple(Diagnosis(code=code, sentence=sentence) for code, sentence in found if sentence)
 
 
-def _launch_bound(case: _Case) -> Diagnosis | None:
+def _launch_bound(case: _Case) -> str | None:
     """None where a synchronization, or work that its events do not see, explains the idle device."""
     worked = case.gpu.device_time
     call = case.gpu.median
@@ -78,20 +72,24 @@ def _launch_bound(case: _Case) -> Diagnosis | None:
     if _host_synchronization(case) or _side_stream(case):
         return None
     busy = 100 * worked / call
-    what = f"launch-bound: the device worked {busy:.0f} % of the time ({seconds(worked)} of {seconds(call)})"
-    return _diagnosis("launch_bound", what)
+    return (
+        f"launch-bound: the device worked {busy:.0f} % of the time ({seconds(worked)} of {seconds(call)}); "
+        "fuse operations, or give it more data per call"
+    )
 
 
-def _host_synchronization(case: _Case) -> Diagnosis | None:
+def _host_synchronization(case: _Case) -> str | None:
     inspection = case.gpu.inspection
     if inspection is None or not inspection.synchronizes:
         return None
     after = f", after {seconds(inspection.host_time)}" if inspection.host_time is not None else ""
-    what = f"host synchronization: the call waits for its device before it returns{after}"
-    return _diagnosis("host_synchronization", what)
+    return (
+        f"host synchronization: the call waits for its device before it returns{after}; keep results on the "
+        "device, and read no values from them in the call"
+    )
 
 
-def _transfer_bound(case: _Case) -> Diagnosis | None:
+def _transfer_bound(case: _Case) -> str | None:
     transfer = case.record.transfer
     demand = case.record.demand
     call = case.gpu.median
@@ -102,16 +100,15 @@ def _transfer_bound(case: _Case) -> Diagnosis | None:
         return None
     share = 100 * copies / (copies + call)
     rate = transfer.bytes / transfer.median
-    calls = _whole(case.break_even.transfer) if case.break_even else None
-    sentence = (
+    calls = case.break_even.transfer if case.break_even else None
+    return (
         f"transfer-bound: the copies are {share:.0f} % of a call with them ({seconds(copies)} of "
         f"{seconds(copies + call)}, {size(transfer.bytes)} at {bandwidth(rate)}); keep the data on the "
         f"device and reuse it{_amortized(calls, 'the copies are')}"
     )
-    return _diagnosis("transfer_bound", sentence)
 
 
-def _cpu_threads(case: _Case) -> Diagnosis | None:
+def _cpu_threads(case: _Case) -> str | None:
     if case.usable is None or case.usable < 2 or not (case.cpu.samples and case.gpu.samples):
         return None
     threads = case.pool_threads
@@ -131,23 +128,21 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
         )
     else:
         return None
-    sentence = f"CPU threads: {why}"
-    return _diagnosis("cpu_threads", sentence)
+    return f"CPU threads: {why}"
 
 
-def _float64(case: _Case) -> Diagnosis | None:
+def _float64(case: _Case) -> str | None:
     """The rates are those of "Arithmetic Instructions" in NVIDIA's CUDA C++ Programming Guide."""
     doubles = _DOUBLES.intersection(case.gpu.dtypes)
     if not doubles:
         return None
-    sentence = (
+    return (
         f"float64: the GPU works in {_list(doubles)}; consumer GPUs compute float64 at 1/32 to 1/64 of "
         "the rate of float32: use float32 where its seven digits suffice"
     )
-    return _diagnosis("float64", sentence)
 
 
-def _precision_differs(case: _Case) -> Diagnosis | None:
+def _precision_differs(case: _Case) -> str | None:
     on_cpu = _list(_FLOATING.intersection(case.cpu.dtypes))
     on_gpu = _list(_FLOATING.intersection(case.gpu.dtypes))
     is_rounded = not case.gpu.dtypes or _ROUNDED.intersection(case.gpu.dtypes)
@@ -159,71 +154,63 @@ def _precision_differs(case: _Case) -> Diagnosis | None:
         why.append(f"the GPU rounds more than its dtypes say ({reduced})")
     if not why:
         return None
-    what = f"precision differs: {', and '.join(why)}: the speedup compares different work"
-    return _diagnosis("precision_differs", what)
+    differs = f"precision differs: {', and '.join(why)}: the speedup compares different work"
+    return f"{differs}; give both the same dtypes and modes"
 
 
-def _first_call(case: _Case) -> Diagnosis | None:
+def _first_call(case: _Case) -> str | None:
     first = case.gpu.first_call
     on_cpu = case.cpu.median
     later = case.gpu.median
     if on_cpu is None or later is None or first <= _SLOW_FIRST * max(on_cpu, later):
         return None
-    calls = _whole(case.break_even.first_call) if case.break_even else None
-    sentence = (
+    calls = case.break_even.first_call if case.break_even else None
+    return (
         f"first call: the GPU took {seconds(first)} for it, {seconds(later)} for a later one (the "
         f"CPU {seconds(on_cpu)}); keep the process, or its compiled kernels{_amortized(calls, 'it is')}"
     )
-    return _diagnosis("first_call", sentence)
 
 
-def _side_stream(case: _Case) -> Diagnosis | None:
+def _side_stream(case: _Case) -> str | None:
     outside = case.gpu.inspection.outside_time if case.gpu.inspection else None
     call = case.gpu.median
     if outside is None or call is None:
         return None
     if outside <= max(_OUTSIDE * call, _SYNCHRONIZES * case.gpu.synchronize_cost):
         return None
-    after = f"the device worked on for {seconds(outside)} after its own events"
-    what = f"side stream: {after}: work on other streams is not in the device time"
-    return _diagnosis("side_stream", what)
+    return (
+        f"side stream: the device worked on for {seconds(outside)} after its own events: work on other "
+        "streams is not in the device time; rely on the verdict, which includes it"
+    )
 
 
-def _allocation(case: _Case) -> Diagnosis | None:
-    count = case.gpu.inspection.allocations if case.gpu.inspection else None
-    if not count:
+def _allocation(case: _Case) -> str | None:
+    allocations = case.gpu.inspection.allocations if case.gpu.inspection else None
+    if not allocations:
         return None
-    what = f"allocation: the device itself allocates memory in the timed block ({count} in one call)"
-    return _diagnosis("allocation", what)
+    return (
+        f"allocation: the device itself allocates memory in the timed block ({allocations} in one call); use "
+        "a memory pool, or write results into preallocated arrays"
+    )
 
 
-def _diagnosis(code: DiagnosisCode, what: str) -> Diagnosis:
-    return Diagnosis(code=code, sentence=f"{what}; {_REMEDIES[code]}" if code in _REMEDIES else what)
-
-
-def _whole(calls: Estimate | None) -> int | None:
-    return ceil(calls.value) if calls else None
-
-
-def _amortized(calls: int | None, cost: str) -> str:
+def _amortized(calls: Estimate | None, cost: str) -> str:
     """Return after how many calls a cost is amortized, as the end of a sentence."""
-    if calls is None:
-        return ""
-    return f"; {cost} amortized after {calls} {'call' if calls == 1 else 'calls'}"
+    return f"; {cost} amortized after {count(ceil(calls.value), 'call')}" if calls else ""
 
 
 def _list(dtypes: Iterable[str]) -> str:
     return ", ".join(sorted(dtypes))
 
 
-_RULES: tuple[Callable[[_Case], Diagnosis | None], ...] = (
-    _launch_bound,
-    _host_synchronization,
-    _transfer_bound,
-    _cpu_threads,
-    _float64,
-    _precision_differs,
-    _first_call,
-    _side_stream,
-    _allocation,
-)
+_RULES: dict[DiagnosisCode, Callable[[_Case], str | None]] = {
+    "launch_bound": _launch_bound,
+    "host_synchronization": _host_synchronization,
+    "transfer_bound": _transfer_bound,
+    "cpu_threads": _cpu_threads,
+    "float64": _float64,
+    "precision_differs": _precision_differs,
+    "first_call": _first_call,
+    "side_stream": _side_stream,
+    "allocation": _allocation,
+}
