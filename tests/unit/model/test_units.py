@@ -34,6 +34,12 @@ from pytest_gpuperf.model.units import (
         ("1.00 GB", size, 999_600_000),
         ("2500 TB", size, 2.5e15),
         ("12.3 GB/s", bandwidth, 12.34e9),
+        ("2.90", digits, 2.9),
+        ("99.9", digits, 99.94),
+        ("100", digits, 99.96),
+        ("1.00", digits, 0.9999),
+        ("0.050", digits, 0.05),
+        ("0", digits, 0),
         ("999999999", digits, 999_999_999.0),  # a huge value has no more digits than others
         ("1.00e+09", digits, 1e9),
         ("1.00e+300", digits, 1e300),
