@@ -33,52 +33,37 @@ NEVER = lost(source="all", cpu=None, gpu=None)
 
 
 @for_each(
-    ("code", "options", "base", "new"),
+    ("code", "options", "base", "new", "changes"),
     [
-        (0, "", [record()], [record(value=10.1)]),
-        (0, "--fail-on=speedup:60%", [record()], [record(value=5.0)]),
-        (0, "--fail-on=cpu_time:10%", [record()], [record(value=5.0)]),
-        (1, "--fail-on=cpu_time:10% --fail-on=gpu_time:10%", [record()], [record(value=5.0)]),
-        (1, "", [record(), scaling(0.9)], [record(), scaling(0.4)]),
-        (0, "", [record()], [record(value=20.0)]),
-        (1, "--fail-on=improvement --fail-on=speedup:10%", [record()], [record(value=20.0)]),
-        (0, "", [record()], [record(value=9.1)]),
-        (1, "--fail=doubt", [record()], [record(value=9.1)]),
-        (0, "--fail=nothing", [record()], [record(value=5.0)]),
-        (0, "", other(), other(gpu=ANOTHER_GPU)),
-        (1, "--strict", other(), other(gpu=ANOTHER_GPU)),
+        (0, "", [record()], [record(value=10.1)], {}),
+        (0, "--fail-on=speedup:60%", [record()], [record(value=5.0)], {}),
+        (0, "--fail-on=cpu_time:10%", [record()], [record(value=5.0)], {}),
+        (1, "--fail-on=cpu_time:10% --fail-on=gpu_time:10%", [record()], [record(value=5.0)], {}),
+        (1, "", [record(), scaling(0.9)], [record(), scaling(0.4)], {}),
+        (0, "", other(), other(gpu=ANOTHER_GPU), {}),
+        (1, "--strict", other(), other(gpu=ANOTHER_GPU), {}),
         # An unmarked test fails for its baseline alone.
-        (0, "", [record(), NEVER], [record(), NEVER]),
-        (1, "", other(source="all"), [record(), lost(source="all")]),
+        (0, "", [record(), NEVER], [record(), NEVER], {}),
+        (1, "", other(source="all"), [record(), lost(source="all")], {}),
         # Nothing can be compared.
-        (3, "--allow=missing", [record()], [record("test_a.py::new")]),
-        (3, "--strict", [record()], [record("test_a.py::new")]),
-        (3, "--strict", [record()], []),
-        (3, "", [skipped()], [record()]),
-        (3, "--allow=no-gpu", [record()], [skipped()]),
+        (3, "--allow=missing", [record()], [record("test_a.py::new")], {}),
+        (3, "--strict", [record()], [record("test_a.py::new")], {}),
+        (3, "--strict", [record()], [], {}),
+        (3, "", [skipped()], [record()], {}),
+        (3, "--allow=no-gpu", [record()], [skipped()], {}),
+        (3, "--fail=nothing --allow=no-gpu", [record()], [skipped()], {}),
+        (3, "--allow=missing", [record()], [record()], {"environment": ELSEWHERE}),
+        (3, "", [record()], [skipped()], {"environment": NO_GPU}),
+        (3, "--fail=nothing", [record()], [skipped()], {"environment": NO_GPU}),
+        (0, "--allow=no-gpu", [record()], [skipped()], {"environment": NO_GPU}),
+        # A run that ended early has not said all.
+        (1, "", [record()], [record()], {"complete": False}),
+        (0, "--fail=nothing", [record()], [record()], {"complete": False}),
     ],
 )
-def test_the_exit_code(call, code, options, base, new):
+def test_the_exit_code(call, code, options, base, new, changes):
     written("base.json", *base)
-    written("new.json", *new)
-    assert code == call("compare", "base.json", "new.json", *options.split())[0]
-
-
-@for_each(
-    ("code", "options", "new", "changes"),
-    [
-        (3, "--allow=missing", record(), {"environment": ELSEWHERE}),
-        (3, "", skipped(), {"environment": NO_GPU}),
-        (3, "--fail=nothing", skipped(), {"environment": NO_GPU}),
-        (3, "--fail=nothing --allow=no-gpu", skipped(), {}),
-        (0, "--allow=no-gpu", skipped(), {"environment": NO_GPU}),
-        (1, "", record(), {"complete": False}),
-        (0, "--fail=nothing", record(), {"complete": False}),
-    ],
-)
-def test_the_exit_code_of_another_run(call, code, options, new, changes):
-    written("base.json", record())
-    written("new.json", new, **changes)
+    written("new.json", *new, **changes)
     assert code == call("compare", "base.json", "new.json", *options.split())[0]
 
 
@@ -212,25 +197,17 @@ def test_why_a_test_is_absent_is_what_the_check_of_its_run_said(call, expected, 
     assert (1, True) == (code, lines[-1].startswith(f"FAILED: {said}"))
 
 
-def test_a_summary_is_written_over_its_like_only(refused, call):
-    written("base.json", record())
-    said = "base.json is an input of this command; choose another file to write"
-    assert refused("compare", "base.json", "base.json", "--markdown=base.json") == said
-    Path("notes").write_text("what I think of it", encoding="utf-8")
-    for form in ("markdown", "html"):
-        said = f"notes exists and was not written by pytest-gpuperf as {form}; choose another file"
-        assert refused("compare", "base.json", "base.json", f"--{form}=notes") == said
-    assert [call("compare", "base.json", "base.json", "--markdown=s.md")[0] for _ in range(2)] == [0, 0]
-    assert Path("s.md").read_text(encoding="utf-8").startswith("<!-- pytest-gpuperf -->\n### Speedups")
-
-
-@pytest.mark.parametrize("name", ["it", "./it", "link"])
-def test_a_summary_and_a_page_are_two_files(refused, name):
-    written("base.json", record())
+def test_a_summary_is_no_input_and_no_page_and_is_written_over_its_like(refused, call):
+    for name in ("base.json", "new.json"):
+        written(name, record())
+        said = f"{name} is an input of this command; choose another file to write"
+        assert refused("compare", "base.json", "new.json", f"--markdown={name}") == said
     Path("it").touch()
     Path("link").symlink_to("it")
-    said = refused("compare", "base.json", "base.json", "--markdown=it", f"--html={name}")
-    assert f"{Path(name)} is named for markdown and for html; choose another" == said
+    said = refused("compare", "base.json", "base.json", "--markdown=it", "--html=link")
+    assert said == "link is named for markdown and for html; choose another"
+    assert [call("compare", "base.json", "base.json", "--markdown=s.md")[0] for _ in range(2)] == [0, 0]
+    assert Path("s.md").read_text(encoding="utf-8").startswith("<!-- pytest-gpuperf -->\n### Speedups")
 
 
 def test_of_many_changes_the_gravest_have_rows_and_all_are_counted(call):
