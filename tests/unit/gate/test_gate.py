@@ -257,14 +257,13 @@ RUNS = {
     ),
     "one was left out, and the other skipped": (NOT_MEASURED, [], [skipped()], AB, LEFT_OUT),
     "five are gone": (MISSING, [], AB[:1], [*map(record, "abcdef")], {"name": "my base/b.json"}),
-    "two are hidden": (MISSING, [], AB[:1], [*map(record, "abc")], {"cause": "hidden"}),
     "each for a cause of its own": (
         ["session_ended", *MISSING],
         [],
         AB[:1],
         [*map(record, "abcde")],
         {
-            "cause": {"b": "narrowed", "c": "narrowed", "d": "hidden", "e": "ended"},
+            "cause": {"b": "narrowed", "c": "narrowed", "d": "gone", "e": "ended"},
             "narrowed_by": ("-k", "paths"),
         },
     ),
