@@ -238,6 +238,7 @@ DISAGREE = {"status": "failed", "reason": "the devices disagree", "check": WRONG
         ("inconclusive", "at n=64, n=1024 (not run);", [record(256)]),
         # Sizes that look decided do not decide for those that are missing.
         ("inconclusive", "n=1024 (not run)", [record(64, LOST, asked={"at_most": 256}), record(256)]),
+        ("failed", "loses at n=64", [record(64, LOST, asked={"at_most": 64})]),  # for certain
         # A size without a speedup that counts is missing.
         ("inconclusive", "n=64 (boom)", [record(64, status="error", reason="boom"), *ABOVE]),
         ("inconclusive", "n=64 (no GPU)", [record(64, **NO_GPU), *ABOVE]),

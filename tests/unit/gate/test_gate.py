@@ -255,6 +255,10 @@ RUNS = {
         *(NOT_MEASURED + MISSING, [], [], AB),
         {**STRICT, **LEFT_OUT, "narrowed_by": ("-k",)},
     ),
+    "one was left out, and the other is inconclusive": (
+        *(NOT_COMPARED, [], [record(value=9.0)], AB),
+        {**LEFT_OUT, "asked": replace(GATE, strict=True, allow={"missing"})},
+    ),
     "one was left out, and the other skipped": (NOT_MEASURED, [], [skipped()], AB, LEFT_OUT),
     "five are gone": (MISSING, [], AB[:1], [*map(record, "abcdef")], {"name": "my base/b.json"}),
     "each for a cause of its own": (
