@@ -1,10 +1,11 @@
-"""From values in the order of their rounds to what they decide: stretches, their range, and looks.
+"""From values in the order of their rounds to what they decide of a limit: stretches, and looks at them.
 
-A look splits all rounds so far, in order, into seven equal stretches. Whatever the noise, seven independent
-stretches lie on the wrong side of their median together once in 128 times. Stretches are alike where noise
-lasts longer than one of them, as that of clocks and neighbours does: so what a look decides must also lie
-beyond a factor that one such spell may explain. The longer the rounds lasted, the smaller it is. A limit that
-is met takes less than one that is missed: the next run looks again, while a failure stops people.
+A look is a moment at which rounds are weighed, with the factors that decide then. It splits all rounds so
+far, in order, into seven equal stretches. Whatever the noise, seven independent stretches lie on the wrong
+side of their median together once in 128 times. Stretches are alike where noise lasts longer than one of
+them, as that of clocks and neighbours does: so what a look decides must also lie beyond a factor that one
+such spell may explain. The longer the rounds lasted, the smaller it is. A limit that is met takes less than
+one that is missed: the next run looks again, while a failure stops people.
 docs/explanation/statistics.md has the rates that benchmarks/cells.py found.
 """
 

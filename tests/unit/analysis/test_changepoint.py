@@ -131,16 +131,10 @@ def test_a_series_without_a_change_has_none(values):
     assert () == changes(values)
 
 
-@for_each("seed", range(5))
-def test_the_same_two_sides_in_another_order_count_as_well_split(seed, monkeypatch):
-    monkeypatch.setattr(room, "LEVEL", 0.5)
-    values = noisy([10.0] * 5 + [1.0] * 5, seed=seed)
-    part = np.log([values])
-    sides = [set(part[0, :5]), set(part[0, 5:])]
-    rows = np.concatenate(list(room._shuffled(part, 999, np.random.default_rng(room._SEED))))
-    as_good = sum(set(row[:5]) in sides for row in rows)
-    assert as_good
-    assert [(1 + as_good) / 1000] == [change.p for change in changes(values)]
+def test_the_same_two_sides_in_another_order_count_as_well_split_whatever_the_rounding():
+    """Eight of 999 random orders have the same two sides; their statistic is a sum in another order."""
+    found = [changes(noisy([10.0] * 8 + [1.0] * 4, seed=seed)) for seed in range(5)]
+    assert [[9 / 1000]] * 5 == [[change.p for change in each] for each in found]
 
 
 def test_fewer_than_the_fewest_have_no_change_and_as_many_can_have_one():
