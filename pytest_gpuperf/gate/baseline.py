@@ -89,11 +89,12 @@ def has_same_conditions(baseline: Report, environment: Environment) -> bool:
 
 def comparable_tests(run: Run, tolerances: Sequence[Tolerance]) -> list[str]:
     """Return the node ids of the tests that have something to compare with."""
-    return [
-        record.nodeid
-        for record in run.records
-        if any(metrics.is_held(record, tolerance.metric) for tolerance in tolerances)
-    ]
+    return [record.nodeid for record in run.records if is_comparable(record, tolerances)]
+
+
+def is_comparable(record: Record, tolerances: Iterable[Tolerance]) -> bool:
+    """Return whether a record has any of the metrics that later runs are compared with."""
+    return any(metrics.is_held(record, tolerance.metric) for tolerance in tolerances)
 
 
 def _comparison(tolerance: Tolerance, outcome: Outcome, reason: str | None, **values: Any) -> Comparison:

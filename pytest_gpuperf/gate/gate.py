@@ -14,7 +14,7 @@ from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.gate import absent, baseline, metrics, policy, regression, text
 from pytest_gpuperf.gate.absent import GetCause
-from pytest_gpuperf.gate.baseline import Comparer, comparable_tests
+from pytest_gpuperf.gate.baseline import Comparer, comparable_tests, is_comparable
 from pytest_gpuperf.gate.policy import Rules
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
@@ -130,7 +130,7 @@ class Gate:
         path = self.options.baseline if self.options.create else None
         if path is None or not self.candidates:
             return path
-        if not path.is_dir() or not any(_has_value(record, self.options) for record in records):
+        if not path.is_dir() or not self._any_comparable(records):
             return None
         # The base is a candidate that was made in the same conditions, if there is one.
         has_match = self.base and baseline.has_same_conditions(self.base, self._environment)
@@ -138,8 +138,7 @@ class Gate:
 
     def allows_missing_gpu(self, records: Sequence[Record], *, has_gpu: bool) -> bool:
         """Return whether a run measured nothing for want of a GPU, and may do so."""
-        has_value = any(_has_value(record, self.options) for record in records)
-        return "no-gpu" in self.options.allow and not has_gpu and not has_value
+        return "no-gpu" in self.options.allow and not has_gpu and not self._any_comparable(records)
 
     def finish(self, run: Run, coverage: RunCoverage, options: RunOptions) -> GateResult | None:
         """Return the gate's result for a run as a whole; None where there is neither gate nor baseline."""
@@ -160,6 +159,9 @@ class Gate:
             absent=case.absent,
         )
 
+    def _any_comparable(self, records: Iterable[Record]) -> bool:
+        return any(is_comparable(record, self.options.compared) for record in records)
+
     def _of_same_conditions(self, candidates: Iterable[Report]) -> list[Report]:
         return [each for each in candidates if baseline.has_same_conditions(each, self._environment)]
 
@@ -172,7 +174,7 @@ class Gate:
             nodeid: each.name
             for each in reversed(others)
             for nodeid in new
-            if nodeid in each.records and _has_value(each.records[nodeid], self.options)
+            if nodeid in each.records and self._any_comparable([each.records[nodeid]])
         }
 
     @cached_property
@@ -214,7 +216,7 @@ class _Case:
     @cached_property
     def measured(self) -> list[Record]:
         """The selected tests that have a metric of the gate."""
-        return [record for record in self.selected if _has_value(record, self.rules.gate)]
+        return [each for each in self.selected if is_comparable(each, self.rules.gate.compared)]
 
     @property
     def is_left_out(self) -> bool:
@@ -264,7 +266,9 @@ def _nothing_measured(case: _Case) -> GateFailure | None:
     if not ran:
         cause = "no test with a speedup marker ran"
     elif (first := next((record for record in ran if record.status != "skipped"), None)) is not None:
-        cause = f"no test has a metric of the regression check; {_outcome(first)}"
+        cause = (
+            f"no test has a metric of the regression check; {first.nodeid}: {first.reason or first.status}"
+        )
     else:
         remedy = f"; on a runner without a GPU pass {case.coverage.flag_prefix}allow=no-gpu" if no_gpu else ""
         cause = f"every test of the regression check was skipped ({len(ran)}): {ran[0].reason}{remedy}"
@@ -335,11 +339,3 @@ def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Itera
 def _decided_nothing(case: _Case) -> str:
     count = units.count(case.outcomes["inconclusive"], "comparison")
     return f"the regression check decided nothing: every comparison is inconclusive ({count})"
-
-
-def _outcome(record: Record) -> str:
-    return f"{record.nodeid}: {record.reason or record.status}"
-
-
-def _has_value(record: Record, options: GateOptions) -> bool:
-    return any(metrics.has(record, tolerance.metric) for tolerance in options.compared)

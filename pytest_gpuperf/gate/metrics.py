@@ -14,8 +14,7 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.record import Record
 
-TIME_OF: dict[Kind, Metric] = {"cpu": "cpu_time", "gpu": "gpu_time"}
-_TIMED = {metric: kind for kind, metric in TIME_OF.items()}
+TIMES: dict[Metric, Kind] = {"cpu_time": "cpu", "gpu_time": "gpu"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,7 @@ class MetricValue:
 
 def has(record: Record, metric: Metric) -> bool:
     """Return whether a record has a metric, without the work of making the range of a time."""
-    if metric in _TIMED:
+    if metric in TIMES:
         return len(_samples(record, metric)) > 0
     return estimate_of(record, metric) is not None
 
@@ -46,7 +45,7 @@ def is_held(record: Record, metric: Metric) -> bool:
 
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its range: seconds, bytes or a ratio. None if it was not measured."""
-    if metric in _TIMED:
+    if metric in TIMES:
         return estimate_time(_samples(record, metric))
     if not _is_valid(record, metric):
         return None
@@ -88,7 +87,7 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
 def look_at(record: Record, metric: Metric) -> Look:
     """Return the look at the samples of a metric that has some."""
     seconds = record.rounds_elapsed or 0.0
-    if metric in _TIMED:
+    if metric in TIMES:
         return looks.at_end(len(_samples(record, metric)), seconds)
     compared, found = _compared(record), _speedup(record, metric)
     rounds = compared.rounds if compared else 0
@@ -120,6 +119,6 @@ def _is_valid(record: Record, metric: Metric) -> bool:
 
 def _samples(record: Record, metric: Metric) -> Sequence[float]:
     """Return the valid times of one device; none where any of them is no time."""
-    measurement = record.measurement(_TIMED[metric]) if _is_valid(record, metric) else None
+    measurement = record.measurement(TIMES[metric]) if _is_valid(record, metric) else None
     samples = measurement.samples if measurement else ()
     return samples if all(0 < sample < inf for sample in samples) else ()

@@ -112,9 +112,7 @@ def _is_measured(record: Record | None) -> bool:
         return False
     alone = record.pairing is not None and record.pairing.partner is None
     alone = alone or (record.scaling is not None and record.scaling.is_base)
-    return _has_ratio(record) or (
-        alone and any(metrics.has(record, each) for each in metrics.TIME_OF.values())
-    )
+    return _has_ratio(record) or (alone and any(metrics.has(record, each) for each in metrics.TIMES))
 
 
 def _has_ratio(record: Record | None) -> bool:
