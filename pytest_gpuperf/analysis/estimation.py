@@ -90,20 +90,15 @@ class Sampled:
 
 
 def _speedup(sampled: Sampled, seen: Range) -> Speedup:
-    certain = sampled.look.misses or inf
-    is_single = sampled.rounds == 1  # which has no range
-
-    def bounds(factor: float) -> Bounds:
-        low, high = seen.low / factor, seen.high * factor
-        return Bounds(
-            low=None if is_single or low <= 0 else low, high=None if is_single or high == inf else high
-        )
-
+    is_range = sampled.rounds > 1
+    low = seen.low if is_range and seen.low > 0 else None
+    high = seen.high if is_range and seen.high < inf else None
+    missed_by = sampled.look.misses or inf
     return Speedup(
         value=sampled.value,
-        low=bounds(1.0).low,
-        high=bounds(1.0).high,
-        certain=bounds(certain),
+        low=low,
+        high=high,
+        certain=Bounds(low=low and low / missed_by, high=high and high * missed_by),
         rounds=sampled.rounds,
         sampling=sampled.sampling,
     )
