@@ -114,7 +114,7 @@ def _regimes(measured: OffloadInput) -> dict[str, Speedup | None]:
         if measured.transfer.bytes == 0:
             regimes[regime] = regimes["never"]
             continue
-        # Where there are fewer copies, they are set beside the last calls, nearest in time.
+        # Fewer copies than calls go with the last calls, which are nearest in time.
         last = on_gpu[len(on_gpu) - len(measured.copies) :]
         included = [call + copies / calls for call, copies in zip(last, measured.copies, strict=True)]
         of_the_same = on_cpu[len(on_cpu) - len(included) :] if is_interleaved else on_cpu

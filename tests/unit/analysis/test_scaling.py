@@ -2,14 +2,14 @@
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, record
+from factories import GPU, estimate, measurement, record
 from factories import speedup as some_speedup
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Estimate, Speedup
+from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.scaling import Scaling
 
 
@@ -27,35 +27,33 @@ def measured(count, over_base=None, **options):
     return record(nodeid=f"test_it[{count}devices]", gpu=measurement(GPU, 0.5), scaling=found)
 
 
-def test_strong_efficiency_is_the_speedup_over_the_ratio_of_devices():
-    assert scaling.efficiency_of(of(4), Estimate(value=3.2, low=3.0, high=3.4)) == Estimate(
-        value=0.8, low=0.75, high=0.85
-    )
-
-
-def test_the_ratio_is_to_the_fewest_devices_of_the_group():
-    efficiency = scaling.efficiency_of(of(8, counts=(2, 8)), Estimate(value=2.0, low=None, high=None))
-    assert efficiency == Estimate(value=0.5, low=None, high=None)
-
-
-def test_weak_efficiency_is_the_speedup_itself():
-    assert scaling.efficiency_of(of(4, mode="weak"), Estimate(value=0.9, low=0.8, high=1.0)).value == 0.9
+@for_each(
+    ("expected", "scaling_of", "over_fewest"),
+    [
+        ((0.8, 0.75, 0.85), of(4), (3.2, 3.0, 3.4)),  # strong: of the ratio of devices
+        ((0.5, None, None), of(8, counts=(2, 8)), (2.0, None, None)),  # to the fewest of the group
+        ((0.9, 0.8, 1.0), of(4, mode="weak"), (0.9, 0.8, 1.0)),
+    ],
+)
+def test_efficiency_is_a_share_of_the_ideal_speedup_over_the_fewest_devices(
+    expected, scaling_of, over_fewest
+):
+    found = scaling.efficiency_of(scaling_of, estimate(*over_fewest))
+    assert expected == (found.value, found.low, found.high)
+    assert scaling.speedup_of(scaling_of, found) == estimate(*over_fewest)
 
 
 def test_the_share_of_karp_and_flatt_for_an_efficiency_of_80_percent_on_4_devices_is_a_twelfth():
-    share = scaling.karp_flatt(Estimate(value=0.8, low=0.5, high=1.0), 4)
-    assert share.value == pytest.approx(1 / 12)
-    assert share.low == 0.0
-    assert share.high == pytest.approx(1 / 3)
+    share = scaling.karp_flatt(estimate(0.8, 0.5, 1.0), 4)
+    assert (1 / 12, 0.0, 1 / 3) == pytest.approx((share.value, share.low, share.high))
 
 
 @given(serial=st.floats(0.0, 1.0), ratio=st.integers(2, 64))
 def test_the_share_of_karp_and_flatt_is_that_of_amdahls_law(serial, ratio):
     time = serial + (1 - serial) / ratio
     efficiency = 1 / (time * ratio)
-    share = scaling.karp_flatt(Estimate(value=efficiency, low=None, high=None), ratio)
-    assert share.value == pytest.approx(serial, abs=1e-9)
-    assert (share.low, share.high) == (None, None)
+    share = scaling.karp_flatt(estimate(efficiency), ratio)
+    assert (pytest.approx(serial, abs=1e-9), None, None) == (share.value, share.low, share.high)
 
 
 def test_a_required_efficiency_is_a_speedup_over_the_fewest_devices():
@@ -73,8 +71,10 @@ def test_a_curve_has_a_point_for_each_number_of_devices_fewest_first():
     assert [point.time for point in curve.points] == [0.5, 0.5, 0.5]
 
 
-def codes(*speedups, mode="strong"):
-    records = [measured(1), *(measured(2 * 2**i, each, mode=mode) for i, each in enumerate(speedups))]
+AMDAHL = [measured(2, speedup(1.818, 1.81, 1.83)), measured(4, speedup(3.077, 3.06, 3.09))]
+
+
+def codes(*records) -> list[str]:
     (curve,) = scaling.curves(records)
     return [diagnosis.code for diagnosis in curve.diagnosis]
 
@@ -101,21 +101,21 @@ def codes(*speedups, mode="strong"):
     ],
 )
 def test_how_the_share_changes_tells_what_holds_the_devices_back(expected, two, four):
-    assert expected == codes(speedup(*two), speedup(*four))
+    assert expected == codes(measured(1), measured(2, speedup(*two)), measured(4, speedup(*four)))
 
 
-def test_one_comparison_alone_tells_no_cause():
-    assert codes(speedup(1.2)) == []
-
-
-def test_counts_that_were_measured_are_explained_although_there_are_too_few_devices_for_the_most():
-    of_all = [measured(1), measured(2, speedup(1.818, 1.81, 1.83)), measured(4, speedup(3.077, 3.06, 3.09))]
-    (curve,) = scaling.curves([*of_all, measured(8)])
-    assert ["serial_part"] == [diagnosis.code for diagnosis in curve.diagnosis]
-
-
-def test_the_fewest_devices_of_a_group_count_though_their_test_did_not_run():
-    records = [measured(2, speedup(1.5)), measured(4, speedup(1.6))]
+@for_each(
+    ("expected", "records"),
+    [
+        ([], [measured(1), measured(2, speedup(1.2))]),  # one comparison alone tells no cause
+        # Counts that were measured are explained although there are too few devices for the most.
+        (["serial_part"], [measured(1), *AMDAHL, measured(8)]),
+        # The fewest devices of a group count though their test did not run: 4 are no slower than 1.
+        (["communication_bound"], [measured(2, speedup(1.5)), measured(4, speedup(1.6))]),
+    ],
+)
+def test_of_an_incomplete_curve_what_was_measured_counts(expected, records):
     (curve,) = scaling.curves(records)
     assert curve.counts == (1, 2, 4)
+    assert expected == codes(*records)
     assert not any("slower" in each.sentence for each in curve.diagnosis)
