@@ -36,9 +36,8 @@ def absences(
                 if not any(map(_had_its_turn, found)):
                     why = "ended" if _is_cut_off(found) else cause(nodeid, before)
                     yield Absent(name=nodeid, metric=metric, cause=why, reason=None)
-                yield from filter(
-                    None, (_absence(now, metric, rules) for now in filter(_had_its_turn, found))
-                )
+                turns = (_absence(now, metric, rules) for now in found if _had_its_turn(now))
+                yield from filter(None, turns)
     yield from _lost_groups(base, results, answered, cause)
 
 
@@ -56,8 +55,8 @@ def is_excused(now: Record, compared: Comparison, rules: Rules) -> bool:
     return now.expected_failure and rules.would_fail(compared.outcome)
 
 
-def _by_test(records: Iterable[Record]) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = defaultdict(list)
+def _by_test(records: Iterable[Record]) -> defaultdict[str, list[Record]]:
+    found: defaultdict[str, list[Record]] = defaultdict(list)
     for record in records:
         found[without_number(record.nodeid)].append(record)
     return found
