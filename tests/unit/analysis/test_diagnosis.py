@@ -236,46 +236,38 @@ def test_a_cpu_that_uses_what_it_may_does_not_flatter_the_gpu(
 
 
 @for_each(
-    ("expected", "of_cpu", "of_gpu"),
+    ("expected", "of_cpu", "of_gpu", "device"),
     [
         # Double precision is slow on some GPUs; the CPU may use it.
-        (["float64"], (), ("float32", "float64")),
-        (["float64"], (), ("complex128", "int64")),
-        ([], (), ("complex64", "float16", "int64")),
-        ([], ("float64",), ()),
+        (["float64"], (), ("float32", "float64"), GPU),
+        (["float64"], (), ("complex128", "int64"), GPU),
+        ([], (), ("complex64", "float16", "int64"), GPU),
+        ([], ("float64",), (), GPU),
         # Only floats that are known can differ.
-        ([], ("float32", "int64"), ("int32", "float32")),
-        ([], ("complex64", "float32"), ("float32", "complex64")),
-        ([], (), ("float32",)),
-        ([], ("float32",), ()),
-        (["precision_differs"], ("float32",), ("bfloat16",)),
-        (["precision_differs"], ("float32",), ("complex64",)),
+        ([], ("float32", "int64"), ("int32", "float32"), GPU),
+        ([], ("complex64", "float32"), ("float32", "complex64"), GPU),
+        ([], (), ("float32",), GPU),
+        ([], ("float32",), (), GPU),
+        (["precision_differs"], ("float32",), ("bfloat16",), GPU),
+        (["precision_differs"], ("float32",), ("complex64",), GPU),
         *(
-            (["precision_differs"], (dtype,), ("int64",))
+            (["precision_differs"], (dtype,), ("int64",), GPU)
             for dtype in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
         ),
+        # A mode that rounds float32 leaves work in other dtypes as it is.
+        *(([], (dtype,), (dtype,), TF32) for dtype in ("int32", "float16")),
+        (["float64"], ("float64", "int64"), ("float64", "int64"), TF32),
+        (["precision_differs"], ("complex64",), ("complex64",), TF32),
+        (["precision_differs"], ("float32", "int32"), ("float32", "int32"), TF32),
+        (["precision_differs"], (), (), TF32),
     ],
 )
-def test_dtypes_that_are_slow_or_differ_are_diagnosed(expected, of_cpu, of_gpu):
-    assert expected == codes(record(cpu=on_cpu(dtypes=of_cpu), gpu=on_gpu(dtypes=of_gpu)))
+def test_dtypes_that_are_slow_or_differ_are_diagnosed(expected, of_cpu, of_gpu, device):
+    of = record(cpu=on_cpu(dtypes=of_cpu), gpu=on_gpu(device=device, dtypes=of_gpu))
+    assert expected == codes(of)
 
 
 @for_each(("expected", "device"), [(["float64"], GPU), ([], EMULATED)])
 def test_float64_is_slow_on_a_gpu_and_not_on_a_cpu_that_emulates_one(expected, device):
     found = annotate(record(gpu=on_gpu(device=device, dtypes=("float64",))), lambda: (None, None))
     assert expected == [each.code for each in found.diagnosis]
-
-
-@for_each(
-    ("expected", "dtypes"),
-    [
-        ([], ("int32",)),
-        (["float64"], ("float64", "int64")),
-        ([], ("float16",)),
-        (["precision_differs"], ("complex64",)),
-        (["precision_differs"], ("float32", "int32")),
-        (["precision_differs"], ()),
-    ],
-)
-def test_a_mode_that_rounds_float32_leaves_work_in_other_dtypes_as_it_is(expected, dtypes):
-    assert expected == codes(record(cpu=on_cpu(dtypes=dtypes), gpu=on_gpu(device=TF32, dtypes=dtypes)))
