@@ -1,5 +1,7 @@
 """Baseline: an earlier run's records and a later one's, matched by their tests and compared in words."""
 
+from math import inf
+
 import factories
 import pytest
 from cases import for_each
@@ -21,10 +23,10 @@ from factories import (
 from golden import assert_golden
 from msgspec.structs import replace
 
-from pytest_gpuperf.gate import metrics, text
-from pytest_gpuperf.gate.baseline import Comparer, comparable_tests
+from pytest_gpuperf.gate import text
+from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate
-from pytest_gpuperf.model.comparison import METRICS
+from pytest_gpuperf.model.comparison import METRICS, GateOptions
 from pytest_gpuperf.model.demand import Demand, Pairing, SizeGroup
 from pytest_gpuperf.model.measurement import (
     Estimate,
@@ -57,7 +59,8 @@ OF_SPEEDUP = [metric for metric in METRICS if metric != "efficiency"]
 
 
 def compare(now: Record, here: Environment, base: Report, tolerances):
-    return Comparer(baseline=base, environment=here).compare(now, tolerances)
+    held = Gate(GateOptions(tolerances=tuple(tolerances)), [base], lambda: here)
+    return held.with_comparisons(now).comparisons
 
 
 def compared(now: Record, *before: Record, metric="speedup", here=HERE):
@@ -126,12 +129,6 @@ def test_a_variant_is_compared_where_its_times_were_taken(expected, now):
     assert expected == [each.metric for each in found]
 
 
-@for_each("samples", [(), (0.0,), (float("inf"),), (1.0, -1.0)])
-def test_times_that_are_none_are_no_metric(samples):
-    none = measured(CPU) if not samples else measured(CPU, *samples)
-    assert metrics.estimate_of(record(cpu=none), "cpu_time") is None
-
-
 # What has nothing to compare with
 
 BROKE = record(status="error", reason="it broke")
@@ -164,17 +161,23 @@ def test_what_this_run_has_not_measured_is_not_compared(before, now):
 WRONG = ResultCheck(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
 
 
-@for_each("metric", OF_SPEEDUP)
-@for_each("bad", [{"status": "error", "reason": "no work reached it"}, {"check": WRONG}])
-def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
-    assert metrics.estimate_of(record(**bad), metric) is None
-    assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
-
-
-def test_a_test_that_skipped_itself_half_way_has_the_cpus_time_alone():
-    half_way = record(status="skipped", reason="not today")
-    had = [metric for metric in OF_SPEEDUP if metrics.estimate_of(half_way, metric) is not None]
-    assert had == ["cpu_time"]
+@for_each(
+    ("expected", "changes"),
+    [
+        ([], {"status": "error", "reason": "no work reached it"}),
+        ([], {"check": WRONG}),
+        (["cpu_time"], {"status": "skipped", "reason": "not today"}),  # half way through
+        *(
+            ([each for each in OF_SPEEDUP if each != "cpu_time"], {"cpu": measured(CPU, *samples)})
+            for samples in ((), (0.0,), (inf,), (1.0, -1.0))
+        ),
+    ],
+)
+def test_what_is_no_valid_measurement_is_no_metric_of_this_run_and_none_of_the_baseline(expected, changes):
+    asked = [within(metric=metric) for metric in OF_SPEEDUP]
+    assert expected == [each.metric for each in compare(record(**changes), HERE, base_of(record()), asked)]
+    found = compare(record(), HERE, base_of(record(**changes)), asked)
+    assert expected == [each.metric for each in found if each.outcome != "new"]
 
 
 # Doubt
