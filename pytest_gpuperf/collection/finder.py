@@ -12,13 +12,12 @@ from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
     ItemSpec,
-    UnknownDevice,
     item_spec,
     refuse,
     test_id,
     unmarked_spec,
 )
-from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
+from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, UnknownDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of
@@ -230,7 +229,7 @@ def _default_device(config: pytest.Config, parser: DeviceParser, name: str | Non
     """Return the device that --gpuperf-default-device names."""
     if name is None:
         return None
-    device = parser.parse_text(name).spec
+    device = parser.parse_text(name)
     if device is None:
         raise options.usage_error(
             config,

@@ -1,7 +1,7 @@
 """From a collected item with a speedup marker to its ItemSpec, or to what is wrong with it."""
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Mapping
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -12,12 +12,6 @@ from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, Pa
 from pytest_gpuperf.model.demand import KINDS, Demand, Kind, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.scaling import Scaling
-
-_REMEDY = (
-    "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, modules, devices of torch and "
-    "jax), map yours to a device (gpuperf_device_values = VALUE=torch), or remove the parameter from "
-    "gpuperf_device_params"
-)
 
 
 class PairKey(NamedTuple):
@@ -82,14 +76,6 @@ NODEID = pytest.StashKey[str]()
 """In the stash of each item whose node id a plugin has changed since collection: what it was."""
 UNKNOWN = pytest.StashKey[UnknownValue]()
 """In the stash of each marked test that runs as if it had no marker: no backend knows its device."""
-
-
-class UnknownDevice(ValueError):
-    """A test's device parameter has a value that no backend knows."""
-
-    def __init__(self, message: str, value: UnknownValue) -> None:
-        super().__init__(message)
-        self.value = value
 
 
 def refuse(item: pytest.Item, problem: str) -> None:
@@ -188,53 +174,36 @@ def _function_key(item: pytest.Function) -> Hashable:
 
 
 def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
-    """Return the device of an item that uses one only; the first candidate that names one decides.
+    """Return the device of an item that uses one only: of its marker, parameters, fixtures, class, or name.
 
-    Raises ValueError where that one is an unknown value or a contradiction.
+    Raises ValueError where the first of them that names one has an unknown value, or contradicts itself.
     """
-    for parsed in _candidates(item, parser, options):
-        if parsed.problem is not None:
-            text = f"{parsed.problem}; {_REMEDY} (it lists {', '.join(parser.names)})"
-            raise UnknownDevice(text, parsed.unknown) if parsed.unknown else ValueError(text)
-        if parsed.spec is not None:
-            return parsed
-    return ParsedDevice()
-
-
-def _candidates(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> Iterator[ParsedDevice]:
-    """Yield what may name the device: the marker, parameters, fixtures, the class, the function's name."""
     if options.device is not None:
-        yield replace(parser.parse_text(options.device), parameters=frozenset(), unknown=None)
+        try:
+            return ParsedDevice(spec=parser.parse({parser.names[0]: options.device}).spec)
+        except ValueError as error:
+            raise ValueError(str(error)) from None  # of no parameter, so no test may be left alone for it
     parsed = parser.parse(parameters(item))
-    yield parsed if parsed.unknown is None else _device_of_id(item, parser, parsed)
+    if parsed.spec is not None:
+        return parsed
     kinds = [kind for kind in KINDS if kind in item.fixturenames and fixtures.is_ours(item, kind)]
     if len(kinds) == 2:
         raise ValueError(
             "the test requests both `cpu` and `gpu`; request `device` instead, which is each of them in turn"
         )
-    yield from (ParsedDevice(spec=DeviceSpec(kind=kind)) for kind in kinds)
+    if kinds:
+        return ParsedDevice(spec=DeviceSpec(kind=kinds[0]))
     attributes = {name: getattr(item.cls, name, None) for name in parser.names}
-    parsed = parser.parse({name: value for name, value in attributes.items() if value is not None})
-    # An attribute of a class may have such a name and nothing to do with devices: only a device counts.
-    yield ParsedDevice(spec=parsed.spec)
-    if options.pair is not None:
-        parsed = parser.parse_text(function_of(item.name).rpartition("_")[2])
+    with suppress(ValueError):  # an attribute may have such a name and nothing to do with devices
+        parsed = ParsedDevice(spec=parser.parse(attributes).spec)
+    if parsed.spec is None and options.pair is not None:
+        parsed = ParsedDevice(spec=parser.parse_text(function_of(item.name).rpartition("_")[2]))
         if parsed.spec is None:
             raise ValueError(
                 f"it is unknown whether this is the CPU or the GPU test of pair={options.pair!r}; pass "
                 "device='cpu' or device='gpu' to the marker"
             )
-        yield ParsedDevice(spec=parsed.spec)
-
-
-def _device_of_id(item: pytest.Function, parser: DeviceParser, parsed: ParsedDevice) -> ParsedDevice:
-    """Return the device that the ids of the unknown values name, else what was parsed."""
-    values = parameters(item)
-    ids = item.callspec.id.split("-") if len(values) > 1 else [item.callspec.id]
-    if len(ids) != len(values):  # it is not known which part of the id is whose
-        return parsed
-    of_ids = parser.parse(dict(zip(values, ids, strict=True)))
-    return of_ids if of_ids.spec else parsed
+    return parsed
 
 
 def _pair_key(

@@ -77,19 +77,10 @@ def _partner(gpu: ItemSpec, cpus: Sequence[ItemSpec]) -> ItemSpec | None:
         return cpus[0]
     own_library = gpu.device.library if gpu.device else ""
     for library in dict.fromkeys((own_library, "numpy", "")):
-        candidates = [cpu for cpu in cpus if cpu.device is not None and cpu.device.library == library]
-        if candidates:
-            return _of_value(candidates, gpu.device.rest if gpu.device else "")
+        for cpu in cpus:
+            if cpu.device is not None and cpu.device.library == library:
+                return cpu
     return None
-
-
-def _of_value(cpus: Sequence[ItemSpec], rest: str) -> ItemSpec | None:
-    """Return the CPU variant of equal rest (`float32` of `numpy:float32`), the plain one, or the only one."""
-    by_rest = {cpu.device.rest: cpu for cpu in reversed(cpus) if cpu.device is not None}
-    for name in (rest, ""):
-        if name in by_rest:
-            return by_rest[name]
-    return cpus[0] if len(cpus) == 1 else None
 
 
 def _arguments(demand: Demand) -> str:

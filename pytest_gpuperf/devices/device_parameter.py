@@ -29,6 +29,11 @@ _KINDS: dict[str, Kind] = {
 }
 _LIBRARY_OF_DEVICE = {**dict.fromkeys(TORCH_TYPES[1:], "torch"), "tpu": "jax"}  # only one library uses these
 _LONGEST = 60  # letters of an object's text
+_REMEDY = (
+    "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, modules, devices of torch and "
+    "jax), map yours to a device (gpuperf_device_values = VALUE=torch), or remove the parameter from "
+    "gpuperf_device_params"
+)
 
 
 class Recognizer(Protocol):
@@ -45,14 +50,13 @@ class DeviceSpec:
     """The device of a test that uses one device only.
 
     `library` is a backend's name, "numpy", or empty: then it is the run's own device of that kind. `selector`
-    chooses one of several devices, and `rest` is what is left of the value, as in `numpy:readonly`. With
-    `is_default` the value names the library only, which is on this kind of device by default.
+    chooses one of several devices. With `is_default` the value names the library only, which is on this kind
+    of device by default.
     """
 
     kind: Kind
     library: str = ""
     selector: str = ""
-    rest: str = ""
     is_default: bool = field(default=False, compare=False)
 
     @property
@@ -63,16 +67,18 @@ class DeviceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedDevice:
-    """The device that parameters name, and which of them do: `parameters` holds their names.
-
-    With a `problem` (an `unknown` value, or a contradiction) there is no device; without either, no parameter
-    names one.
-    """
+    """The device that parameters name, None where none of them does, and the names of those that do."""
 
     spec: DeviceSpec | None = None
     parameters: frozenset[str] = frozenset()
-    problem: str | None = None
-    unknown: UnknownValue | None = None
+
+
+class UnknownDevice(ValueError):
+    """A parameter has a value that no backend knows."""
+
+    def __init__(self, message: str, value: UnknownValue) -> None:
+        super().__init__(message)
+        self.value = value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +88,6 @@ class _PartialSpec:
     library: str = ""
     kind: Kind | None = None
     selector: str = ""
-    rest: str = ""
 
 
 class DeviceParser:
@@ -101,59 +106,60 @@ class DeviceParser:
         self.names = tuple(names)
         self._recognizers = tuple(recognizers)
         self._mapped: dict[str, _PartialSpec] = {}
-        self._mapped = {value: self._part_named(device) for value, device in (devices or {}).items()}
+        for value, device in (devices or {}).items():
+            part = self._known(device)
+            if part is None:
+                raise ValueError(f"{device!r} is not a known device or array library")
+            self._mapped[value] = part
 
     def parse(self, parameters: Mapping[str, Any]) -> ParsedDevice:
-        """Return the device that these parameters name."""
+        """Return the device that these parameters name; ValueError for an unknown one and a contradiction."""
         values = {name: parameters[name] for name in self.names if name in parameters}
-        partial = {name: self._parse_value(value) for name, value in values.items() if value is not None}
-        parts = {name: part for name, part in partial.items() if part is not None}
-        if not partial:
-            return ParsedDevice()
+        given = {name: value for name, value in values.items() if value is not None}
+        parts = {name: part for name, value in given.items() if (part := self._parse_value(value))}
         if not parts:
-            name = next(iter(partial))
-            unknown = UnknownValue(parameter=name, value=_shown(values[name]))
-            problem = f"{name}={unknown.value} is not a known device or array library"
-            return ParsedDevice(parameters=frozenset(partial), problem=problem, unknown=unknown)
-        names = frozenset(parts)
+            if not given:
+                return ParsedDevice()
+            name, value = next(iter(given.items()))
+            unknown = UnknownValue(parameter=name, value=_shown(value))
+            problem = self._problem(f"{name}={unknown.value} is not a known device or array library")
+            raise UnknownDevice(problem, unknown)
+        shown = ", ".join(f"{name}={_shown(given[name])}" for name in parts)
         libraries = {part.library for part in parts.values() if part.library}
         kinds = {part.kind for part in parts.values() if part.kind}
         if len(libraries) > 1 or len(kinds) > 1:
-            return ParsedDevice(
-                parameters=names, problem=f"{_assignments(parts, values)} name different devices"
-            )
+            raise ValueError(self._problem(f"{shown} name different devices"))
         library = libraries.pop() if libraries else _loaded_library()
         only_kind = _ONLY_KIND.get(library)
         is_default = not kinds and library in _ON_EITHER
         kind = kinds.pop() if kinds else only_kind or _default_kind(library)
         if only_kind is not None and kind != only_kind:
-            problem = f"{_assignments(parts, values)}: {library} has no {kind.upper()}"
-            return ParsedDevice(parameters=names, problem=problem)
-        selector = "".join(dict.fromkeys(part.selector for part in parts.values() if part.selector))
+            raise ValueError(self._problem(f"{shown}: {library} has no {kind.upper()}"))
+        selector = next((part.selector for part in parts.values() if part.selector), "")
         if library == "torch" and selector.isdecimal():
             selector = f"cuda:{selector}"
-        rest = ":".join(part.rest for part in parts.values() if part.rest)
         unset = {name for name, value in values.items() if value is None}  # `device=None`: the library's own
         return ParsedDevice(
-            spec=DeviceSpec(kind=kind, library=library, selector=selector, rest=rest, is_default=is_default),
-            parameters=names | unset,
+            spec=DeviceSpec(kind=kind, library=library, selector=selector, is_default=is_default),
+            parameters=frozenset(parts) | unset,
         )
 
-    def parse_text(self, text: str) -> ParsedDevice:
-        """Return the device that a text names, as a parameter with that value would."""
-        return self.parse({self.names[0]: text})
+    def parse_text(self, text: str) -> DeviceSpec | None:
+        """Return the device that a text names, as a parameter with that value would; None for no device."""
+        try:
+            return self.parse({self.names[0]: text}).spec
+        except ValueError:
+            return None
 
-    def _part_named(self, device: str) -> _PartialSpec:
-        part = self._parse_value(device)
-        if part is None:
-            raise ValueError(f"{device!r} is not a known device or array library")
-        return part
+    def _problem(self, text: str) -> str:
+        return f"{text}; {_REMEDY} (it lists {', '.join(self.names)})"
 
     def _parse_value(self, value: Any) -> _PartialSpec | None:
-        if self._mapped:
-            for key in (_text(value), type(value).__name__):
-                if key in self._mapped:
-                    return self._mapped[key]
+        keys = (_text(value), type(value).__name__) if self._mapped else ()
+        mapped = (self._mapped[key] for key in keys if key in self._mapped)
+        return next(mapped, None) or self._known(value)
+
+    def _known(self, value: Any) -> _PartialSpec | None:
         for recognizer in self._recognizers:
             if (kind := recognizer.recognizes(value)) is not None:
                 return _PartialSpec(library=recognizer.name, kind=kind)
@@ -170,7 +176,7 @@ def _parse(value: Any) -> _PartialSpec | None:
         return _parse_text(value)
     package = type(value).__module__.partition(".")[0]
     if package == "torch" and type(value).__name__ == "device":
-        return _parse_text(f"torch:{value}") if value.type in _KINDS else None
+        return _parse_text(f"torch:{value}")
     if package in ("jaxlib", "jax") and hasattr(value, "platform"):
         kind: Kind = "cpu" if value.platform == "cpu" else "gpu"
         return _PartialSpec(library="jax", kind=kind, selector=str(value.id) if kind == "gpu" else "")
@@ -179,26 +185,20 @@ def _parse(value: Any) -> _PartialSpec | None:
 
 
 def _parse_text(text: str) -> _PartialSpec | None:
-    """Return what a text names: `cuda:1`, `torch:gpu`, `jax.numpy`, `numpy:readonly`."""
-    first, *others = text.strip().lower().split(":")
-    library, kind = _library_of(first), _KINDS.get(first)
-    if not library and kind is None:
+    """Return what a text names: `cuda:1`, `torch:gpu`, `jax.numpy`; None where a word of it is unknown."""
+    first, *words = text.strip().lower().split(":")
+    library = _library_of(first)
+    if first in _KINDS:
+        words.insert(0, first)
+    kinds = {_KINDS[word] for word in words if word in _KINDS}
+    are_known = all(word in _KINDS or word.isdecimal() for word in words)
+    if not are_known or len(kinds) > 1 or not (library or kinds):
         return None
-    words = [first] if kind else []
-    rest: list[str] = []
-    for word in others:
-        if word in _KINDS and kind in (None, _KINDS[word]):
-            kind = _KINDS[word]
-            words.append(word)
-        elif word.isdecimal():
-            words.append(word)
-        else:
-            rest.append(word)
+    kind = next(iter(kinds), None)
     library = library or next((_LIBRARY_OF_DEVICE[word] for word in words if word in _LIBRARY_OF_DEVICE), "")
     if library == "cupy" and words:
         kind = kind or "gpu"
-    selector = _selector(library, words)
-    return _PartialSpec(library=library, kind=kind, selector=selector, rest=":".join(rest))
+    return _PartialSpec(library=library, kind=kind, selector=_selector(library, words))
 
 
 def _selector(library: str, words: list[str]) -> str:
@@ -237,10 +237,6 @@ def _default_kind(library: str) -> Kind:
     except Exception:  # noqa: BLE001 - the library cannot be used, and the test itself will fail for it
         return "cpu"
     return "cpu" if default == "cpu" else "gpu"
-
-
-def _assignments(names: Iterable[str], values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_shown(values[name])}" for name in names)
 
 
 def _text(value: Any) -> str:

@@ -8,7 +8,8 @@ import numpy
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
+from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice, UnknownDevice
+from pytest_gpuperf.model.demand import UnknownValue
 
 NAMES = ("device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx")
 
@@ -23,10 +24,10 @@ def side(**parameters) -> DeviceSpec | None:
     return DeviceParser(NAMES).parse(parameters).spec
 
 
-def problem(**parameters) -> str | None:
-    parsed = DeviceParser(NAMES).parse(parameters)
-    assert parsed.spec is None
-    return parsed.problem
+def problem(**parameters) -> str:
+    with pytest.raises(ValueError, match=r"use a value that is known .* \(it lists device, xp, ") as refused:
+        side(**parameters)
+    return str(refused.value).partition("; ")[0]
 
 
 def torch_device(kind, index=None):
@@ -95,7 +96,6 @@ CUPY = DeviceSpec(kind="gpu", library="cupy")
         (ModuleType("jax.numpy"), DeviceSpec(kind="cpu", library="jax")),
         ("jax.numpy", DeviceSpec(kind="cpu", library="jax")),
         ("jax.numpy:gpu", DeviceSpec(kind="gpu", library="jax")),
-        ("numpy:readonly", DeviceSpec(kind="cpu", library="numpy", rest="readonly")),
         (jax_device("cpu"), DeviceSpec(kind="cpu", library="jax")),
         (jax_device("gpu", 3), DeviceSpec(kind="gpu", library="jax", selector="3")),
         (ModuleType("keras.ops"), DeviceSpec(kind="cpu", library="keras")),
@@ -122,7 +122,7 @@ def test_a_value_tells_its_side(value, expected):
     "value",
     ["fftw", "numpy_readonly", "cpu-float32", "", "1", 3, 3.5, lambda: 0, object(), int, ModuleType("sparse"),
      torch_device("meta"), ("numpy", "cpu"), Named("dask"), Described("cupy"), Engine.NUMPY,
-     "torch-cpu"])  # fmt: skip
+     "torch-cpu", "numpy:readonly", "cpu:gpu"])  # fmt: skip
 def test_any_other_value_is_unknown_and_named(value):
     said = problem(backend=value)
     assert said.startswith("backend=")
@@ -231,8 +231,9 @@ def test_another_plugins_backend_knows_its_own_values_first():
     ],
 )
 def test_an_unknown_value_is_shown_in_one_short_line_and_mapped_by_what_is_shown(value, shown):
-    unknown = DeviceParser(NAMES).parse({"nx": value}).unknown
-    assert (unknown.parameter, unknown.value) == ("nx", shown)
+    with pytest.raises(UnknownDevice) as refused:
+        side(nx=value)
+    assert UnknownValue(parameter="nx", value=shown) == refused.value.value
     assert CUPY == DeviceParser(NAMES, (), {shown.strip("'"): "cupy"}).parse({"nx": value}).spec
 
 
