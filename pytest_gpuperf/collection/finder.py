@@ -61,10 +61,9 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
     found = list(dict.fromkeys(found))  # a wrong size group is a problem of an item that was found before
     if not options.times_all(config):
         return Found(items=found, unmarked=None, lacks_gpu=False)
-    candidates = _select_unmarked(items, parser)
-    variants.pair_items(candidates)
-    selected = _drop_unpaired(candidates, found)
-    lacks_gpu = len(selected) < len(candidates) and not run_options.require_gpu
+    selected, others = _select_unmarked(items, parser)
+    # Torch, JAX and Keras are on the CPU here, and would be on a GPU where there is one.
+    lacks_gpu = not run_options.require_gpu and any(device.may_be_on_gpu for device in others)
     every = Found(items=[*found, *selected], unmarked=len(selected), lacks_gpu=lacks_gpu)
     if every.is_empty:
         raise options.usage_error(
@@ -160,8 +159,13 @@ class _Reader:
         return found
 
 
-def _select_unmarked(items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytest.Item]:
-    """Give specs to all items without one that have a variant on the other device, or may where a GPU is."""
+def _select_unmarked(
+    items: Iterable[pytest.Item], parser: DeviceParser
+) -> tuple[list[pytest.Item], list[DeviceSpec]]:
+    """Give specs to the items without one that have a variant on the other device; return them.
+
+    With them the devices of the others, which have none here.
+    """
     candidates = []
     for item in items:
         if SPEC in item.stash or any(name in getattr(item, "fixturenames", ()) for name in _USED_ONCE):
@@ -170,32 +174,17 @@ def _select_unmarked(items: Iterable[pytest.Item], parser: DeviceParser) -> list
         if spec is not None and spec.device is not None and spec.device_parameters:
             item.stash[SPEC] = spec._replace(source="all")
             candidates.append(item)
-    selected = []
-    for key, group in variants.group_by_pair(candidates).items():
-        devices = [spec.device for _, spec in group if spec.device is not None]
-        here = {device.kind for device in devices}
-        elsewhere = {"gpu" if device.may_be_on_gpu else device.kind for device in devices}
-        has_both = key.kind == "function" and {"cpu", "gpu"} in (here, elsewhere)
-        for item, _ in group:
-            if has_both:
-                selected.append(item)
-            else:
-                del item.stash[SPEC]
-    return selected
-
-
-def _drop_unpaired(candidates: Iterable[pytest.Item], marked: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Take back the specs of candidates without a variant here; return the others."""
-    candidates = list(candidates)
-    partners = {item.stash[SPEC].partner for item in (*marked, *candidates)}
-    selected = []
+    variants.pair_items(candidates)
+    partners = {item.stash[SPEC].partner for item in candidates}
+    selected, others = [], []
     for item in candidates:
         spec = item.stash[SPEC]
-        if spec.partner is None and spec.nodeid not in partners:
-            del item.stash[SPEC]
-        else:
+        if spec.partner is not None or spec.nodeid in partners:
             selected.append(item)
-    return selected
+        else:
+            del item.stash[SPEC]
+            others += [spec.device] if spec.device else []
+    return selected, others
 
 
 def registered_backends(config: pytest.Config) -> list[Any]:

@@ -240,13 +240,7 @@ def _class_attributes(cls: type, parser: DeviceParser) -> dict[str, Any]:
 
 def _values(values: Mapping[str, Any], excluded: Collection[str]) -> tuple[Hashable, ...]:
     """Return the values of the other parameters, in the order that one function has them."""
-    return tuple(
-        [
-            value if type(value) is str or type(value) is int else _hashable(value)
-            for name, value in values.items()
-            if name not in excluded
-        ]
-    )
+    return tuple(_hashable(value) for name, value in values.items() if name not in excluded)
 
 
 def _named_values(values: Mapping[str, Any], excluded: Collection[str]) -> frozenset[Hashable]:

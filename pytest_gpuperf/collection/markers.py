@@ -39,25 +39,6 @@ class PairOptions(Value, frozen=True, kw_only=True):
     """Device that this one of them runs on, or its name."""
 
 
-class _ScalingArguments(Value, frozen=True, kw_only=True):
-    """What only a scaling marker takes."""
-
-    devices: Annotated[
-        list[AtLeastOne],
-        Meta(
-            min_length=2,
-            extra={"valid": "a list of at least two different numbers of devices, e.g. [1, 2, 4]"},
-        ),
-    ]
-    """Numbers of devices."""
-    mode: Mode = "strong"
-    """Whether the problem stays the same, or grows with the number of devices."""
-    efficiency: Annotated[float, Meta(gt=0, lt=1, extra={"valid": "a number above 0 and below 1"})] | None = (
-        None  # no interval reaches 1
-    )
-    """Smallest parallel efficiency on the most devices that passes."""
-
-
 class Argument(NamedTuple):
     """What an argument of a marker may be, and what it is where it is not given."""
 
@@ -75,12 +56,27 @@ def _arguments(cls: type, *names: str) -> dict[str, Argument]:
     }
 
 
+_Counts = Annotated[
+    list[AtLeastOne],
+    Meta(
+        min_length=2,
+        extra={"valid": "a list of at least two different numbers of devices, e.g. [1, 2, 4]"},
+    ),
+]
+_Efficiency = Annotated[  # below 1, which no interval reaches
+    float, Meta(gt=0, lt=1, extra={"valid": "a number above 0 and below 1"})
+]
 _OF_PAIRS = _arguments(PairOptions)
 _OF_EACH_TEST = ("rtol", "atol", "check", "max_time")
 ARGUMENTS = {
     "speedup": {**_arguments(Demand), **_OF_PAIRS},
     "offload_threshold": _arguments(SizeGroup, "parameter", "at_most", "at_least"),
-    "scaling": {**_arguments(_ScalingArguments), **_arguments(Demand, *_OF_EACH_TEST)},
+    "scaling": {
+        "devices": Argument(_Counts, NODEFAULT),
+        "mode": Argument(Mode, "strong"),
+        "efficiency": Argument(_Efficiency | None, None),
+        **_arguments(Demand, *_OF_EACH_TEST),
+    },
 }
 """By marker and name. The first argument may be given by position."""
 

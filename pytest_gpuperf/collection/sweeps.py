@@ -77,7 +77,7 @@ def read_size_groups(items: Iterable[pytest.Function]) -> list[pytest.Item]:
 
     The items must be all of their functions, so that sizes which will not run are known too.
     """
-    groups: dict[Hashable, _Members] = {}
+    groups: dict[Hashable, dict[DeviceSpec | None, _Members]] = {}
     refused: list[pytest.Item] = []
     for item in items:
         marks = named(_THRESHOLD, item.iter_markers())
@@ -88,26 +88,30 @@ def read_size_groups(items: Iterable[pytest.Function]) -> list[pytest.Item]:
         except ValueError as error:
             refused.append(_refused(item, error))
             continue
-        # Without its device and its size an item is alike to the others of its size group, on every GPU.
-        excluded = {*item.stash[SPEC].device_parameters, member.parameter}
-        groups.setdefault(swept_key(item, excluded), {})[item] = member
+        spec = item.stash[SPEC]
+        if spec.kind != "cpu":  # of two variants the GPU's size counts
+            excluded = {*spec.device_parameters, member.parameter}
+            of_devices = groups.setdefault(swept_key(item, excluded), {})
+            of_devices.setdefault(spec.device, {})[item] = member
     names: Counter[str] = Counter()
-    for members in (members for group in groups.values() for members in _split_by_gpu(group)):
-        # Of two variants only the GPU's size counts, and a test that was collected twice counts once.
-        specs = {item.stash[SPEC].nodeid: (item.stash[SPEC], one) for item, one in members.items()}
-        sizes = tuple(sorted(one.size for spec, one in specs.values() if spec.kind != "cpu"))
-        first, size_group = next(iter(members.items()))
-        try:
-            _validate(size_group, sizes)
-        except ValueError as error:
-            refused += [_refused(item, error) for item in members]
-            continue
-        excluded = {size_group.parameter}
-        if len({item.stash[SPEC].device for item in members}) > 1:  # else each GPU has a group of its own
-            excluded |= first.stash[SPEC].device_parameters
-        name = _new_name(first, excluded, names)
-        for item, member in members.items():
-            item.stash[SPEC] = item.stash[SPEC]._replace(size_group=replace(member, name=name, sizes=sizes))
+    for of_devices in groups.values():
+        for members in of_devices.values():
+            # A test that was collected twice counts once.
+            by_id = {item.stash[SPEC].nodeid: member for item, member in members.items()}
+            sizes = tuple(sorted(member.size for member in by_id.values()))
+            first, size_group = next(iter(members.items()))
+            try:
+                _validate(size_group, sizes)
+            except ValueError as error:
+                refused += [_refused(item, error) for item in members]
+                continue
+            excluded = {size_group.parameter}
+            if len(of_devices) == 1:  # else each GPU has a group of its own
+                excluded |= first.stash[SPEC].device_parameters
+            name = _new_name(first, excluded, names)
+            for item, member in members.items():
+                in_group = replace(member, name=name, sizes=sizes)
+                item.stash[SPEC] = item.stash[SPEC]._replace(size_group=in_group)
     return refused
 
 
@@ -169,16 +173,6 @@ def _member(item: pytest.Function, demand: SizeGroup) -> SizeGroup:
         )
     value = int(value) if value.is_integer() else value
     return replace(demand, size=value)
-
-
-def _split_by_gpu(group: _Members) -> list[_Members]:
-    """Return one group for each GPU that a suite's parameters name; with several, CPU items have none."""
-    by_gpu: dict[DeviceSpec, _Members] = {}
-    for item, member in group.items():
-        device = item.stash[SPEC].device
-        if device is not None and device.kind == "gpu":
-            by_gpu.setdefault(device, {})[item] = member
-    return list(by_gpu.values()) if len(by_gpu) > 1 else [group]
 
 
 def _validate(size_group: SizeGroup, sizes: tuple[float, ...]) -> None:

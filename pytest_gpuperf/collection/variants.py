@@ -17,19 +17,14 @@ def pair_items(items: Iterable[pytest.Item]) -> None:
 
     The items must be all that were collected, so that variants which will not run are known too.
     """
-    for key, whole in group_by_pair(items).items():
-        for group in [whole] if key.kind == "function" else _by_module(whole):
-            _pair_group(group)
-
-
-def group_by_pair(items: Iterable[pytest.Item]) -> dict[PairKey, _Group]:
-    """Return the items that differ in their device only, by what they have in common."""
     groups: dict[PairKey, _Group] = {}
     for item in items:
         spec = item.stash[SPEC]
         if spec.pair is not None:
             groups.setdefault(spec.pair, []).append((item, spec))
-    return groups
+    for key, whole in groups.items():
+        for group in [whole] if key.kind == "function" else _by_module(whole):
+            _pair_group(group)
 
 
 def _by_module(group: _Group) -> Iterable[_Group]:

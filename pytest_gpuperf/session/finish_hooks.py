@@ -81,7 +81,7 @@ class FinishHooks:
             self.session.prepare(self._config)
         self.session.cpu_variants.plan(found.items, specs)
         for spec in specs:
-            if spec.size_group and spec.kind != "cpu":
+            if spec.size_group:
                 self.session.size_groups.setdefault(spec.size_group.name, set()).add(spec.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
