@@ -153,21 +153,26 @@ def test_after():
         assert "more than an eighth of --gpuperf-max-time" in record["reason"]
 
 
-def test_control_c_while_all_tests_are_timed_ends_the_run(suite):
-    found = suite(
-        """
+@pytest.mark.parametrize(
+    ("code", "reason", "end"),
+    [
+        (2, "interrupted on the CPU", "raise KeyboardInterrupt"),
+        (7, "Exit: enough, raised on the CPU", "pytest.exit('enough', returncode=7)"),
+    ],
+    ids=["Control-C", "exit"],
+)
+def test_what_ends_the_session_while_all_tests_are_timed_ends_the_run(suite, code, reason, end):
+    source = f"""
 CALLS = []
 
 def test_ones(xp):
     CALLS.append(xp)
     if len(CALLS) == 3:
-        raise KeyboardInterrupt
-""",
-        "--gpuperf-all",
-        interrupts=True,
-    )
-    assert pytest.ExitCode.INTERRUPTED == found.result.ret
-    assert "interrupted on the CPU" in found.records["test_ones[numpy]"]["reason"]
+        {end}
+"""
+    found = suite(source, "--gpuperf-all", interrupts=True)
+    assert code == found.result.ret
+    assert reason in found.records["test_ones[numpy]"]["reason"]
     assert found.written["complete"] is False
 
 
@@ -190,21 +195,6 @@ def test_ones(backend):
     found.says("--gpuperf-all: 0 tests: no unmarked test has variants on the CPU and on a GPU*")
     required = suite(source, "--gpuperf-all", "--gpuperf-require-gpu")
     assert pytest.ExitCode.USAGE_ERROR == required.result.ret
-
-
-def test_a_further_call_that_ends_the_session_ends_it(suite):
-    found = suite(
-        """
-CALLS = []
-
-def test_ones(xp):
-    CALLS.append(1)
-    if len(CALLS) > 1:
-        pytest.exit("enough", returncode=7)
-""",
-        "--gpuperf-all",
-    )
-    assert found.result.ret == 7
 
 
 def test_further_calls_are_not_the_time_that_pytest_timeout_gives_a_test(suite):

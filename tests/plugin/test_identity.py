@@ -9,7 +9,6 @@ from conftest import TWO_DEVICES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.nodeid import file_of, without_number
 
 SPEEDUPS = {"package/near/test_fft.py": 10 / 9, "package/far/test_fft.py": 10, "loose/test_other.py": 10 / 9}
@@ -128,6 +127,8 @@ def test_each_item_has_a_record_of_its_own_whatever_else_the_command_line_collec
     assert len(ids) == len({*ids})
     expected = Counter(expected_id(item, root) for item in found.items)
     assert expected == Counter(map(without_number, ids))
+    groups = {record.nodeid.partition("[")[0] for record in found.records if record.size_group}
+    assert groups == {threshold.name.partition("#")[0].strip() for threshold in found.run.thresholds}
     for record in found.records:
         if record.pairing is None or record.pairing.kind == "gpu":
             is_fast = "far" in record.nodeid
@@ -166,13 +167,6 @@ def test_a_baseline_finds_each_test_however_it_was_collected(run_places, pyteste
         found = run_places("beside", chosen, *gate)
         outcomes = Counter(each.outcome for record in found.records for each in record.comparisons)
         assert {"not_regressed": 10} == outcomes
-
-
-def test_size_groups_of_modules_are_as_apart_as_their_tests(run_places):
-    found = run_places("beside", ["package.near.test_fft", "package.far.test_fft"])
-    names = {f"package.{module}.test_fft::test_sizes" for module in ("near", "far")}
-    assert names == {threshold.name for threshold in found.run.thresholds}
-    assert {2} == {len(threshold.curve) for threshold in found.run.thresholds}
 
 
 @pytest.mark.parametrize("root", ["beside", "."])
@@ -217,18 +211,6 @@ def test_variants_that_are_marked_late_and_collected_twice_are_paired(suite):
     assert gpus | {"test_it[numpy]": "recorded", "test_it[numpy]#2": "recorded"} == found.statuses
 
 
-def test_of_tests_with_one_name_the_short_summary_names_the_modules(suite, pytester):
-    source = """
-import pytest
-
-@pytest.mark.speedup(min={limit})
-def test_it(device):
-    return lambda: device.xp.ones(3)
-"""
-    pytester.makepyfile(test_one=source.format(limit=3), test_two=source.format(limit=30))
-    suite(None, "-q", "--tb=no").says("test_two.py::test_it: required at least 30x, speedup 9.95x *")
-
-
 @pytest.mark.parametrize("slower_again", [False, True], ids=["once", "twice"])
 def test_each_result_of_a_test_that_runs_twice_is_compared_with_its_baseline(suite, slower_again):
     source = """
@@ -247,43 +229,6 @@ def test_it(device):
     found.ended(passed=1 if slower_again else 2, failed=1 if slower_again else 0)
     outcomes = [found.records[name]["comparisons"][0]["outcome"] for name in ("test_it", "test_it#2")]
     assert ["not_regressed", "regressed" if slower_again else "not_regressed"] == outcomes
-
-
-def test_a_report_of_a_test_that_ran_twice_is_compared_with_one_of_a_single_run_and_the_other_way(
-    suite, pytester, capsys
-):
-    source = "@pytest.mark.speedup\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
-    reports = {}
-    for name, options in {"once": [], "twice": ["--keep-duplicates", "test_it.py", "test_it.py"]}.items():
-        suite(source, *options)
-        reports[name] = str((pytester.path / "r.json").rename(pytester.path / f"{name}.json"))
-    for base, head in (("once", "twice"), ("twice", "once")):
-        assert 0 == main(["compare", reports[base], reports[head], "--fail-on=speedup:90%", "--strict"])
-        said = capsys.readouterr().out
-        assert "new" not in said.split()
-        assert "did not run" not in said
-
-
-@pytest.mark.parametrize("options", [("-k", "other"), ("-k", "it or other"), ()], ids=["left", "ran", "gone"])
-def test_what_ran_twice_for_the_baseline_is_missed_once(suite, options):
-    source = """
-@pytest.mark.speedup
-def test_it(device):
-    return lambda: device.xp.ones(3)
-
-@pytest.mark.speedup
-def test_other(device):
-    return lambda: device.xp.ones(3)
-"""
-    twice = ("--keep-duplicates", "test_it.py", "test_it.py", "--gpuperf-baseline-missing=create")
-    suite(source, *GATE, *twice).ended(passed=4)
-    found = suite(source if options else source.replace("def test_it", "def test_new"), *GATE, *options)
-    absent = [(each["cause"], each["name"]) for each in found.written["gate"]["absent"]]
-    if options == ("-k", "other"):
-        assert [("narrowed", "test_it.py::test_it")] == absent
-    else:
-        assert ([] if options else [("gone", "test_it.py::test_it")]) == absent
-    assert (0 if options else 1) == found.result.ret
 
 
 def test_a_file_of_the_baseline_that_is_gone_is_imported_from_nowhere_else(suite, pytester, monkeypatch):

@@ -22,7 +22,6 @@ def test_forgot(device):
     return lambda: a + 1
 """
 VERDICTS = f"""
-import functools
 import numpy as np
 
 speedup = pytest.mark.speedup
@@ -59,39 +58,6 @@ def test_bare_no_device():
 @speedup(min=1)
 def test_disagrees(device):
     return lambda: device.xp.ones(3) * (1 if device.kind == "cpu" else 1.1)
-
-@speedup(min=2)
-def test_modifies_its_input(device):
-    a = device.asarray(np.arange(100.0))
-    return lambda: a.__iadd__(1)
-
-@speedup(min=3)
-def test_writes_what_was_made_before(device):
-    a, out = device.asarray(np.ones(100)), device.asarray(np.zeros(100))
-    return lambda: np.add(a, a, out=out)
-
-@speedup(max=2)
-def test_keeps_its_result(device):
-    work = functools.cache(lambda: device.xp.ones(10))
-    return lambda: (device.clock.advance(1e-6), work())[1]
-
-@speedup(min=2)
-def test_arguments(device):
-    return lambda x: x
-
-async def wait():
-    pass
-
-@speedup(min=2)
-def test_async(device):
-    return wait
-
-@speedup(min=5)
-def test_slow_spell(device):
-    # The CPU is twenty times slower for its first calls, as it is when a neighbour takes its cores.
-    calls = iter(range(10**9))
-    slow = lambda: device.kind == "cpu" and next(calls) < 15
-    return lambda: device.launch(20e-3 if slow() else 1e-3)
 
 @speedup(min=3)
 def test_a_callable_now_and_then(xp):
@@ -165,25 +131,7 @@ ENDINGS = {
     "test_bare": UNJUDGED,
     "test_no_device": ("ERROR", "error", NO_DEVICE),
     "test_bare_no_device": ("PASSED", "error", NO_DEVICE),
-    "test_disagrees": (
-        "FAILED",
-        "failed",
-        "the devices disagree before timing: result: relative error 0.091*",
-    ),
-    "test_modifies_its_input": (
-        "FAILED",
-        "error",
-        "the workload modifies its input (float64 array of shape (100,))*",
-    ),
-    "test_writes_what_was_made_before": FINE,
-    "test_keeps_its_result": (
-        "FAILED",
-        "error",
-        "the last call submitted no work to simulated CPU*",
-    ),
-    "test_arguments": ("FAILED", "error", "* takes arguments: missing a required argument: 'x'"),
-    "test_async": ("FAILED", "error", "the workload is async*"),
-    "test_slow_spell": ("FAILED", "failed", "required at least 5x, speedup 0.9*"),
+    "test_disagrees": ("FAILED", "failed", "the devices disagree before timing: *relative error 0.091*"),
     "test_a_callable_now_and_then[numpy]": UNJUDGED,
     "test_a_callable_now_and_then[cupy]": FINE,
     "test_index": UNJUDGED,
@@ -203,7 +151,7 @@ ENDINGS = {
 
 def test_each_test_ends_as_its_marker_and_what_was_measured_say(suite):
     found = suite(VERDICTS, "-v", "-Walways::pytest_gpuperf.InconclusiveWarning")
-    found.ended(passed=23, failed=10, errors=1, warnings=1)
+    found.ended(passed=22, failed=5, errors=1, warnings=1)
     reasons = {name: record["reason"] for name, record in found.records.items()}
     assert {name: ending[:2] for name, ending in ENDINGS.items()} == {
         name: (found.endings[name], status) for name, status in found.statuses.items()
@@ -214,11 +162,7 @@ def test_each_test_ends_as_its_marker_and_what_was_measured_say(suite):
         assert ending != "FAILED" or reasons[name] in found.result.outlines, "what failed is said in one line"
     found.says("InconclusiveWarning: required at least 2x, speedup 2.0")
     assert 1 == str(found.result.stdout).count("inconclusive after "), "among the warnings alone"
-    found.says(
-        "test_callable *10.0 ms*1.0* ms*9.9*x [[]*passed",
-        "test_slow_spell * 1.00 ms *failed",
-        "restarted the measurement: on the CPU later calls took 1.00 ms",
-    )
+    found.says("test_callable *10.0 ms*1.0* ms*9.9*x [[]*passed")
     assert 0.001 == pytest.approx(found.records["test_bare"]["speedup"]["value"], rel=0.1)
     assert 2 == found.records["TestClosest::test_nearest[1]"]["demand"]["min"]
     assert ["TestSizes_cpu", "TestSizes_gpu"] == [
@@ -308,34 +252,24 @@ def test_off_runs_each_test_once_as_if_the_plugin_were_not_there(run, pytester):
     assert not (pytester.path / "r.json").exists()
 
 
-MISUSED = [
-    ("least=3", "has no argument 'least': the valid arguments are min"),
-    ("3, min=3", "min is given twice"),
-    ("min=0", "min must be a finite number above 0, not 0"),
-    ("min='3'", "min must be a finite number above 0, not '3'"),
-    ("min=3, max=2", "min must be at most max"),
-    ("transfer='once'", "transfer='once' needs calls=N"),
-    ("calls=3", "calls=3 has no effect without transfer='once'"),
-    ("max_memory='lots'", "max_memory must be a number of bytes above 0"),
-    ("latency=1", "latency must be True or False, not 1"),
-    (
-        "min=3)\n@pytest.mark.speedup(max=5",
-        "the test has 2 speedup markers, speedup(max=5) and speedup(min=3); keep one",
-    ),
-]
-
-
 def test_a_misused_marker_is_an_error_of_its_test_that_is_said_before_the_first_one_runs(marker_errors):
-    sources = [f"@pytest.mark.speedup({arguments})\ndef test_it(device): pass" for arguments, _ in MISUSED]
-    sources.append("@pytest.mark.speedup\nasync def test_it(device): pass")
-    parameters = "[1, pytest.param(2, marks=pytest.mark.speedup(min=-1))]"
-    sources.append(f"@pytest.mark.parametrize('n', {parameters})\ndef test_it(n, device): pass")
-    *said, of_async, of_parameter = marker_errors(*(f"import pytest\n{source}" for source in sources))
-    for (_, expected), found in zip(MISUSED, said, strict=True):
-        assert "test_it: " in found
-        assert expected in found
-    assert "cannot be async" in of_async
-    assert re.search(r"test_it\[2-cpu\] .*: @pytest.mark.speedup: min must be .* not -1", of_parameter)
+    cases = {
+        r"test_it: .*: has no argument 'least': the valid arguments are min": "(least=3)",
+        r"test_it: .* 2 speedup markers, speedup\(max=5\) and speedup\(min=3\); keep one": (
+            "(min=3)\n@pytest.mark.speedup(max=5)"
+        ),
+        r"test_it\[2\]: @pytest.mark.speedup: min must be .* not -1": (
+            "\n@pytest.mark.parametrize('n', [1, pytest.param(2, marks=pytest.mark.speedup(min=-1))])"
+        ),
+    }
+    tests = [
+        "import pytest\n@pytest.mark.speedup{}\ndef test_it({}device): pass".format(
+            marker, "n, " if "'n'" in marker else ""
+        )
+        for marker in cases.values()
+    ]
+    for expected, found in zip(cases, marker_errors(*tests), strict=True):
+        assert re.search(expected, found)
 
 
 def test_a_wrong_marker_is_an_error_of_no_other_test_and_each_function_is_listed_once(suite):
@@ -392,12 +326,11 @@ def test_{scope}({scope}_data, power):
 OF_GPU = [f"test_{scope}[{power}-gpu]" for scope in SCOPES for power in (2, 3)]
 
 
-@pytest.mark.parametrize(("least", "verdict"), [(3, "passed"), (300, "failed")])
-def test_a_fixture_on_device_makes_two_variants_and_the_verdict_falls_on_the_gpu(suite, least, verdict):
-    found = suite(VARIANTS.replace("min=3", f"min={least}"))
-    found.ended(**({"passed": 12} if verdict == "passed" else {"passed": 6, "failed": 6}))
+def test_a_fixture_on_device_makes_two_variants_and_the_verdict_falls_on_the_gpu(suite):
+    found = suite(VARIANTS)
+    found.ended(passed=12)
     expected = {name.replace("gpu", "cpu"): "recorded" for name in OF_GPU}
-    assert found.statuses == {**expected, **dict.fromkeys(OF_GPU, verdict)}
+    assert found.statuses == {**expected, **dict.fromkeys(OF_GPU, "passed")}
     rows = [line for line in found.result.outlines if " ms " in line]
     assert 6 == len(rows), "those of the GPU have the CPU's times"
     assert all("gpu] " in row and " 10.0 ms " in row and " 9.9" in row for row in rows)

@@ -775,32 +775,6 @@ def test_a_gpu_variant_that_is_run_again_brings_its_cpu_variant_along(suite, opt
     assert found.statuses.get("test_ones[numpy]") in (None, "skipped")
 
 
-SKIPPED = """
-@pytest.mark.speedup(min=3)
-def test_ones(xp):
-    if xp is conftest.cupy:
-        pytest.skip("not on this runner")
-    xp.ones(3)
-"""
-
-
-def test_a_required_gpu_that_no_variant_was_measured_on_fails_the_run(suite):
-    found = suite(SKIPPED, "--gpuperf-require-gpu")
-    found.ended(passed=1, skipped=1)
-    assert found.result.ret == pytest.ExitCode.TESTS_FAILED
-    found.says("FAILED: a GPU is required *, and none of 2 speedup tests was measured on one")
-
-
-@pytest.mark.parametrize(
-    "more",
-    ["", "\n@pytest.mark.speedup(min=3)\ndef test_more(xp):\n    xp.ones(3)\n"],
-    ids=["not required", "one"],
-)
-def test_a_suite_may_skip_some_of_its_gpu_tests(suite, more):
-    found = suite(SKIPPED + more, *(["--gpuperf-require-gpu"] if more else []))
-    assert found.result.ret == pytest.ExitCode.OK
-
-
 WITHOUT_GPU = """
     JAX = SimulatedBackend(name="jax", unavailable="JAX sees no GPU")
     JAX._cpu = BACKEND.cpu()
@@ -865,34 +839,9 @@ def test_without_a_gpu_variants_skip_with_the_remedy_and_the_suites_own_reasons_
     required.ended(passed=2, errors=3)
 
 
-def test_stepwise_starts_again_at_a_failed_gpu_variant(suite):
-    source = """
-@pytest.mark.speedup
-def test_a(xp):
-    assert xp is conftest.numpy or {0}
-    xp.ones(3)
-
-def test_b():
-    pass
-"""
-    suite(source.format("False"), "--sw")
-    found = suite(source.format("True"), "--sw", "-v")
-    ran = [line.split()[0].rpartition("::")[2] for line in found.result.outlines if "PASSED" in line]
-    assert ran == ["test_a[cupy]", "test_b"]
-
-
 @pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
 def test_what_runs_no_test_misses_no_variant(suite, option):
-    tests = (
-        f"""
-@pytest.mark.speedup(min=3)
-@pytest.mark.parametrize("xp", ["{library}"])
-def test_lonely_{library}(xp):
-    pass
-"""
-        for library in ("numpy", "cupy")
-    )
-    found = suite("".join(tests), option)
+    found = suite(LONELY + LONELY.replace("numpy", "cupy").replace("lonely", "more"), option)
     assert found.result.ret == pytest.ExitCode.OK
 
 

@@ -64,6 +64,27 @@ def test_a_marker_becomes_its_demand(expected, args, kwargs):
     assert expected == asked(*args, **kwargs)
 
 
+@for_each("devices", [range(1, 3), [np.int64(2), 1], (1, 2)])
+def test_numbers_of_devices_come_as_any_list(devices):
+    assert (1, 2) == scaling(pytest.mark.scaling(devices).mark)[0].counts
+
+
+@for_each(
+    ("expected", "given"),
+    [
+        ("devices must be a list of at least two different numbers", [4, [1], [1, 1], [0, 2]]),
+        ("efficiency must be a number above 0 and below 1", [{"efficiency": 80}, {"efficiency": 1}]),
+        ("mode must be 'strong' or 'weak', not 'wide'", [{"mode": "wide"}]),
+        ("has no argument 'min': the valid arguments are devices, mode", [{"min": 3}]),
+    ],
+)
+def test_a_scaling_marker_refuses_what_makes_no_curve(expected, given):
+    for each in given:
+        named = {"devices": [1, 2], **(each if isinstance(each, dict) else {"devices": each})}
+        with pytest.raises(ValueError, match=f"^{expected}"):
+            scaling(pytest.mark.scaling(**named).mark)
+
+
 @for_each("value", [np.float64(3), np.float32(3), np.int64(3), Fraction(3), Decimal(3)])
 def test_numbers_of_other_libraries_become_pythons_own(value):
     found = asked(value, rtol=value)
