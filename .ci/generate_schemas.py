@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from pytest_gpuperf.model import comparison, demand, measurement, offload, quantities, record, scaling
-from pytest_gpuperf.model.value import Value
+from pytest_gpuperf.model import comparison, demand, measurement, offload, record, scaling
+from pytest_gpuperf.model.value import Seconds, Value
 from pytest_gpuperf.report.json import document
 
 FOLDER = Path(document.__file__).with_name("schemas")
@@ -66,7 +66,7 @@ def samples(kind: type) -> dict[str, Any]:
     """Return the schema of the one kind of value that msgspec does not know."""
     if kind is not array:
         raise NotImplementedError
-    return {"type": "array", "items": msgspec.json.schema(quantities.Seconds)}
+    return {"type": "array", "items": msgspec.json.schema(Seconds)}
 
 
 def classes(kind: type) -> dict[str, type]:

@@ -21,9 +21,8 @@ from pytest_gpuperf.model.demand import Demand, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import quote
-from pytest_gpuperf.model.quantities import AtLeastOne, Text
 from pytest_gpuperf.model.scaling import Mode, Scaling
-from pytest_gpuperf.model.value import Value
+from pytest_gpuperf.model.value import AtLeastOne, Text, Value
 
 _MOST = 2**63 - 1  # what a report can hold
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)

@@ -401,7 +401,7 @@ def _run_on(function: Any, device: Any, jax: Any) -> Any:
 
 
 def _committed(leaf: Any, device: Any, jax: Any) -> Any:
-    """Return an array committed to the device, in the same memory; unchanged where it is traced, or elsewhere."""
+    """Return an array committed to the device, in the same memory; unchanged if traced, or elsewhere."""
     if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
         return leaf
     return jax.device_put(leaf, device) if leaf.devices() == {device} else leaf

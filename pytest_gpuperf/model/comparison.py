@@ -7,8 +7,7 @@ from msgspec.structs import force_setattr
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.plain_text import keep_plain, one_line
-from pytest_gpuperf.model.quantities import Count, NonNegative, Text
-from pytest_gpuperf.model.value import Said, Value
+from pytest_gpuperf.model.value import Count, NonNegative, Said, Text, Value
 
 Metric = Literal["speedup", "gpu_time", "cpu_time", "latency", "with_copies", "memory", "efficiency"]
 METRICS: tuple[Metric, ...] = get_args(Metric)

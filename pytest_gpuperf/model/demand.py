@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from pytest_gpuperf.model.quantities import (
+from pytest_gpuperf.model.value import (
     AtLeastOne,
     Count,
     Finite,
@@ -12,8 +12,8 @@ from pytest_gpuperf.model.quantities import (
     NonNegative,
     Ratio,
     TimeLimit,
+    Value,
 )
-from pytest_gpuperf.model.value import Value
 
 Kind = Literal["cpu", "gpu"]
 KINDS: tuple[Kind, ...] = ("cpu", "gpu")

@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 
 from pytest_gpuperf.model.demand import Demand, Kind
 from pytest_gpuperf.model.plain_text import keep_plain
-from pytest_gpuperf.model.quantities import (
+from pytest_gpuperf.model.value import (
     AtLeastOne,
     Bandwidth,
     Bytes,
@@ -21,8 +21,8 @@ from pytest_gpuperf.model.quantities import (
     Positive,
     Seconds,
     Share,
+    Value,
 )
-from pytest_gpuperf.model.value import Value
 
 if TYPE_CHECKING:
     Samples = array[float]

@@ -16,11 +16,6 @@ def split(nodeid: str) -> tuple[str, str]:
     return file, names
 
 
-def file_of(nodeid: str) -> str:
-    """Return the file: `tests/test_fft.py`."""
-    return nodeid.partition("::")[0]
-
-
 def function_of(nodeid: str) -> str:
     """Return the node id without its parameters: `tests/test_fft.py::TestFft::test_it`."""
     return nodeid.partition("[")[0]

@@ -3,8 +3,7 @@
 from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate, Speedup
-from pytest_gpuperf.model.quantities import Seconds
-from pytest_gpuperf.model.value import Value
+from pytest_gpuperf.model.value import Seconds, Value
 
 Regime = Literal["never", "once", "always", "body"]
 DiagnosisCode = Literal[

@@ -20,9 +20,15 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
 from pytest_gpuperf.model.plain_text import keep_plain
-from pytest_gpuperf.model.quantities import Count, NonNegative, Positive, Seconds
 from pytest_gpuperf.model.scaling import Scaling, ScalingCurve
-from pytest_gpuperf.model.value import Said, Value
+from pytest_gpuperf.model.value import (
+    Count,
+    NonNegative,
+    Positive,
+    Said,
+    Seconds,
+    Value,
+)
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
 VerdictCode = Status | Literal["regressed", "failed_expected", "error_expected", "regressed_expected"]

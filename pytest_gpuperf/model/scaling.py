@@ -4,8 +4,7 @@ from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
 from pytest_gpuperf.model.offload import Diagnosis
-from pytest_gpuperf.model.quantities import AtLeastOne, Positive, Seconds, Text
-from pytest_gpuperf.model.value import Value
+from pytest_gpuperf.model.value import AtLeastOne, Positive, Seconds, Text, Value
 
 Mode = Literal["strong", "weak"]
 """Strong: the problem stays the same. Weak: it grows with the number of devices."""

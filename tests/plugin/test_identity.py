@@ -9,7 +9,7 @@ from conftest import TWO_DEVICES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_gpuperf.model.nodeid import file_of, without_number
+from pytest_gpuperf.model.nodeid import split, without_number
 
 SPEEDUPS = {"package/near/test_fft.py": 10 / 9, "package/far/test_fft.py": 10, "loose/test_other.py": 10 / 9}
 """The modules, of which two have one name, and how much faster the GPU is in each: it takes 9 calls, or 1."""
@@ -138,7 +138,7 @@ def test_each_item_has_a_record_of_its_own_whatever_else_the_command_line_collec
         is_repeated = without_number(record.nodeid) != record.nodeid
         assert is_repeated == ("ran_more_than_once" in {note.code for note in record.notes})
         if record.pairing and record.pairing.partner:
-            assert file_of(record.nodeid) == file_of(record.pairing.partner)
+            assert split(record.nodeid)[0] == split(record.pairing.partner)[0]
 
 
 @pytest.mark.usefixtures("forked_workers")

@@ -13,8 +13,7 @@ from msgspec.structs import astuple
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.quantities import Seconds
-from pytest_gpuperf.model.value import Value
+from pytest_gpuperf.model.value import Seconds, Value
 
 _Value = TypeVar("_Value")
 _LONGEST_CAUSE = 200  # characters: it may quote what the file holds

@@ -2,7 +2,7 @@
 
 from cases import for_each
 
-from pytest_gpuperf.model.nodeid import file_of, function_of, name_of, split
+from pytest_gpuperf.model.nodeid import function_of, name_of, split
 
 NODEID, PLAIN = "tests/test_fft.py::TestFft::test_it[a/b::c[0]-64]", "test_fft.py::test_it"
 
@@ -10,7 +10,6 @@ NODEID, PLAIN = "tests/test_fft.py::TestFft::test_it[a/b::c[0]-64]", "test_fft.p
 @for_each(
     ("expected", "part_of", "nodeid"),
     [
-        ("tests/test_fft.py", file_of, NODEID),
         ("tests/test_fft.py::TestFft::test_it", function_of, NODEID),
         ("test_it[a/b::c[0]-64]", name_of, NODEID),
         (("tests/test_fft.py", "TestFft::test_it[a/b::c[0]-64]"), split, NODEID),
