@@ -19,9 +19,10 @@ from pytest_gpuperf.collection.items import (
 )
 from pytest_gpuperf.collection.markers import named, scaling, size, threshold, why_not_timeable
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
-from pytest_gpuperf.model.demand import SizeGroup
+from pytest_gpuperf.model.demand import Demand, SizeGroup
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.plain_text import quote, stable_text
+from pytest_gpuperf.model.scaling import Scaling
 
 SCALING = "scaling"
 _THRESHOLD = "offload_threshold"
@@ -48,27 +49,29 @@ def read_scaling(items: Iterable[pytest.Function], *, has_foreign_marker: bool) 
     Where the suite has a marker of this name of its own, those that cannot be ours are ignored.
     """
     found: list[pytest.Item] = []
-    groups: dict[Hashable, list[pytest.Function]] = {}
+    names: dict[Hashable, str] = {}
+    used: Counter[str] = Counter()
     for item in items:
         marks = named(SCALING, item.iter_markers())
         if not marks:
             continue
         try:
-            item.stash[SPEC] = _scaling_spec(item, marks)
+            its_own, demand = _its_scaling(item, marks)
         except ValueError as error:
             if has_foreign_marker:
                 continue
             refuse(item, f"@pytest.mark.{SCALING}: {error}")
         else:
-            groups.setdefault(swept_key(item, {_DEVICES}), []).append(item)
+            key = swept_key(item, {_DEVICES})
+            if key not in names:
+                names[key] = _new_name(item, {_DEVICES}, used)
+            item.stash[SPEC] = ItemSpec(
+                nodeid=test_id(item),
+                demand=with_required_speedup(demand, its_own),
+                slots=frozenset((_DEVICES,)),
+                scaling=replace(its_own, name=names[key]),
+            )
         found.append(item)
-    names: Counter[str] = Counter()
-    for members in groups.values():
-        name = _new_name(members[0], {_DEVICES}, names)
-        for item in members:
-            spec = item.stash[SPEC]
-            if spec.scaling is not None:
-                item.stash[SPEC] = spec._replace(scaling=replace(spec.scaling, name=name))
     return found
 
 
@@ -135,9 +138,9 @@ def _id(count: int) -> str:
     return f"{count}device{'' if count == 1 else 's'}"
 
 
-def _scaling_spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:
-    """Return the spec of an item; raise ValueError with what is wrong with its marker."""
-    group, demand = scaling(*marks)
+def _its_scaling(item: pytest.Function, marks: list[pytest.Mark]) -> tuple[Scaling, Demand]:
+    """Return what an item's marker requires of it; raise ValueError with what is wrong with the marker."""
+    of_all, demand = scaling(*marks)
     if item.get_closest_marker("speedup") is not None:
         raise ValueError("the test has a speedup marker, too; write one test for each")
     if not fixtures.takes(item, _DEVICES):
@@ -146,13 +149,7 @@ def _scaling_spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:
         raise ValueError(reason.replace("speedup test", "scaling test"))
     if _DEVICES not in parameters(item):
         raise ValueError("the marker was added after collection; add it where the test is defined")
-    its_own = replace(group, count=parameters(item)[_DEVICES])
-    return ItemSpec(
-        nodeid=test_id(item),
-        demand=with_required_speedup(demand, its_own),
-        slots=frozenset((_DEVICES,)),
-        scaling=its_own,
-    )
+    return replace(of_all, count=parameters(item)[_DEVICES]), demand
 
 
 def _member(item: pytest.Function, demand: SizeGroup) -> SizeGroup:

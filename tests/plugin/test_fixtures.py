@@ -208,36 +208,6 @@ def test_devices_are_given_to_tests_and_fixtures_and_parametrize_what_is_unmarke
         result.stdout.fnmatch_lines_random([f"*{name}[[]{kind}] PASSED*" for kind in ("cpu", "gpu")])
 
 
-OURS = ("cpu", "gpu", "device", "xp")
-OWN = {
-    "fixture": "@pytest.fixture\ndef {0}(): return 'mine'\n",
-    "parametrized": "@pytest.fixture(params=['mine', 'mine'])\ndef {0}(request): return request.param\n",
-    "parameter": "@pytest.mark.parametrize('{0}', ['mine'])\n",
-}
-
-
-def test_a_suites_own_fixture_or_parameter_of_the_same_name_wins(run, pytester):
-    test = "def test_it({0}): assert {0} == 'mine'\n"
-    files = {
-        f"test_{what}_{name}": "import pytest\n" + (own + test).format(name)
-        for what, own in OWN.items()
-        for name in OURS
-    }
-    pytester.makepyfile(**files)
-    pytester.makeconftest(
-        """
-        def pytest_generate_tests(metafunc):
-            if metafunc.function.__name__ == "test_generated":
-                metafunc.parametrize("device", ["mine", "yours"])
-        """
-    )
-    generated = "def test_generated(device): assert device in ('mine', 'yours')"
-    result = run(generated, "-Werror", "-v", gpu=None)
-    result.assert_outcomes(passed=len(OURS) * (1 + 2 + 1) + 2)
-    for file in files:
-        result.stdout.fnmatch_lines([f"{file}.py::test_it* PASSED*"])
-
-
 def test_a_lost_gpu_fails_tests_parametrized_over_devices_too(run, pytester):
     pytester.makeconftest(
         """

@@ -31,6 +31,10 @@ OWN_FIXTURES = """
         parser.addoption("--gpu", action="store_true")
         parser.addoption("--device", default="cpu")
         parser.addoption("--side", default="left")
+
+    def pytest_generate_tests(metafunc):
+        if metafunc.function.__name__ == "test_generated":
+            metafunc.parametrize("device", ["mine", "yours"])
 """
 
 OWN_TESTS = """
@@ -48,12 +52,15 @@ def test_scan_gpu(): pass
 @pytest.mark.parametrize("device", ["cpu", "meta", 7])
 def test_parametrized(device):
     assert device != "my device"
+
+def test_generated(device):
+    assert device in ("mine", "yours")
 """
 
 
 def test_a_suites_own_fixtures_and_options_are_its_own(suite):
     found = suite(OWN_TESTS, "--gpu", "--device=cuda", "--side=right", conftest=OWN_FIXTURES)
-    found.ended(passed=7)
+    found.ended(passed=9)
     assert [] == found.written["records"]
     found.result.stdout.no_fnmatch_line("*- gpuperf -*")
 
@@ -86,23 +93,6 @@ def test_a_test_without_a_device_is_timed_on_the_default_device_alone(suite):
     assert record["gpu"]["median"] > 0
 
 
-@pytest.mark.parametrize("scope", ["function", "session"])
-def test_our_xp_of_a_device_that_is_the_suites_own_is_said_to_be_that(run, scope):
-    result = run(f"""
-import pytest
-
-@pytest.fixture(scope="{scope}")
-def device():
-    return "cuda"
-
-@pytest.mark.speedup(min=3)
-def test_it(xp):
-    xp.ones(3)
-""")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*the test uses the suite's own fixture `device` (test_*.py:*"])
-
-
 def test_a_fixture_without_source_a_parameter_of_such_a_name_and_no_device_are_named_right(suite):
     source = """
 import os
@@ -121,9 +111,22 @@ def test_parameter(cpu):
 @pytest.mark.speedup(min=3)
 def test_nothing(tmp_path):
     pass
+
+class TestOurs:
+    @pytest.fixture(scope="class")
+    def device(self):
+        return "cuda"
+
+    @pytest.mark.speedup(min=3)
+    def test_xp(self, xp):
+        xp.ones(3)
 """
-    reasons = {name: record["reason"] for name, record in suite(source).records.items()}
+    reasons = {
+        name: record["reason"] for name, record in suite(source, conftest="\n    del xp\n").records.items()
+    }
     assert reasons["test_fixture"].startswith("the test uses the suite's own fixture `device`, whose value")
+    of_xp = "the test uses the suite's own fixture `device` (test_it.py:"
+    assert reasons["TestOurs::test_xp"].startswith(of_xp)
     for name in ("test_parameter[1]", "test_nothing"):
         assert reasons[name].startswith("a speedup test must use a device: request the `device` or `xp`")
 
