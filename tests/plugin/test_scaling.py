@@ -94,17 +94,14 @@ def test_other_parameters_make_curves_of_their_own(suite, report):
     assert ["step[size=8]", "step[size=16]", "other[f=<lambda>]", "other[f=<lambda>] #2"] == names
 
 
-def test_too_few_devices_skip_with_the_reason(suite, report):
+def test_too_few_devices_skip_with_the_reason_and_fail_where_a_gpu_is_required(suite, report):
     result = suite("-rs", count=2)
     result.assert_outcomes(passed=2, skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED * 4 devices are needed, and simulated shows 2 devices"])
     assert report()["records"][-1]["reason_code"] == "too_few_gpus"
-
-
-def test_too_few_devices_fail_where_a_gpu_is_required(suite):
-    result = suite("--gpuperf-require-gpu", count=2)
-    result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*a GPU is required (--gpuperf-require-gpu): 4 devices are needed*"])
+    required = suite("--gpuperf-require-gpu", count=2)
+    required.assert_outcomes(passed=2, errors=1)
+    required.stdout.fnmatch_lines(["*a GPU is required (--gpuperf-require-gpu): 4 devices are needed*"])
 
 
 def test_without_any_gpu_every_item_skips_with_the_reason(suite, report):
