@@ -36,11 +36,3 @@ def native_cpu() -> Any:
     if torch is not None and jax is None:
         return torch.device("cpu")
     return jax.local_devices(backend="cpu")[0] if jax is not None and torch is None else None
-
-
-def sees_gpu(library: str) -> bool:
-    """Return whether torch or JAX, of which a test has made arrays, sees a GPU; this starts no context."""
-    module = sys.modules[library]
-    if library == "jax":
-        return bool(module.default_backend() != "cpu")
-    return bool(getattr(module, "accelerator", module.cuda).is_available())

@@ -32,19 +32,14 @@ _SWALLOWED = (
     "a decorator of the test, or a plugin, does not hand on the callable that the test returns, so its "
     "preparation would be timed; let the decorator return it, or remove the decorator"
 )
-_NOT_NATIVE = "the fixture is pytest-gpuperf's own object: hand device.native to {library}"
-_CHOOSE = ", and choose {library} with gpuperf_gpu = {library} in the ini file"
 _DONATED = (
     "a call that donates an array deletes it: keep the new one, and let the reset of gpuperf.workload(call, "
     "reset=...), of the fixture gpuperf, make the first one anew"
 )
-_NUMPYS_ARRAY = (
-    "device.asarray makes arrays of NumPy while no other library is chosen: gpuperf_gpu = torch in the ini "
-    "file, or --gpuperf-gpu=torch:cpu without a GPU"
-)
-_NATIVE_OF_ANOTHER = (
-    "device.native is {backend}'s, and the test computes with {library}: gpuperf_gpu = {library} in the ini "
-    "file compares {library} with itself"
+_OF_LIBRARY = (
+    "for what {library} computes choose gpuperf_gpu = {library} in the ini file (--gpuperf-gpu={library}:cpu "
+    "without a GPU): device.asarray then makes its arrays, and device.native is its device, to be used in "
+    "place of the fixture"
 )
 _WHOLE_BODY = (
     "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
@@ -82,23 +77,21 @@ def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
 
 
 def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | None:
-    """Return what to hand to torch or JAX, where one of them has refused our device or its native one."""
+    """Return which library to choose where torch or JAX has refused a device of ours, or an array."""
     text = text_of(str, error)
-    is_numpys = device is not None and device.backend == "numpy"
-    if is_numpys and isinstance(error, TypeError) and "must be Tensor, not numpy.ndarray" in text:
-        return _NUMPYS_ARRAY
     if "deleted or donated" in text:
         return _DONATED
-    library = next((name for name in ("torch", "jax") if re.search(rf"\b{name}\.\w*[dD]evice", text)), None)
-    if device is None or library is None or not isinstance(error, TypeError | ValueError):
+    if device is None or not isinstance(error, TypeError | ValueError):
         return None
-    if "UploadTracker" in text or "<device " in text:
-        choose = "" if library == device.backend else _CHOOSE
-        return (_NOT_NATIVE + choose).format(library=library)
+    if device.backend == "numpy" and "must be Tensor, not numpy.ndarray" in text:
+        return _OF_LIBRARY.format(library="torch")
     native = type(getattr(device, "native", None)).__name__
-    if library == device.backend or not re.search(rf"not .*\b{native}\b", text):
-        return None
-    return _NATIVE_OF_ANOTHER.format(backend=device.backend, library=library)
+    for library in ("torch", "jax"):
+        is_ours = "UploadTracker" in text or "<device " in text
+        is_another = library != device.backend and re.search(rf"not .*\b{native}\b", text)
+        if re.search(rf"\b{library}\.\w*[dD]evice", text) and (is_ours or is_another):
+            return _OF_LIBRARY.format(library=library)
+    return None
 
 
 def _hints(record: Record, item: pytest.Function) -> Iterator[str]:

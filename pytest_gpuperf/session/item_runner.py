@@ -1,11 +1,9 @@
 """From a test's spec and its body to a verdict: which devices are measured and compared."""
 
-import sys
 from math import inf
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
-from pytest_gpuperf.devices.torch_and_jax import sees_gpu
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable, UnknownResult
 from pytest_gpuperf.model.record import Record, Verdict
@@ -33,10 +31,10 @@ _ON_CPU_BY_DEFAULT = (
     "(emulated)"
 )
 _OTHER_LIBRARY = (
-    "the test computes with {library}, and {sees}: gpuperf_gpu = {library} in the ini file compares its CPU "
-    "and its GPU; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
+    "the test computes with {library}, and no GPU was chosen for {library}: gpuperf_gpu = {library} in the "
+    "ini file (keras for a test of Keras) compares its CPU and its GPU; without a GPU, "
+    "--gpuperf-gpu={library}:cpu emulates one"
 )
-_OR_KERAS = "; a test of Keras takes gpuperf_gpu = keras, whatever Keras runs on"
 _SHARE_OF_ONE_DEVICE = 0.25  # of the time limit, where one device is measured without a variant
 _RECORDED = Verdict(status="recorded", reason=None)
 
@@ -80,9 +78,7 @@ class ItemRunner:
     def _skipped(self, reason: str, library: str | None) -> Verdict:
         """Return that a test was skipped for want of a GPU of the library that it computes with."""
         if library is not None and not self._machine.devices.off:
-            sees = f"{library} sees a GPU" if sees_gpu(library) else f"no GPU was chosen for {library}"
-            reason = _OTHER_LIBRARY.format(library=library, sees=sees)
-            reason += _OR_KERAS if "keras" in sys.modules else ""
+            reason = _OTHER_LIBRARY.format(library=library)
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _compare_counts(self, trial: Trial, scaling: Scaling, bind: Bind) -> Verdict:

@@ -1,7 +1,7 @@
 """The records of a run, journaled as they come and written once at the end; the only writer."""
 
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,10 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Pairing, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.report import files, journal, summary
 from pytest_gpuperf.report.journal import Heading, Journal
@@ -39,7 +37,7 @@ class RecordStore:
         self.left_behind = journal.left_behind(report) if report else []
         self._journal = Journal(report) if report else None
         self._journal_error: str | None = None
-        self._journaled: set[str] = set()  # node ids
+        self._is_journaled = False  # a record, at least
         self._lines: dict[str, tuple[Record, str]] = {}  # by node id, as it is written
         self._attached: tuple[str, str] | None = None  # node id and line
         self._refused: GpuPerfError | None = None
@@ -122,14 +120,14 @@ class RecordStore:
             nodeid = record.nodeid
             self.results.add(record, worker)
             self._lines[nodeid] = record, line
-        self._add_to_journal(nodeid, line, survey)
+        self._add_to_journal(line, survey)
         return nodeid
 
     def refuse(self, error: GpuPerfError) -> None:
         """Note that something of another process cannot be read."""
         self._refused = self._refused or error
 
-    def _add_to_journal(self, nodeid: str, line: str, survey: Callable[[], Environment]) -> None:
+    def _add_to_journal(self, line: str, survey: Callable[[], Environment]) -> None:
         if self._journal is None or self._journal_error:
             return
         try:
@@ -137,7 +135,7 @@ class RecordStore:
                 heading = Heading(started=self.started, environment=possible_environment(survey()))
                 self._journal.add(codec.text(heading))
             self._journal.add(line)
-            self._journaled.add(nodeid)
+            self._is_journaled = True
         except Exception as error:  # noqa: BLE001 - a test may have broken Python, and others have passed
             self._journal_error = f"the journal {self._journal.path} cannot be written: {error}"
 
@@ -159,22 +157,14 @@ class RecordStore:
             run = replace(run, environment=possible_environment(run.environment))
             files.replace(self.report, document.text(run, self.line))
         except Exception as error:  # noqa: BLE001 - a test may have broken Python: the journal has the rest
-            measured = {without_number(record.nodeid) for record in run.records if record.cpu or record.gpu}
-            rescued = measured & self._journaled if self._journal.path.exists() else set()
-            problem = f"the report {self.report} was not written: {error}"
-            known = (problem, self._journal_error, _rescued_text(self._journal.path, rescued, measured))
-            self.unwritten = "; ".join(filter(None, known))
-            self._journal.close(keep=bool(rescued))
+            problems = [f"the report {self.report} was not written: {error}", self._journal_error]
+            is_rescued = self._is_journaled and self._journal.path.exists()
+            since = " before that" if self._journal_error else ""
+            problems += [f"what was measured{since} is in {self._journal.path}"] if is_rescued else []
+            self.unwritten = "; ".join(filter(None, problems))
+            self._journal.close(keep=is_rescued)
         else:
             self._journal.close(keep=False)
-
-
-def _rescued_text(path: Path, rescued: Set[str], measured: Set[str]) -> str | None:
-    """Return how much of what was measured is in a journal; None if nothing is."""
-    if not rescued:
-        return None
-    share = "" if rescued == measured else f" of {len(rescued)} of {units.count(len(measured), 'test')}"
-    return f"what was measured{share} is in {path}"
 
 
 def possible_environment(found: Environment) -> Environment:
