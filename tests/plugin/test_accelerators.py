@@ -206,10 +206,3 @@ def test_a_marker_that_cannot_be_right_is_an_error_of_its_test(marker_errors):
     said = marker_errors(*(f"import pytest\n{source}" for source, _ in MISUSED))
     for (_, reason), found in zip(MISUSED, said, strict=True):
         assert reason in found
-
-
-def test_an_option_that_cannot_be_right_ends_the_run_with_one_line(run):
-    result = run("def test_it(): pass", gpu="accelerator:foo")
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    reason = "there is no accelerator 'foo'; the accelerators are accelerator:cudf.pandas"
-    result.stderr.fnmatch_lines([f"ERROR: --gpuperf-gpu: {reason}*"])

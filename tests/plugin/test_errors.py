@@ -278,38 +278,14 @@ def test_a_device_lost_in_an_unmarked_test_is_noticed(faulty):
     assert "was lost in test_it.py::test_zeroth" in found["test_first"]["reason"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            ["--gpuperf-gpu=cudnn"],
-            "*--gpuperf-gpu: no backend is called 'cudnn'; available: auto, none, cupy, sycl*",
-        ),
-        (
-            ["--gpuperf-gpu=networkx:parallel"],
-            "*--gpuperf-gpu: networkx is an accelerator and no backend; pass accelerator:networkx:parallel*",
-        ),
-        (["--gpuperf-gpu=cupy:first"], "*--gpuperf-gpu: the device of cupy is a number*"),
-        (
-            ["--gpuperf-max-time=small"],
-            "*--gpuperf-max-time (ini: gpuperf_max_time): small is not a positive number of seconds*",
-        ),
-        (["-o", "gpuperf_max_time=86401"], "*--gpuperf-max-time*86401* is not * at most 86400 (a day)*"),
-        (["--gpuperf-fail=maybe"], "*--gpuperf-fail*'maybe' is not one of sure, doubt, nothing*"),
-        (["--gpuperf-allow=missing,gpu"], "*--gpuperf-allow*'gpu' is not one of no-gpu, missing*"),
-    ],
-)
-def test_a_bad_option_is_a_usage_error_before_the_first_test(run, options, said):
+# tests/unit/test_options.py has everything that is refused.
+@pytest.mark.parametrize("place", ["the command line", "the ini file"])
+def test_a_bad_option_is_a_usage_error_before_the_first_test(run, pytester, place):
+    pytester.makeini("[pytest]\ngpuperf_max_time = -1\n" if place == "the ini file" else "[pytest]\n")
+    options = ["--gpuperf-max-time=small"] if place == "the command line" else []
     result = run("def test_it(): raise SystemExit('a test ran')", *options, gpu=None)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([said])
-
-
-def test_the_command_line_wins_over_the_ini_file(run, pytester):
-    pytester.makeini("[pytest]\ngpuperf_gpu = none\ngpuperf_require_gpu = true\n")
-    source = "def test_it(gpu): pass"
-    run(source, gpu="simulated").assert_outcomes(passed=1)
-    run(source, gpu=None).assert_outcomes(errors=1)
+    result.stderr.fnmatch_lines(["ERROR: --gpuperf-max-time (ini: gpuperf_max_time): * is not a positive *"])
 
 
 def test_a_limit_that_is_set_while_the_test_runs_comes_too_late_and_is_no_pass(suite):

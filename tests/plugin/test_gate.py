@@ -1,7 +1,6 @@
 """The gate, as pytest's users meet it: red when a speedup is lost, and when nothing could have been seen."""
 
 import json
-import os
 import shlex
 from xml.etree import ElementTree
 
@@ -583,90 +582,7 @@ def test_a_run_that_measured_nothing_fails_unless_it_may_lack_a_gpu(held, source
         result.stdout.fnmatch_lines([f"FAILED: nothing was measured: {said}"])
 
 
-# What cannot be asked
-
-
-def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.fixture
-def refuses(ends, made, pytester):
-    """Assert that pytest refuses options, before the first test and without a change of any file."""
-    made(BARE)
-
-    def call(asked, message):
-        before = contents(pytester.path)
-        result = ends(None, *(f"--gpuperf-{option}" for option in asked.split()))
-        assert pytest.ExitCode.USAGE_ERROR == result.ret
-        result.stderr.fnmatch_lines([f"ERROR: --gpuperf-{message}"])
-        assert before == contents(pytester.path)
-
-    return call
-
-
-def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
-    ends(HOST, NO_GPU)
-    (pytester.path / "report.json").rename(pytester.path / "base.json")
-    result = ends(HOST, *GATE)
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["*base.json has no test with a speedup to compare with*"])
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ("fail-on=speedup:10%", "fail-on requires --gpuperf-baseline*"),
-        ("baseline=none fail-on=speedup:10%", "fail-on requires --gpuperf-baseline*"),
-        ("baseline=gone.json", "baseline: *gone.json does not exist; --gpuperf-baseline-missing=create *"),
-        ("baseline=notes.md", "baseline: *notes.md*not JSON*"),
-        ("baseline=others/package.json", "baseline: *package.json: this is no report: *"),
-        ("baseline=base.json fail-on=speed:10%", "*'speed' is not a metric; expected one of speedup, *"),
-        ("baseline=base.json fail-on=improvement", "*improvement needs a tolerance*"),
-        ("baseline=base.json fail-on=speedup:9% off", "off measures nothing, so --gpuperf-fail-on could *"),
-        ("baseline-missing=create", "baseline-missing requires --gpuperf-baseline*"),
-        ("baseline=base.json strict", "strict requires --gpuperf-fail-on: without it nothing fails"),
-        ("baseline=base.json baseline-missing=maybe", "*'maybe' is not one of fail, create*"),
-        ("baseline=test_it.py/kept baseline-missing=create", "baseline: *test_it.py is not a folder; *"),
-        ("baseline=others", "baseline: *: this is no report: *; or move the file out of the folder"),
-        # No file of a run takes the place of the baseline.
-        ("baseline=base.json json=./base.json", "json: the next run would be compared with *base.json*"),
-        (
-            "baseline=base.json export=bencher:./base.json",
-            "export: *base.json exists and was not written by pytest-gpuperf as bencher; *",
-        ),
-        ("baseline=kept export=bencher:./kept/new.json", "export: the next run would be *new.json*"),
-        ("baseline=kept json=kept/new.json fail-on=speedup:10%", "json: the next run would be *new.json*"),
-        ("baseline=kept history=kept", "history: the next run would be *kept*"),
-    ],
-)
-def test_what_cannot_be_asked_ends_the_run_before_the_first_test(refuses, pytester, asked, message):
-    for folder in ("kept", "others"):
-        pytester.mkdir(folder)
-    edit(pytester, "kept/a.json", (pytester.path / "base.json").read_text(encoding="utf-8"))
-    edit(pytester, "notes.md", "# My notes\n")
-    edit(pytester, "others/package.json", '{"name": "mine", "private": true}')
-    edit(pytester, "test_it.py", BARE)
-    refuses(asked, message)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="other systems have other links and names")
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        (f"baseline={'x' * 300}", "baseline: *"),
-        *(
-            (f"baseline={name} baseline-missing={missing}", f"*{name} cannot be used: it is a link that *")
-            for name in ("loop.json", "dangling.json")
-            for missing in ("create", "fail")
-        ),
-    ],
-    ids=lambda text: text[:40],
-)
-def test_a_baseline_that_can_be_no_file_ends_the_run_before_the_first_test(refuses, pytester, asked, message):
-    for name, place in {"loop.json": "loop.json", "dangling.json": "nothing.json"}.items():
-        (pytester.path / name).symlink_to(pytester.path / place)
-    refuses(asked, message)
+# What cannot be asked: tests/unit/test_options.py has the rest
 
 
 @SPREAD

@@ -75,23 +75,6 @@ def test_a_measurement_without_a_turn_says_why_once(on_hosts):
     assert 1 == sum(line.startswith("test_nap[0] and 2 more: ") for line in result.outlines)
 
 
-@pytest.mark.parametrize(
-    ("choice", "said"),
-    [
-        (".", "--gpuperf-lock: * is a folder; choose a file in it"),
-        ("no/such/turn.lock", "--gpuperf-lock: the folder *no/such does not exist; create it first"),
-        ("test_it.py", "--gpuperf-lock: *test_it.py exists and was not written by * as a lock file; *"),
-        ("link", "--gpuperf-lock: *link cannot be used: it is a link that leads to no file; *"),
-        ("", "--gpuperf-lock (ini: gpuperf_lock): expected a path"),
-    ],
-)
-def test_a_bad_lock_file_is_a_usage_error_before_the_first_test(run, pytester, choice, said):
-    (pytester.path / "link").symlink_to(pytester.path / "elsewhere")
-    result = run("def test_it(): raise SystemExit('a test ran')", f"--gpuperf-lock={choice}", gpu=None)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*{said}*"])
-
-
 def test_a_lock_file_in_the_ini_file_starts_at_the_root_wherever_pytest_is_called(pytester, monkeypatch):
     pytester.makeini("[pytest]\ngpuperf_lock = turn.lock\n")
     monkeypatch.chdir(pytester.mkdir("below"))

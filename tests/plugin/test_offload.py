@@ -133,13 +133,6 @@ def test_a_result_that_holds_no_values_yet_is_an_error_that_names_its_type(suite
     result.stdout.fnmatch_lines(["*result is of type generator, which is lazy: its work would run after*"])
 
 
-@pytest.mark.parametrize("price", ["0", "-1", "cheap", "inf"])
-def test_a_price_that_is_none_is_a_usage_error(suite, price):
-    result = suite(of("min=3"), f"--gpuperf-cost-ratio={price}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--gpuperf-cost-ratio*"])
-
-
 def test_worth_it_means_faster_than_the_cost_ratio_of_the_command_line_or_the_ini_file(
     suite, report, pytester
 ):

@@ -265,64 +265,6 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(run, monkeypatch):
     result.stderr.fnmatch_lines(["*no file can be written in *; choose another place"])
 
 
-THEIRS = {
-    "notes.md": "# My notes\n",
-    "package.json": '{"name": "mine", "private": true}',
-    "page.html": "<!doctype html><title>mine</title>",
-}
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ("export=xml:x", "'xml' is not an export format; use one of csv (.csv), bencher (.json),* start"),
-        ("export=csv:", "'csv:' has no format or no file; expected FORMAT:PATH, e.g. csv:a.csv"),
-        ("export=:a.csv", "':a.csv' has no format or no file; expected FORMAT:PATH, e.g. csv:a.csv"),
-        ("json=new/", "new/ is a folder; choose a file in it"),
-        ("json=loop", "*loop cannot be used: it is a link that leads to no file; remove it *"),
-        ("history=dangling", "*dangling cannot be used: it is a link that leads to no file; remove it *"),
-        ("markdown=notes.md/x.md", "*notes.md is not a folder*"),
-        ("markdown=notes.md", "*notes.md exists and was not written by pytest-gpuperf as markdown; *"),
-        ("html=page.html", "*page.html exists and was not written by pytest-gpuperf as html; *"),
-        ("history=notes.md", "*notes.md is not a folder*"),
-        ("json=package.json", "*package.json exists and was not written by pytest-gpuperf as a report; *"),
-        ("export=csv:package.json", "*package.json exists and was not written by pytest-gpuperf as csv; *"),
-        *(
-            (asked, f"*{path} and *{other} are in each other's way; choose another place")
-            for asked, path, other in (
-                ("json=new.json export=bencher:./new.json", "new.json", "new.json of --gpuperf-json"),
-                ("html=h history=./h", "h", "h of --gpuperf-html"),
-                ("json=out history=out/runs", "out/runs", "out of --gpuperf-json"),
-                ("history=runs markdown=./runs/a/it", "runs/a/it", "runs of --gpuperf-history"),
-                ("markdown=out export=csv:out/it.csv", "out/it.csv", "out of --gpuperf-markdown"),
-            )
-        ),
-        (f"markdown={'x' * 300}", "*"),
-    ],
-    ids=lambda text: text[:40],
-)
-def test_an_output_that_cannot_be_ends_the_run_before_the_first_test(run, pytester, asked, message):
-    for name, text in THEIRS.items():
-        (pytester.path / name).write_text(text, encoding="utf-8")
-    (pytester.path / "loop").symlink_to(pytester.path / "loop")
-    (pytester.path / "dangling").symlink_to(pytester.path / "nothing")
-    options = [f"--gpuperf-{option}" for option in asked.split()]
-    result = run(SUITE, *options)
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"ERROR: {options[-1].partition('=')[0]}*: {message}"])
-    left = {path.name: path.read_text(encoding="utf-8") for path in pytester.path.iterdir() if path.is_file()}
-    del left["test_it.py"]
-    assert THEIRS == left
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no files that are neither")
-def test_what_is_no_regular_file_stays_what_it_is(run, pytester):
-    os.mkfifo(pytester.path / "pipe")
-    result = run(SUITE, "--gpuperf-json=pipe")
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["ERROR: --gpuperf-*: *pipe is not a regular file; choose another"])
-
-
 def test_files_that_cannot_be_written_at_the_end_are_named_fail_the_run_and_lose_no_other(run, pytester):
     made = (
         "\n    def test_last():\n        for name in ('report.json', 'it.md'): pathlib.Path(name).mkdir()\n"

@@ -1,12 +1,20 @@
 """Options: what their help texts say, and how they are read."""
 
+import os
+from fnmatch import fnmatch
+
 import pytest
 from _pytest.config.argparsing import Parser
+from cases import for_each
+from factories import recorded, run_of
 
 from pytest_gpuperf import options
 from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.model.demand import RunOptions
+from pytest_gpuperf.model.other_names import OTHER_NAMES
 from pytest_gpuperf.report import exports
+from pytest_gpuperf.report.json import document
+from pytest_gpuperf.session.session import GpuPerfSession
 
 
 def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
@@ -15,7 +23,7 @@ def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
     named = {
         group.name: [option.names()[0] for option in group.options]
         for group in parser._groups
-        if group.options and group.name != "_anonymous"  # which has options that are refused
+        if group.options
     }
     members = {
         "device": "gpu default-device require-gpu",
@@ -147,3 +155,134 @@ def test_a_usage_error_of_a_worker_is_left_for_its_controller(pytester):
     config.workeroutput = {}
     error = options.usage_error(config, "no such device")
     assert "no such device" == str(error) == config.workeroutput[options.USAGE_ERROR]
+
+
+THEIRS = {
+    "notes.md": "# My notes\n",
+    "package.json": '{"name": "mine", "private": true}',
+    "others/package.json": '{"name": "mine", "private": true}',
+    "page.html": "<!doctype html><title>mine</title>",
+}
+VALUES = [  # what follows `--gpuperf-`, and how it is refused
+    ("gpu=cudnn", "gpu: no backend is called 'cudnn'; available: auto, none, cupy, sycl*"),
+    (
+        "gpu=networkx:parallel",
+        "gpu: networkx is an accelerator and no backend; pass accelerator:networkx:parallel*",
+    ),
+    (
+        "gpu=accelerator:foo",
+        "gpu: there is no accelerator 'foo'; the accelerators are accelerator:cudf.pandas*",
+    ),
+    ("gpu=cupy:first", "gpu: the device of cupy is a number*"),
+    *((f"gpu={name}", f"gpu: *'{name}'*use {right}*") for name, right in OTHER_NAMES["backend"].items()),
+    ("max-time=small", "max-time (ini: gpuperf_max_time): small is not a positive number of seconds*"),
+    ("max-time=86401", "max-time*86401* is not * at most 86400 (a day)"),
+    *(
+        (f"cost-ratio={price}", f"cost-ratio*: {price} is not a price ratio*")
+        for price in ("0", "cheap", "inf")
+    ),
+    ("fail=maybe", "fail*'maybe' is not one of sure, doubt, nothing"),
+    ("allow=missing,gpu", "allow*'gpu' is not one of no-gpu, missing"),
+    ("lock=.", "lock: * is a folder; choose a file in it"),
+    ("lock=no/such/turn.lock", "lock: the folder *no/such does not exist; create it first"),
+    ("lock=notes.md", "lock: *notes.md exists and was not written by * as a lock file; *"),
+    ("lock=dangling", "lock: *dangling cannot be used: it is a link that leads to no file; *"),
+    ("lock=", "lock (ini: gpuperf_lock): expected a path"),
+]
+OUTPUTS = [
+    ("export=xml:x", "export: 'xml' is not an export format; use one of csv (.csv), bencher (.json),* start"),
+    ("export=csv:", "export*: 'csv:' has no format or no file; expected FORMAT:PATH, e.g. csv:a.csv"),
+    ("export=:a.csv", "export*: ':a.csv' has no format or no file; expected FORMAT:PATH, e.g. csv:a.csv"),
+    ("json=new/", "json: new/ is a folder; choose a file in it"),
+    ("json=loop", "json: *loop cannot be used: it is a link that leads to no file; remove it *"),
+    ("history=dangling", "history: *dangling cannot be used: it is a link that leads to no file; *"),
+    ("markdown=notes.md/x.md", "markdown: *notes.md is not a folder*"),
+    ("markdown=notes.md", "markdown: *notes.md exists and was not written by pytest-gpuperf as markdown; *"),
+    ("html=page.html", "html: *page.html exists and was not written by pytest-gpuperf as html; *"),
+    ("history=notes.md", "history: *notes.md is not a folder*"),
+    ("json=package.json", "json: *package.json exists and was not written by pytest-gpuperf as a report; *"),
+    ("export=csv:package.json", "export: *package.json exists and was not written by * as csv; *"),
+    ("json=pipe", "json: *pipe is not a regular file; choose another"),
+    (f"markdown={'x' * 300}", "markdown: *"),
+    *(
+        (asked, f"{flag}: *{path} and *{other} are in each other's way; choose another place")
+        for asked, flag, path, other in (
+            ("json=new.json export=bencher:./new.json", "export", "new.json", "new.json of --gpuperf-json"),
+            ("html=h history=./h", "history", "h", "h of --gpuperf-html"),
+            ("json=out history=out/runs", "history", "out/runs", "out of --gpuperf-json"),
+            ("history=runs markdown=./runs/a/it", "markdown", "runs/a/it", "runs of --gpuperf-history"),
+            ("markdown=out export=csv:out/it.csv", "export", "out/it.csv", "out of --gpuperf-markdown"),
+        )
+    ),
+]
+CHECKS = [
+    ("fail-on=speedup:10%", "fail-on requires --gpuperf-baseline"),
+    ("baseline=none fail-on=speedup:10%", "fail-on requires --gpuperf-baseline"),
+    ("baseline=gone.json", "baseline: *gone.json does not exist; --gpuperf-baseline-missing=create *"),
+    ("baseline=notes.md", "baseline: *notes.md*not JSON*"),
+    ("baseline=others/package.json", "baseline: *package.json: this is no report: *"),
+    ("baseline=others", "baseline: *: this is no report: *; or move the file out of the folder"),
+    ("baseline=unmeasured.json fail-on=speedup:9%", "baseline: *has no test with a speedup to compare with*"),
+    ("baseline=base.json fail-on=speed:10%", "*'speed' is not a metric; expected one of speedup, *"),
+    *(
+        (f"baseline=base.json fail-on={name}:10%", f"*'{name}'*use {right}*")
+        for name, right in OTHER_NAMES["metric"].items()
+    ),
+    ("baseline=base.json fail-on=improvement", "*improvement needs a tolerance*"),
+    ("baseline=base.json fail-on=speedup:9% off", "off measures nothing, so --gpuperf-fail-on could *"),
+    ("require-gpu off", "off measures nothing, so --gpuperf-require-gpu could *"),
+    ("baseline-missing=create", "baseline-missing requires --gpuperf-baseline"),
+    ("baseline=base.json strict", "strict requires --gpuperf-fail-on: without it nothing fails"),
+    ("baseline=base.json baseline-missing=maybe", "*'maybe' is not one of fail, create"),
+    ("baseline=notes.md/kept baseline-missing=create", "baseline: *notes.md is not a folder; *"),
+    (f"baseline={'x' * 300}", "baseline: *"),
+    *(
+        (f"baseline={name} baseline-missing={missing}", f"*{name} cannot be used: it is a link that *")
+        for name in ("loop", "dangling")
+        for missing in ("create", "fail")
+    ),
+    # No file of a run takes the place of the baseline.
+    ("baseline=base.json json=./base.json", "json: the next run would be compared with *base.json*"),
+    (
+        "baseline=base.json export=bencher:./base.json",
+        "export: *base.json exists and was not written by pytest-gpuperf as bencher; *",
+    ),
+    ("baseline=kept export=bencher:./kept/new.json", "export: the next run would be *new.json*"),
+    ("baseline=kept json=kept/new.json fail-on=speedup:10%", "json: the next run would be *new.json*"),
+    ("baseline=kept history=kept", "history: the next run would be *kept*"),
+]
+
+
+@pytest.fixture
+def refusal(pytester):
+    """Return how a session refuses its options; none of the files that are there may change."""
+    for folder in ("kept", "others"):
+        pytester.mkdir(folder)
+    (pytester.path / "loop").symlink_to(pytester.path / "loop")
+    (pytester.path / "dangling").symlink_to(pytester.path / "nothing")
+    os.mkfifo(pytester.path / "pipe")
+    base = document.text(run_of(recorded("test_it.py::test_bare")))
+    unmeasured = document.text(run_of())
+    files = {**THEIRS, "base.json": base, "kept/a.json": base, "unmeasured.json": unmeasured}
+    for name, text in files.items():
+        (pytester.path / name).write_text(text, encoding="utf-8")
+    before = contents(pytester.path)
+
+    def call(*asked):
+        with pytest.raises(pytest.UsageError) as refused:
+            GpuPerfSession(pytester.parseconfig(*asked))
+        assert before == contents(pytester.path)
+        return str(refused.value)
+
+    return call
+
+
+def contents(folder):
+    return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have other links and names")
+@for_each(("asked", "message"), [*VALUES, *OUTPUTS, *CHECKS])
+def test_what_cannot_be_asked_is_refused_with_the_way_to_ask_it(refusal, asked, message):
+    said = refusal(*(f"--gpuperf-{option}" for option in asked.split()))
+    assert fnmatch(said, message if message.startswith("*") else f"--gpuperf-{message}")
