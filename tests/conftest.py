@@ -14,8 +14,6 @@ from pkgutil import walk_packages
 from types import SimpleNamespace
 
 import pytest
-from _pytest._code import code
-from _pytest.fixtures import FixtureManager
 from hypothesis import settings
 from real_clock import REAL_TIME
 
@@ -47,40 +45,6 @@ for folder in pytest_gpuperf.__path__:
 os.environ.setdefault(
     "OPENBLAS_NUM_THREADS", "1"
 )  # of inner runs, whose threads would only wait for each other
-
-# pytest 9 looks under the decorators of each attribute of each plugin for a fixture: a sixth of an inner run.
-if hasattr(FixtureManager, "_check_for_wrapped_fixture"):
-    FixtureManager._check_for_wrapped_fixture = lambda *_: None
-
-
-def list_hooks_and_fixtures_alone(module):
-    """Let dir() of a plugin of pytest's own give what each inner run looks for in it."""
-    named = [
-        name
-        for name, value in vars(module).items()
-        if name.startswith("pytest_") or type(value).__name__ == "FixtureFunctionDefinition"
-    ]
-    module.__dir__ = lambda: named
-
-
-for name, module in [*sys.modules.items()]:
-    if name.startswith("_pytest."):
-        list_hooks_and_fixtures_alone(module)
-
-# pytest parses the files of a traceback, its own among them, anew in each inner run.
-TREES = {}
-find_statement = code.getstatementrange_ast
-
-
-def find_statement_in_known_tree(lineno, source, assertion=False, astnode=None):  # noqa: FBT002 - as pytest has it
-    text = str(source)
-    found = find_statement(lineno, source, assertion, astnode or TREES.get(text))
-    TREES[text] = found[0]
-    return found
-
-
-code.getstatementrange_ast = find_statement_in_known_tree
-
 
 pytest_plugins = ["pytester"]
 

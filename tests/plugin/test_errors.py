@@ -179,6 +179,14 @@ def test_keeps_arrays(device):
     a = device.asarray(np.ones(1000))
     return lambda: a + 1
 
+class Unshown(Exception):
+    def __str__(self):
+        raise SystemExit(3)
+
+@pytest.mark.speedup(min=3)
+def test_cannot_be_shown(device):
+    raise Unshown
+
 @pytest.fixture
 def live(gpu):
     return gpu.live_bytes
@@ -197,6 +205,12 @@ ENDINGS = {  # how pytest ends it, the record's status and its reason, and wheth
     "test_passes_nevertheless": ("XPASS", "passed", "", False),
     "test_raises": ("XFAIL", "error", "ValueError: known*", True),
     "test_raises_another": ("FAILED", "error", "ValueError: not known*", False),
+    "test_cannot_be_shown": (
+        "FAILED",
+        "error",
+        "Unshown: <Unshown, which cannot be shown: S*",
+        False,
+    ),
     "test_never_settles": ("PASSED", "passed", "", False),
     "test_keeps_arrays": ("FAILED", "failed", "required at least 300x*", False),
 }
@@ -219,15 +233,6 @@ def test_a_test_that_is_skipped_expected_to_fail_or_broken_has_its_record(suite)
     found.says("test_known_slow *  failed (expected)", "test_raises *  error (expected)")
 
 
-def test_out_of_memory_is_an_error_with_the_bytes_and_harms_no_other_test(faulty):
-    result, found = faulty("kind='out_of_memory', call=54, requested=123456789")
-    result.assert_outcomes(passed=3, failed=1)
-    result.stdout.fnmatch_lines(
-        ["out of memory on the GPU (simulated GPU) in round* (123,456,789 bytes requested)*"]
-    )
-    assert (found["test_first"]["status"], found["test_second"]["status"]) == ("error", "passed")
-
-
 LARGE = """
     import numpy as np
     import pytest
@@ -245,18 +250,23 @@ LARGE = """
 
 
 @pytest.mark.parametrize(
-    ("fault", "size", "rounds"),
-    [
-        ("kind='error', call=10**9", 60_000, 0),  # 480 kB of the simulated GPU's 1 MiB, three times
-        ("kind='out_of_memory', call=54", 1000, 3),
+    ("fault", "size", "rounds", "said"),
+    [  # 480 kB of the simulated GPU's 1 MiB, three times
+        ("kind='error', call=10**9", 60_000, 0, "* (480,000 bytes requested)*"),
+        (
+            "kind='out_of_memory', call=54, requested=123456789",
+            1000,
+            3,
+            "round* (123,456,789 bytes requested)*",
+        ),
     ],
     ids=["at first", "in a late round"],
 )
-def test_memory_of_a_test_that_ran_out_is_freed(faulty, fault, size, rounds):
+def test_memory_of_a_test_that_ran_out_is_freed(faulty, fault, size, rounds, said):
     result, found = faulty(fault, source=LARGE.format(size=size))
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["out of memory on the GPU*"])
-    assert size == 1000 or "(480,000 bytes requested)" in found["test_large"]["reason"]
+    result.stdout.fnmatch_lines([f"out of memory on the GPU (simulated GPU)*{said}"])
+    assert "error" == found["test_large"]["status"]
     assert rounds <= ((found["test_large"]["speedup"] or {}).get("rounds") or 0)
 
 
@@ -443,28 +453,6 @@ def test_the_name_of_a_file_steers_no_terminal(pytester):
     _, ours = str(result.stdout).split("- gpuperf -")
     assert [line for line in ours.splitlines() if not line.isprintable()] == []
     assert r"test_\x1b[31m.py::test_measured" in ours
-
-
-UNSHOWN = """
-    import pytest
-
-    class Unshown(Exception):
-        def __str__(self):
-            raise SystemExit(3)
-
-    def fail():
-        raise Unshown
-"""
-
-
-def test_an_exception_that_cannot_be_shown_fails_its_test_alone(faulty):
-    source = TWO_TESTS.replace("import pytest", UNSHOWN).replace(
-        "device.launch()", "1 // 0 if fail() else 1", 1
-    )
-    result, found = faulty("kind='error', call=10_000", source=source)
-    result.assert_outcomes(passed=3, failed=1)
-    said = "Unshown: <Unshown, which cannot be shown: SystemExit>, raised on the CPU (simulated CPU)"
-    assert found["test_first"]["reason"] == said
 
 
 def test_where_warnings_are_errors_an_inconclusive_test_fails_in_one_line(pytester):
