@@ -17,8 +17,6 @@ CONFTEST = """
     for found in (BACKEND.cpu(), BACKEND.gpu("")):
         found.context = lambda found=found: context(found)
 """
-BROKEN = CONFTEST.replace("BROKEN = False", "BROKEN = True")
-
 BOTH = """
 def test_unmarked(gpuperf):
     assert (["cpu"], ["gpu"]) == gpuperf.both(lambda device: lambda: [*conftest.ENTERED])
@@ -36,13 +34,9 @@ def test_it(device):
 """
 
 
-def test_gpuperf_both_enters_the_context_of_each_device(suite):
-    suite(BOTH, conftest=CONFTEST).ended(passed=1)
-
-
-def test_a_marked_test_is_measured_within_the_contexts(suite):
-    found = suite(MARKED, conftest=CONFTEST)
-    assert {"test_it": "passed"} == found.statuses
+def test_measurements_and_gpuperf_both_are_within_the_contexts(suite):
+    found = suite(BOTH + MARKED, conftest=CONFTEST)
+    found.ended(passed=2)
     assert 10 == found.speedup("test_it")
 
 
@@ -51,7 +45,7 @@ def test_off_runs_a_test_within_the_cpus_context(suite):
 
 
 def test_a_context_that_cannot_be_entered_is_an_error_of_the_test_with_its_reason(suite):
-    found = suite(MARKED, conftest=BROKEN)
+    found = suite(MARKED, conftest=CONFTEST.replace("BROKEN = False", "BROKEN = True"))
     assert {"test_it": "error"} == found.statuses
     reason = "RuntimeError: there is no engine of this name, raised on the GPU (simulated GPU)"
     assert reason == found.records["test_it"]["reason"]
