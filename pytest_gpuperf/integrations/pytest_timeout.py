@@ -1,6 +1,6 @@
 """pytest-timeout: its timer is stopped while a test waits for the measurement lock, and then resumed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
@@ -13,8 +13,7 @@ _SHORTEST = 1e-3  # seconds: a timer of zero would never fire
 class TimeoutPauser:
     """Tracks the timer pytest-timeout set for the running test; does nothing without pytest-timeout."""
 
-    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._settings: Any = None  # of the timer that runs
         self._since = 0.0
 
@@ -22,7 +21,7 @@ class TimeoutPauser:
     def pytest_timeout_set_timer(self, settings: Any) -> None:
         """Remember the timer; pytest-timeout sets it."""
         self._settings = settings
-        self._since = self._clock()
+        self._since = perf_counter()
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_cancel_timer(self) -> None:
@@ -36,7 +35,7 @@ class TimeoutPauser:
         if settings is None:
             yield
             return
-        remaining = max(settings.timeout - (self._clock() - self._since), _SHORTEST)
+        remaining = max(settings.timeout - (perf_counter() - self._since), _SHORTEST)
         hook = item.config.hook
         hook.pytest_timeout_cancel_timer(item=item)
         try:

@@ -89,11 +89,3 @@ def test_marked_tests_are_selected_by_their_mark(suite, options):
     found = suite(CACHED.format(least=3, numbers=[1, 2]), *options)
     assert (4 if "no:cacheprovider" not in options else 6) == found.result.parseoutcomes()["passed"]
     assert {"recorded": 2, "passed": 2} == Counter(found.statuses.values())
-
-
-@pytest.mark.parametrize("option", ["--collect-only", "--setup-plan"])
-def test_what_runs_no_test_says_and_writes_nothing_of_variants(suite, option):
-    found = suite(CACHED.format(least=3, numbers=[1]), option)
-    assert (0, None) == (found.result.ret, found.written)
-    found.result.stdout.no_fnmatch_line("*- gpuperf -*")
-    found.says("test_ones[[]cupy-4]*")

@@ -1,55 +1,10 @@
 """pytest-timeout: waiting for other processes is not the time that it gives a test."""
 
 import time
-from types import SimpleNamespace
 
 import pytest
 from plugins import needed
 from real_clock import NAP, held
-
-from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
-
-
-def ticking(*times):
-    return iter(times).__next__
-
-
-@pytest.fixture
-def stopwatch():
-    """Return pytest-timeout's hooks, as they were called, and an item that calls them on our Timers."""
-    called = []
-    hooks = SimpleNamespace(
-        pytest_timeout_set_timer=lambda item, settings: called.append(settings.timeout),
-        pytest_timeout_cancel_timer=lambda item: called.append("cancel"),
-    )
-    return called, SimpleNamespace(config=SimpleNamespace(hook=hooks))
-
-
-class Settings(SimpleNamespace):
-    def _replace(self, timeout):
-        return Settings(timeout=timeout)
-
-
-@pytest.mark.parametrize(("left", "before"), [(7.0, 3.0), (1e-3, 30.0)])
-def test_a_timer_is_stopped_and_set_again_for_what_was_left(stopwatch, left, before):
-    called, item = stopwatch
-    timers = TimeoutPauser(ticking(100.0, 100.0 + before))
-    timers.pytest_timeout_set_timer(Settings(timeout=10.0))
-    with timers.stopped(item):
-        assert called == ["cancel"]
-    assert called == ["cancel", left]
-
-
-def test_where_no_timer_runs_none_is_set(stopwatch):
-    called, item = stopwatch
-    timers = TimeoutPauser(ticking(0.0))
-    with timers.stopped(item):
-        pass
-    timers.pytest_timeout_set_timer(Settings(timeout=10.0))
-    timers.pytest_timeout_cancel_timer()
-    with timers.stopped(item):
-        pass
-    assert called == []
 
 
 # The method `thread` ends the whole process where it finds a test too slow: such a run is one of its own.

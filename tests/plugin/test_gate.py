@@ -138,26 +138,6 @@ def test_a_rerun_takes_the_loss_back(held):
     assert {("test_bare", "speedup"): "not_regressed"} == outcomes(result)
 
 
-def test_each_metric_has_its_own_tolerance(ends):
-    source = """
-import pytest
-
-@pytest.mark.speedup
-def test_it(device):
-    a = device.asarray([1.0] * 1000)
-    return lambda: device.launch((20e-3 if device.kind == "cpu" else 2e-3) * {gpu})
-"""
-    of_gpu = {"gpu_time": "GPU time", "latency": "speedup by latency", "with_copies": "speedup with copies"}
-    both = (*of_gpu, "cpu_time", "memory")
-    asked = ("--gpuperf-baseline=base.json", *(f"--gpuperf-fail-on={metric}:10%" for metric in both))
-    assert pytest.ExitCode.OK == ends(source, *asked, "--gpuperf-baseline-missing=create", gpu=1).ret
-    for slower, lost in {"gpu": of_gpu, "cpu": {"cpu_time": "CPU time"}}.items():
-        result = ends(source, *asked, gpu=f"(1.3 if device.kind == '{slower}' else 1)")
-        assert pytest.ExitCode.TESTS_FAILED == result.ret
-        assert {*lost} == {metric for (_, metric), found in outcomes(result).items() if found == "regressed"}
-        result.stdout.fnmatch_lines([f"{name} got worse: *" for name in lost.values()])
-
-
 @pytest.mark.parametrize(
     ("then", "failed", "said"),
     [
@@ -199,20 +179,6 @@ def test_it(device, n):
     lost.says(said)
 
 
-def test_a_noisy_baseline_fails_no_good_run_and_it_is_said_last_that_nothing_was_decided(held, ends):
-    times = "import itertools\nTIMES = itertools.cycle([5e-3, 20e-3, 10e-3, 40e-3, 2e-3])\n"
-    result = held(times + BARE.replace("10e-3", "next(TIMES)"), then=BARE, gpu=1.4e-3)
-    assert pytest.ExitCode.OK == result.ret
-    assert {("test_bare", "speedup"): "inconclusive"} == outcomes(result)
-    result.stdout.fnmatch_lines(["*InconclusiveWarning*speedup is inconclusive*recreate it with *fail-on*"])
-    nothing = "the regression check decided nothing: every comparison is inconclusive"
-    _, _, below = " ".join(str(result.stdout).split()).rpartition("baseline base.json of ")
-    assert f"{nothing} (1 comparison)" in below
-    strict = ends(BARE, *GATE, "--gpuperf-strict", gpu=1.4e-3)
-    assert pytest.ExitCode.TESTS_FAILED == strict.ret
-    strict.stdout.fnmatch_lines([f"FAILED: {nothing}*"])
-
-
 # Comparable or not
 
 
@@ -242,16 +208,6 @@ def test_another_machine_is_not_compared_and_stays_and_warns_once_and_fails_with
     ends(FAST + BARE, *GATE, "--gpuperf-strict").assert_outcomes(failed=2)
 
 
-def test_other_work_is_not_compared(ends):
-    source = HOST.replace("np.ones(3)", "np.ones({gpu})")
-    ends(source, *CREATE, gpu=1000)
-    result = ends(source, *GATE, gpu=2000)
-    assert pytest.ExitCode.OK == result.ret
-    assert [f"{side} shapes: 1000 in the baseline, 2000 now" for side in ("CPU", "GPU")] == sorted(
-        result.report["records"][0]["comparisons"][0]["differences"]
-    )
-
-
 def test_a_folder_of_other_machines_gets_one_of_this_machine_which_is_compared_with(ends, pytester):
     folder = pytester.mkdir("kept")
     ends(BARE, *KEPT)
@@ -278,7 +234,6 @@ OTHER = "sub/test_other.py"
 NARROWED = "left out by the command line"
 PLAIN = BARE.replace("@pytest.mark.speedup\n", "").replace("(device)", "()").replace("device", "print")
 SKIPPED = BARE.replace("    return", "    pytest.skip('not today')\n    return")
-EXPECTED_TO_FAIL = BARE.replace("@", "@pytest.mark.xfail(strict=True)\n@").replace("{gpu}", "2e-3")
 SKIPS = "import pytest\npytest.importorskip('no_such')\n"
 
 
@@ -474,36 +429,28 @@ class TestIt:
 
 
 @pytest.mark.parametrize(
-    ("place", "source", "why", "said"),
+    ("place", "source", "said"),
     [
-        ("sub/conftest.py", SKIPS, "skipped", "skipped: *::test_bare; run them"),
-        (OTHER, SKIPS, "skipped", "skipped: *::test_bare; run them"),
+        ("sub/conftest.py", SKIPS, "skipped: *::test_bare; run them"),
+        (OTHER, SKIPS, "skipped: *::test_bare; run them"),
         (
             *(OTHER, BARE.replace("@", "@pytest.mark.skip(reason='not today')\n@")),
-            *("skipped", "skipped: *::test_bare: not today; run them"),
-        ),
-        (OTHER, SKIPPED, "skipped", "skipped: *::test_bare: not today; run them"),
-        (
-            OTHER,
-            EXPECTED_TO_FAIL,
-            "expected to fail",
-            "failed as xfail expects*: speedup got worse: *; mend it",
+            "skipped: *::test_bare: not today; run them",
         ),
     ],
-    ids=["folder", "file", "mark", "call", "xfail"],
+    ids=["folder", "file", "mark"],
 )
 @SPREAD
-def test_what_skips_itself_or_is_expected_to_fail_fails_with_a_gpu_unless_tests_may_be_missing(
-    two_files, pytester, place, source, why, said, spread
+def test_what_skips_itself_fails_with_a_gpu_unless_tests_may_be_missing(
+    two_files, pytester, place, source, said, spread
 ):
     edit(pytester, place, source)
     result = two_files(" ".join([*spread, "--gpuperf-allow=no-gpu"]))
-    assert_fails(result, why)
+    assert_fails(result, "skipped")
     result.stdout.fnmatch_lines([f"FAILED: 1 test of the baseline {said}, * --gpuperf-allow=missing*"])
     allowed = two_files(" ".join([*spread, "--gpuperf-allow=missing"]))
-    assert_allows(allowed, f"{why} ({OTHER}::test_bare)")
-    noted = "tests_skipped" in [note["code"] for note in allowed.report["gate"]["notes"]]
-    assert noted == (why == "skipped")
+    assert_allows(allowed, f"skipped ({OTHER}::test_bare)")
+    assert "tests_skipped" in [note["code"] for note in allowed.report["gate"]["notes"]]
 
 
 MARKS_LATE = "def pytest_collection_modifyitems(items):\n    for item in items: item.add_marker('speedup')"
@@ -521,18 +468,12 @@ def test_a_test_without_a_marker_of_its_own_is_left_out_by_the_option_that_desel
     assert_allows(ends(source, *GATE, option, "-k", "fast"), f"{NARROWED} (-k)")
 
 
-@pytest.mark.parametrize(
-    ("said", "work"),
-    [
-        ("no work reached simulated GPU: *", "__import__('numpy').ones(3) + 1"),
-        ("the devices disagree: *", "a + (device.kind == 'gpu')"),
-    ],
-)
-def test_a_measurement_that_is_not_valid_fails_although_nothing_was_demanded(held, said, work):
+def test_answers_that_differ_fail_although_nothing_was_demanded(held):
     kept = FAST + HOST.replace("(min=0.001, max_time=1)", "")
-    result = held(kept, "--gpuperf-allow=missing", then=kept.replace("a + 1", work))
+    then = kept.replace("a + 1", "a + (device.kind == 'gpu')")
+    result = held(kept, "--gpuperf-allow=missing", then=then)
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines([f"the regression check has no valid measurement: {said}"])
+    result.stdout.fnmatch_lines(["the regression check has no valid measurement: the devices disagree: *"])
     assert not_compared("not measured (test_it.py::test_host)", failed=False) == last(result)
 
 
@@ -586,17 +527,14 @@ def test_a_run_that_measured_nothing_fails_unless_it_may_lack_a_gpu(held, source
 
 
 @SPREAD
-@pytest.mark.parametrize("asked", [GATE, ("--gpuperf-require-gpu",)], ids=["gate", "require-gpu"])
 @pytest.mark.parametrize("place", ["ini", "environment"])
-def test_measuring_that_is_off_refuses_a_gate_and_a_required_gpu(
-    ends, pytester, monkeypatch, place, asked, spread
-):
+def test_measuring_that_is_off_refuses_a_gate(ends, pytester, monkeypatch, place, spread):
     if place == "ini":
         pytester.makeini("[pytest]\ngpuperf_off = true\n")
     else:
         monkeypatch.setenv("PYTEST_ADDOPTS", "--gpuperf-off")
     (pytester.path / "base.json").touch()
-    result = ends(BARE, *asked, *spread)
+    result = ends(BARE, *GATE, *spread)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["*off measures nothing, so *"])
 

@@ -151,17 +151,3 @@ def test_two_runs_at_the_same_time_measure_in_turn(pytester, lock_file, monkeypa
     assert len(found) == 8
     for (_, ended), (begun, _) in pairwise(found):
         assert ended <= begun
-
-
-def test_the_workers_of_one_run_measure_in_turn(on_hosts, pytester, forked_workers, monkeypatch):
-    monkeypatch.setattr(lock.MeasurementLock, "acquire", lock.MeasurementLock.acquire)  # LOGGED replaces it
-    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    result, records = on_hosts(LOGGED + NAPS, "-n2")
-    result.assert_outcomes(passed=4)
-    assert len(list(pytester.path.glob("*.log"))) == 2
-    found = spans(pytester.path)
-    assert len(found) == 4
-    for (_, ended), (begun, _) in pairwise(found):
-        assert ended <= begun
-    assert sum(record["turn_wait"] or 0 for record in records) > 0
-    result.stdout.fnmatch_lines(["waited * in all for other processes that measured"])
