@@ -1,5 +1,6 @@
 """Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
 
+import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -17,7 +18,7 @@ from pytest_gpuperf.gate import policy, text
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.integrations import fixture_replacements
 from pytest_gpuperf.model.demand import UnknownValue
-from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError, InconclusiveWarning
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, arguments, asks_for_gate
@@ -27,7 +28,7 @@ from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.text import section, table
 from pytest_gpuperf.report.text.table import Line
 from pytest_gpuperf.session.records import possible_environment
-from pytest_gpuperf.session.session import GpuPerfSession
+from pytest_gpuperf.session.session import GpuPerfSession, failure_by
 
 _DESELECTED = Verdict(
     status="skipped", reason="deselected on the command line or by a plugin", reason_code="deselected"
@@ -229,9 +230,14 @@ class FinishHooks:
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
         options = self.session.options
-        for found in run.thresholds:  # whose tests ran in several processes, or the last of which was skipped
-            if found.name not in self.session.reported and policy.threshold_fails(found, options):
+        for found in run.thresholds:  # its tests ran in several processes, or the last of them did not run
+            if found.name in self.session.reported:
+                continue
+            if policy.threshold_fails(found, options):
                 yield f"{found.name}: {found.reason}"
+            elif (doubt := policy.threshold_doubt(found, options)) is not None:
+                failure = failure_by(warnings.warn, InconclusiveWarning(doubt))
+                yield from filter(None, [failure])
         if (unmeasured := policy.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))

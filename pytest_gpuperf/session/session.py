@@ -1,6 +1,6 @@
 """The state of one run: measures each speedup test, stores its record, and ends the test by its verdict."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -245,13 +245,9 @@ class GpuPerfSession:
 
     @staticmethod
     def _warn(item: pytest.Item, warning: Warning) -> None:
-        """Warn; where warnings are errors, fail the test in one line, without a traceback of ours."""
-        failure = None
-        try:
-            item.warn(warning)
-        except Warning as raised:
-            failure = f"{raised} ({type(raised).__name__}, and the suite makes warnings errors)"
-        if failure is not None:  # outside the handler: pytest would show the warning as well
+        if (
+            failure := failure_by(item.warn, warning)
+        ) is not None:  # else pytest would show the warning as well
             pytest.fail(failure, pytrace=False)
 
     def _verdict_of_error(self, error: BaseException, trial: Trial, fault: Fault | None) -> Verdict:
@@ -285,6 +281,15 @@ class GpuPerfSession:
         if hint is not None:
             error.add_note(hint)
         return Verdict(status="error", reason=f"{what}, raised {where}")
+
+
+def failure_by(warn: Callable[[Warning], None], warning: Warning) -> str | None:
+    """Warn; where warnings are errors, return the failure in one line, without a traceback of ours."""
+    try:
+        warn(warning)
+    except Warning as raised:
+        return f"{raised} ({type(raised).__name__}, and the suite makes warnings errors)"
+    return None
 
 
 def _baselines(gate: GateOptions) -> tuple[Report, ...]:

@@ -218,13 +218,14 @@ def test_a_size_group_whose_last_test_did_not_run_is_in_doubt_too(suite, report,
         "    a =", f"    {first_line}\n    a ="
     )
     result = suite(source, **BY_SIZE)
-    result.assert_outcomes(passed=3, **outcome)
-    result.stdout.fnmatch_lines(["threshold of test_it.py::test_add: inconclusive: *"])
-    assert report()["thresholds"][0]["status"] == "inconclusive"
+    result.assert_outcomes(passed=3, warnings=1, **outcome)
+    result.stdout.fnmatch_lines(["*InconclusiveWarning: test_it.py::test_add: *at n=10000 (*"])
     assert result.ret == pytest.ExitCode.OK
-    doubtful = suite(source, DOUBT_FAILS, **BY_SIZE)
-    assert doubtful.ret == pytest.ExitCode.TESTS_FAILED
-    doubtful.stdout.fnmatch_lines(["FAILED: test_it.py::test_add: *at n=10000 (*"])
+    assert report()["thresholds"][0]["status"] == "inconclusive"
+    for option in (DOUBT_FAILS, "-Werror::pytest_gpuperf.InconclusiveWarning"):
+        doubtful = suite(source, option, **BY_SIZE)
+        assert doubtful.ret == pytest.ExitCode.TESTS_FAILED
+        doubtful.stdout.fnmatch_lines(["FAILED: test_it.py::test_add: *at n=10000 (*"])
 
 
 VARIANTS = """
