@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note, Record
 
@@ -65,7 +64,10 @@ def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
     """Return a record with the hints for its test; unmarked tests of --gpuperf-all get none."""
     if spec.source == "all":
         return record
-    texts, reason, body = [*_hints(record, item)], record.reason, _timed_body(record, spec, item)
+    texts, reason, body = [*_hints(record, item)], record.reason, None
+    # gpuperf.both times another function, and a unittest's method may return nothing.
+    if record.scope == "body" and not (spec.calls_both or isinstance(item.instance, TestCase)):
+        body = read_body(inspect.unwrap(_function(item)))
     if body and body.unused is not None:
         texts.append(_NOT_RETURNED.format(name=body.unused))
         if record.status in ("failed", "inconclusive"):  # which this explains, and `pytest -q` shows no notes
@@ -95,18 +97,12 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
 
 
 def _hints(record: Record, item: pytest.Function) -> Iterator[str]:
-    if record.demand.transfer != "never" and record.transfer and _uploads_nothing(record.transfer):
+    copies = record.transfer if record.demand.transfer != "never" else None
+    # It reads what was made on the device only, or has nothing to copy at all.
+    if copies and copies.h2d and not copies.h2d.bytes and (copies.made or not copies.bytes):
         yield _NOTHING_UPLOADED.format(transfer=record.demand.transfer)
     if record.scope == "call" and (ended := _ended_context(item)) is not None:
         yield ended
-
-
-def _timed_body(record: Record, spec: ItemSpec, item: pytest.Function) -> Body | None:
-    """Return what else was timed with the work, where that was the whole body of the test."""
-    # gpuperf.both times another function, and a unittest's method may return nothing.
-    if record.scope != "body" or spec.calls_both or isinstance(item.instance, TestCase):
-        return None
-    return read_body(inspect.unwrap(_function(item)))
 
 
 def of_error(error: BaseException, spec: ItemSpec, item: pytest.Function) -> str | None:
@@ -139,11 +135,6 @@ def _function(item: pytest.Function) -> Callable[..., Any]:
     is_replaced = isinstance(item.instance, TestCase)
     function: Any = getattr(item.cls, item.originalname) if is_replaced else item.obj
     return getattr(function, "__func__", function)  # type: ignore[no-any-return]  # a function is callable
-
-
-def _uploads_nothing(copies: Transfer) -> bool:
-    """Return whether a workload reads what was made on the device only, or has nothing to copy at all."""
-    return copies.h2d is not None and not copies.h2d.bytes and bool(copies.made or not copies.bytes)
 
 
 @lru_cache(maxsize=256)

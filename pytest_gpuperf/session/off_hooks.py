@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -26,10 +25,15 @@ class OffHooks:
         function = pyfuncitem.obj
         if inspect.iscoroutinefunction(function) or not self._is_measured(pyfuncitem):
             return None
+        from pytest_gpuperf.devices import capabilities
+        from pytest_gpuperf.devices.protocol import Device
+
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
         values = {name: pyfuncitem.funcargs[name] for name in names}
-        device = self._use_accelerator(pyfuncitem, values) or _device_of(pyfuncitem)
-        with _context(device):
+        device = self._use_accelerator(pyfuncitem, values)
+        device = device or pyfuncitem.funcargs.get("device") or pyfuncitem.funcargs.get("devices")
+        # It may also be a fixture of the suite's own.
+        with capabilities.context(device if isinstance(device, Device) else None):
             workload = function(**values)
             if callable(workload):
                 workload()
@@ -64,18 +68,6 @@ class OffHooks:
             return fixtures.takes(item, "devices")
         mark = item.get_closest_marker("speedup")
         return mark is not None and not (options.has_foreign_marker(item.config) and _cannot_be_ours(item))
-
-
-def _device_of(item: pytest.Function) -> Any:
-    return item.funcargs.get("device") or item.funcargs.get("devices")
-
-
-def _context(device: Any) -> AbstractContextManager[Any]:
-    """Return what to enter around a test on our CPU; the device may also be a fixture of the suite's own."""
-    from pytest_gpuperf.devices import capabilities
-    from pytest_gpuperf.devices.protocol import Device
-
-    return capabilities.context(device if isinstance(device, Device) else None)
 
 
 def _cannot_be_ours(item: pytest.Function) -> bool:

@@ -97,7 +97,8 @@ class RunHooks:
         """Stop a test that cannot be measured before its fixtures are set up."""
         spec = item.stash.get(SPEC, None)
         if spec is None:
-            if self.session.machine.lost and _uses_gpu(item):
+            uses_gpu = "gpu" in getattr(item, "fixturenames", ()) or parameters(item).get("device") == "gpu"
+            if self.session.machine.lost and uses_gpu:
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
         self._records.runs[spec.nodeid] += 1
@@ -205,20 +206,19 @@ class RunHooks:
             status: Status = "skipped" if report.skipped else "error"
             verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
             self._records.without_measurement(item, spec, verdict)
-        if report.skipped and hasattr(report, "wasxfail") and spec.nodeid in records:
-            self._expect_failure(records[spec.nodeid])
-        if call.when == "call" and self._shows_words and _has_word(spec, report):
+        is_expected = report.skipped and hasattr(report, "wasxfail")
+        if is_expected and spec.nodeid in records and records[spec.nodeid].status != "skipped":
+            # One that was not run, or ended itself, is a skip.
+            self._records.keep(replace(records[spec.nodeid], expected_failure=True))
+        # Of a skip pytest shows the reason, and the line of an unmarked test stays as it is.
+        has_word = spec.source != "all" and (not report.skipped or is_expected)
+        if call.when == "call" and self._shows_words and has_word:
             setattr(report, OUTCOME_ATTRIBUTE, progress.outcome(records[spec.nodeid]))
         if call.when == "teardown" and spec.nodeid in records:
             setattr(report, RECORD_ATTRIBUTE, self._records.attach(spec.nodeid))
             if item is not self.cpu_run.item:
                 _hand_over(item, records[spec.nodeid], report)
         return report
-
-    def _expect_failure(self, record: Record) -> None:
-        """Store that a test failed as expected; one that was not run, or ended itself, is a skip."""
-        if record.status != "skipped":
-            self._records.keep(replace(record, expected_failure=True))
 
     def _record_error(self, item: pytest.Item, spec: ItemSpec, phase: str, error: BaseException) -> None:
         """Store what a phase of a marked test raised; during the call, a subtest reports here too."""
@@ -246,19 +246,6 @@ def _hand_over(item: pytest.Item, record: Record, report: pytest.TestReport) -> 
         shown = f"pytest_gpuperf_record failed for this test:\n{format_exc()}"
         report.longrepr = "\n".join(filter(None, (report.longreprtext, shown)))
         report.outcome = "failed"
-
-
-def _uses_gpu(item: pytest.Item) -> bool:
-    """Return whether an unmarked test uses our GPU."""
-    return "gpu" in getattr(item, "fixturenames", ()) or parameters(item).get("device") == "gpu"
-
-
-def _has_word(spec: ItemSpec, report: pytest.TestReport) -> bool:
-    """Return whether the line of a test has what was measured: that of an unmarked one stays as it is.
-
-    Of a skip pytest shows the reason; an expected failure is no skip.
-    """
-    return spec.source != "all" and (not report.skipped or hasattr(report, "wasxfail"))
 
 
 def _end_reason(report: pytest.TestReport) -> str:

@@ -1,10 +1,29 @@
 """pytest-timeout: waiting for other processes is not the time that it gives a test."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from plugins import needed
 from real_clock import NAP, held
+
+from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
+
+
+@pytest.mark.parametrize(("timeout", "left"), [(100.0, pytest.approx(100.0, abs=5)), (0.0, 1e-3)])
+def test_a_timer_is_set_again_for_what_is_left_and_never_for_no_time(timeout, left):
+    set_to = []
+    hooks = SimpleNamespace(
+        pytest_timeout_set_timer=lambda item, settings: set_to.append(settings["timeout"]),
+        pytest_timeout_cancel_timer=lambda item: set_to.append("cancelled"),
+    )
+    pauser, item = TimeoutPauser(), SimpleNamespace(config=SimpleNamespace(hook=hooks))
+    with pauser.stopped(item):
+        assert [] == set_to, "no timer runs"
+    pauser.pytest_timeout_set_timer(SimpleNamespace(timeout=timeout, _replace=dict))
+    with pauser.stopped(item):
+        assert ["cancelled"] == set_to
+    assert left == set_to[1] != timeout
 
 
 # The method `thread` ends the whole process where it finds a test too slow: such a run is one of its own.

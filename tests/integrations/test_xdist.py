@@ -164,37 +164,26 @@ def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, alone_in, mo
     )
 
 
-def test_a_threshold_whose_sizes_ran_in_several_workers_fails_the_run(suite):
-    files = {"test_sizes": SUITE["test_sizes"].replace("at_most=3000", "at_most=150")}
-    result, report = suite(files, "-n2", "--dist=load")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert ["failed", "failed"] == [found["status"] for found in report["thresholds"]]
-    assert 2 <= str(result.stdout).count("offload threshold of n: required at most 150")
+CRASHING = """
+    import os
+    import pytest
 
+    @pytest.fixture
+    def work(device):
+        return lambda: device.launch()
 
-CRASHING = {
-    "test_it": """
-        import os
-        import signal
-        import pytest
+    @pytest.mark.parametrize("n", range(6))
+    @pytest.mark.speedup(min=3)
+    def test_pair(work, n):
+        return work
 
-        @pytest.fixture
-        def work(device):
-            return lambda: device.launch()
+    def test_lost():
+        os._exit(3)
 
-        @pytest.mark.parametrize("n", range(6))
-        @pytest.mark.speedup(min=3)
-        def test_pair(work, n):
-            return work
-
-        def test_lost():
-            {crash}
-
-        @pytest.mark.parametrize("n", range(20))
-        def test_plain(n):
-            pass
-    """
-}
+    @pytest.mark.parametrize("n", range(20))
+    def test_plain(n):
+        pass
+"""
 LOST_BETWEEN = """
     import pytest
 
@@ -234,8 +223,7 @@ def test_a_cpu_variant_that_crashes_its_worker_crashes_that_of_its_gpu_variant_t
 
 def test_a_worker_that_crashes_loses_only_its_test(suite):
     """Its CPU variants' samples are lost with it: the GPU variants run them again in the next worker."""
-    files = {name: source.format(crash="os._exit(3)") for name, source in CRASHING.items()}
-    result, report = suite(files, "-n2", "--dist=worksteal", "-v", conftest=LOST_BETWEEN)
+    result, report = suite({"test_it": CRASHING}, "-n2", "--dist=worksteal", "-v", conftest=LOST_BETWEEN)
     counts = result.parseoutcomes()
     assert 1 == counts["failed"]
     result.stdout.fnmatch_lines(["*worker 'gw*' crashed while running 'test_it.py::test_lost'*"])

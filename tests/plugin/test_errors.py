@@ -187,6 +187,21 @@ class Unshown(Exception):
 def test_cannot_be_shown(device):
     raise Unshown
 
+@pytest.mark.speedup(min=3)
+class TestNothing:
+    def test_one(self):
+        pass
+
+@pytest.mark.speedup(min=3)
+class TestUnit(unittest.TestCase):
+    def test_two(self):
+        pass
+
+@pytest.mark.speedup
+class TestBare:
+    def test_three(self):
+        pass
+
 @pytest.fixture
 def live(gpu):
     return gpu.live_bytes
@@ -211,6 +226,9 @@ ENDINGS = {  # how pytest ends it, the record's status and its reason, and wheth
         "Unshown: <Unshown, which cannot be shown: S*",
         False,
     ),
+    "TestNothing::test_one": ("ERROR", "error", "*must use a device*", False),
+    "TestUnit::test_two": ("ERROR", "error", "*must use a device*", False),
+    "TestBare::test_three": ("PASSED", "error", "*must use a device*", False),
     "test_never_settles": ("PASSED", "passed", "", False),
     "test_keeps_arrays": ("FAILED", "failed", "required at least 300x*", False),
 }
@@ -356,43 +374,6 @@ def test_threshold(request, n, device):
     assert 7 == sum(line.startswith("the speedup marker was added after") for line in said)
     assert 2 == sum(line.startswith("the offload_threshold marker was added after") for line in said)
     found.says("E*ValueError: first")
-
-
-def test_a_class_with_a_marker_and_nothing_to_measure_is_an_error_for_each_of_its_tests(suite):
-    found = suite(
-        """
-@pytest.mark.speedup(min=3)
-class TestNothing:
-    def test_one(self):
-        pass
-
-    @pytest.mark.parametrize("n", [3])
-    def test_two(self, n):
-        pass
-
-@pytest.mark.speedup(min=3)
-class TestUnit(unittest.TestCase):
-    def test_three(self):
-        pass
-
-@pytest.mark.speedup
-class TestBare:
-    def test_four(self):
-        pass
-
-def test_other():
-    pass
-"""
-    )
-    found.ended(passed=2, errors=3)
-    assert {
-        "TestNothing::test_one": "error",
-        "TestNothing::test_two[3]": "error",
-        "TestUnit::test_three": "error",
-        "TestBare::test_four": "error",
-    } == found.statuses
-    assert all("must use a device" in record["reason"] for record in found.records.values())
-    found.says("ERROR test_it.py::TestNothing::test_one - *")
 
 
 HOSTILE_BACKEND = """
