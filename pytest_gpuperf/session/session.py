@@ -245,9 +245,7 @@ class GpuPerfSession:
 
     @staticmethod
     def _warn(item: pytest.Item, warning: Warning) -> None:
-        if (
-            failure := failure_by(item.warn, warning)
-        ) is not None:  # else pytest would show the warning as well
+        if (failure := failure_by(item.warn, warning)) is not None:
             pytest.fail(failure, pytrace=False)
 
     def _verdict_of_error(self, error: BaseException, trial: Trial, fault: Fault | None) -> Verdict:

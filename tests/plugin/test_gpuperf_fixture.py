@@ -89,7 +89,9 @@ def test_both_runs_a_body_on_both_devices_and_a_marked_test_is_timed(suite):
 
 
 def test_both_without_a_gpu_skips_and_the_cpus_times_are_in_the_record(suite):
-    found = suite(BOTH, "--gpuperf-gpu=none", "-k", "xp or device or unit or unmarked")
+    found = suite(BOTH, "--gpuperf-gpu=none", "-rs", "-k", "xp or device or unit or unmarked")
+    found.says("SKIPPED [[]1[]] test_it.py:*: *--gpuperf-gpu=none*")
+    found.result.stdout.no_fnmatch_line("SKIPPED*run_devices.py*")
     assert {"skipped": 4, "deselected": 7} == found.result.parseoutcomes()
     for name in ("test_xp", "test_device", "TestUnit::test_unit"):
         assert "skipped" == found.statuses[name]
