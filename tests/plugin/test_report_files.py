@@ -1,6 +1,5 @@
 """The report at pytest's door: JSON, journal, JUnit, json-report, terminal, xdist."""
 
-import errno
 import json
 import os
 import signal
@@ -262,21 +261,6 @@ def test_files_that_cannot_be_written_at_the_end_are_named_fail_the_run_and_lose
     result.stdout.fnmatch_lines(["csv file: *"])
     assert len(list(pytester.path.glob("report.json.*.journal"))) == 1
     assert (pytester.path / "it.csv").exists()
-
-
-def test_a_full_disk_is_told_and_the_results_are_printed_all_the_same(run, pytester, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    outputs = ("--gpuperf-json=report.json", "--gpuperf-markdown=it.md", "--gpuperf-export=csv:it.csv")
-    gate = ("--gpuperf-baseline=base.json", "--gpuperf-baseline-missing=create")
-    result = run(SUITE, *outputs, *gate, "-k", "bare")
-    assert pytest.ExitCode.TESTS_FAILED == result.ret
-    result.stdout.fnmatch_lines(["test_bare * recorded"])
-    for what in ("report *", "markdown file", "csv file", "new baseline"):
-        result.stdout.fnmatch_lines([f"the {what} was not written: *No space left on device*"])
-    assert {".py", ".journal"} == {path.suffix for path in pytester.path.iterdir() if path.is_file()}
 
 
 def test_outputs_are_written_with_their_folders_and_anew_by_each_run_that_measures(run, pytester):
