@@ -87,13 +87,19 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
         return None
     if device.backend == "numpy" and "must be Tensor, not numpy.ndarray" in text:
         return _OF_LIBRARY.format(library="torch")
-    native = type(getattr(device, "native", None)).__name__
     for library in ("torch", "jax"):
-        is_ours = "UploadTracker" in text or "<device " in text
-        is_another = library != device.backend and re.search(rf"not .*\b{native}\b", text)
-        if re.search(rf"\b{library}\.\w*[dD]evice", text) and (is_ours or is_another):
+        if re.search(rf"\b{library}\.\w*[dD]evice", text) and _refuses(text, library, device):
             return _OF_LIBRARY.format(library=library)
     return None
+
+
+def _refuses(text: str, library: str, device: TimedDevice) -> bool:
+    """Return whether the words of an error are about our device, or its native one of another library."""
+    if "UploadTracker" in text or "<device " in text:
+        return True
+    if device.backend in (library, "numpy"):  # NumPy's is that of the one library that is imported
+        return False
+    return re.search(rf"not .*\b{type(getattr(device, 'native', None)).__name__}\b", text) is not None
 
 
 def _hints(record: Record, item: pytest.Function) -> Iterator[str]:
