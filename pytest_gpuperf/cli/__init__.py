@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pytest_gpuperf.cli import baseline, compare, devices, history, merge, reports
+from pytest_gpuperf.cli import baseline, compare, devices, reports
 from pytest_gpuperf.cli.command import WRONG, CommandResult, encoding
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.other_names import OTHER_NAMES, remedy
@@ -76,6 +76,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpuperf", description=description, epilog=_EPILOG)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (devices, reports, compare, baseline, merge, history):
+    for group in (devices, reports, compare, baseline):
         group.add(commands)
     return parser
