@@ -10,8 +10,6 @@ import factories
 import pytest
 from cases import for_each
 from factories import STEP, histories, history_of, measurement, record, run_of, skipped
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 from published import JUDGE
 
@@ -22,7 +20,6 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import STATUSES
 from pytest_gpuperf.report.history import History, add, read, series
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.text.history import lines
 
 CPU = replace(factories.CPU, library="numpy 2.4.1")
 GPU = replace(
@@ -149,19 +146,6 @@ def test_runs_that_are_written_at_once_lose_nothing(tmp_path):
     assert (60, 60, {}) == (len(written), len(read(tmp_path).started), read(tmp_path).rejected)
 
 
-def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
-    seen = []
-    moved = Path.replace
-
-    def move(path, target):
-        seen.append(read(tmp_path))
-        return moved(path, target)
-
-    monkeypatch.setattr(Path, "replace", move)
-    add(tmp_path, RUN)
-    assert [History()] == seen
-
-
 @for_each("started", ["yesterday", "0001-01-01T00:00:00+23:00"])
 def test_a_run_that_began_at_no_time_is_not_written(tmp_path, started):
     with pytest.raises(GpuPerfError, match="which is not a time"):
@@ -240,23 +224,6 @@ def test_a_file_that_cannot_be_read_is_named_and_one_that_vanishes_is_no_error(t
     found = read(tmp_path)
     assert {paths[1].name: "it cannot be read: Permission denied"} == found.rejected
     assert 1 == len(found.started)
-
-
-@given(data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_edit_of_a_report_is_a_traceback_and_it_is_a_run_or_named(tmp_path, data):
-    content = place = json.loads(TEXT)
-    while True:
-        name = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
-        if not place[name] or not isinstance(place[name], dict | list) or data.draw(st.booleans()):
-            break
-        place = place[name]
-    values = st.sampled_from([10**400, -1, 1e308, "passed", "1.0", {}, [], None, True])
-    place[name] = data.draw(values | st.text() | st.floats())
-    (tmp_path / "file.json").write_text(json.dumps(content), encoding="utf-8")
-    found = read(tmp_path)
-    assert 1 == len(found.started) + len(found.rejected)
-    lines(found)
 
 
 # Series.

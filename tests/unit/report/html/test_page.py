@@ -82,20 +82,6 @@ def test_a_run_that_has_everything_looks_as_it_did():
     assert_golden("page.html", LEFT_OUT.sub("", text(run_with_everything())))
 
 
-def test_what_failed_stands_first_the_farthest_from_its_limit_before_all_others():
-    near = record("b.py::test_near", **LIMITED, speedup=speedup(2.9, 2.8, 2.95))
-    far = record("a.py::test_far", **LIMITED, speedup=speedup(0.5, 0.4, 0.6))
-    most = record("a.py::test_most", **LIMITED, speedup=speedup(4, 3, 5), demand=Demand(max=1))
-    worse = record("a.py::test_worse", comparisons=(comparison(),))
-    broken = record("a.py::test_broken", status="error", reason="it raised", speedup=None)
-    doubt = record("c.py::test_doubt", status="inconclusive", reason="too close")
-    quiet = [record("a.py::test_quiet"), skipped("a.py::test_skipped"), doubt]
-    rows = Page(text(run_of(*quiet, near, worse, broken, far, most))).rows
-    names = [next(word for word in row if word.startswith("test_")) for row in rows]
-    failures = ["test_broken", "test_far", "test_most", "test_worse", "test_near"]
-    assert [*failures, "test_doubt", "test_quiet", "test_skipped"] == names
-
-
 @for_each(
     ("changes", "lead"),
     [
@@ -192,7 +178,7 @@ def test_only_an_address_of_the_web_is_a_link(address, is_link):
     [
         ({**LIMITED, "expected_failure": True}, "failed (expected)"),
         ({"comparisons": (comparison("improved"),)}, "improved"),
-        ({"comparisons": (comparison("new"),)}, "passed"),
+        ({"comparisons": (comparison("new"),)}, "passed"),  # which is no verdict of its own
     ],
 )
 def test_a_curve_and_the_rows_of_its_tests_have_the_same_verdict(changes, said):

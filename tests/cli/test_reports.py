@@ -1,0 +1,162 @@
+"""gpuperf show, validate, recover and history: what each says of a report, a journal and a folder of runs."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from cases import for_each
+from command import NO_GPU, inputs, journaled, read, record, skipped, usage, written
+from factories import GPU, HERE, gate_result, measured, run_of
+from msgspec.structs import replace
+
+from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.report.history import add
+
+NO_TESTS = "no test with a speedup marker ran"
+SLOW = record("test_a.py::test_2", status="failed", reason="too slow")
+
+
+@for_each(
+    ("expected", "records", "changes"),
+    [
+        ({"CPU EPYC | GPU H200 through cupy", "test_2: too slow"}, [record(), SLOW], {}),
+        ({"CPU unknown | GPU H200 through cupy"}, [record()], {"environment": replace(HERE, cpu={})}),
+        ({NO_TESTS}, [], {}),
+        ({NO_TESTS}, [skipped(reason_code="deselected")], {}),
+        ({"", "the run ended early: this is not all of it"}, [record()], {"complete": False}),
+        ({"", "FAILED: nothing was compared"}, [record()], {"gate": gate_result("nothing was compared")}),
+    ],
+)
+def test_show_prints_the_table_the_reasons_and_what_failed(call, expected, records, changes):
+    code, lines, err = call("show", written("r.json", *records, **changes))
+    assert (0, "") == (code, err)
+    assert expected <= {*lines}
+
+
+def test_a_page_has_what_changed_since_a_baseline(call):
+    written("base.json", record(value=20))
+    written("r.json", record(value=10))
+    assert (0, ["alone.html: 1 record as html"], "") == call("show", "r.json", "--html", "alone.html")
+    call("show", "r.json", "--baseline", "base.json", "--html", "page.html")
+    assert 1 == call("compare", "base.json", "r.json", "--html", "compared.html")[0]
+    bodies = [
+        Path(f"{name}.html").read_text().partition("<body>")[2].partition("<script>")[0]
+        for name in ("alone", "page", "compared")
+    ]
+    assert [False, True, True] == ["regressed" in body for body in bodies]
+
+
+def test_a_history_is_for_the_page_and_a_folder(refused):
+    written("r.json", record())
+    said = refused("show", "r.json", "--history=speedup", "--html", "page.html")
+    assert said == "speedup is no folder; runs with --gpuperf-history=speedup make one"
+    Path("speedup").mkdir()
+    said = refused("show", "r.json", "--history=speedup")
+    assert said == "--history is for the page: name it with --html PATH"
+
+
+@for_each(("expected", "count"), [("0 records", 0), ("1 record", 1), ("2 records", 2)])
+def test_validate_counts_the_records(call, expected, count):
+    written("r.json", *(record(f"test_a.py::test_{number}") for number in range(count)))
+    assert (0, [f"r.json: valid, {expected}"], "") == call("validate", "r.json")
+
+
+# gpuperf recover
+
+
+@for_each(
+    ("said", "arguments"),
+    [
+        ("r.json exists; name a new file, so that nothing is lost", ["r.journal", "r.json"]),
+        ("nowhere: No such file or directory", ["nowhere", "out"]),
+        ("folder: Is a directory", ["folder", "out"]),
+        ("pipe: it is not a regular file", ["pipe", "out"]),
+        ("r.json is a report, not a journal, and needs no recovery", ["r.json", "out"]),
+        ("line.json is a report, not a journal, and needs no recovery", ["line.json", "out"]),
+        *(
+            (f"{name} has no whole line: the run ended before it measured anything", [name, "out"])
+            for name in ("empty", "cut")
+        ),
+    ],
+)
+def test_what_cannot_be_recovered_is_named(refused, said, arguments):
+    inputs()
+    Path("folder").mkdir(exist_ok=True)
+    if not Path("pipe").exists():
+        os.mkfifo("pipe")
+    Path("line.json").write_text(json.dumps(read("r.json")) + "\n", encoding="utf-8")
+    for name, length in (("empty", 0), ("cut", 100)):
+        Path(name).write_bytes(Path("r.journal").read_bytes()[:length])
+    assert said == refused("recover", *arguments)
+
+
+def test_a_journal_is_called_so_and_how_to_make_a_report_of_it(refused):
+    inputs()
+    said = "this is the journal of an unfinished run; gpuperf recover JOURNAL REPORT turns it into a report"
+    assert f"r.journal: {said}" == refused("show", "r.journal")
+
+
+EMULATED, ANOTHER = replace(GPU, emulated=True), replace(GPU, name="another")
+
+
+@for_each(
+    ("expected", "environment", "gpu"),
+    [
+        (GPU, HERE, ANOTHER),  # the heading's own
+        (None, NO_GPU, None),
+        (EMULATED, replace(HERE, gpu=None), EMULATED),  # that only its records tell
+    ],
+)
+def test_a_recovered_report_has_the_gpu_of_its_heading_or_of_its_records(call, expected, environment, gpu):
+    Path("out").unlink(missing_ok=True)
+    on_gpu = {"gpu": gpu and measured(gpu, 1e-3), "speedup": None}
+    journaled(record(gpu=None, speedup=None), record("test_a.py::test_2", **on_gpu), environment=environment)
+    said = ["out: 2 records recovered; r.journal can be removed"]
+    assert (0, said, "") == call("recover", "r.journal", "out")
+    found = read("out")
+    assert found["complete"] is False
+    assert (expected and expected.name) == (found["environment"]["gpu"] or {}).get("name")
+    assert (None if expected else NO_GPU.gpu_reason) == found["environment"]["gpu_reason"]
+
+
+# gpuperf history
+
+
+def remembered(*speedups) -> str:
+    for number, value in enumerate(speedups):
+        began, commit = f"2026-01-{number + 1:02}T00:00:00+00:00", Commit(id=f"{number:040x}")
+        run = run_of(record(value=value), record("test_b.py::other"), started=began, commit=commit)
+        add(Path("speedups"), run)
+    Path("speedups/\x1b[1mwrong.json").touch()
+    return "speedups"
+
+
+def test_history_tells_each_test_and_where_it_changed_for_people_and_for_programs(call):
+    folder = remembered(*[10.0] * 8, *[5.0] * 8)
+    code, lines, _ = call("history", folder)
+    assert (0, "16 runs from 2026-01-01 to 2026-01-16, 2 tests") == (code, lines[0])
+    assert {"  from 10.0x to 5.00x (-50 %) at 0000000 of 2026-01-09", "  ... 6 earlier"} <= {*lines}
+    assert any(line.startswith(r"  \x1b[1mwrong.json: it is not JSON") for line in lines)
+    lines = call("history", folder, "--only=other", "--last=2")[1]
+    assert (True, 1) == (lines[0].endswith("1 test"), lines.count("  ... 14 earlier"))
+    found = json.loads("\n".join(call("history", folder, "--json", "--only=test_1")[1]))
+    assert ["\x1b[1mwrong.json"] == [*found["rejected"]]
+    (one,) = found["series"]
+    assert ("test_a.py::test_1", "CPU EPYC") == (one["nodeid"], one["fingerprint"][:8])
+    assert {"started": "2026-01-09T00:00:00Z", "status": "recorded"}.items() <= one["points"][8].items()
+    assert (5.0, f"{8:040x}") == (one["points"][8]["speedup"]["value"], one["points"][8]["commit"]["id"])
+    assert [(8, 10.0, 5.0)] == [
+        (each["index"], round(each["before"], 6), round(each["after"], 6)) for each in one["changes"]
+    ]
+
+
+def test_an_empty_history_is_no_error_and_one_that_is_not_there_is(call, refused):
+    Path("empty").mkdir()
+    assert (0, ["no runs yet: run pytest with --gpuperf-history=DIR"], "") == call("history", "empty")
+    assert refused("history", "nowhere").startswith("nowhere is no folder")
+
+
+@pytest.mark.parametrize("last", ["0", "-1", "x", "1.5", ""])
+def test_a_number_of_runs_is_one(capsys, last):
+    assert "is not a number of runs of at least 1" in usage(capsys, "history", "speedups", f"--last={last}")
