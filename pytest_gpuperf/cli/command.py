@@ -2,15 +2,7 @@
 
 import os
 import sys
-from argparse import (
-    SUPPRESS,
-    Action,
-    ArgumentError,
-    ArgumentParser,
-    ArgumentTypeError,
-    Namespace,
-    RawDescriptionHelpFormatter,
-)
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +10,6 @@ from shutil import get_terminal_size
 from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.text import table
@@ -46,20 +37,6 @@ def add_command(
     )
     command.set_defaults(run=run)
     return command
-
-
-def refuse(command: ArgumentParser, *names: str) -> None:
-    """Answer options that have other names here with these."""
-    for name in names:
-        command.add_argument(name, nargs="?", action=_Refused, help=SUPPRESS)
-
-
-class _Refused(Action):
-    """Refuses an option that has another name here."""
-
-    def __call__(self, *_: Any, **__: Any) -> None:
-        answer = remedy("option of a command", self.option_strings[0], "there is no such option")
-        raise ArgumentError(self, answer)
 
 
 def output_file(text: str) -> Path:

@@ -16,7 +16,6 @@ from pytest_gpuperf.cli.command import (
     add_command,
     export_result,
     lines_result,
-    refuse,
     width,
 )
 from pytest_gpuperf.gate import text, tolerance
@@ -69,7 +68,6 @@ def add(commands: Any) -> None:
         help="allow that NEW measured nothing because it had no GPU (no-gpu), or that it lacks tests of BASE "
         "(missing); may be repeated",
     )
-    refuse(command, "--inconclusive", "--allow-no-gpu", "--allow-missing")
     command.add_argument(
         "--fail",
         choices=get_args(Fail),

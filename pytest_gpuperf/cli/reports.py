@@ -15,7 +15,6 @@ from pytest_gpuperf.cli.command import (
     export_result,
     lines_result,
     output_file,
-    refuse,
     width,
 )
 from pytest_gpuperf.gate import policy
@@ -75,7 +74,6 @@ def add(commands: Any) -> None:
     output = "the report to write"
     command.add_argument("-o", "--output", type=output_file, required=True, metavar="PATH", help=output)
     command.add_argument("--fail", choices=("sure", "doubt"), default="sure", help=_FAIL)
-    refuse(command, "--inconclusive")
     purpose = "show each test's speedup over commits, and where it changed"
     command = add_command(commands, "history", purpose, _show_history, _HISTORY)
     command.add_argument("folder", type=Path, metavar="DIR", help="where --gpuperf-history keeps its files")

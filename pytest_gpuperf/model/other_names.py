@@ -17,11 +17,6 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "diff": "gpuperf compare BASE NEW",
         "update": "gpuperf baseline update BASE REPORT",
     },
-    "option of a command": {
-        "--inconclusive": "--fail=doubt for fail, sure for the others",
-        "--allow-no-gpu": "--allow=no-gpu",
-        "--allow-missing": "--allow=missing",
-    },
     "backend": {
         "cuda": "cupy, torch or jax",
         "rocm": "cupy, torch or jax",

@@ -32,15 +32,15 @@ def test_an_export_is_the_same_on_standard_output_and_in_a_file(capsys, form, be
 
 
 @pytest.mark.parametrize("output", ["", ":out.json"])
-def test_a_report_without_times_gives_a_tool_nothing_and_removes_an_earlier_file(call, output):
+def test_a_report_without_times_gives_a_tool_nothing_and_empties_an_earlier_file(call, output):
     written("r.json", record())
     assert call("show", "r.json", "--export=github-action-benchmark:out.json")[0] == 0
     written("r.json", skipped())
     code, lines, _ = call("show", "r.json", "--html=page.html", f"--export=github-action-benchmark{output}")
     why = "because no test has a result for it"
-    missing = {"": "github-action-benchmark: nothing,", ":out.json": "out.json: removed out.json,"}[output]
+    missing = {"": "github-action-benchmark: nothing,", ":out.json": "out.json: emptied,"}[output]
     assert (code, lines) == (2, ["page.html: 1 record as html", f"{missing} {why}"])
-    assert Path("out.json").exists() == (not output)
+    assert bool(Path("out.json").read_bytes()) == (not output)
 
 
 def test_an_export_replaces_no_report_and_nobodys_file(refused):

@@ -37,7 +37,7 @@ class ReportFormat(Protocol):
     def write(self, run: Run) -> str:
         """Return the whole text of the file; an empty one where the run has nothing for it.
 
-        The text is written as UTF-8 and with its own line ends; for an empty one no file is left. A run has
+        The text is written as UTF-8 and with its own line ends; for an empty one no file is made. A run has
         the fields of the report: times in seconds, sizes in bytes, a speedup as CPU time / GPU time, and None
         for what could not be had. An exception fails the run, which names the format and the exception; all
         other files are written nevertheless.
@@ -155,17 +155,13 @@ def text(format: ReportFormat, run: Run) -> str:
 def write(content: str, format: ReportFormat, path: Path) -> str | None:
     """Write a run's file in a format; return None, or what was done instead if the content is empty.
 
-    An empty export removes the file of an earlier run, which readers would take for this run's. It empties
-    the target of a link instead, as the next run would refuse a link to nothing.
+    An empty export empties the file of an earlier run, which readers would take for this run's.
     """
     is_ours, _ = known_by(format)
-    if content or (path.is_symlink() and files.begins_as(path, is_ours)):
-        files.replace(path, content)
-        return None if content else f"emptied {files.target(path)}, because {NOTHING}"
-    if not files.begins_as(path, is_ours):
+    if not content and not files.begins_as(path, is_ours):
         return f"no file, because {NOTHING}"
-    path.unlink()
-    return f"removed {path}, because {NOTHING}"
+    files.replace(path, content)
+    return None if content else f"emptied, because {NOTHING}"
 
 
 def _author(format: object) -> str:

@@ -39,13 +39,6 @@ _FEW = 10  # tests that a reader sees at a glance, without lists of those that s
 _LISTED = 5
 _JUDGED = ("passed", "failed", "inconclusive", "error")
 _REPEATS_ROW = ("speedup_outside_limits", "efficiency_below_limit")  # reasons of numbers that the row has
-_LIMIT_WORDS = {
-    "always": "with copies at every call",
-    "once/N": "with copies once for N calls",
-    "latency": "of single calls, each waited for",
-    "eff.": "parallel efficiency on the most devices",
-}
-"""The words that stand after a limit in the table, with their meanings."""
 
 
 class _Details(NamedTuple):
@@ -101,7 +94,6 @@ def text(run: Run, history: History | None = None) -> str:
         lists=list(_lists(shown.rows)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(record.speedup for record in records) else None,
         legend=forest.legend(records),
-        limit_words=_limit_words(shown.rows),
         headings=_headings(shown),
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
@@ -176,11 +168,6 @@ def _headings(shown: view.View) -> list[tuple[str, str]]:
     names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
     empty = {key for key in ("change", "limit") if all(row.cells[key] == "-" for row in shown.rows)}
     return [(key, name) for key, name in names.items() if key not in empty]
-
-
-def _limit_words(rows: Sequence[view.Row]) -> list[tuple[str, str]]:
-    limits = " ".join(row.cells["limit"] for row in rows)
-    return [(word, said) for word, said in _LIMIT_WORDS.items() if f" {word.removesuffix('N')}" in limits]
 
 
 def _required(records: Sequence[Record]) -> str | None:
