@@ -14,7 +14,7 @@ from pytest_gpuperf.model.scaling import MODES, ScalingCurve, ScalingPoint
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
-HARD = st.sampled_from((*FORMULAS, *",;\"'[]:\x1b\ud800\ud801\\x\u202e"))
+HARD = st.sampled_from((*FORMULAS, *",;\"'[]:|`<>&@#*_()!~$ \x1b\ud800\ud801\\x\u202e"))
 
 HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
 

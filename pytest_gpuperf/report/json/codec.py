@@ -37,7 +37,7 @@ def load(content: bytes, kind: type[_Value]) -> _Value:
     except msgspec.DecodeError as error:
         raise _malformed(error, content) from None
     except UnicodeDecodeError:
-        raise _not_unicode(content) from None
+        raise GpuPerfError(f"it is not JSON: it is not UTF-8; {_REMEDY}") from None
     except RecursionError:
         raise GpuPerfError("it is not JSON: it is nested too deeply") from None
     if isinstance(value, Value) and keys.number < _number_of_keys(value):
@@ -170,18 +170,8 @@ def _refusal(error: Exception) -> GpuPerfError:
 
 def _malformed(error: Exception, content: bytes) -> GpuPerfError:
     cause, _, byte = str(error).removeprefix("JSON is malformed: ").partition(" (byte ")
-    if not content.strip():
-        return GpuPerfError(f"it is not JSON: it is empty; {_REMEDY}")
     if not byte:
-        return GpuPerfError(f"it is not JSON: it ends too early; it may have been cut off; {_REMEDY}")
+        return GpuPerfError(f"it is not JSON: it is empty or was cut off; {_REMEDY}")
     before = content[: int(byte.removesuffix(")"))]
     line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
     return GpuPerfError(f"it is not JSON: {cause} at line {line}, column {column}; {_REMEDY}")
-
-
-def _not_unicode(content: bytes) -> GpuPerfError:
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        return GpuPerfError(f"it is not JSON: it is not UTF-8 at byte {error.start + 1}; save it as UTF-8")
-    return GpuPerfError("it is not JSON: it is not UTF-8")

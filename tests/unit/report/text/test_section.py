@@ -62,6 +62,11 @@ def test_a_run_with_everything_looks_at_each_width_as_it_did(width):
     assert_golden(f"terminal-{width}.txt", "".join(f"{line}\n" for line in shown))
 
 
+def test_with_all_notes_it_looks_as_it_did():
+    shown = section.lines(run_with_everything(), 80, all_notes=True)
+    assert_golden("terminal-all-notes.txt", "".join(f"{line}\n" for line in shown))
+
+
 @for_each("width", WIDTHS)
 def test_no_line_is_wider_than_the_terminal(width):
     thresholds, scalings = (threshold(name=LONGEST),), (scaling_curve(name=LONGEST),)
@@ -85,33 +90,6 @@ def test_with_all_notes_every_test_is_named_in_full_and_every_value_shown(width)
     values = " ".join(lines(*WIDE, width=width))
     for value in ("20.0 ms", "1.75 ms", "10.0x", "2.5..100x", "differs", "failed (expected)"):
         assert value in values
-
-
-def test_columns_stand_below_their_headings():
-    shown = lines(record("test_fft"), record("test_longer_name", speedup=speedup(1234.0, 1000.0, 1500.0)))
-    assert shown[2:5] == [
-        "test                  CPU      GPU             speedup  limit  verdict",
-        "test_fft          20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
-        "test_longer_name  20.0 ms  1.75 ms  1234x [1000, 1500]   >=3x  passed",
-    ]
-
-
-def test_rows_of_one_function_share_its_name_where_that_is_long():
-    name = "test_a_polynomial_is_not_changed_by_smoothing"
-    tests = [record(f"a.py::{name}[{n}]", offload=offload(always=speedup())) for n in (2, 30)]
-    assert lines(*tests)[2:8] == [
-        "test        CPU      GPU             speedup  limit  verdict",
-        name,
-        "  [2]   20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
-        "    with copies 10.0x",
-        "  [30]  20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
-        "    with copies 10.0x",
-    ]
-    assert [line.split()[0] for line in lines(*tests, all_notes=False)[2:5]] == [
-        "test",
-        "test_a_polyno~smoothing[2]",
-        "test_a_polyno~moothing[30]",
-    ]
 
 
 def test_names_that_would_be_one_when_cut_are_whole():
