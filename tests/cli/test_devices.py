@@ -65,31 +65,29 @@ def test_devices_for_programs(call, offering):
     assert found["cpu"]["usable"] > 0
 
 
-def test_auto_never_takes_a_cpu_that_only_stands_for_a_gpu(call, offering):
-    class Sycl(Backend):
-        def gpu(self, selector):
-            if not selector:
-                raise Unavailable("SYCL sees no Intel GPU")
-            return super().gpu(selector)
+class Sycl(Backend):
+    """A backend without a GPU, whose CPU stands for one."""
 
-    offering(Sycl("sycl", automatic=True))
-    found = json.loads("\n".join(call("devices", "--json")[1]))
-    usable = {each["choice"]: each["usable"] for each in found["gpus"]}
-    assert usable == {"sycl": False, "sycl:cpu": True}
-    assert found["auto"] is None
+    def gpu(self, selector):
+        if not selector:
+            raise Unavailable("SYCL sees no Intel GPU")
+        return super().gpu(selector)
 
 
-def test_jaxs_cpu_is_listed_as_one_that_stands_for_a_gpu(call, offering, monkeypatch):
+@for_each(
+    ("auto", "usable", "offered"),
+    [
+        (None, {"sycl": False, "sycl:cpu": True}, Sycl("sycl", automatic=True)),
+        (None, {"jax": False, "jax:cpu": True}, Backend("jax", Unavailable("JAX sees no GPU"))),
+        (None, {"broken": False}, Backend("broken", ImportError("half of it"), automatic=True)),
+        ("works", {"works": True}, Backend("works", automatic=True)),
+    ],
+)
+def test_auto_takes_only_a_gpu_that_can_be_used(call, offering, monkeypatch, auto, usable, offered):
     monkeypatch.setattr(StandIn, "gpu", lambda self, selector: SimulatedBackend(name=self.name).gpu(selector))
-    offering(Backend("jax", Unavailable("JAX sees no GPU")))
+    offering(offered)
     found = json.loads("\n".join(call("devices", "--json")[1]))
-    usable = {each["choice"]: each["usable"] for each in found["gpus"]}
-    assert (usable, found["auto"]) == ({"jax": False, "jax:cpu": True}, None)
-
-
-def test_where_nothing_can_be_used_auto_takes_nothing(call, offering):
-    offering(Backend("broken", ImportError("half of it"), automatic=True))
-    assert json.loads("\n".join(call("devices", "--json")[1]))["auto"] is None
+    assert (auto, usable) == (found["auto"], {each["choice"]: each["usable"] for each in found["gpus"]})
 
 
 def test_accelerators_are_listed_and_one_that_works_on_the_cpu_is_called_no_gpu(call, offering, monkeypatch):

@@ -68,12 +68,6 @@ def test_a_file_in_the_place_of_a_journal_is_neither_overwritten_nor_removed(tmp
     assert [journal.path] == list(tmp_path.iterdir())
 
 
-def test_a_journal_that_cannot_be_written_is_an_error(tmp_path):
-    (tmp_path / "a file").touch()
-    with pytest.raises(NotADirectoryError):
-        Journal(tmp_path / "a file" / "report.json").add("line")
-
-
 # -- one that was left behind --------------------------------------------------------------------
 
 

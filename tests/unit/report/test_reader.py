@@ -1,6 +1,5 @@
 """Reading: whatever is at a path, there is a run or an error that names it, and never anything else."""
 
-import gc
 import json
 import os
 from copy import deepcopy
@@ -45,15 +44,6 @@ def test_a_missing_file_a_folder_and_what_has_no_end_are_refused(tmp_path):
     assert "cannot be read: it is not a regular file; name a report" == refused(tmp_path / "pipe")
 
 
-def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
-    def forbidden(*_):
-        raise PermissionError(13, "Permission denied")
-
-    path = written(tmp_path / "report.json", TEXT)
-    monkeypatch.setattr(os, "open", forbidden)
-    assert refused(path) == "cannot be read: Permission denied; name a report"
-
-
 def test_a_file_beyond_the_limit_is_refused_unread(tmp_path, monkeypatch):
     with (tmp_path / "huge.json").open("wb") as file:
         file.truncate(files.LIMIT + 1)
@@ -70,13 +60,6 @@ def test_names_and_texts_of_a_file_never_reach_a_terminal_as_commands(tmp_path, 
     path = written(tmp_path / "\x1b[31mreport.json", json.dumps(content))
     assert main(["validate", str(path)]) == 2
     assert capsys.readouterr().err.removesuffix("\n").isprintable()
-
-
-def test_the_collector_works_as_before_when_a_report_was_read(tmp_path):
-    assert gc.isenabled()
-    reader.load_report(written(tmp_path / "report.json", TEXT))
-    refused(written(tmp_path / "report.json", "wrong"))
-    assert gc.isenabled()
 
 
 # -- files and folders ---------------------------------------------------------------------------
