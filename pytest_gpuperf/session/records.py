@@ -13,9 +13,8 @@ from pytest_gpuperf.model.demand import Pairing, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.report import files, journal, summary
-from pytest_gpuperf.report.journal import Heading, Journal
+from pytest_gpuperf.report.journal import Heading, Journal, Results
 from pytest_gpuperf.report.json import codec, document
-from pytest_gpuperf.report.results import Results
 
 
 class RecordStore:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.other_names import OTHER_NAMES
 
 NAMES = [(kind, name, right) for kind, names in OTHER_NAMES.items() for name, right in names.items()]
