@@ -45,7 +45,7 @@ def text(run: Run) -> str:
         *_few("note", [*_notes(shown.notes), *_bullets(shown.busy)], more=shown.more_notes),
         *_few(
             "threshold",
-            [f"- threshold of {_name(each.name)}: {code_span(text)}" for each, text in shown.thresholds],
+            [f"- threshold of {_name(found.name)}: {code_span(said)}" for found, said, _ in shown.thresholds],
         ),
         *_few("scaling line", [*_scalings(shown.scalings)], _MOST_OF_CURVES),
         *_few("remark", _bullets([*gate, *shown.totals])),

@@ -54,6 +54,14 @@ class Note(NamedTuple):
     texts: Sequence[str]
 
 
+class Sizes(NamedTuple):
+    """A threshold, its sentence, and what its sizes were measured on: `GPU`, or `emulated GPU`."""
+
+    threshold: Threshold
+    said: str
+    gpu: str
+
+
 class View(NamedTuple):
     """A run as its reader sees it.
 
@@ -72,7 +80,7 @@ class View(NamedTuple):
     notes: Sequence[Note]
     more_notes: int
     busy: Sequence[str]
-    thresholds: Sequence[tuple[Threshold, str]]
+    thresholds: Sequence[Sizes]
     scalings: Sequence[ScalingCurve]
     gate: Sequence[str]
     gate_failures: Sequence[str]
@@ -125,24 +133,16 @@ def of(
     )
 
 
-def emulated_tests(run: Run) -> frozenset[str]:
-    """Return the tests that an emulated device ran in the GPU's place."""
-    return frozenset(record.nodeid for record in run.records if record.is_emulated)
-
-
-def gpu_of(threshold: Threshold, emulated: Collection[str]) -> str:
-    """Return what a threshold's sizes were measured on: `GPU`, or `emulated GPU`."""
-    return "emulated GPU" if any(point.nodeid in emulated for point in threshold.curve) else "GPU"
-
-
-def _thresholds(run: Run, above: ShownAbove) -> Iterator[tuple[Threshold, str]]:
-    """Yield each threshold that was measured, and its sentence, without a reason that pytest has shown."""
-    emulated = emulated_tests(run)
+def _thresholds(run: Run, above: ShownAbove) -> Iterator[Sizes]:
+    """Yield each threshold that was measured, without a reason that pytest has shown."""
+    emulated = {record.nodeid for record in run.records if record.is_emulated}
     for each in run.thresholds:
         if each.status != "skipped":
-            is_above = each.reason and any(each.reason in above.get(point.nodeid, "") for point in each.curve)
+            tests = {point.nodeid for point in each.curve}
+            gpu = "emulated GPU" if tests & emulated else "GPU"
+            is_above = each.reason and any(each.reason in above.get(nodeid, "") for nodeid in tests)
             shown = replace(each, reason=None) if is_above else each
-            yield each, threshold_sentence(shown, f"the {gpu_of(each, emulated)}")
+            yield Sizes(each, threshold_sentence(shown, f"the {gpu}"), gpu)
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:

@@ -14,6 +14,7 @@ from pytest_gpuperf.report.html.chart import Axis, Event, Line
 from pytest_gpuperf.report.html.figure import Figure, Style
 from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.summary import scaling_heading
+from pytest_gpuperf.report.view import Sizes
 
 _LONGEST_NAME = 24
 _number = "{:.9g}".format
@@ -24,12 +25,12 @@ _CAPTIONS: dict[Mode, str] = {
 _FACTS = ", "  # what stands between the facts of a fingerprint
 
 
-def of_threshold(threshold: Threshold, said: str, gpu: str) -> Figure | None:
+def of_threshold(sizes: Sizes) -> Figure | None:
     """Return the times over the size with the threshold; None with fewer than two sizes on a GPU.
 
-    `said` is what the text says of the threshold, and `gpu` what its sizes were measured on. Sizes that are
-    not above zero have no place on the axis.
+    Sizes that are not above zero have no place on the axis.
     """
+    threshold, said, gpu = sizes
     points = [point for point in threshold.curve if 0 < point.size < inf]
     if sum(bool(point.gpu) for point in points) < 2:
         return None

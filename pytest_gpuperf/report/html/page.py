@@ -82,7 +82,6 @@ def text(run: Run, history: History | None = None) -> str:
     verdicts = {test.row.record.nodeid: test.verdicts for test in tests}
     series = curves.worst_first(history) if history else []
     facts_of_runs = curves.facts_of_all(series)
-    emulated = view.emulated_tests(run)
     styles, script = _asset("page.css"), _asset("page.js")
     return template().render(
         run=run,
@@ -97,10 +96,7 @@ def text(run: Run, history: History | None = None) -> str:
         headings=_headings(shown),
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
-        thresholds=[
-            (each, text, curves.of_threshold(each, text, view.gpu_of(each, emulated)))
-            for each, text in shown.thresholds
-        ],
+        thresholds=[(each, curves.of_threshold(each)) for each in shown.thresholds],
         scalings=[
             (
                 scaling_heading(each),

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record, Run, VerdictCode
 from pytest_gpuperf.report import view
 from pytest_gpuperf.report.names import short_names
@@ -12,7 +11,7 @@ from pytest_gpuperf.report.summary import comparison_cells, scaling_heading, sca
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Colour, Line, Row
 from pytest_gpuperf.report.verdicts import FAILURES, shown_records
-from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, View
+from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, Sizes, View
 
 _EXPENDABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
 _COLOURS: dict[VerdictCode, Colour | None] = {
@@ -61,7 +60,7 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     if not shown_records(run):
         return []
     shown, text_width = view.of(run, above=above, only_failures=True), min(width, _WIDEST_TEXT)
-    thresholds = _thresholds(each for each in shown.thresholds if each[0].status == "failed")
+    thresholds = _thresholds(each for each in shown.thresholds if each.threshold.status == "failed")
     texts = [
         *_wrapped([_counted(shown)], text_width),
         *_few(list(_notes(shown.notes)), 0, text_width),
@@ -81,8 +80,8 @@ def _with_rest(first: str, others: Iterable[str]) -> Iterator[str]:
     yield from (f"  {text}" for text in others)
 
 
-def _thresholds(shown: Iterable[tuple[Threshold, str]]) -> Iterator[str]:
-    return (f"threshold of {threshold.name}: {text}" for threshold, text in shown)
+def _thresholds(shown: Iterable[Sizes]) -> Iterator[str]:
+    return (f"threshold of {each.threshold.name}: {each.said}" for each in shown)
 
 
 def _totals(shown: View) -> list[str]:

@@ -228,7 +228,7 @@ def test_a_threshold_is_said_as_one_of_its_device_without_a_reason_that_pytest_h
     def said(above=view.NOTHING_ABOVE, **changes):
         sizes = [record(f"test_fft[{n}]", **changes) for n in (64, 256)]
         missed = threshold(status="failed", reason="too large")
-        return [text for _, text in view.of(run_of(*sizes, thresholds=(missed,)), above=above).thresholds]
+        return [each.said for each in view.of(run_of(*sizes, thresholds=(missed,)), above=above).thresholds]
 
     assert said() == ["failed: the GPU wins from n = 256 on, not at 128; too large"]
     assert said(**EMULATED) == ["failed: the emulated GPU wins from n = 256 on, not at 128; too large"]

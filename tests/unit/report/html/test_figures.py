@@ -40,6 +40,7 @@ from pytest_gpuperf.report.history import series
 from pytest_gpuperf.report.html import calls, curves, forest, page
 from pytest_gpuperf.report.html.figure import Figure, Word, svg_document
 from pytest_gpuperf.report.summary import threshold_sentence
+from pytest_gpuperf.report.view import Sizes
 
 pytestmark = pytest.mark.unit
 
@@ -68,7 +69,7 @@ def of_sizes(gpu="GPU", **changes):
         "curve": CURVE,
     }
     found = threshold(**{**known, **changes})
-    return curves.of_threshold(found, threshold_sentence(found, f"the {gpu}"), gpu)
+    return curves.of_threshold(Sizes(found, threshold_sentence(found, f"the {gpu}"), gpu))
 
 
 def of_counts(**changes):
@@ -136,7 +137,7 @@ def test_what_was_not_measured_has_no_figure(shown):
 
 
 @given(
-    thresholds().map(lambda found: curves.of_threshold(found, "said", "GPU"))
+    thresholds().map(lambda found: curves.of_threshold(Sizes(found, "said", "GPU")))
     | scalings().map(curves.of_scaling)
 )
 def test_any_values_can_be_drawn(shown):
