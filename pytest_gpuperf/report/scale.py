@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 from pytest_gpuperf.model.measurement import Estimate
 
 _NARROWEST = 2.0  # high over low at least, so that noise looks like noise
-_MOST_TICKS = 7
+_MOST_TICKS = 5  # as many as have room for their words
 _STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))  # of each decade, from many ticks to few
 _FINE_STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # two of them on an axis that is as short as can be
 _SHORT = 5.0  # high over low: up to there an axis may have one or none of the steps above
@@ -55,15 +55,15 @@ class LogScale:
             return self.length
         return self.length * log10(value / self.low) / log10(self.high / self.low)
 
-    def ticks(self, most: int = _MOST_TICKS) -> list[float]:
-        """Return round values between the ends, lowest first: at most `most`, where there are more steps."""
+    def ticks(self) -> list[float]:
+        """Return round values between the ends, lowest first: at most five, where there are more steps."""
         decades = range(floor(log10(self.low)), ceil(log10(self.high)) + 1)
         for steps in (_FINE_STEPS, *_STEPS) if self.high < _SHORT * self.low else _STEPS:
             ticks = [step * 10.0**decade for decade in decades for step in steps]
             ticks = [tick for tick in ticks if self.low <= tick <= self.high]
-            if len(ticks) <= most:
+            if len(ticks) <= _MOST_TICKS:
                 return ticks
-        return ticks[:: ceil(len(ticks) / most)]
+        return ticks[:: ceil(len(ticks) / _MOST_TICKS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class LinearScale:
         """Return the place of a value, from 0 to `length`; one beyond an end, and None for 0, lies on it."""
         return 0.0 if value is None else self.length * min(max(value / self.high, 0.0), 1.0)
 
-    def ticks(self, most: int = _MOST_TICKS) -> list[float]:
-        """Return at most so many round values from 0 to the end, at equal distances."""
-        decade = 10.0 ** floor(log10(self.high / most))
-        step = next(each for each in (decade, 2 * decade, 5 * decade, 10 * decade) if self.high / each < most)
+    def ticks(self) -> list[float]:
+        """Return at most five round values from 0 to the end, at equal distances."""
+        decade = 10.0 ** floor(log10(self.high / _MOST_TICKS))
+        step = next(decade * each for each in (1, 2, 5, 10) if self.high / (decade * each) < _MOST_TICKS)
         return [step * number for number in range(floor(self.high / step) + 1)]

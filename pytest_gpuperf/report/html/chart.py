@@ -19,7 +19,6 @@ _LINE = 14.0  # pixels from one line of words to the next
 _SAMPLE = 22.0  # pixels of a line in the legend, with the space before its name
 _SPACE = 7.0  # pixels between two words of a line, at least
 _FARTHEST = 2.0  # times the largest value, or half of the smallest: so far the axis shows a range
-_MOST_TICKS = 5  # as many as have room for their words
 _MOST_ROWS = 3  # of words above their marks
 _MOST_DOTS = 20  # values of a line; of more of them the last one alone has a dot
 _SHAPES: dict[Style, Callable[[float, float], str]]
@@ -78,7 +77,7 @@ def figure(
     lines = [each for each in lines if each.values]
     ranges = [estimate for each in lines for _, estimate in each.values]
     y_scale = (LogScale if upright.log else LinearScale).of_estimates(ranges, _HEIGHT, farthest=_FARTHEST)
-    rows = y_scale.ticks(_MOST_TICKS)
+    rows = y_scale.ticks()
     left = _MARGIN + max(text_width(upright.word(row)) for row in rows)
     # The last tick's word stands below it, and in the figure.
     length = WIDTH - left - max(_MARGIN, *(text_width(across.word(tick)) / 2 for tick in ticks))

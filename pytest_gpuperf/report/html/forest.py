@@ -37,7 +37,7 @@ def scale(records: Iterable[Record]) -> LogScale:
 
 def axis(shared: LogScale) -> Figure:
     """Return the axis with its ticks, to stand above the rows."""
-    ticks = [(tick, _MARGIN + shared.position(tick)) for tick in shared.ticks(5)]
+    ticks = [(tick, _MARGIN + shared.position(tick)) for tick in shared.ticks()]
     return Figure(
         width=WIDTH,
         height=_AXIS,

@@ -17,14 +17,8 @@ _NARROWEST = log(1.1)  # what its height stands for at least, so that noise look
 _INDENT = "  "
 
 
-def lines(
-    history: History,
-    *,
-    only: str | None = None,
-    last: int | None = 10,
-    width: int = 80,
-) -> list[str]:
-    """Return the lines that show the history of each test, with its `last` runs (None: all of them).
+def lines(history: History, *, only: str | None = None, last: int = 10, width: int = 80) -> list[str]:
+    """Return the lines that show the history of each test, with its `last` runs.
 
     Series of different fingerprints are listed apart.
     """
@@ -54,11 +48,11 @@ def _heading(history: History, shown: Sequence[Series], only: str | None) -> str
     return f"{runs}, {units.count(len({one.nodeid for one in shown}), 'test')}"
 
 
-def _lines(one: Series, last: int | None, width: int) -> Iterator[str]:
+def _lines(one: Series, last: int, width: int) -> Iterator[str]:
     """Yield a test's series as a sparkline, its last runs, and its changes."""
     if one.timed:
         yield _sparkline(one, width)
-        shown = one.points if last is None else one.points[max(0, len(one.points) - last) :]
+        shown = one.points[-last:]
         if hidden := len(one.points) - len(shown):
             yield f"... {hidden} earlier"
         yield from (f"{point.day}  {point.origin:8}  {_result(point)}" for point in shown)

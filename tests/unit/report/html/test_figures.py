@@ -19,7 +19,6 @@ from factories import (
     history_of,
     measurement,
     record,
-    run_of,
     scaled,
     scaling_curve,
     skipped,
@@ -37,7 +36,7 @@ from pytest_gpuperf.model.measurement import Inspection, Transfer
 from pytest_gpuperf.model.offload import Diagnosis, Point
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.history import series
-from pytest_gpuperf.report.html import calls, curves, forest, page
+from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, Word, svg_document
 from pytest_gpuperf.report.summary import threshold_sentence
 from pytest_gpuperf.report.view import Sizes
@@ -106,6 +105,8 @@ FAR = [[1e-12, 1e12], [1e12] * 2, [10.0 * 1.5 ** (number // 6) for number in ran
         (of_sizes(at_least=64, smallest_won=64), "\nat least 64\nat most 4096\nGPU faster from 64\n"),
         (of_sizes(at_least=4096), "; required at least 4096 and at most 4096"),
         (of_sizes(regime="once", curve=SHARED), "\nGPU, copies shared\n"),
+        (of_sizes("emulated GPU"), "\nemulated GPU\nemulated GPU with copies\n"),
+        (of_sizes("emulated GPU"), "\nemulated GPU faster from 1024\n"),
         (of_sizes(by_latency=True), "the threshold is that of single calls"),
         (of_counts(), "measured\nideal\nrequired 0.8\n"),
         (of_counts(), "efficiency 0.80 [0.72, 0.88] on 2 devices, 0.60 [0.54, 0.66] on 4 devices\n"),
@@ -184,15 +185,6 @@ def test_a_time_lies_in_its_band_although_the_median_ratio_is_another():
     first, second = (y for _, y in places(paths(shown, "gpu")[-1]))
     assert one <= first <= one_low
     assert other <= second <= other_low
-
-
-def test_on_an_emulated_device_each_word_of_a_threshold_says_so():
-    curve = tuple(replace(each, nodeid="a.py::test_a") for each in CURVE)
-    emulated = record("a.py::test_a", gpu=measurement(EMULATED, 1e-3))
-    content = page.text(run_of(emulated, thresholds=(threshold(curve=curve),)))
-    shown = content[content.index("Size thresholds") : content.index("Environment")]
-    assert "emulated GPU with copies" in shown
-    assert not re.search("(?<!emulated )GPU", shown)
 
 
 def test_the_line_of_a_curve_begins_on_that_of_the_ideal_if_its_fewest_devices_were_measured():

@@ -77,10 +77,6 @@ def test_only_the_tests_that_were_asked_for_are_shown():
     )
 
 
-def test_all_runs_are_shown_if_asked_for():
-    assert 12 == sum("x [" in line for line in lines(history_of(*STEP), last=None))
-
-
 @for_each("width", [60, 80, 200])
 def test_a_history_fits_its_width_and_names_tests_in_full(width):
     name, other = "test_" + "long_name_" * 30 + "end", "test_" + "untimed_" * 30
