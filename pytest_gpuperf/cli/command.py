@@ -56,14 +56,13 @@ def encoding() -> str:
     return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
-def lines_result(lines: Iterable[str], code: int = FINE) -> CommandResult:
-    """Return lines for people, escaped: a report may be anyone's, and must not control a terminal."""
-    return CommandResult(text="\n".join(map(printable, lines)), code=code)
+def lines_result(lines: Iterable[str], code: int = FINE, export: str | None = None) -> CommandResult:
+    """Return lines for people, which an export, if there is any, moves to standard error.
 
-
-def export_result(export: str, lines: Iterable[str], code: int = FINE) -> CommandResult:
-    """Return an export for standard output, and the lines for people for standard error."""
-    return CommandResult(text=export, code=code, beside="\n".join(map(printable, lines)))
+    They are escaped: a report may be anyone's, and must not control a terminal.
+    """
+    text = "\n".join(map(printable, lines))
+    return CommandResult(text=export or text, code=code, beside=text if export else "")
 
 
 def check_replaceable(

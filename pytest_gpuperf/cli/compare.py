@@ -14,7 +14,6 @@ from pytest_gpuperf.cli.command import (
     INCOMPARABLE,
     CommandResult,
     add_command,
-    export_result,
     lines_result,
     width,
 )
@@ -107,7 +106,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     lines += [f"FAILED: {failure}" for failure in failures]
     code = _exit_code(run, failures, options)
     lines += written.lines if written.lacks_one else []
-    return export_result(written.printed, lines, code) if written.printed else lines_result(lines, code)
+    return lines_result(lines, code, written.printed)
 
 
 def compared_with(run: Run, base: Path) -> Run:

@@ -12,7 +12,6 @@ from pytest_gpuperf.cli.command import (
     CommandResult,
     add_command,
     check_replaceable,
-    export_result,
     lines_result,
     output_file,
     width,
@@ -96,11 +95,8 @@ def _show(chosen: Namespace) -> CommandResult:
     if chosen.baseline is not None:
         run = compare.compared_with(run, chosen.baseline)
     written = outputs.write(run, chosen.outputs, chosen.history)
-    if written.lacks_one:
-        return lines_result(written.lines, WRONG)
-    if written.printed:
-        return export_result(written.printed, written.lines)
-    return lines_result(written.lines or _table(run))
+    lines = written.lines if written.lines or written.printed else _table(run)
+    return lines_result(lines, WRONG if written.lacks_one else FINE, written.printed)
 
 
 def _table(run: Run) -> list[str]:
