@@ -6,7 +6,7 @@ The table's plot is a forest plot in characters: each speedup in a row of one wi
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, count, islice
+from itertools import count, islice
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
@@ -14,11 +14,10 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report import repeat, view
 from pytest_gpuperf.report.names import shorten
-from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.summary import (
     baseline_of,
     environment_facts,
-    plotted,
     scaling_heading,
     scaling_lines,
 )
@@ -81,7 +80,7 @@ def _table(shown: View) -> Iterator[str]:
     rows = shown.rows[:_MOST_ROWS]
     records = [row.record for row in rows]
     headings = list(shown.headings)
-    axis = plot_axis(records)
+    axis = speedup_axis(records, _PLOT_WIDTH - 1)
     has_plot = any(record.speedup for record in records)
     if has_plot:
         headings.insert(headings.index("speedup") + 1, _PLOT)
@@ -144,11 +143,6 @@ def table_row(first: str, others: Iterable[str]) -> str:
     """Return a table's row: a code span first, then cells of our own words."""
     cells = [first.replace("|", r"\|"), *(other[:_LONGEST_CELL].replace("|", r"\|") for other in others)]
     return f"| {' | '.join(cells)} |"
-
-
-def plot_axis(records: Iterable[Record]) -> LogScale:
-    """Return the axis that shows the speedups of records, with what is required and their baselines."""
-    return LogScale.around(chain.from_iterable(map(plotted, records)), _PLOT_WIDTH - 1)
 
 
 def plot_legend(records: Iterable[Record]) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.summary import baseline_of
 
 _NARROWEST = 2.0  # high over low at least, so that noise looks like noise
 _MOST_TICKS = 5  # as many as have room for their words
@@ -89,3 +91,14 @@ class LinearScale:
         decade = 10.0 ** floor(log10(self.high / _MOST_TICKS))
         step = next(decade * each for each in (1, 2, 5, 10) if self.high / (decade * each) < _MOST_TICKS)
         return [step * number for number in range(floor(self.high / step) + 1)]
+
+
+def speedup_axis(records: Iterable[Record], length: float) -> LogScale:
+    """Return the axis that shows the speedups of records, with what is required and their baselines."""
+    values: list[float | None] = []
+    for record in records:
+        if record.speedup:
+            values += record.demand.limits
+            for each in filter(None, (record.speedup.estimate, baseline_of(record))):
+                values += (each.value, each.low, each.high)
+    return LogScale.around(values, length)

@@ -97,14 +97,6 @@ def baseline_of(record: Record) -> Estimate | None:
     return next(filter(None, compared), None)
 
 
-def plotted(record: Record) -> Iterator[float | None]:
-    """Yield what a plot of a record's speedup shows: its range, what is required, and its baseline."""
-    if record.speedup:
-        yield from (record.speedup.value, record.speedup.low, record.speedup.high, *record.demand.limits)
-        if baseline := baseline_of(record):
-            yield from (baseline.value, baseline.low, baseline.high)
-
-
 def comparison_cells(comparison: Comparison) -> dict[str, str]:
     """Return the row of a comparison with the baseline, by headings; a dash for what is not known."""
 

@@ -1,7 +1,6 @@
 """The forest plot: each test's speedup with its range, all on one axis, beside what is required of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
@@ -11,8 +10,8 @@ from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html import figure as svg
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, text_width
 from pytest_gpuperf.report.names import shorten
-from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.summary import baseline_of, plotted
+from pytest_gpuperf.report.scale import LogScale, speedup_axis
+from pytest_gpuperf.report.summary import baseline_of
 from pytest_gpuperf.report.verdicts import FAILURES, verdict
 
 WIDTH = 200
@@ -21,6 +20,8 @@ _AXIS = 34
 _MIDDLE, _GHOST = 10.0, 17.0  # heights of the range and of the baseline's, in a row
 _LEAST_GHOST = 5.0  # pixels of the baseline's range, which is seen although it is narrow
 _MARGIN = 6.0  # room for a dot at an end of the axis
+LENGTH = WIDTH - 2 * _MARGIN
+"""Pixels of the axis, which all tests share."""
 _LONGEST_NAME = 60  # characters in a plot that stands alone
 _MEANINGS: dict[Style, str] = {
     "passed": "passed",
@@ -28,11 +29,6 @@ _MEANINGS: dict[Style, str] = {
     "inconclusive": "inconclusive",
     "muted": "nothing required",
 }
-
-
-def scale(records: Iterable[Record]) -> LogScale:
-    """Return the axis that all tests share."""
-    return LogScale.around(chain.from_iterable(map(plotted, records)), WIDTH - 2 * _MARGIN)
 
 
 def axis(shared: LogScale) -> Figure:
@@ -79,7 +75,7 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
         if record.speedup
     ]
     left = max((text_width(name) for _, _, name in shown), default=0.0) + _MARGIN
-    shared = scale(records)
+    shared = speedup_axis(records, LENGTH)
     top = axis(shared)
     marks = [mark._replace(move=(left, 0)) for mark in top.marks]
     words = [word._replace(x=word.x + left) for word in top.words]

@@ -24,7 +24,7 @@ from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.summary import comparison_cells, environment_facts, scaling_cells, scaling_heading
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
 
@@ -77,7 +77,7 @@ def text(run: Run, history: History | None = None) -> str:
     """Return the page of a run; a history adds how each test's speedup changed over its runs."""
     shown = view.of(run, worst_first=True)
     records = [row.record for row in shown.rows]
-    axis = forest.scale(records)
+    axis = speedup_axis(records, forest.LENGTH)
     tests = list(_tests(run, shown.rows, axis))
     verdicts = {test.row.record.nodeid: test.verdicts for test in tests}
     series = curves.worst_first(history) if history else []

@@ -31,8 +31,8 @@ from pytest_gpuperf.model.offload import Diagnosis, Point
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Note, Record, Run
 from pytest_gpuperf.report import repeat
-from pytest_gpuperf.report.markdown import SIGNATURE, code_span, plot_axis, plot_row, text
-from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.markdown import SIGNATURE, code_span, plot_row, text
+from pytest_gpuperf.report.scale import LogScale, speedup_axis
 
 A_COMMENT = 65_536  # characters that GitHub takes
 OF_TABLES = {"table", "thead", "tbody", "tr", "th", "td"}
@@ -207,7 +207,7 @@ def test_a_row_shows_the_baseline_where_it_differs(expected, power, metric):
 def test_all_rows_are_on_one_axis_with_one_and_the_limits_on_it():
     slow = record(speedup=speedup(0.5, 0.4, 0.6), demand=Demand(min=40))
     fast = record(speedup=speedup(20.0, 10.0, None))
-    axis = plot_axis([slow, fast, skipped("a")])
+    axis = speedup_axis([slow, fast, skipped("a")], 27)
     rows = [plot_row(each, axis) for each in (slow, fast, skipped("a"))]
     assert ["·├●┤··│···················║·", "······│·····║·····├───●────►", None] == rows
 
@@ -215,7 +215,7 @@ def test_all_rows_are_on_one_axis_with_one_and_the_limits_on_it():
 @for_each("value", [1e-300, 1e300])
 def test_no_number_breaks_the_axis(value):
     one = record(speedup=speedup(value, value, value))
-    assert len(plot_row(one, plot_axis([one, record()]))) == 28
+    assert len(plot_row(one, speedup_axis([one, record()], 27))) == 28
 
 
 def hostile(anything: str) -> Run:

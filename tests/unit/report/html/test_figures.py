@@ -38,6 +38,7 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.history import series
 from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, Word, svg_document
+from pytest_gpuperf.report.scale import speedup_axis
 from pytest_gpuperf.report.summary import threshold_sentence
 from pytest_gpuperf.report.view import Sizes
 
@@ -130,7 +131,7 @@ def test_a_figure_says_what_it_shows(shown, said):
     [
         *(timed([1.0], [1.0]), of_sizes(curve=()), of_sizes(curve=(point(0, 1.0), CURVE[0]))),
         of_sizes(curve=tuple(replace(each, gpu=None) for each in CURVE)),
-        *(of_counts(points=MEASURED[:1]), forest.row(skipped("a"), forest.scale([]))),
+        *(of_counts(points=MEASURED[:1]), forest.row(skipped("a"), speedup_axis([], forest.LENGTH))),
     ],
 )
 def test_what_was_not_measured_has_no_figure(shown):
@@ -274,7 +275,7 @@ def test_any_record_has_a_sentence_or_none(found):
 
 def test_equal_speedups_lie_at_one_place_in_every_row():
     shown = [record(speedup=speedup(value, 0.9 * value, 1.1 * value)) for value in (0.5, 4.0, 64.0)]
-    rows = [forest.row(each, forest.scale(shown)) for each in shown]
+    rows = [forest.row(each, speedup_axis(shown, forest.LENGTH)) for each in shown]
     assert 1 == len({paths(row, "limit")[0] for row in rows})
     one, two, three = (numbers(paths(row, "passed", "range")[0])[0] for row in rows)
     # 4 is eight times 0.5, and 64 sixteen times 4: their distances are as the logarithms.
@@ -284,7 +285,7 @@ def test_equal_speedups_lie_at_one_place_in_every_row():
 @for_each(("changes", "count"), [({"baseline": estimate(5, 5, 5)}, 1), ({"metric": "memory"}, 0)])
 def test_the_baseline_is_a_ghost_that_is_seen_although_it_is_narrow(changes, count):
     shown = record(comparisons=(comparison("improved", **changes),))
-    ghosts = paths(forest.row(shown, forest.scale([shown])), "baseline", "area")
+    ghosts = paths(forest.row(shown, speedup_axis([shown], forest.LENGTH)), "baseline", "area")
     assert [True] * count == [float(re.search(r"h([\d.]+)", ghost)[1]) >= 5 for ghost in ghosts]
 
 
@@ -307,7 +308,7 @@ def test_the_legend_has_what_is_drawn():
 )
 def test_a_verdict_has_a_colour_and_a_shape(status, look):
     shown = record(status=status, reason=None if status in ("passed", "recorded") else "why")
-    *_, mark = forest.row(shown, forest.scale([shown])).marks
+    *_, mark = forest.row(shown, speedup_axis([shown], forest.LENGTH)).marks
     point = mark.path.split("M")[2]
     assert look == (mark.style, mark.paint, "L" if "L" in point else "a")
 
