@@ -1,7 +1,7 @@
 """`gpuperf devices`: each backend's device and each accelerator, whether it can be used, what is missing."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,6 @@ class DeviceListing:
     device: DeviceInfo | None
     reason: str | None
     automatic: bool
-    is_accelerator: bool = False
 
 
 def add(commands: Any) -> None:
@@ -73,8 +72,7 @@ def _accelerators() -> Iterator[DeviceListing]:
 
     for choice in CHOICES:
         if (backend := chosen_accelerator(choice)) is not None:
-            found = _listing(choice, partial(backend.gpu, ""), automatic=False)
-            yield replace(found, is_accelerator=True)
+            yield _listing(choice, partial(backend.gpu, ""), automatic=False)
 
 
 def _listing(choice: str, opened: Callable[[], Any], *, automatic: bool) -> DeviceListing:
@@ -106,7 +104,7 @@ def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str
             yield f"-    {name}  {listing.reason}"
             continue
         parts = [device.name, device.library]
-        is_on_cpu = device.emulated and listing.is_accelerator
+        is_on_cpu = device.emulated and listing.choice.startswith("accelerator:")
         if device.emulated and not is_on_cpu:
             parts.append("emulated: not a GPU's speedup, for trying things out")
         parts += ["chosen by auto"] if listing.choice == automatic else []
