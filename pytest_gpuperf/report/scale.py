@@ -1,10 +1,9 @@
 """From values to places on an axis: of ratios, where twice and half as fast lie as far from 1, or linear."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.summary import baseline_of
 
@@ -38,17 +37,6 @@ class LogScale:
         margin = (high / low) ** 0.04
         return cls(low / margin, high * margin, length)
 
-    @classmethod
-    def of_estimates(cls, estimates: Sequence[Estimate], length: float, *, farthest: float) -> "LogScale":
-        """Return an axis that shows all estimates, their intervals as far as they lie near to any of them.
-
-        That is up to `farthest` times the largest value, and down to the smallest over `farthest`.
-        """
-        values = [estimate.value for estimate in estimates]
-        least, most = min(values) / farthest, max(values) * farthest
-        ends = (min(max(end, least), most) for each in estimates for end in (each.lower, each.upper))
-        return cls.around([*values, *ends], length, include=())
-
     def position(self, value: float | None) -> float:
         """Return the place of a value, from 0 to `length`; one beyond an end, and None for 0, lies on it."""
         if value is None or value <= self.low:
@@ -76,11 +64,9 @@ class LinearScale:
     length: float
 
     @classmethod
-    def of_estimates(cls, estimates: Sequence[Estimate], length: float, *, farthest: float) -> "LinearScale":
-        """Return an axis that shows values, and their intervals up to `farthest` times the largest."""
-        most = min(max((estimate.value for estimate in estimates), default=1.0), _MOST)
-        ends = (min(estimate.upper, most * farthest) for estimate in estimates)
-        return cls(_MARGIN * max(most, *ends, _LEAST), length)
+    def around(cls, values: Iterable[float], length: float) -> "LinearScale":
+        """Return an axis that shows all values above zero, with a margin."""
+        return cls(_MARGIN * max((value for value in values if _LEAST < value < _MOST), default=1.0), length)
 
     def position(self, value: float | None) -> float:
         """Return the place of a value, from 0 to `length`; one beyond an end, and None for 0, lies on it."""

@@ -76,7 +76,12 @@ def figure(
     """
     lines = [each for each in lines if each.values]
     ranges = [estimate for each in lines for _, estimate in each.values]
-    y_scale = (LogScale if upright.log else LinearScale).of_estimates(ranges, _HEIGHT, farthest=_FARTHEST)
+    shown = [estimate.value for estimate in ranges]
+    least, most = min(shown) / _FARTHEST, max(shown) * _FARTHEST
+    shown += (min(max(end, least), most) for each in ranges for end in (each.lower, each.upper))
+    y_scale = (
+        LogScale.around(shown, _HEIGHT, include=()) if upright.log else LinearScale.around(shown, _HEIGHT)
+    )
     rows = y_scale.ticks()
     left = _MARGIN + max(text_width(upright.word(row)) for row in rows)
     # The last tick's word stands below it, and in the figure.
