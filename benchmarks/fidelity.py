@@ -160,7 +160,7 @@ def on_sycl(arguments: Namespace) -> Iterator[Contest]:
     """
     from pytest_gpuperf.devices.sycl import SyclBackend
 
-    backend = SyclBackend("the CPU")
+    backend = SyclBackend()
     gpu = backend.gpu("cpu")
     measured = partial(compare, cpu=backend.cpu(), gpu=gpu)
     pairs, samples = arguments.pairs, arguments.samples

@@ -8,8 +8,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 __all__ = ["LIBRARIES", "Library", "devices"]
@@ -326,8 +326,8 @@ LIBRARIES: dict[str, type[Library]] = {"cupy": Cupy, "torch": Torch, "jax": Jax}
 def devices(choice: str) -> tuple[TimedDevice, TimedDevice]:
     """Return the CPU and the GPU of `--gpuperf-gpu=CHOICE`; `jax:cpu` is JAX's CPU in the place of a GPU."""
     if choice == "jax:cpu":
-        return JaxBackend("the CPU").cpu(), _jax_on_cpu()
-    chosen = Devices(choice, backends("the CPU", ()))
+        return JaxBackend().cpu(), _jax_on_cpu()
+    chosen = Machine(choice)
     return chosen.cpu(), chosen.gpu()
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from common import Target, conclude, table
 
-from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
@@ -31,7 +31,7 @@ Call = Callable[[], Any]
 
 def main() -> int:
     arguments = read_arguments()
-    devices = Devices("jax:cpu", backends("this CPU", ()))
+    devices = Machine("jax:cpu")
     rows, apart = [], []
     for index in range(arguments.repeats):
         by_hand = efficiency_by_hand(devices, arguments.rounds)
@@ -62,7 +62,7 @@ def dense(devices: Any) -> Call:
     return lambda: step(x, w)
 
 
-def efficiency_by_hand(devices: Devices, rounds: int) -> float:
+def efficiency_by_hand(devices: Machine, rounds: int) -> float:
     """Return the efficiency that a loop finds: calls that are waited for, in turn on one and on two."""
     calls = {count: dense(devices.group(count)) for count in COUNTS}
     for call in calls.values():
@@ -82,7 +82,7 @@ def time_of(call: Call, repeats: int = 5) -> float:
     return (perf_counter() - started) / repeats
 
 
-def measured_efficiency(devices: Devices) -> float:
+def measured_efficiency(devices: Machine) -> float:
     """Return the efficiency in the record of a scaling test of the same work."""
     asked = Scaling(name="dense", mode="strong", count=COUNTS[-1], counts=COUNTS)
     trial = Trial(nodeid="dense", demand=Demand(), question=ScalingQuestion(asked), options=RunOptions())

@@ -55,10 +55,10 @@ def devices(*, as_json: bool) -> CommandResult:
 
 def _listings() -> Iterator[DeviceListing]:
     """Yield each backend's devices; a failure is that backend's reason, and hides no other backend."""
-    from pytest_gpuperf.devices import environment, registry
+    from pytest_gpuperf.devices import machine
     from pytest_gpuperf.devices.stand_in import chosen_stand_in
 
-    for backend in registry.backends(environment.cpu_name(), []):
+    for backend in machine.backends().values():
         for selector in _selectors(backend):
             choice = f"{backend.name}:{selector}" if selector else backend.name
             stand_in = chosen_stand_in(choice)
@@ -90,10 +90,10 @@ def _listing(choice: str, opened: Callable[[], Any], *, automatic: bool) -> Devi
 
 def _selectors(backend: Any) -> list[str]:
     """Return a selector for each device; just the first where a backend does not count them."""
-    from pytest_gpuperf.devices import registry
+    from pytest_gpuperf.devices import machine
 
     emulated = [_CPU] if backend.name in ("jax", "keras", "mlx", "sycl", "torch") else []
-    return [*(("",) if backend.name == "sycl" else registry.selectors(backend)), *emulated]
+    return [*(("",) if backend.name == "sycl" else machine.selectors(backend)), *emulated]
 
 
 def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str]:

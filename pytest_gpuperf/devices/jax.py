@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices import capabilities, jax_programs
+from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.group import DeviceGroup, Parts
 from pytest_gpuperf.devices.library import (
     BFLOAT16_EPS,
@@ -341,7 +342,7 @@ class JaxBackend(LibraryBackend):
         except Exception as error:  # RuntimeError, or a bare AssertionError of JAX 0.10
             remedy = "add cpu to JAX_PLATFORMS, after the GPU's platform"
             raise GpuPerfError(f"JAX cannot use the CPU for the comparison; {remedy}: {error}") from error
-        return JaxDevice(jax, device, self._cpu_name)
+        return JaxDevice(jax, device, cpu_name())
 
     def emulated(self, name: str, index: int) -> JaxDevice:
         """Return one of JAX's devices of the CPU as a GPU of that name."""

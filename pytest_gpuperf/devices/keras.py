@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.library import (
     LibraryBackend,
@@ -123,7 +124,7 @@ class KerasBackend(LibraryBackend):
         available = {"tensorflow": _TensorflowBackend, "torch": TorchBackend, "jax": JaxBackend}
         if library not in available:
             raise Unavailable(f"Keras runs on {library}, which has no device to time; {_CHOICE}")
-        return available[library](self._cpu_name)
+        return available[library]()
 
 
 class _TensorflowDevice(LibraryDevice):
@@ -233,7 +234,7 @@ class _TensorflowBackend(LibraryBackend):
         return super().too_few(count, index) if count else Unavailable(f"TensorFlow sees no GPU; {remedy}")
 
     def cpu(self) -> _TensorflowDevice:
-        return _TensorflowDevice(self.load(), "CPU:0", self._cpu_name)
+        return _TensorflowDevice(self.load(), "CPU:0", cpu_name())
 
     def emulated(self, name: str, index: int) -> _TensorflowDevice:
         return _TensorflowDevice(self.load(), f"CPU:{index}", name, emulates_gpu=True)

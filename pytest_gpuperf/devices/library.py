@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from pytest_gpuperf.devices import faults
+from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
@@ -105,9 +106,6 @@ class LibraryBackend:
     remedy = "check that it is free and healthy"
     toolkit: str | None = None
 
-    def __init__(self, cpu_name: str) -> None:
-        self._cpu_name = cpu_name
-
     def check(self, selector: str) -> None:
         """Accept nothing or a device number."""
         if selector and not (selector.isascii() and selector.isdecimal()):
@@ -156,7 +154,7 @@ class LibraryBackend:
 
     def cpu(self) -> TimedDevice:
         """Return NumPy."""
-        return HostDevice(self._cpu_name)
+        return HostDevice(cpu_name())
 
 
 class Namespace(ModuleType):

@@ -1,65 +1,115 @@
-"""The devices of a run: opened lazily; remembers a lost GPU and describes the environment."""
+"""The devices of a run: chosen by a name such as `cupy:1`, opened once, at first use; one may be lost."""
 
 import gc
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from typing import cast
 
 from msgspec.structs import replace
 
 from pytest_gpuperf.devices import capabilities, environment
+from pytest_gpuperf.devices.accelerators import ACCELERATOR, LIBRARIES, chosen_accelerator
+from pytest_gpuperf.devices.cupy import CupyBackend
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.jax import JaxBackend
+from pytest_gpuperf.devices.keras import KerasBackend
+from pytest_gpuperf.devices.mlx import MlxBackend
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
-from pytest_gpuperf.devices.registry import Devices, backends
-from pytest_gpuperf.model.errors import Fault, Unavailable
+from pytest_gpuperf.devices.simulated import SimulatedBackend
+from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in, is_jax_on_cpu
+from pytest_gpuperf.devices.sycl import SyclBackend
+from pytest_gpuperf.devices.torch import TorchBackend
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, TooFewDevices, Unavailable
+from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Clocks, Environment
 
+# In the order in which `auto` tries them.
+_BACKENDS = (CupyBackend, SyclBackend, TorchBackend, JaxBackend, KerasBackend, MlxBackend, SimulatedBackend)
+_OWN_CPU, _OWN_GPU = ("cpu", ""), ("", "")  # their keys among the opened devices
+_GROUP = "group"  # the first part of the keys of several
+_TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
+_MISSING = "install pytest-gpuperf[cuda13] (NVIDIA) or [sycl] (Intel), or pass --gpuperf-gpu=torch or jax"
+_MORE = "more: gpuperf devices"
+
+
+def backends(registered: Iterable[Backend] = ()) -> dict[str, Backend]:
+    """Return every backend by its name: our own, and other plugins', which replace one of that name."""
+    built_in: list[Backend] = [backend() for backend in _BACKENDS]
+    return {backend.name: backend for backend in [*built_in, *registered]}
+
+
+def selectors(backend: Backend) -> list[str]:
+    """Return a selector for each device; just an empty one where a backend has one, or counts none."""
+    # An error in it comes again, with its cause, when a device is opened.
+    found: list[str] | None = capabilities.call_optional(backend, "selectors", expected=list)
+    if found is None:
+        count = capabilities.call_optional(backend, "count", otherwise=0, expected=int)
+        found = [str(index) for index in range(count)]
+    return found if len(found) > 1 else [""]
+
 
 class Machine:
-    """The devices of a run; `lost` names the test that lost the GPU, if one has.
+    """The devices of a run; each is opened, and a GPU probed, at first use and never again.
 
-    `registered` returns other plugins' backends and is called once, at the first use of a device: hooks must
-    not run before. `worker` is the number of this process among those that share a run.
+    `choice` is `auto`, `none`, `NAME[:SELECTOR]`, a stand-in's or an accelerator's. `registered` returns
+    other plugins' backends and is called once, at the first use of a device: hooks must not run before.
+    Without a selector, the processes that share a run are spread over the devices by their number `worker`.
+
+    `lost` names the test that lost the GPU, if one has. `broken` is why each GPU that is there, or a library
+    for one, could not be used.
     """
 
     def __init__(
-        self, choice: str, registered: Callable[[], Iterable[Backend]], worker: int | None = None
+        self, choice: str, registered: Callable[[], Iterable[Backend]] = tuple, worker: int | None = None
     ) -> None:
+        self.off = choice == "none"
         self.lost: str | None = None
+        self.broken: list[str] = []
         self._choice = choice
         self._registered = registered
         self._worker = worker
-        self._devices: Devices | None = None
+        self._found: Backend | None = None  # by `auto`
+        self._opened: dict[tuple[str, str], TimedDevice | Unavailable] = {}
         self._worker_environment: Environment | None = None
         self._clocks_at_start: Clocks | None = None
 
-    @property
-    def devices(self) -> Devices:
-        """The devices, from our own and the registered backends; raises GpuPerfError for a wrong choice."""
-        if self._devices is None:
-            available = backends(environment.cpu_name(), self._registered())
-            self._devices = Devices(self._choice, available, self._worker)
-        return self._devices
+    def missing(self) -> str | None:
+        """Return why the library that was chosen cannot be there at all; this imports nothing.
+
+        None where it is installed, or where a backend does not say. Raises GpuPerfError, with the valid ones,
+        for a choice that nobody offers.
+        """
+        return capabilities.call_optional(self._chosen, "missing", expected=str) if self._chosen else None
 
     def cpu(self, spec: DeviceSpec | None = None) -> TimedDevice:
-        """Return the CPU of a spec's library, or the run's own."""
-        return self.devices.get("cpu", spec.library, spec.selector) if spec else self.devices.cpu()
+        """Return the CPU of a spec's library, or the run's own; opening it probes no GPU."""
+        if spec is None or not spec.library:
+            return self._open_once(_OWN_CPU, self._own_cpu)
+        return self._open_once(("cpu", spec.library), lambda: self._other_cpu(spec.library))
 
     def gpu(self, spec: DeviceSpec | None = None) -> TimedDevice:
-        """Return the GPU of a spec's library, or the run's own; raise Unavailable.
+        """Return the GPU of a spec's library, or the run's own.
 
-        Its clocks are read when the first GPU is opened, before any work warms it up.
+        Raises Unavailable, with the same cause every time, and GpuPerfError for a selector that is wrong. Its
+        clocks are read when the first GPU is opened, before any work warms it up.
         """
-        first = self.devices.opened is None
-        gpu = self.devices.get("gpu", spec.library, spec.selector) if spec else self.devices.gpu()
-        if first:
+        is_first = self._gpu_in_use is None
+        library, selector = (spec.library, spec.selector) if spec and not self.off else ("", "")
+        if selector and not library:  # a bare `cuda:1`
+            library = self._chosen.name if self._chosen else self.gpu().backend
+            selector = f"cuda:{selector}" if library == "torch" else selector
+        if not library or (not selector and self._chosen and self._chosen.name == library):
+            gpu = self._open_once(_OWN_GPU, self._own_gpu)
+        else:
+            gpu = self._open_once((library, selector), lambda: self._other_gpu(library, selector))
+        if is_first:
             self._clocks_at_start = capabilities.clocks(gpu)
         return gpu
-
-    def group(self, count: int) -> DeviceGroup:
-        """Return the run's own GPU and others, `count` in all, as one device; raise Unavailable."""
-        self.gpu()
-        return self.devices.group(count)
 
     def has_gpu(self, spec: DeviceSpec | None = None) -> bool:
         """Return whether that GPU can be used."""
@@ -68,10 +118,17 @@ class Machine:
         except Unavailable:
             return False
 
+    def group(self, count: int) -> DeviceGroup:
+        """Return the run's own GPU and its neighbours, `count` in all, as one device.
+
+        Raises Unavailable, with the same cause every time, when there are too few or none can be used.
+        """
+        self.gpu()
+        return cast("DeviceGroup", self._open_once((_GROUP, str(count)), lambda: self._open_group(count)))
+
     def fault(self, error: BaseException, nodeid: str, device: TimedDevice | None = None) -> Fault | None:
         """Return what an exception of any test means for the GPU, and remember a lost one."""
-        opened = self._devices.opened if self._devices else None
-        for gpu in (opened, device):
+        for gpu in (self._gpu_in_use, device):
             # A defect in another plugin's backend must not hide the test's own error.
             fault: Fault | None
             if self.lost is None:
@@ -88,8 +145,9 @@ class Machine:
         """Free the memory of a failed test, on all devices."""
         gc.collect()  # a traceback keeps its arrays in reference cycles
         if self.lost is None:  # every call of a lost CUDA context raises
-            for device in self.devices.all_opened:
-                device.release()
+            for device in self._opened.values():
+                if not isinstance(device, Unavailable):
+                    device.release()
 
     def use_worker_environment(self, worker: Environment) -> None:
         """Take the environment of a worker process, whose measurements these are; one with a GPU counts."""
@@ -100,9 +158,10 @@ class Machine:
         """Return the environment of the measurements."""
         if self._worker_environment is not None:
             return self._worker_environment
-        gpu = self._devices.opened if self._devices else None
+        gpu = self._gpu_in_use
         if gpu is None:
-            return environment.survey(None, self._devices.reason if self._devices else None)
+            causes = (str(cause) for cause in self._gpus if isinstance(cause, Unavailable))
+            return environment.survey(None, next(causes, None))
         clocks = None if self.lost else capabilities.clocks(gpu)
         reason = None
         if clocks is None:
@@ -110,3 +169,148 @@ class Machine:
         here = environment.survey(gpu.info, None)
         start = self._clocks_at_start
         return replace(here, clocks_at_start=start, clocks_at_end=clocks, clocks_reason=reason)
+
+    @cached_property
+    def _whole(self) -> Backend | None:
+        """What is chosen by a name that has its device in it: a stand-in, or an accelerator."""
+        return chosen_stand_in(self._choice) or chosen_accelerator(self._choice)
+
+    @cached_property
+    def _available(self) -> dict[str, Backend]:
+        return backends([*self._registered(), *filter(None, [self._whole])])
+
+    @property
+    def _first(self) -> Backend:
+        """The backend whose CPU is NumPy's, as is that of each that `auto` chooses."""
+        return next(iter(self._available.values()))
+
+    @property
+    def _selector(self) -> str:
+        """The device that is chosen of the backend; empty for any."""
+        return "" if self._whole else self._choice.partition(":")[2]
+
+    @cached_property
+    def _chosen(self) -> Backend | None:
+        """The backend that is chosen; None for `auto` and `none`."""
+        name = self._whole.name if self._whole else self._choice.partition(":")[0]
+        if name in ("auto", "none"):
+            if self._selector:
+                raise GpuPerfError(f"{name} takes no device, not {self._selector!r}")
+            return None
+        if name not in self._available:
+            if name in LIBRARIES:
+                accelerator = f"{ACCELERATOR}:{self._choice}"
+                raise GpuPerfError(f"{name} is an accelerator and no backend; pass {accelerator}")
+            names = ", ".join(["auto", "none", *self._available, f"{STAND_IN}:MODULE", f"{ACCELERATOR}:NAME"])
+            hint = remedy("backend", name, f"available: {names}")
+            raise GpuPerfError(f"no backend is called {name!r}; {hint}")
+        self._available[name].check(self._selector)
+        return self._available[name]
+
+    @property
+    def _gpu_in_use(self) -> TimedDevice | None:
+        """The GPU, if a test has used one; the run's own, if there are several."""
+        return next((gpu for gpu in self._gpus if not isinstance(gpu, Unavailable)), None)
+
+    @property
+    def _gpus(self) -> list[TimedDevice | Unavailable]:
+        """The GPUs that were opened, or the causes why they could not be; the run's own first."""
+        keys = sorted(self._opened, key=lambda key: key != _OWN_GPU)
+        return [self._opened[key] for key in keys if key[0] not in ("cpu", _GROUP)]
+
+    def _open_once(self, key: tuple[str, str], open_device: Callable[[], TimedDevice]) -> TimedDevice:
+        if key not in self._opened:
+            try:
+                self._opened[key] = open_device()
+            except Unavailable as cause:
+                self._opened[key] = cause
+                self.broken += [str(cause)] if cause.broken else []
+        device = self._opened[key]
+        if isinstance(device, Unavailable):
+            raise type(device)(str(device), broken=device.broken)  # the first one's traceback would grow
+        return device
+
+    def _own_cpu(self) -> TimedDevice:
+        return (self._chosen or self._first).cpu()
+
+    def _own_gpu(self) -> TimedDevice:
+        if self.off:
+            raise Unavailable(_TURNED_OFF)
+        if self._chosen is not None:
+            return self._chosen.gpu(self._selector or self._selector_of_worker(self._chosen))
+        reasons: list[str] = []
+        for backend in self._available.values():
+            if backend.automatic:
+                try:
+                    device = backend.gpu(self._selector_of_worker(backend))
+                except Unavailable as cause:
+                    reasons += [] if cause.missing else [str(cause)]
+                    self.broken += [str(cause)] if cause.broken else []
+                else:
+                    self._found = backend
+                    return device
+        # auto chooses none of them
+        used = [name for name in ("keras", "torch", "jax") if name in sys.modules]
+        imported = [
+            f"{name} is imported: gpuperf_gpu = {name} in the ini file compares its CPU and its GPU"
+            for name in used
+        ]
+        if self.broken:  # a GPU is there: to mend it comes first
+            raise Unavailable("; ".join([*reasons, *imported, _emulation(used)]))
+        causes = [*imported, *reasons] or [_MISSING]
+        raise Unavailable(f"no GPU found: {'; '.join([*causes, _emulation(used), _MORE])}")
+
+    def _other(self, library: str) -> Backend:
+        backend = self._available.get(library) or chosen_accelerator(library)
+        if backend is None:
+            problem = f"no backend supports {library}"
+            raise Unavailable(f"{problem}: it cannot be synchronized, so it cannot be timed")
+        return backend
+
+    def _other_cpu(self, library: str) -> TimedDevice:
+        return (self._first if library == "numpy" else self._other(library)).cpu()
+
+    def _other_gpu(self, library: str, selector: str) -> TimedDevice:
+        backend = self._other(library)
+        backend.check(selector)
+        return backend.gpu(selector or self._selector_of_worker(backend))
+
+    def _open_group(self, count: int) -> TimedDevice:
+        backend = self._chosen or self._found
+        assert backend is not None  # noqa: S101 - the run's own GPU is open
+        chosen = self._selector or self._selector_of_worker(backend)
+        found = selectors(backend)
+        if self._selector and count > 1:
+            raise Unavailable(
+                f"{units.count(count, 'device')} are needed, and --gpuperf-gpu names one; leave out the "
+                f"selector {self._selector!r}"
+            )
+        if count > len(found):
+            problem = (
+                f"{count} devices are needed, and {backend.name} shows {units.count(len(found), 'device')}"
+            )
+            if is_jax_on_cpu(backend):
+                problem += "; set JAX_NUM_CPU_DEVICES, before JAX is used, to emulate more"
+            raise TooFewDevices(problem)
+        first = found.index(chosen) if chosen in found else 0
+        others = [*found[first + 1 :], *found[:first]][: count - 1]
+        devices = [self.gpu(), *map(backend.gpu, others)]
+        if capabilities.is_lazy(devices[0]):
+            problem = f"scaling is not measured with {backend.name}, which computes only what is read"
+            raise Unavailable(f"{problem}; use JAX, torch or CuPy")
+        make: Callable[[list[TimedDevice]], TimedDevice] = getattr(backend, "group", DeviceGroup)
+        return make(devices)
+
+    def _selector_of_worker(self, backend: Backend) -> str:
+        """Return the selector of this process's device; empty for the backend's first."""
+        if self._worker is None:
+            return ""
+        found = selectors(backend)
+        return found[self._worker % len(found)]
+
+
+def _emulation(used: Sequence[str]) -> str:
+    """Return what to do without a GPU: with a library that the suite has imported, or JAX, else simulated."""
+    if used:
+        return f"emulated: --gpuperf-gpu={used[0]}:cpu"
+    return f"emulated: --gpuperf-gpu={'standin:jax.numpy' if find_spec('jax') else 'simulated'}"

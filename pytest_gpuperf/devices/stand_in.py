@@ -97,7 +97,7 @@ class StandIn:
     def group(self, devices: Sequence[TimedDevice]) -> TimedDevice:
         """Return several devices as one: a mesh of JAX's."""
         if self.module == _NAMESPACES["jax"]:
-            return JaxBackend(environment.cpu_name()).group(devices)
+            return JaxBackend().group(devices)
         return DeviceGroup(devices)
 
     def gpu(self, selector: str) -> TimedDevice:
@@ -107,7 +107,7 @@ class StandIn:
         if selector and not selector.isdecimal():
             raise Unavailable(f"{self._library}:cpu emulates a GPU, and {selector} is not there")
         if self._library == "dpnp":
-            return SyclBackend(environment.cpu_name()).gpu("cpu")
+            return SyclBackend().gpu("cpu")
         try:
             self._prepare()
             if self._library in _OWN_BACKENDS:
@@ -126,7 +126,7 @@ class StandIn:
         return HostDevice(environment.cpu_name())
 
     def _own_backend(self) -> LibraryBackend:
-        return _OWN_BACKENDS[self._library](environment.cpu_name())
+        return _OWN_BACKENDS[self._library]()
 
     def _prepare(self) -> None:
         """Let JAX keep float64 beside NumPy, unless the suite or the environment has decided that.

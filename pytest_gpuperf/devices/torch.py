@@ -14,6 +14,7 @@ import numpy as np
 
 from pytest_gpuperf.devices import faults
 from pytest_gpuperf.devices.device_parameter import TORCH_TYPES
+from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     LONGEST_SPIN,
@@ -338,7 +339,7 @@ class TorchBackend(LibraryBackend):
     def cpu(self) -> TorchDevice:
         """Return torch on the CPU."""
         torch = self.load()
-        return TorchDevice(torch, torch.device("cpu"), self._cpu_name)
+        return TorchDevice(torch, torch.device("cpu"), cpu_name())
 
     def emulated(self, name: str, index: int) -> TorchDevice:  # noqa: ARG002 - torch has one CPU
         """Return torch's CPU as a GPU of that name: its work is done when a call returns."""

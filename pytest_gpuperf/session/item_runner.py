@@ -72,12 +72,12 @@ class ItemRunner:
         except UnknownResult as found:  # a result that need not be compared: there is no other
             library = found.library
         except Unavailable as cause:  # of the native device
-            reason, library = reason if self._machine.devices.off else str(cause), None
+            reason, library = reason if self._machine.off else str(cause), None
         return self._skipped(reason, library)
 
     def _skipped(self, reason: str, library: str | None) -> Verdict:
         """Return that a test was skipped for want of a GPU of the library that it computes with."""
-        if library is not None and not self._machine.devices.off:
+        if library is not None and not self._machine.off:
             reason = _OTHER_LIBRARY.format(library=library)
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 

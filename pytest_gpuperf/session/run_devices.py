@@ -96,6 +96,6 @@ class RunDevices:
 
     def _warn_of_broken_gpus(self) -> None:
         """Warn once of each GPU that is there but cannot be used: tests on it are skipped."""
-        found = self.machine.devices.broken
+        found = self.machine.broken
         while found:
             warnings.warn(BrokenGpuWarning(f"no test uses this GPU: {found.pop(0)}"), stacklevel=2)

@@ -92,7 +92,7 @@ class GpuPerfSession:
         if self.options.gpu == "auto":
             return
         try:
-            missing = self.machine.devices.missing
+            missing = self.machine.missing()
         except GpuPerfError as error:
             raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
         if missing and must_be_installed:

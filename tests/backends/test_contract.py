@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from cpu_devices import second_of_jax, second_of_keras, two_of_jax, two_of_keras
 
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.keras import KerasBackend
-from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.machine import Machine, backends
 from pytest_gpuperf.devices.stand_in import StandIn, chosen_stand_in
 from pytest_gpuperf.devices.sycl import SyclBackend
 from pytest_gpuperf.devices.torch import TorchBackend
@@ -76,16 +77,14 @@ KERAS = {
     "narrowed": {"int64": "int32", "float64": "float32"} if KERAS_NARROWS else {},
 }
 CASES = {
-    "torch": Case(backend=lambda: TorchBackend("a processor"), opened=cpu, **TORCH),
+    "torch": Case(backend=lambda: TorchBackend(), opened=cpu, **TORCH),
     "torch as a GPU": Case(backend=lambda: StandIn("torch"), **TORCH),
-    "jax": Case(backend=lambda: JaxBackend("a processor"), opened=cpu, **JAX),
-    "jax on another device": Case(
-        backend=lambda: JaxBackend("a processor"), opened=lambda _: second_of_jax(), **JAX
-    ),
+    "jax": Case(backend=lambda: JaxBackend(), opened=cpu, **JAX),
+    "jax on another device": Case(backend=lambda: JaxBackend(), opened=lambda _: second_of_jax(), **JAX),
     "jax as a GPU": Case(backend=lambda: chosen_stand_in("jax:cpu"), **JAX),
-    "keras": Case(backend=lambda: KerasBackend("a processor"), opened=cpu, **KERAS),
+    "keras": Case(backend=lambda: KerasBackend(), opened=cpu, **KERAS),
     "keras on another device": Case(
-        backend=lambda: KerasBackend("a processor"), opened=lambda _: second_of_keras(), **KERAS
+        backend=lambda: KerasBackend(), opened=lambda _: second_of_keras(), **KERAS
     ),
     "keras as a GPU": Case(backend=lambda: chosen_stand_in("keras:cpu"), **KERAS),
     "mlx as a GPU": Case(
@@ -95,7 +94,7 @@ CASES = {
         sees_work=True,
     ),
     "dpnp as a GPU": Case(
-        backend=lambda: SyclBackend("a processor"),
+        backend=lambda: SyclBackend(),
         opened=lambda backend: backend.gpu("cpu"),
         sees_work=True,
     ),
@@ -196,14 +195,14 @@ class TestContract(DeviceConformance):
 )
 def test_what_is_called_a_gpu_is_compared_with_its_own_cpu_or_with_numpy(choice, library, compared_with):
     need(library)
-    devices = Devices(choice, backends("a processor", []))
+    devices = Machine(choice)
     cpu, gpu = devices.cpu(), devices.gpu()
     assert (compared_with, "cpu", False) == (cpu.backend, cpu.kind, cpu.info.emulated)
     assert (library, "gpu", True) == (gpu.backend, gpu.kind, gpu.info.emulated)
-    assert devices.get("gpu", library, "") is gpu
-    assert devices.get("cpu", "numpy", "").backend == "numpy"
+    assert devices.gpu(DeviceSpec(kind="gpu", library=library)) is gpu
+    assert devices.cpu(DeviceSpec(kind="cpu", library="numpy")).backend == "numpy"
     with pytest.raises(Unavailable):
-        Devices("auto", backends("a processor", [])).gpu()
+        Machine("auto").gpu()
 
 
 def refusal(backend):
@@ -228,8 +227,7 @@ def refusal(backend):
 )
 def test_without_a_gpu_the_remedy_is_named(name, remedy):
     need("dpnp" if name == "sycl" else name)
-    backend = next(backend for backend in backends("a processor", []) if backend.name == name)
-    cause = refusal(backend)
+    cause = refusal(backends()[name])
     assert re.search(remedy, str(cause))
     assert (cause.missing, cause.broken) == (False, False)
 

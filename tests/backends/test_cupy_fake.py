@@ -176,7 +176,7 @@ def test_cuda_that_cannot_be_used_is_named_with_what_to_do(monkeypatch, error, s
     fake(monkeypatch, count_error=error)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(Unavailable) as caught:
-        CupyBackend("a processor").gpu("")
+        CupyBackend().gpu("")
     assert (True, is_broken) == (str(caught.value).startswith(said), caught.value.broken)
 
 

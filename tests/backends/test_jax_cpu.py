@@ -36,7 +36,7 @@ two_of_jax()
 
 @pytest.fixture
 def cpu():
-    return JaxBackend("a processor").cpu()
+    return JaxBackend().cpu()
 
 
 @pytest.fixture
@@ -331,7 +331,7 @@ def test_a_plugin_for_cuda_that_failed_is_told_from_one_that_is_not_there(monkey
     failures = {"cuda": "INTERNAL: cuSPARSE was not found"}  # as JAX notes it and falls back to the CPU
     monkeypatch.setattr("jax._src.xla_bridge._backend_errors", failures)
     with pytest.raises(Unavailable, match=r"failed to initialize: INTERNAL: cuSPARSE was not") as caught:
-        JaxBackend("a processor").gpu("")
+        JaxBackend().gpu("")
     assert caught.value.broken
 
 
@@ -341,7 +341,7 @@ def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(monkeypatch
 
     monkeypatch.setattr(jax, "local_devices", refuse)
     with pytest.raises(GpuPerfError, match="add cpu to JAX_PLATFORMS"):
-        JaxBackend("a processor").cpu()
+        JaxBackend().cpu()
 
 
 def test_the_inputs_of_a_workload_are_found(cpu):

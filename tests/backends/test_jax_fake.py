@@ -12,7 +12,7 @@ import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices.jax import JaxBackend
-from pytest_gpuperf.devices.registry import Devices
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import Unavailable
 
 
@@ -98,12 +98,12 @@ def jax(monkeypatch, chip):
 
 @pytest.fixture
 def device(jax):
-    return JaxBackend("a processor").gpu("")
+    return JaxBackend().gpu("")
 
 
 def cause(selector=""):
     with pytest.raises(Unavailable) as caught:
-        JaxBackend("a processor").gpu(selector)
+        JaxBackend().gpu(selector)
     return str(caught.value)
 
 
@@ -124,7 +124,7 @@ def test_a_plugin_for_cuda_that_failed_is_broken_and_says_why(monkeypatch):
 
     made.local_devices = fall_back
     with pytest.raises(Unavailable, match="only the CPU: Backend 'cuda' failed to initialize: no") as caught:
-        JaxBackend("a processor").gpu("")
+        JaxBackend().gpu("")
     assert caught.value.broken
 
 
@@ -201,7 +201,7 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
     monkeypatch, setting, platform, capability, chosen, nvidias, said
 ):
     jax = fake(monkeypatch, FakeDevice(platform, capability=capability))
-    device = JaxBackend("a processor").gpu("")
+    device = JaxBackend().gpu("")
     setting("NVIDIA_TF32_OVERRIDE", nvidias)
     jax.config.jax_default_matmul_precision = chosen
     assert device.info.reduced_precision == said
@@ -233,7 +233,7 @@ def test_arrays_that_a_test_makes_itself_live_on_its_accelerator_the_first_of_a_
     chips = [FakeDevice(), FakeDevice()]
     made = fake(monkeypatch, chips[0], FakeDevice("cpu"), chips[1])
     made.sharding = SimpleNamespace(Mesh=lambda devices, axes: devices)
-    devices = Devices("jax", [JaxBackend("a processor")], worker=number)
+    devices = Machine("jax", lambda: [JaxBackend()], worker=number)
     found = devices.gpu() if count == 1 else devices.group(count).all[0]
     assert found.native is chips[number]
     assert made.config.jax_default_device is (None if default is None else chips[default])
@@ -264,7 +264,7 @@ def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_in_this_process(mo
     fake(monkeypatch, FakeDevice(number=3), FakeDevice(number=18))
     monkeypatch.setattr("ctypes.CDLL", lambda name: Driver() if name == "libcuda.so.1" else None)
     asked = with_nvml()
-    assert JaxBackend("a processor").gpu("1").sm_mhz() == 1980
+    assert JaxBackend().gpu("1").sm_mhz() == 1980
     assert asked == ["0000:18:00.0"]
 
 
@@ -278,7 +278,7 @@ def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_in_this_process(mo
 )
 def test_a_driver_that_does_not_tell_the_bus_leaves_the_clocks_unknown(monkeypatch, jax, failing, reason):
     monkeypatch.setattr("ctypes.CDLL", lambda name: Driver(failing))
-    device = JaxBackend("a processor").gpu("")
+    device = JaxBackend().gpu("")
     assert device.clocks() is None
     assert reason in device.clocks_reason
 
@@ -293,7 +293,7 @@ def test_a_device_of_another_vendor_is_not_looked_up_in_nvidias_library(
     chip.client = SimpleNamespace(platform_version=version)
     fake(monkeypatch, chip)
     asked = with_nvml()
-    device = JaxBackend("a processor").gpu("")
+    device = JaxBackend().gpu("")
     assert device.clocks() is None
     assert "is no NVIDIA GPU" in device.clocks_reason
     assert asked == []

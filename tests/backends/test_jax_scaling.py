@@ -13,8 +13,7 @@ from plugins import skip_module
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import AXIS, JaxGroup
-from pytest_gpuperf.devices.registry import Devices, backends
-from pytest_gpuperf.devices.stand_in import is_jax_on_cpu
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices
 
 if find_spec("jax") is None:
@@ -28,7 +27,7 @@ jax.config.update("jax_num_cpu_devices", 2)
 
 @pytest.fixture
 def devices():
-    return Devices("jax:cpu", backends("a processor", ()))
+    return Machine("jax:cpu")
 
 
 @pytest.fixture
@@ -45,11 +44,6 @@ def test_the_run_takes_as_many_of_jaxs_devices_as_it_needs(devices, pair):
 def test_too_few_devices_name_the_setting_that_emulates_more(devices):
     with pytest.raises(TooFewDevices, match="3 devices are needed, and jax shows 2 devices; set JAX_NUM_CPU"):
         devices.group(3)
-
-
-def test_only_jaxs_own_emulation_names_that_setting():
-    assert is_jax_on_cpu(Devices("jax:cpu", backends("a", ()))._chosen)
-    assert not is_jax_on_cpu(Devices("simulated", backends("a", ()))._chosen)
 
 
 @pytest.mark.parametrize(("shard", "shape"), [(0, (2, 6)), (1, (4, 3)), (-1, (4, 3)), (None, (4, 6))])

@@ -20,7 +20,7 @@ from walks import walked
 
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.devices.keras import KerasBackend, _TensorflowBackend
-from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -39,7 +39,7 @@ two_of_keras(keras)
 
 @pytest.fixture
 def cpu():
-    return KerasBackend("a processor").cpu()
+    return KerasBackend().cpu()
 
 
 def test_xp_is_kerass_own_with_the_name_that_others_have(cpu):
@@ -65,7 +65,7 @@ def test_what_others_hold_it_does_not(cpu):
 
 def measured(body, **demand):
     """Return the record of a body that is measured with Keras on the CPU, and so once more as if on a GPU."""
-    devices = Devices("keras:cpu", backends("a processor", []))
+    devices = Machine("keras:cpu")
     return walked(body, devices.cpu(), devices.gpu(), Demand(**demand), max_time=30)
 
 
@@ -158,7 +158,7 @@ def test_without_a_gpu_its_own_values_mean_the_cpu(value):
 
 def test_a_library_without_devices_below_keras_is_named_with_the_others(monkeypatch):
     monkeypatch.setattr(keras.config, "backend", lambda: "openvino")
-    for opened in (KerasBackend("a processor").cpu, lambda: KerasBackend("a processor").gpu("")):
+    for opened in (KerasBackend().cpu, lambda: KerasBackend().gpu("")):
         with pytest.raises(Unavailable, match=r"Keras runs on openvino.*; set KERAS_BACKEND to tensorflow"):
             opened()
 
@@ -226,7 +226,7 @@ def opened(monkeypatch):
         tensorflow = FakeTensorflow(**facts)
         tensorflow.__spec__ = ModuleSpec("tensorflow", None)
         monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)
-        return _TensorflowBackend("a processor").gpu(selector), tensorflow
+        return _TensorflowBackend().gpu(selector), tensorflow
 
     return call
 
@@ -274,7 +274,7 @@ def test_without_a_gpu_of_tensorflow_the_remedy_is_named_and_its_cpu_can_emulate
     with pytest.raises(Unavailable, match=r"TensorFlow sees no GPU; install tensorflow\[and-cuda\]"):
         opened(gpus=0)
     opened()
-    emulated = _TensorflowBackend("a processor").emulated("keras on the CPU", 0)
+    emulated = _TensorflowBackend().emulated("keras on the CPU", 0)
     assert ("gpu", True, None) == (emulated.kind, emulated.info.emulated, emulated.processor_time)
     with emulated.observe() as seen:
         pass
@@ -291,7 +291,7 @@ def test_keras_numbers_the_devices_of_torch(monkeypatch):
     monkeypatch.setattr(keras.config, "backend", lambda: "torch")
     monkeypatch.setattr(TorchBackend, "selectors", lambda backend: ["xpu:0", "xpu:1"])
     monkeypatch.setattr(TorchBackend, "gpu", open_below)
-    backend = KerasBackend("a processor")
+    backend = KerasBackend()
     assert backend.selectors() == ["0", "1"]
     for selector in ("", "1"):
         with pytest.raises(Unavailable, match="none here"):

@@ -17,8 +17,8 @@ from cases import for_each
 from plugins import skip_module
 from walks import walked
 
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.mlx import MlxDevice
-from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -111,7 +111,7 @@ def test_its_context_is_mlxs_own(gpu):
 
 def measured(body, **demand):
     """Return the record of a body that is measured with NumPy and with MLX on the CPU."""
-    devices = Devices("mlx:cpu", backends("a processor", []))
+    devices = Machine("mlx:cpu")
     return walked(body, devices.cpu(), devices.gpu(), Demand(**demand), max_time=5)
 
 

@@ -13,7 +13,7 @@ import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
-from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import StandIn
@@ -55,12 +55,12 @@ def test_another_name_of_its_library_means_it_too_unless_it_names_the_cpu(kind, 
 
 
 def test_it_is_found_by_its_name_and_says_that_it_is_emulated():
-    gpu = Devices("array_api_strict", backends("a processor", [STRICT])).gpu()
+    gpu = Machine("array_api_strict", lambda: [STRICT]).gpu()
     assert gpu.info.emulated
     assert gpu.info.library == f"array_api_strict {array_api_strict.__version__}"
     assert not STRICT.automatic
     with pytest.raises(Unavailable):
-        Devices("auto", [STRICT]).gpu()
+        Machine("auto", lambda: [STRICT]).gpu()
     with pytest.raises(GpuPerfError, match="takes no selector"):
         STRICT.check("1")
 
@@ -133,7 +133,7 @@ def test_an_option_chooses_one(expected, choice):
 def test_without_a_module_the_option_is_an_error_that_shows_how_to_give_one():
     for choice in ("standin", "standin:"):
         with pytest.raises(GpuPerfError, match=r"simulated, standin:MODULE, accelerator:NAME$"):
-            Devices(choice, backends("a processor", []))
+            Machine(choice).missing()
 
 
 def test_arrays_on_any_of_the_librarys_devices_come_down():

@@ -20,7 +20,7 @@ if find_spec("dpnp") is None:
 
 @pytest.fixture(scope="module")
 def cpu_device():
-    return SyclBackend("a processor").gpu("cpu")
+    return SyclBackend().gpu("cpu")
 
 
 def test_a_product_is_submitted_long_before_it_is_done(cpu_device):

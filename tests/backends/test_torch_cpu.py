@@ -15,8 +15,9 @@ import pytest
 from factories import on_host
 from plugins import skip_module
 
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
-from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
@@ -64,14 +65,14 @@ def test_numpys_device_has_the_cpu_of_the_only_library_that_is_imported(monkeypa
 
 
 def test_a_gpu_that_the_suite_names_by_number_is_not_there_in_emulation():
-    devices = Devices("torch:cpu", backends("a processor", ()))
+    devices = Machine("torch:cpu")
     with pytest.raises(Unavailable, match="torch:cpu emulates a GPU, and cuda:0 is not there"):
-        devices.get("gpu", "torch", "cuda:0")
+        devices.gpu(DeviceSpec(kind="gpu", library="torch", selector="cuda:0"))
 
 
 @pytest.fixture
 def cpu():
-    return TorchBackend("a processor").cpu()
+    return TorchBackend().cpu()
 
 
 @pytest.fixture

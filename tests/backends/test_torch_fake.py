@@ -143,7 +143,7 @@ def torch(monkeypatch):
 
 @pytest.fixture
 def device(torch):
-    return TorchBackend("a processor").gpu("")
+    return TorchBackend().gpu("")
 
 
 @pytest.fixture
@@ -155,19 +155,19 @@ def cuda(device, torch, monkeypatch):
 
 def cause(selector=""):
     with pytest.raises(Unavailable) as caught:
-        TorchBackend("a processor").gpu(selector)
+        TorchBackend().gpu(selector)
     return str(caught.value)
 
 
 @for_each("selector", ["", "cuda", "cuda:0", "cuda:12", "xpu", "xpu:1", "mps", "hpu:0"])
 def test_a_selector_names_a_type_and_a_number(selector):
-    TorchBackend("a processor").check(selector)
+    TorchBackend().check(selector)
 
 
 @for_each("selector", ["0", "cpu", "meta", "cuda:", "cuda:first", "cudas:1", "cuda:1:2", "cuda:٣"])
 def test_any_other_selector_is_refused_with_the_valid_ones(selector):
     with pytest.raises(GpuPerfError, match=r"one of cuda, hpu, mps, mtia, npu, xpu, .* e\.g\. torch:cuda:0"):
-        TorchBackend("a processor").check(selector)
+        TorchBackend().check(selector)
 
 
 @for_each(
@@ -186,7 +186,7 @@ def test_a_gpu_that_torch_sees_but_cannot_use_is_broken(monkeypatch, said, seen,
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     fake(monkeypatch, ones=fail).cuda.device_count = lambda: seen
     with pytest.raises(Unavailable, match=f"torch 2.99 cannot use cuda:0: .*; .*{remedy}") as caught:
-        TorchBackend("a processor").gpu("")
+        TorchBackend().gpu("")
     assert caught.value.broken is is_broken
 
 
@@ -206,18 +206,18 @@ def test_a_type_that_torch_was_not_built_for_is_named(monkeypatch):
 def test_a_torch_without_accelerators_uses_cuda(monkeypatch, torch):
     del torch.accelerator
     torch.cuda.synchronize = torch.waited.append
-    TorchBackend("a processor").gpu("")
+    TorchBackend().gpu("")
     assert torch.waited == [FakeDevice("cuda", 0)]
 
 
 def test_before_accelerators_the_devices_of_cuda_are_counted(torch):
     del torch.accelerator
     torch.cuda.device_count = lambda: 2
-    assert TorchBackend("a processor").selectors() == ["cuda:0", "cuda:1"]
+    assert TorchBackend().selectors() == ["cuda:0", "cuda:1"]
 
 
 def test_another_type_is_opened_by_its_name(torch):
-    found = TorchBackend("a processor").gpu("xpu:1")
+    found = TorchBackend().gpu("xpu:1")
     assert (found.name, torch.waited) == ("Fake Max", [FakeDevice("xpu", 1)])
     assert (found.info.memory, found.info.runtime, found.info.reduced_precision) == (None, None, None)
     with found.observe() as seen:
@@ -226,7 +226,7 @@ def test_another_type_is_opened_by_its_name(torch):
 
 
 def test_the_cpu_waits_for_nothing_and_has_no_pool(torch):
-    cpu = TorchBackend("a processor").cpu()
+    cpu = TorchBackend().cpu()
     cpu.synchronize()
     cpu.release()
     assert torch.waited == []

@@ -34,7 +34,8 @@ class Backend(SimulatedBackend):
 @pytest.fixture
 def offering(monkeypatch):
     def call(*offered):
-        monkeypatch.setattr("pytest_gpuperf.devices.registry.backends", lambda *_: list(offered))
+        named = {backend.name: backend for backend in offered}
+        monkeypatch.setattr("pytest_gpuperf.devices.machine.backends", lambda: named)
 
     return call
 

@@ -9,7 +9,7 @@ import pytest
 
 OPEN = """
 import json, os, sys
-from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import Unavailable
 
 library, causes = json.loads(sys.argv[1])
@@ -17,7 +17,7 @@ for setting in causes:
     name, _, value = setting.partition("=")
     os.environ[name] = value
     try:
-        said = Devices(library, backends("the CPU", ())).gpu().name, None
+        said = Machine(library).gpu().name, None
     except Unavailable as cause:
         said = str(cause), cause.broken
     del os.environ[name]

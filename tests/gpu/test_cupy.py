@@ -16,7 +16,7 @@ from pytest_gpuperf.testing import DeviceConformance
 from pytest_gpuperf.timing.untimed_calls import first_call
 
 try:
-    CupyBackend("a processor").gpu("")
+    CupyBackend().gpu("")
 except Unavailable as cause:
     pytest.skip(str(cause), allow_module_level=True)
 
@@ -26,7 +26,7 @@ class TestCupy(DeviceConformance):
 
     @pytest.fixture
     def backend(self):
-        return CupyBackend("a processor")
+        return CupyBackend()
 
     @pytest.mark.needs_values
     def test_uploads_mix_with_new_arrays(self, gpu):
@@ -35,7 +35,7 @@ class TestCupy(DeviceConformance):
 
 @pytest.fixture
 def cuda():
-    return CupyBackend("a processor").gpu("")
+    return CupyBackend().gpu("")
 
 
 def test_only_the_fake_is_an_emulation(cuda, is_fake):
@@ -135,7 +135,7 @@ def test_clocks_are_numbers_or_have_a_reason(cuda, busy):
 
 
 def test_a_devices_number_leads_to_its_bus_as_it_does_for_jax(cuda):
-    for index in range(CupyBackend("a processor").count()):
+    for index in range(CupyBackend().count()):
         assert cuda.xp.cuda.Device(index).pci_bus_id.lower() == nvml.cuda_bus_id(index).lower()
 
 

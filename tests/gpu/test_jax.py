@@ -25,7 +25,7 @@ if find_spec("jax") is not None:
     jax.config.update("jax_num_cpu_devices", 2)  # as tests/backends have it
 
 try:
-    JaxBackend("a processor").gpu("")
+    JaxBackend().gpu("")
 except Unavailable as cause:
     pytest.skip(str(cause), allow_module_level=True)
 
@@ -35,7 +35,7 @@ class TestJax(DeviceConformance):
 
     @pytest.fixture
     def backend(self):
-        return JaxBackend("a processor")
+        return JaxBackend()
 
     @pytest.fixture
     def gpu(self, backend):
@@ -45,12 +45,12 @@ class TestJax(DeviceConformance):
 
 @pytest.fixture
 def device():
-    return JaxBackend("a processor").gpu("")
+    return JaxBackend().gpu("")
 
 
 @pytest.fixture
 def cpu():
-    return JaxBackend("a processor").cpu()
+    return JaxBackend().cpu()
 
 
 def test_it_is_no_emulation_and_names_its_runtime(device):

@@ -15,7 +15,7 @@ from pytest_gpuperf.testing import DeviceConformance
 from pytest_gpuperf.timing.trial import Trial
 
 try:
-    KerasBackend("a processor").gpu("")
+    KerasBackend().gpu("")
 except Unavailable as cause:
     pytest.skip(str(cause), allow_module_level=True)
 
@@ -27,7 +27,7 @@ class TestKeras(DeviceConformance):
 
     @pytest.fixture
     def backend(self):
-        return KerasBackend("a processor")
+        return KerasBackend()
 
     @pytest.mark.needs_values
     def test_uploads_mix_with_new_arrays(self, gpu):
@@ -35,7 +35,7 @@ class TestKeras(DeviceConformance):
 
 
 def test_each_side_makes_layers_and_tensors_on_its_own_device():
-    backend = KerasBackend("a processor")
+    backend = KerasBackend()
     sides = {"cpu": backend.cpu(), "gpu": backend.gpu("")}
     for kind, device in sides.items():
         with capabilities.context(device):
@@ -45,7 +45,7 @@ def test_each_side_makes_layers_and_tensors_on_its_own_device():
 
 
 def test_a_layer_is_measured_on_both_sides():
-    backend = KerasBackend("a processor")
+    backend = KerasBackend()
 
     def bind(device):
         def body():

@@ -14,7 +14,7 @@ from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
 try:
-    TorchBackend("a processor").gpu("cuda")
+    TorchBackend().gpu("cuda")
 except Unavailable as cause:
     pytest.skip(str(cause), allow_module_level=True)
 
@@ -26,7 +26,7 @@ class TestTorch(DeviceConformance):
 
     @pytest.fixture
     def backend(self):
-        return TorchBackend("a processor")
+        return TorchBackend()
 
     @pytest.mark.needs_values
     def test_uploads_mix_with_new_arrays(self, gpu):
@@ -35,15 +35,15 @@ class TestTorch(DeviceConformance):
 
 @pytest.fixture
 def cuda():
-    return TorchBackend("a processor").gpu("cuda")
+    return TorchBackend().gpu("cuda")
 
 
 def test_the_accelerator_is_the_default(cuda):
-    assert TorchBackend("a processor").gpu("").name == cuda.name
+    assert TorchBackend().gpu("").name == cuda.name
 
 
 def test_the_two_sides_do_not_hold_each_others_tensors(cuda):
-    cpu = TorchBackend("a processor").cpu()
+    cpu = TorchBackend().cpu()
     assert not cpu.holds(cuda.xp.ones(3))
     assert not cuda.holds(cpu.xp.ones(3))
     assert cpu.holds(cpu.asarray(cuda.xp.ones(3)))

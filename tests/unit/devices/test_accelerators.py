@@ -15,7 +15,7 @@ from cases import for_each
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import CHOICES, chosen_accelerator
 from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls, column, log_of
-from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.timing.leaves import snapshot
 
@@ -42,7 +42,7 @@ from pytest_gpuperf.timing.leaves import snapshot
 )
 def test_a_name_that_no_machine_has_is_refused_with_the_valid_ones(choice, reason):
     with pytest.raises(GpuPerfError) as refusal:
-        Devices(choice, backends("a CPU", []))
+        Machine(choice).missing()
     assert str(refusal.value).startswith(reason)
     assert "\n" not in str(refusal.value)
 

@@ -5,7 +5,6 @@ import pytest
 
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
-from pytest_gpuperf.devices.registry import Devices
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedBackend, SimulatedDevice, Timing
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices, Unavailable
 
@@ -105,7 +104,7 @@ def test_a_fault_of_any_device_is_the_groups():
 
 
 def run_with(count=4, choice="simulated", worker=None):
-    return Devices(choice, [SimulatedBackend(gpu=Timing(), count=count)], worker)
+    return Machine(choice, lambda: [SimulatedBackend(gpu=Timing(), count=count)], worker)
 
 
 def test_a_run_takes_its_own_gpu_first_and_then_its_neighbours():
@@ -114,7 +113,7 @@ def test_a_run_takes_its_own_gpu_first_and_then_its_neighbours():
     assert names == ["simulated GPU 2", "simulated GPU 3", "simulated GPU"]
     assert devices.gpu().name == names[0]
     assert devices.group(3) is devices.group(3), "it is opened once"
-    assert devices.opened is devices.gpu()
+    assert devices.environment().gpu == devices.gpu().info, "and no group"
 
 
 def test_too_few_devices_are_told_with_their_number_each_time():
@@ -141,7 +140,7 @@ def test_lazy_devices_make_no_group():
             return Lazy("gpu", clock=Clock())
 
     with pytest.raises(Unavailable, match="scaling is not measured with simulated, which computes only what"):
-        Devices("simulated", [Backend(count=2)]).group(2)
+        Machine("simulated", lambda: [Backend(count=2)]).group(2)
 
 
 def test_a_backend_makes_its_own_groups():
@@ -151,7 +150,7 @@ def test_a_backend_makes_its_own_groups():
             made.mesh = "a mesh"
             return made
 
-    assert Devices("simulated", [Own(count=2)]).group(2).mesh == "a mesh"
+    assert Machine("simulated", lambda: [Own(count=2)]).group(2).mesh == "a mesh"
 
 
 def test_the_first_device_holds_its_parts_and_its_copies(group):

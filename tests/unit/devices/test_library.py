@@ -4,7 +4,7 @@ import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, is_emulated
-from pytest_gpuperf.devices.registry import Devices
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 
@@ -38,7 +38,7 @@ class Backend(LibraryBackend):
 
 @pytest.fixture
 def backend():
-    return Backend("a processor")
+    return Backend()
 
 
 def test_a_selector_is_a_number(backend):
@@ -54,7 +54,7 @@ def test_a_selector_is_a_number(backend):
     [("GPU 0", None, ""), ("GPU 1", None, ":1"), ("GPU 1", 1, ""), ("GPU 0", 2, ""), ("GPU 0", 1, ":0")],
 )
 def test_a_device_is_opened_by_its_number_or_for_each_worker_in_turn_and_waited_for(name, worker, selector):
-    gpu = Devices(f"lib{selector}", [Backend("a processor")], worker).gpu()
+    gpu = Machine(f"lib{selector}", lambda: [Backend()], worker).gpu()
     assert (name, 1) == (gpu.name, gpu.waited)
 
 

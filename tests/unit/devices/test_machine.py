@@ -10,7 +10,7 @@ from cases import for_each
 
 from pytest_gpuperf.devices import library
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.machine import Machine, backends
 from pytest_gpuperf.devices.simulated import (
     Clock,
     Injected,
@@ -158,11 +158,11 @@ def test_a_lost_device_stays_lost():
 
 
 def choose(choice, *extra):
-    return Devices(choice, backends("a processor", extra))
+    return Machine(choice, lambda: extra)
 
 
 def called(name):
-    return next(backend for backend in backends("a processor", ()) if backend.name == name)
+    return backends()[name]
 
 
 def test_a_registered_backend_is_chosen_by_its_name():
@@ -194,7 +194,7 @@ def test_a_gpu_is_probed_once():
 )
 def test_a_choice_that_nobody_offers_is_refused(said, choice):
     with pytest.raises(GpuPerfError, match=said):
-        choose(choice)
+        choose(choice).missing()
 
 
 @for_each("library", ["torch", "jax", "keras"])
@@ -202,9 +202,9 @@ def test_a_library_that_is_to_emulate_and_is_not_installed_is_refused_at_start(m
     monkeypatch.setattr("pytest_gpuperf.devices.stand_in.find_spec", lambda _: None)
     remedy = rf"{library}, which emulates a GPU, is not installed; install pytest-gpuperf\[{library}\]"
     with pytest.raises(GpuPerfError, match=remedy):
-        choose(f"{library}:cpu")
+        choose(f"{library}:cpu").missing()
     with pytest.raises(GpuPerfError, match="nosuch, which emulates a GPU, is not installed; install it"):
-        choose("standin:nosuch")
+        choose("standin:nosuch").missing()
 
 
 def test_none_says_that_the_gpu_was_turned_off():
@@ -229,7 +229,7 @@ def test_without_a_gpu_it_is_said_how_to_try_it_emulated(monkeypatch, spec, choi
     for name in ("torch", "jax", "keras"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "dpnp", None)
-    monkeypatch.setattr("pytest_gpuperf.devices.registry.find_spec", lambda _: spec)
+    monkeypatch.setattr("pytest_gpuperf.devices.machine.find_spec", lambda _: spec)
     emulated = rf"emulated: --gpuperf-gpu={choice}; more: gpuperf devices"
     with pytest.raises(Unavailable, match=rf"^no GPU found: .*no driver; {emulated}") as caught:
         choose("auto", asked).gpu()
@@ -340,7 +340,7 @@ def test_auto_says_how_to_choose_a_library_that_the_suite_has_imported(monkeypat
 
 
 def test_auto_takes_only_what_compares_with_numpy():
-    automatic = {backend.name for backend in backends("a processor", ()) if backend.automatic}
+    automatic = {backend.name for backend in backends().values() if backend.automatic}
     assert automatic == {"cupy", "sycl"}
 
 
@@ -369,23 +369,23 @@ def test_workers_have_a_gpu_each_or_share_them_unless_one_was_chosen(
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     many = SimulatedBackend(name="many", count=count)
     many.automatic = True
-    assert expected == Devices(choice, backends("a processor", [many]), worker).gpu().name
+    assert expected == Machine(choice, lambda: [many], worker).gpu().name
 
 
 def test_a_backend_that_does_not_count_its_devices_gives_every_worker_its_first():
     one = SimulatedBackend(name="one")
     for count in (None, lambda: 0, lambda: 1 // 0):
         one.count = count
-        assert "simulated GPU" == Devices("one", [one], 3).gpu().name
+        assert "simulated GPU" == Machine("one", lambda: [one], 3).gpu().name
 
 
 @for_each("choice", ["many:3", "many:first", "many:-1"])
 def test_a_number_beyond_the_last_device_is_refused(choice):
     with pytest.raises(GpuPerfError, match="is a number below 3"):
-        choose(choice, SimulatedBackend(name="many", count=3))
+        choose(choice, SimulatedBackend(name="many", count=3)).missing()
 
 
 @for_each("choice", ["standin:.numpy", "standin:a b", "standin:a:b"])
 def test_a_stand_in_that_is_no_module_is_refused_at_once(choice):
     with pytest.raises(GpuPerfError, match="standin: expected the name of a module"):
-        Devices(choice, backends("a processor", []))
+        Machine(choice).missing()
