@@ -35,6 +35,7 @@ _COMPUTE_TYPES = {
     "COMPUTE_TYPE_BF16": Reduced(mode="bfloat16", setting=_TYPE, eps=BFLOAT16_EPS),
 }
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 _SPIN = r"""
 extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
@@ -199,7 +200,7 @@ class CupyBackend(LibraryBackend):
     library = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
     gpus = "CUDA device"
     automatic = True
-    hidden_by = "CUDA_VISIBLE_DEVICES"
+    hidden_by = _VISIBLE
     remedy = "check with nvidia-smi that it is free and healthy"
     toolkit = _TOOLKIT
 
@@ -226,22 +227,12 @@ class CupyBackend(LibraryBackend):
 
 def _no_device(cupy: Any, error: Any) -> Unavailable:
     """Return why CUDA sees no device, with its remedy."""
-    runtime = cupy.cuda.runtime
-    if error.status == _NO_DEVICE:
-        problem = f"no CUDA device is visible: {shown_setting('CUDA_VISIBLE_DEVICES')}"
-        return Unavailable(f"{problem}; {faults.HIDDEN_GPU}")
-    if error.status == _INSUFFICIENT_DRIVER and runtime.driverGetVersion() == 0:
+    if error.status == _INSUFFICIENT_DRIVER and cupy.cuda.runtime.driverGetVersion() == 0:
         return Unavailable(
             "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
         )
-    if error.status == _INSUFFICIENT_DRIVER:
-        needed = _version(runtime.runtimeGetVersion())
-        supported = _version(runtime.driverGetVersion())
-        problem = f"the NVIDIA driver is too old: it supports CUDA {supported}, CuPy needs {needed}"
-        return Unavailable(
-            f"{problem}; update the driver or install the extra for an older CUDA", broken=True
-        )
-    return unusable("CUDA cannot be used", error, "check that nvidia-smi shows the GPU as healthy")
+    found = unusable("CUDA cannot be used", error, "check that nvidia-smi shows the GPU as healthy")
+    return found if error.status != _NO_DEVICE else Unavailable(f"{found}; {shown_setting(_VISIBLE)}")
 
 
 def _installed_runtime(cupy: Any) -> str:

@@ -44,7 +44,7 @@ _MEMORY_ALLOCATION = 2
 _READ = 100_000  # letters of a message, which may hold an array
 
 _REINSTALL = "reinstall it with the CUDA libraries it needs"
-HIDDEN_GPU = "check `nvidia-smi -L`: a container must be given its GPUs, and one in MIG mode needs instances"
+_HIDDEN = "check `nvidia-smi -L`: a container must be given its GPUs, and one in MIG mode needs instances"
 # The texts of cudaGetErrorString (HIP has the same ones), of CuPy's and of torch's own checks.
 _REMEDIES: tuple[tuple[str, str | None], ...] = (  # None: the library's own, for what it compiles with
     (r"multiple CuPy packages", "uninstall every CuPy, and install one again"),
@@ -53,7 +53,7 @@ _REMEDIES: tuple[tuple[str, str | None], ...] = (  # None: the library's own, fo
         r"cannot open shared object|undefined symbol|DLL load failed|file too short|invalid ELF header",
         _REINSTALL,
     ),
-    (r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device", HIDDEN_GPU),
+    (r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device", _HIDDEN),
     (r"busy or unavailable", "wait for the process that has it in exclusive mode, or run `nvidia-smi -c 0`"),
     (
         r"no kernel image|not compatible with the current",

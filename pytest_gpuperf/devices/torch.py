@@ -112,7 +112,7 @@ class TorchDevice(LibraryDevice):
     def synchronize(self) -> None:
         """Wait for the whole device, side streams included; on the CPU nothing is in flight."""
         if not self._on_cpu:
-            getattr(self._torch, "accelerator", self._module).synchronize(self.native)
+            self._torch.accelerator.synchronize(self.native)
 
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a tensor on this device."""
@@ -311,8 +311,7 @@ class TorchBackend(LibraryBackend):
         """Return a selector for each device of the accelerator that torch was built for."""
         torch = self.load()
         kind = _accelerator(torch)
-        counting: Any = getattr(torch, "accelerator", None) or getattr(torch, kind)
-        return [f"{kind}:{index}" for index in range(counting.device_count())]
+        return [f"{kind}:{index}" for index in range(torch.accelerator.device_count())]
 
     def gpu(self, selector: str) -> TorchDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
@@ -378,9 +377,9 @@ def _remedy(kind: str) -> str:
 
 
 def _accelerator(torch: Any) -> str:
-    """Return the type of accelerator that torch was built for; before 2.6 it is CUDA's."""
+    """Return the type of accelerator that torch was built for; raise Unavailable without one."""
     if not hasattr(torch, "accelerator"):
-        return "cuda"
+        raise Unavailable(f"torch {torch.__version__} is too old; install torch>=2.6")
     built_for = torch.accelerator.current_accelerator()
     if built_for is None:
         remedy = "install the build for your GPU from https://pytorch.org/get-started/locally"

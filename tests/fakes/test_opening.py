@@ -39,8 +39,8 @@ REMEDIES = {  # and whether the GPU is there: then a run that names it fails
 SAID = {
     "cupy": {
         NO_DRIVER: "CuPy is installed but no NVIDIA driver is; ",
-        OLD_DRIVER: "the NVIDIA driver is too old: it supports CUDA 11.4, CuPy needs 1",
-        HIDDEN: "no CUDA device is visible: ",
+        OLD_DRIVER: "CUDA cannot be used: cudaErrorInsufficientDriver: CUDA driver version is insufficient",
+        HIDDEN: "CUDA cannot be used: cudaErrorNoDevice: no CUDA-capable device is detected; ",
         EXCLUSIVE: "CuPy's CUDA device 0 was found but cannot be used: cudaErrorDevicesUnavailable: ",
         NO_KERNELS: "CuPy's CUDA device 0 was found but cannot be used: cudaErrorNoKernelImageForDevice: ",
         NO_FABRIC: "CuPy's CUDA device 0 was found but cannot be used: cudaErrorSystemNotReady: ",
@@ -74,6 +74,7 @@ def test_each_cause_has_its_sentence_and_its_remedy(library, causes):
     for cause, (said, is_broken) in zip(causes, opened(library, *causes), strict=True):
         assert SAID[library][cause] in said
         assert (REMEDIES[cause][0] in said, REMEDIES[cause][1]) == (True, is_broken), said
+        assert cause != HIDDEN or said.endswith("; CUDA_VISIBLE_DEVICES is not set")
 
 
 def test_two_cupys_that_are_installed_are_named_where_warnings_are_errors(tmp_path):
