@@ -214,9 +214,9 @@ class Machine:
 
     @property
     def _gpus(self) -> list[TimedDevice | Unavailable]:
-        """The GPUs that were opened, or the causes why they could not be; the run's own first."""
+        """The GPUs that were opened, or why they could not be; the run's own first, and groups, after it."""
         keys = sorted(self._opened, key=lambda key: key != _OWN_GPU)
-        return [self._opened[key] for key in keys if key[0] not in ("cpu", _GROUP)]
+        return [self._opened[key] for key in keys if key[0] != "cpu"]
 
     def _open_once(self, key: tuple[str, str], open_device: Callable[[], TimedDevice]) -> TimedDevice:
         if key not in self._opened:

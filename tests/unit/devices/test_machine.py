@@ -1,4 +1,4 @@
-"""The devices: each backend runs the conformance kit; the choice among them says why there is none."""
+"""The machine: which devices a choice opens, or why it opens none; the simulated ones, and the kit."""
 
 import sys
 from contextlib import contextmanager
@@ -7,8 +7,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 from cases import for_each
+from msgspec.structs import replace
 
 from pytest_gpuperf.devices import library
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.machine import Machine, backends
 from pytest_gpuperf.devices.simulated import (
@@ -41,50 +43,47 @@ class DoesNotWait(SimulatedDevice):
         return super().asnumpy(array)
 
 
-def test_the_kit_catches_a_synchronize_that_does_not_wait():
-    careless = DoesNotWait("gpu", clock=Clock(), timing=Timing(kernel=1e-2))
-    with pytest.raises(AssertionError, match="synchronize returned before"):
-        DeviceConformance().test_synchronize_waits_for_submitted_work(careless)
-
-
-def test_the_kit_catches_an_asarray_that_does_not_copy():
-    class Aliasing(HostDevice):
-        def asarray(self, host):
-            return host
-
-    with pytest.raises(AssertionError):
-        DeviceConformance().test_asarray_copies(Aliasing("aliasing"))
-
-
-def test_the_kit_catches_a_device_that_sees_no_work():
-    blind = SimulatedDevice("gpu", clock=Clock())
-    blind.observe = HostDevice("host").observe  # sees work in everything
-    with pytest.raises(AssertionError):
-        DeviceConformance().test_it_sees_its_own_work_and_no_other(blind)
-
-
-def test_the_kit_catches_a_device_that_tells_too_little_memory():
-    forgetful = SimulatedDevice("gpu", clock=Clock())
-    watch = forgetful.observe
+class Forgetful(SimulatedDevice):
+    """A device that tells half of the memory that a call took."""
 
     @contextmanager
-    def observe():
-        with watch() as seen:
+    def observe(self):
+        with super().observe() as seen:
             yield seen
-        seen.memory = seen.memory // 2
+        seen.memory //= 2
 
-    forgetful.observe = observe
+
+class Aliasing(HostDevice):
+    def asarray(self, host):
+        return host
+
+
+class Blind(SimulatedDevice):
+    """A device that takes everything for work."""
+
+    observe = HostDevice.observe
+
+
+class Hasty(SimulatedDevice):
+    """A device that is occupied for half of the time."""
+
+    def occupy(self, seconds):
+        super().occupy(seconds / 2)
+
+
+@for_each(
+    ("device", "shows"),
+    [
+        (DoesNotWait("gpu", clock=Clock()), "synchronize_waits_for_submitted_work"),
+        (Aliasing("aliasing"), "asarray_copies"),
+        (Blind("gpu", clock=Clock()), "it_sees_its_own_work_and_no_other"),
+        (Forgetful("gpu", clock=Clock()), "reported_memory_includes_every_new_array"),
+        (Hasty("gpu", clock=Clock()), "a_device_that_can_be_occupied_is_busy_for_that_long"),
+    ],
+)
+def test_the_kit_catches_a_backend_of_less_care(device, shows):
     with pytest.raises(AssertionError):
-        DeviceConformance().test_reported_memory_includes_every_new_array(forgetful)
-
-
-@for_each("wrong", [0.5, 0.0])
-def test_the_kit_catches_a_device_that_is_not_occupied_for_as_long_as_asked(wrong):
-    hasty = SimulatedDevice("gpu", clock=Clock())
-    occupy = hasty.occupy
-    hasty.occupy = lambda seconds: occupy(wrong * seconds)
-    with pytest.raises(AssertionError):
-        DeviceConformance().test_a_device_that_can_be_occupied_is_busy_for_that_long(hasty)
+        getattr(DeviceConformance(), f"test_{shows}")(device)
 
 
 def test_a_launch_returns_at_once_and_synchronize_waits_for_its_end():
@@ -161,10 +160,6 @@ def choose(choice, *extra):
     return Machine(choice, lambda: extra)
 
 
-def called(name):
-    return backends()[name]
-
-
 def test_a_registered_backend_is_chosen_by_its_name():
     mine = SimulatedBackend(name="mine")
     assert choose("mine", mine).cpu().kind == "cpu"
@@ -190,11 +185,13 @@ def test_a_gpu_is_probed_once():
         ("gpu or cpu", "sycl:fpga"),
         ("one of cuda", "torch:jax"),
         ("a number, e.g. jax:0, not 'gpu'; jax:cpu emulates a GPU", "jax:gpu"),
+        *(("is a number below 3", choice) for choice in ("many:3", "many:first", "many:-1")),
+        *(("expected the name of a mod", f"standin:{name}") for name in (".numpy", "a b", "a:b")),
     ],
 )
 def test_a_choice_that_nobody_offers_is_refused(said, choice):
     with pytest.raises(GpuPerfError, match=said):
-        choose(choice).missing()
+        choose(choice, SimulatedBackend(name="many", count=3)).missing()
 
 
 @for_each("library", ["torch", "jax", "keras"])
@@ -207,79 +204,97 @@ def test_a_library_that_is_to_emulate_and_is_not_installed_is_refused_at_start(m
         choose("standin:nosuch").missing()
 
 
+def test_the_report_describes_the_runs_own_gpu_where_another_was_used_first(bare):
+    bare()
+    machine = choose("auto", SimulatedBackend(name="other"), own := SimulatedBackend(name="own"))
+    own.automatic = True
+    machine.gpu(DeviceSpec(kind="gpu", library="other"))
+    assert machine.environment().gpu.backend == "simulated"
+    own.gpu("").info = replace(own.gpu("").info, name="the run's own")
+    assert machine.gpu() is own.gpu("")
+    assert machine.environment().gpu.name == "the run's own"
+
+
 def test_none_says_that_the_gpu_was_turned_off():
     with pytest.raises(Unavailable, match="turned off by --gpuperf-gpu=none"):
         choose("none").gpu()
 
 
-def test_without_any_library_auto_says_which_extras_there_are(monkeypatch):
-    for name in ("cupy", "dpnp"):
-        monkeypatch.setitem(sys.modules, name, None)
-    for name in ("torch", "jax", "keras"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
-    with pytest.raises(Unavailable, match=r"no GPU.*cuda13.*sycl.*--gpuperf-gpu=torch.*gpuperf devices"):
-        choose("auto").gpu()
+@pytest.fixture
+def bare(monkeypatch):
+    """Let no library be installed or imported, but those of these names."""
+
+    def call(*imported, installed=()):
+        for name in ("torch", "jax", "keras", "cupy", "dpnp"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        for name in imported:
+            monkeypatch.setitem(sys.modules, name, ModuleType(name))  # it has no __spec__
+        for room in ("library", "sycl", "machine"):
+            found = {name: object() for name in installed}
+            monkeypatch.setattr(f"pytest_gpuperf.devices.{room}.find_spec", found.get)
+
+    return call
 
 
-@for_each(("spec", "choice"), [(object(), "standin:jax.numpy"), (None, "simulated")])
-def test_without_a_gpu_it_is_said_how_to_try_it_emulated(monkeypatch, spec, choice):
-    asked = SimulatedBackend(name="cupy", unavailable="no driver")
-    asked.automatic = True
-    for name in ("torch", "jax", "keras"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setitem(sys.modules, "dpnp", None)
-    monkeypatch.setattr("pytest_gpuperf.devices.machine.find_spec", lambda _: spec)
-    emulated = rf"emulated: --gpuperf-gpu={choice}; more: gpuperf devices"
-    with pytest.raises(Unavailable, match=rf"^no GPU found: .*no driver; {emulated}") as caught:
-        choose("auto", asked).gpu()
-    assert len(str(caught.value)) < 230  # three lines beside a name
+EMULATED = "; emulated: --gpuperf-gpu="
 
 
-def test_a_library_that_a_suite_has_replaced_is_asked_for_nothing(monkeypatch):
-    for name in ("torch", "keras"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))  # it has no __spec__
-    with pytest.raises(Unavailable, match="emulated: --gpuperf-gpu=jax:cpu"):
-        choose("auto").gpu()
-
-
-def test_where_a_gpu_is_broken_that_comes_first(monkeypatch):
+@for_each(
+    ("reason", "imported", "installed", "cause"),
+    [
+        (r"^no GPU.*cuda13.*sycl.*--gpuperf-gpu=torch.*gpuperf devices", [], [], None),
+        (f"^no GPU found: no driver{EMULATED}simulated; more: gpuperf devices", [], [], "no driver"),
+        (f"no driver{EMULATED}standin:jax.numpy; more: ", [], ["jax"], "no driver"),
+        (rf"torch is imported: gpuperf_gpu = torch in .*{EMULATED}torch:cpu", ["torch"], [], None),
+        (rf"jax is imported: gpuperf_gpu = jax in .*{EMULATED}jax:cpu", ["jax"], [], "no driver"),
+        (rf"keras is imported: gpuperf_gpu = keras in .*{EMULATED}keras:cpu", ["keras"], ["jax"], None),
+        (f"^the driver is too old{EMULATED}", [], [], "the driver is too old"),
+    ],
+)
+def test_without_a_gpu_auto_says_why_and_what_to_do(bare, reason, imported, installed, cause):
     def fail(selector):
-        raise Unavailable("the driver is too old", broken=True)
+        raise Unavailable(cause, broken="old" in cause)
 
+    bare(*imported, installed=installed)
     asked = SimulatedBackend(name="cupy")
     asked.automatic, asked.gpu = True, fail
-    for name in ("torch", "jax", "keras"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setitem(sys.modules, "dpnp", None)
-    with pytest.raises(Unavailable, match=r"^the driver is too old.*emulated: --gpuperf-gpu="):
-        choose("auto", asked).gpu()
+    with pytest.raises(Unavailable, match=reason) as caught:
+        choose("auto", *([asked] if cause else [])).gpu()
+    assert len(str(caught.value)) < 230  # three lines beside a name
 
 
 PAGE = "\n=====\nFailed to import.\n\nSee the guide.\n====="
 
 
 @for_each(
-    ("error", "raised_from", "cause"),
+    ("choice", "error", "raised_from", "reason"),
     [
-        (ImportError("numpy was rebuilt"), None, "numpy was rebuilt"),
-        (ImportError(PAGE), ImportError("libx.so: cannot open shared object"), "libx.so"),
-        (ValueError("numpy.dtype size changed"), None, "numpy.dtype size changed"),
+        (
+            "cupy",
+            ImportError("numpy was rebuilt"),
+            None,
+            "^CuPy is .* cannot be imported: numpy was rebuilt; r",
+        ),
+        ("cupy", ImportError(PAGE), ImportError("libx.so: cannot open shared object"), ": libx.so"),
+        ("cupy", ValueError("numpy.dtype size changed"), None, ": numpy.dtype size changed.*; r"),
+        (
+            "keras",
+            ModuleNotFoundError("No module 'tensorflow'"),
+            None,
+            "'tensorflow'; set KERAS_BACKEND to te",
+        ),
     ],
 )
 def test_a_library_that_cannot_be_imported_is_broken_and_says_the_cause_below_its_page(
-    monkeypatch, error, raised_from, cause
+    monkeypatch, choice, error, raised_from, reason
 ):
     def fail(module):
         raise error from raised_from
 
     monkeypatch.setattr(library, "find_spec", lambda name: object())
     monkeypatch.setattr(library, "import_module", fail)
-    with pytest.raises(
-        Unavailable, match=f"^CuPy is installed but cannot be imported: {cause}.*; r"
-    ) as caught:
-        library.import_library("cupy", "CuPy", "install it")
+    with pytest.raises(Unavailable, match=reason) as caught:
+        backends()[choice].gpu("")
     assert (caught.value.broken, caught.value.missing) == (True, False)
 
 
@@ -295,11 +310,10 @@ def test_a_library_that_cannot_be_imported_is_broken_and_says_the_cause_below_it
     ],
 )
 def test_without_its_library_a_backend_names_the_extra_on_both_sides_where_both_need_it(
-    monkeypatch, choice, name, extra, both
+    bare, choice, name, extra, both
 ):
-    monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
-    monkeypatch.setattr("pytest_gpuperf.devices.sycl.find_spec", lambda _: None)
-    backend = called(choice)
+    bare()
+    backend = backends()[choice]
     for opened in (lambda: backend.gpu(""), backend.cpu) if both else (lambda: choose(choice).gpu(),):
         with pytest.raises(Unavailable, match=rf"{name} is not installed; install pytest-gpuperf\[{extra}\]"):
             opened()
@@ -308,35 +322,11 @@ def test_without_its_library_a_backend_names_the_extra_on_both_sides_where_both_
     assert (caught.value.broken, caught.value.missing) == (False, True)
 
 
-def test_keras_without_anything_to_run_on_says_what_to_set(monkeypatch):
-    def fail(module):
-        raise ModuleNotFoundError("No module named 'tensorflow'")
-
-    monkeypatch.setattr(library, "find_spec", lambda name: object())
-    monkeypatch.setattr(library, "import_module", fail)
-    with pytest.raises(
-        Unavailable, match=r"No module named 'tensorflow'; set KERAS_BACKEND to tensorflow, torch"
-    ):
-        called("keras").cpu()
-
-
-def test_auto_takes_the_first_backend_that_works(monkeypatch):
-    monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
+def test_auto_takes_the_first_backend_that_works(bare):
+    bare()
     mine = SimulatedBackend(name="mine")
     mine.automatic = True
     assert choose("auto", mine).gpu() is mine.gpu("")
-
-
-@pytest.mark.parametrize("name", ["torch", "jax", "keras"])
-def test_auto_says_how_to_choose_a_library_that_the_suite_has_imported(monkeypatch, name):
-    for imported in ("torch", "jax", "keras"):
-        monkeypatch.delitem(sys.modules, imported, raising=False)
-    monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
-    monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        Unavailable, match=rf": {name} is imported: gpuperf_gpu = {name} in the ini file compares"
-    ):
-        choose("auto").gpu()
 
 
 def test_auto_takes_only_what_compares_with_numpy():
@@ -363,10 +353,8 @@ def test_opening_the_numpy_side_imports_no_gpu_library():
         ("simulated GPU 2", "auto", 2, 3),
     ],
 )
-def test_workers_have_a_gpu_each_or_share_them_unless_one_was_chosen(
-    monkeypatch, expected, choice, worker, count
-):
-    monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
+def test_workers_have_a_gpu_each_or_share_them_unless_one_was_chosen(bare, expected, choice, worker, count):
+    bare()
     many = SimulatedBackend(name="many", count=count)
     many.automatic = True
     assert expected == Machine(choice, lambda: [many], worker).gpu().name
@@ -377,15 +365,3 @@ def test_a_backend_that_does_not_count_its_devices_gives_every_worker_its_first(
     for count in (None, lambda: 0, lambda: 1 // 0):
         one.count = count
         assert "simulated GPU" == Machine("one", lambda: [one], 3).gpu().name
-
-
-@for_each("choice", ["many:3", "many:first", "many:-1"])
-def test_a_number_beyond_the_last_device_is_refused(choice):
-    with pytest.raises(GpuPerfError, match="is a number below 3"):
-        choose(choice, SimulatedBackend(name="many", count=3)).missing()
-
-
-@for_each("choice", ["standin:.numpy", "standin:a b", "standin:a:b"])
-def test_a_stand_in_that_is_no_module_is_refused_at_once(choice):
-    with pytest.raises(GpuPerfError, match="standin: expected the name of a module"):
-        Machine(choice).missing()
