@@ -113,17 +113,6 @@ def either(request):
     return request.getfixturevalue(request.param)
 
 
-def test_products_are_ready_after_synchronize_and_some_were_not_before(either):
-    before, after = [], []
-    for _ in range(5):
-        results = products(either)
-        before += [result.is_ready() for result in results]
-        either.synchronize()
-        after += [result.is_ready() for result in results]
-    assert all(after)
-    assert not all(before), "the products were done before anyone waited: nothing was tested"
-
-
 def test_work_whose_results_nobody_keeps_is_waited_for(either, monkeypatch):
     """Such results are no array that is alive: the later computation has to wait for them by itself."""
     monkeypatch.setattr(either, "_wait_for_arrays", lambda: None)
@@ -297,10 +286,6 @@ def test_what_is_no_function_is_jaxs_own(cpu):
     assert cpu.xp.result_type("float32", "int8") == np.float32
     assert cpu.xp.sin.__doc__ == jnp.sin.__doc__
     assert "cumsum" in dir(cpu.xp)
-
-
-def test_float64_is_float32_unless_the_suite_turned_it_on(cpu):
-    assert cpu.asarray(np.ones(3)).dtype == np.float32
 
 
 def test_a_host_array_that_xla_could_use_in_place_is_copied(cpu):

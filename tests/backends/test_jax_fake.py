@@ -165,48 +165,31 @@ def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_a
 
 
 @for_each(
-    ("platform", "capability", "chosen", "nvidias", "said"),
+    ("mode", "eps", "platform", "capability", "chosen", "nvidias"),
     [
-        ("gpu", "9.0", None, None, "TF32 in float32 products (jax_default_matmul_precision=None)"),
-        ("gpu", "8.6", "high", None, "TF32 in float32 products (jax_default_matmul_precision=high)"),
-        ("gpu", "7.0", None, None, None),
-        ("gpu", None, None, None, None),
-        ("gpu", "gfx942", None, None, None),
-        ("gpu", "unknown", None, None, None),
-        ("gpu", "9.0", "highest", None, None),
-        ("gpu", "9.0", "float32", None, None),
-        ("gpu", "9.0", None, "0", None),
-        ("tpu", None, None, None, "bfloat16 in float32 products (jax_default_matmul_precision=None)"),
-        ("tpu", None, "highest", None, None),
-        (
-            "gpu",
-            "9.0",
-            "BF16_BF16_F32",
-            None,
-            "bfloat16 in float32 products (jax_default_matmul_precision=BF16_BF16_F32)",
+        ("TF32", 2**-10, "gpu", "9.0", None, None),
+        ("TF32", 2**-10, "gpu", "8.6", "high", None),
+        ("bfloat16", 2**-7, "gpu", "9.0", "BF16_BF16_F32", None),
+        ("bfloat16", 2**-10, "gpu", "9.0", "BF16_BF16_F32_X3", None),  # as little as TF32
+        ("bfloat16", 2**-7, "tpu", None, None, None),
+        *((None, None, "gpu", capability, None, None) for capability in ("7.0", None, "gfx942", "unknown")),
+        *(
+            (None, None, "gpu", "9.0", chosen, None)
+            for chosen in ("highest", "float32", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9", "TF32_TF32_F32_X3")
         ),
-        ("gpu", "9.0", "BF16_BF16_F32_X6", None, None),
-        (
-            "gpu",
-            "9.0",
-            "BF16_BF16_F32_X3",
-            None,
-            "bfloat16 in float32 products (jax_default_matmul_precision=BF16_BF16_F32_X3)",
-        ),
-        ("gpu", "9.0", "BF16_BF16_F32_X9", None, None),
-        ("gpu", "9.0", "TF32_TF32_F32_X3", None, None),
+        (None, None, "gpu", "9.0", None, "0"),
+        (None, None, "tpu", None, "highest", None),
     ],
 )
 def test_reduced_precision_is_what_is_set_at_that_moment(
-    monkeypatch, setting, platform, capability, chosen, nvidias, said
+    monkeypatch, setting, mode, eps, platform, capability, chosen, nvidias
 ):
     jax = fake(monkeypatch, FakeDevice(platform, capability=capability))
     device = JaxBackend().gpu("")
     setting("NVIDIA_TF32_OVERRIDE", nvidias)
     jax.config.jax_default_matmul_precision = chosen
-    assert device.info.reduced_precision == said
-    rounds = said and said.startswith("bfloat16") and chosen != "BF16_BF16_F32_X3"  # as little as TF32
-    assert device.info.reduced_eps == (said and (2**-7 if rounds else 2**-10))
+    said = mode and f"{mode} in float32 products (jax_default_matmul_precision={chosen})"
+    assert (said, eps) == (device.info.reduced_precision, device.info.reduced_eps)
 
 
 @for_each("is_cache", [True, False])

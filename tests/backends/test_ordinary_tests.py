@@ -105,26 +105,23 @@ def ended(run, pytester):
     return call
 
 
+OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
+
+
 @pytest.mark.parametrize("gpu", [None, "none", "the library's"])
-def test_without_a_gpu_they_are_skipped(ended, library, gpu):
-    gpu = library if gpu == "the library's" else gpu
-    result, records = ended(SUITES[library], gpu)
+def test_without_a_gpu_they_are_skipped_and_the_line_that_chooses_their_library_for_good_is_said(
+    ended, library, gpu
+):
+    result, records = ended(SUITES[library], library if gpu == "the library's" else gpu)
     result.assert_outcomes(skipped=4)
     assert {("skipped", "no_gpu")} == {(record["status"], record["reason_code"]) for record in records}
-
-
-def test_the_reason_has_the_line_that_chooses_their_library_for_good(ended, library):
-    _, (record, *_) = ended(SUITES[library], None)
-    assert record["reason"].startswith(
-        f"the test computes with {library}, and no GPU was chosen for {library}: gpuperf_gpu = {library} in "
-        "the ini file (keras for a test of Keras) compares its CPU and its GPU; without a GPU, "
-        f"--gpuperf-gpu={library}:cpu emulates one"
-    )
-
-
-def test_where_the_gpu_was_turned_off_nothing_else_is_the_reason(ended, library):
-    _, (record, *_) = ended(SUITES[library], "none")
-    assert "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it" == record["reason"]
+    if gpu is None:
+        assert records[0]["reason"].startswith(
+            f"the test computes with {library}, and no GPU was chosen for {library}: gpuperf_gpu = {library} "
+            "in the ini file (keras for a test of Keras) compares its CPU and its GPU; without a GPU, "
+            f"--gpuperf-gpu={library}:cpu emulates one"
+        )
+    assert gpu != "none" or OFF == records[0]["reason"], "and nothing else is the reason"
 
 
 OF_ONE_DEVICE = """
@@ -234,7 +231,7 @@ def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(en
     result.assert_outcomes(skipped=4)
     assert "both torch and jax are imported: choose one, gpuperf_gpu = torch or jax" in records[0]["reason"]
     _, (record, *_) = ended(TORCH, "none")
-    assert "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it" == record["reason"]
+    assert OFF == record["reason"]
 
 
 @pytest.mark.parametrize("page", ["libraries", "training"])

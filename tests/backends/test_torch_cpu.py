@@ -99,10 +99,6 @@ ARGUMENTS = {
 }
 
 
-def test_functions_of_a_namespace_can_be_called(cpu):
-    assert cpu.xp.fft.fft(cpu.xp.ones(2)).tolist() == [2, 0]
-
-
 @pytest.mark.filterwarnings("ignore:torch.range is deprecated", "ignore:Sparse invariant checks")
 @pytest.mark.parametrize("name", sorted(_FACTORIES))
 def test_what_xp_makes_lives_on_its_device(elsewhere, cpu, name):
@@ -114,6 +110,8 @@ def test_what_xp_makes_lives_on_its_device(elsewhere, cpu, name):
 
 def test_a_place_that_was_asked_for_wins(elsewhere):
     assert elsewhere.xp.ones(3, device="cpu").device.type == "cpu"
+    assert elsewhere.xp.ones(3).device.type == "meta"
+    assert torch.ones(3).device.type == "cpu", "torch's default device stays what it is"
 
 
 def test_the_suites_default_device_does_not_move_the_cpu_side(cpu):
@@ -125,14 +123,10 @@ def test_the_suites_default_device_does_not_move_the_cpu_side(cpu):
     assert all(cpu.holds(tensor) for tensor in made)
 
 
-def test_torchs_default_device_stays_what_it_is(elsewhere):
-    elsewhere.xp.ones(3)
-    assert torch.ones(3).device.type == "cpu"
-
-
 def test_xp_is_the_array_api_where_compat_is_installed_and_torch_in_all_else(cpu):
     array = cpu.xp.ones((2, 3))
     assert cpu.xp.nn is torch.nn
+    assert cpu.xp.fft.fft(cpu.xp.ones(2)).tolist() == [2, 0]
     assert isinstance(array, cpu.xp.Tensor)
     assert "relu" in dir(cpu.xp)
     if find_spec("array_api_compat") is not None:
@@ -207,9 +201,9 @@ def test_a_result_that_the_next_call_frees_is_compared_and_copied_while_it_is_th
 
         return body
 
-    trial = Trial(nodeid="test_it", demand=Demand(min=1e-7), options=RunOptions(max_time=5))
+    trial = Trial(nodeid="test_it", demand=Demand(), options=RunOptions(max_time=5))
     record = trial.record(trial.compare(bind, cpu, StandIn("torch").gpu("")))
-    assert ("passed", True) == (record.status, record.check.agreed)
+    assert ("recorded", True) == (record.status, record.check.agreed)
     assert record.transfer.d2h.samples
 
 
