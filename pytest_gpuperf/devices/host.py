@@ -21,6 +21,14 @@ class SynchronousDevice:
     clock = staticmethod(perf_counter)
     is_synchronous = True
 
+    def asarray(self, host: Any) -> Any:
+        """Return a copy, an array of NumPy: work on it never changes the other device's input."""
+        return np.array(host)
+
+    def asnumpy(self, array: Any) -> Any:
+        """Return a copy."""
+        return np.array(array)
+
     def synchronize(self) -> None:
         """Return at once: nothing is in flight."""
 
@@ -55,12 +63,8 @@ class HostDevice(SynchronousDevice):
         return native_cpu()
 
     def asarray(self, host: Any) -> Any:
-        """Return a copy, so that work on it never changes the other device's input."""
+        """Return a copy, of a tensor too."""
         return host_copy(host) if library_of(host) == "torch" else np.array(host)
-
-    def asnumpy(self, array: Any) -> Any:
-        """Return a copy."""
-        return np.array(array)
 
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a NumPy array."""

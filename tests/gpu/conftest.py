@@ -120,17 +120,3 @@ def busy():
         return array @ array
 
     return call
-
-
-@pytest.fixture
-def observed(busy):
-    """Return what is seen of a call that keeps a device busy."""
-
-    def call(device):
-        busy(device)
-        device.synchronize()
-        with device.observe() as seen:
-            busy(device)
-        return seen
-
-    return call

@@ -119,14 +119,6 @@ class _Side(SynchronousDevice):
         """Switch the accelerator on or off."""
         return self._accelerator.switched(is_on=self.kind == "gpu")
 
-    def asarray(self, host: Any) -> Any:
-        """Return a copy, an array of NumPy: work on it never changes the other device's input."""
-        return np.array(host)
-
-    def asnumpy(self, array: Any) -> Any:
-        """Return a copy."""
-        return np.array(array)
-
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a NumPy array of the CPU: that one is here is no sign of a GPU's work."""
         return self.kind == "cpu" and isinstance(value, np.ndarray)
