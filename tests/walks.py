@@ -8,7 +8,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.timing import untimed_calls
+from pytest_gpuperf.timing import blocks, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
@@ -34,6 +34,12 @@ def prepared(device: TimedDevice, body: Callable[..., Any], **brought: Any) -> W
 def timer_on(device: Any, call: Callable[[], Any] | None = None, **changes: Any) -> BlockTimer:
     """Return the timer of a call, which is one kernel unless it is given."""
     return BlockTimer(workload=Workload(device=device, call=call or device.launch, scope="call"), **changes)
+
+
+def time_block(call: Callable[[], Any], calls: int, device: Any, *, calls_wait: bool = False) -> float:
+    """Return the seconds per call of one block."""
+    workload = Workload(device=device, call=call, scope="call")
+    return blocks.timed_block(workload, calls, calls_wait=calls_wait).sample
 
 
 def warmed_up(

@@ -34,12 +34,10 @@ _MIN_CALLS = 3
 _AGREEING_BLOCKS = 3
 _MAX_CALLS = 10**7
 _ROUNDED = 1.001  # what a sum of floats may be off, and more
-# When so many calls, or calls for so many seconds, show no time at all, more of them would not either.
-_MAX_CALLS_OF_NO_TIME, _SECONDS_OF_NO_TIME = 1000, 1.0
-_NO_TIME = "{} calls take no time that the clock can show: does the workload use the device?"
-# Seconds by the host's clock of a block or of work that raises clocks, and of warm-up, whose calls take
-# nanoseconds of simulated time.
-_LONGEST_ON_HOST, _MOST_WARMUP_ON_HOST = 1.0, 10.0
+_MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
+# Seconds by the host's clock of a block that the device's own clock shows as too short, and of work that
+# raises clocks, whose calls take nanoseconds of simulated time.
+_LONGEST_ON_HOST = 1.0
 # What warms up late counts calls: times are late after so many where these take at most so many seconds.
 _LATE_CALLS, _FEWEST_LATE_CALLS = ((256, 0.13), (64, 0.35)), 24
 _LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm a difference by that factor
@@ -51,10 +49,6 @@ _MOST_RECOMPILES = 10  # blocks: torch compiles a function 8 times at most
 _MOST_PAIRS = 6  # of blocks of k and of 2k calls
 _SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for one block
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
-
-
-Sums = tuple[float | None, float | None, float]
-"""What a timer's `waited`, `processor_time` and `others_worked` are."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,7 +96,7 @@ class BlockTimer:
     _compiled: int = 0  # programs, in the last block
     _others_before: float | None = None
     _last_warmup_block: float = 0.0  # seconds
-    _before_last_block: Sums = (None, None, inf)
+    _before_last_block: tuple[float | None, float | None, float] = (None, None, inf)
     _fastest_latency: float = inf
 
     def __post_init__(self) -> None:
@@ -189,57 +183,46 @@ class BlockTimer:
         """Find how many calls a block needs, and repeat blocks until three in a row agree.
 
         A block lasts at least the plan's block time, 20 times an empty synchronize and 1000 times the clock's
-        resolution; it is shorter when that takes more than `max_calls`, or a second of the
-        host under a clock of the device's own.
+        resolution; it is shorter when that takes more than `max_calls`.
         """
         device, plan = self.device, options.sampling
+        nothing = Workload(device=device, call=lambda: None, scope="call")
         with gc_paused():
-            self.synchronize_cost = min(time_block(lambda: None, 1, device) for _ in range(5))
+            self.synchronize_cost = min(timed_block(nothing, 1).sample for _ in range(5))
         block_time = max(plan.block_time, 20 * self.synchronize_cost, 1000 * _resolution())
         self.block_time = block_time
         self.raise_clocks()
-        started, started_on_host = device.clock(), perf_counter()
-        hopeless, fastest_on_host = started_on_host + _SECONDS_OF_NO_TIME, inf
+        started = device.clock()
         recent: list[float] = []
         while not self.steady and not self._is_warm(seconds_between(started, device.clock()), options):
-            if self._has_own_clock and perf_counter() - started_on_host > _MOST_WARMUP_ON_HOST:
-                break
-            block_started = perf_counter()
+            started_on_host = perf_counter()
             with gc_paused():
                 sample = timed_block(self.workload, self.block_calls, calls_wait=self.calls_wait).sample
-            on_host = max(perf_counter() - block_started, _resolution()) / self.block_calls
-            fastest_on_host = min(fastest_on_host, on_host)
             self.warmup_calls += self.block_calls
             self.note_time(sample)
             self._last_warmup_block = sample * self.block_calls
             recent = [*recent[-2:], sample]
             if sample * self.block_calls < block_time:
-                shows_calls = sample > 0 and not self._shows_wait_only(sample * self.block_calls)
-                enough = _MAX_CALLS if shows_calls else min(max_calls, _MAX_CALLS_OF_NO_TIME)
-                if self.block_calls >= enough or (not shows_calls and perf_counter() > hopeless):
-                    raise GpuPerfError(_NO_TIME.format(self.block_calls))
-                if self._has_own_clock and shows_calls:
-                    enough = min(enough, max(self.block_calls, int(_LONGEST_ON_HOST / fastest_on_host)))
-                if self.block_calls < min(max_calls, enough):
-                    more = _more_calls(self.block_calls, sample, block_time)
-                    self.block_calls = min(max_calls, enough, more)
+                self._require_time(sample, perf_counter() - started_on_host)
+                if self.block_calls < max_calls:
+                    self.block_calls = min(max_calls, _more_calls(self.block_calls, sample, block_time))
                     recent.clear()
             tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
             self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
         self._note_end()
         self.warmup += seconds_between(started, device.clock())
 
-    def _shows_wait_only(self, lasted: float) -> bool:
-        """Return whether a clock of the device's own showed no more than the wait at a block's end.
+    def _require_time(self, sample: float, on_host: float) -> None:
+        """Refuse a block that was too short where one of more calls would not be long enough either.
 
-        Such a clock may never see the calls, as one of simulated times for arrays of NumPy: more and more
-        would take hours. By the host's clock a wait may be shorter than an empty one was.
+        A clock of the device's own may never see the calls, as one of simulated times for arrays of NumPy.
         """
-        return self._has_own_clock and lasted <= _ROUNDED * self.synchronize_cost
-
-    @property
-    def _has_own_clock(self) -> bool:
-        return self.device.clock is not perf_counter
+        is_unseen = self.device.clock is not perf_counter and on_host > _LONGEST_ON_HOST
+        if self.block_calls >= (_MAX_CALLS if sample > 0 else _MAX_CALLS_OF_NO_TIME) or is_unseen:
+            raise GpuPerfError(
+                f"{self.block_calls} calls take no time that the clock can show: does the workload use "
+                "the device?"
+            )
 
     def find_ramp(self, options: RunOptions) -> None:
         """Find for how long a GPU that idled must work until it is as fast as in steady work; warm up again.
@@ -287,9 +270,7 @@ class BlockTimer:
         calls, plan = self.block_calls, options.sampling
         if not self._overlaps or 2 * self._last_warmup_block > _LONGEST_COMPARED * remaining:
             return
-        started = perf_counter()
         once, twice = self._compare_blocks(_SHARE_OF_PAIRS * remaining)
-        on_host = (perf_counter() - started) / (3 * calls * len(once))
         beside, each = 2 * median(once) - median(twice), (median(twice) - median(once)) / calls
         if each <= 0:  # other work was in the way
             return
@@ -298,8 +279,6 @@ class BlockTimer:
         if not surely_beside:
             longest = min(longest, _LONGEST_IN_DOUBT * plan.block_time)
         most = longest / max(each, median(twice) / (2 * calls))
-        if self._has_own_clock:
-            most = min(most, _LONGEST_ON_HOST / max(on_host, _resolution()))
         needed = ceil(beside / (_MOST_BESIDE_CALLS * each))
         self.block_calls = max(calls, min(needed, int(_ROUNDED * most), _MAX_CALLS))
         self.overlap_left = surely_beside / (surely_beside + self.block_calls * each)
@@ -310,13 +289,12 @@ class BlockTimer:
         Their order is random, so that they do not fall into step with anything periodic.
         """
         calls, clock, order = self.block_calls, self.device.clock, Random(0)  # noqa: S311 - an order
-        started, started_on_host = clock(), perf_counter()
+        started = clock()
         times: dict[int, list[float]] = {calls: [], 2 * calls: []}
         for _ in range(_MOST_PAIRS):
             for count in order.sample([*times], 2):
                 times[count].append(count * self._run_in_warmup(count))
-            on_host = perf_counter() - started_on_host
-            if seconds_between(started, clock()) > seconds or on_host > _LONGEST_ON_HOST:
+            if seconds_between(started, clock()) > seconds:
                 break
         self.drop_result()
         self.warmup += seconds_between(started, clock())
@@ -370,7 +348,7 @@ class BlockTimer:
             return
         self._note_clock()
         worked_after, waits_after = capabilities.processor_time(self.device), waits() if is_watched else None
-        self._before_last_block = self.sums
+        self._before_last_block = self.waited, self.processor_time, self.others_worked
         if worked_before is not None and worked_after is not None:
             self.processor_time = (self.processor_time or 0.0) + max(0.0, worked_after - worked_before)
         if waits_before is not None and waits_after is not None:
@@ -484,19 +462,10 @@ class BlockTimer:
         self.warmup_calls += calls or self.block_calls
         return self._run_block(calls)
 
-    @property
-    def sums(self) -> Sums:
-        """What is known of all sampled blocks together."""
-        return self.waited, self.processor_time, self.others_worked
-
-    def go_back(self, samples: int, sums: Sums) -> None:
-        """Discard the samples after the first so many, when the sums were these."""
-        del self.samples[samples:]
-        self.waited, self.processor_time, self.others_worked = sums
-
     def drop_last_sample(self) -> None:
         """Discard the last sample, and what its block added to the sums."""
-        self.go_back(len(self.samples) - 1, self._before_last_block)
+        del self.samples[-1]
+        self.waited, self.processor_time, self.others_worked = self._before_last_block
 
     def _is_warm(self, elapsed: float, options: RunOptions) -> bool:
         """Return whether warm-up has used its time: the plan's, and more only to reach three calls."""
@@ -535,13 +504,6 @@ def round_of(timers: Sequence[BlockTimer], order: Random) -> Callable[[], None]:
             timer.take_sample()
 
     return take_round
-
-
-def time_block(
-    call: Callable[[], Any], calls: int, device: TimedDevice, *, calls_wait: bool = False
-) -> float:
-    """Return the seconds per call of one block."""
-    return timed_block(Workload(device=device, call=call, scope="call"), calls, calls_wait=calls_wait).sample
 
 
 class Block(NamedTuple):

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 from cpu_devices import second_of_jax, two_of_jax
 from plugins import skip_module
+from walks import time_block
 
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import StandIn
-from pytest_gpuperf.timing import blocks, input_changes, inputs, leaves
+from pytest_gpuperf.timing import input_changes, inputs, leaves
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
@@ -151,7 +152,7 @@ def test_a_block_waits_for_work_of_any_thread_that_is_not_in_its_last_result(sec
         return number
 
     for _ in range(3):
-        blocks.time_block(call, 1, second)
+        time_block(call, 1, second)
         assert all(result.is_ready() for result in results)
 
 
@@ -166,7 +167,7 @@ def test_a_block_waits_for_results_that_nobody_keeps(second, monkeypatch):
     number, waited, left = second.xp.ones(()), [], []
     array = second.asarray(np.ones((800, 800), dtype=np.float32))
     for _ in range(3):
-        waited.append(blocks.time_block(lambda: (array @ array, number)[1], 1, second))
+        waited.append(time_block(lambda: (array @ array, number)[1], 1, second))
         ended = perf_counter()
         second.synchronize()
         left.append(perf_counter() - ended)

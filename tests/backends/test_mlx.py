@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cases import for_each
 from plugins import skip_module
-from walks import walked
+from walks import time_block, walked
 
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.mlx import MlxDevice
@@ -86,7 +86,7 @@ def test_every_call_of_a_block_is_computed(gpu):
     times = {1: [], 16: []}
     for _ in range(7):
         for calls, found in times.items():
-            found.append(blocks.time_block(lambda: a @ a, calls, gpu))
+            found.append(time_block(lambda: a @ a, calls, gpu))
     assert median(times[16]) > median(times[1]) / 4
 
 

@@ -7,14 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 from cases import for_each
-from walks import walked
+from walks import time_block, walked
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.session import timed_call
-from pytest_gpuperf.timing import blocks
 
 PATIENT = RunOptions(max_time=1e6)
 
@@ -124,7 +123,7 @@ def test_each_context_that_was_entered_was_left_and_none_is_within_another(kind)
 
 def test_a_block_enters_its_context_once_however_many_calls_it_has():
     _, gpu = pair()
-    blocks.time_block(gpu.launch, 3, gpu)
+    time_block(gpu.launch, 3, gpu)
     assert ["enter", "launch", "launch", "launch", "leave"] == gpu.steps
 
 
@@ -142,7 +141,7 @@ def test_the_context_is_entered_before_the_first_wait_and_left_after_the_last_re
         def synchronize(self):
             steps.append("synchronize")
 
-    blocks.time_block(lambda: None, 1, Watched())
+    time_block(lambda: None, 1, Watched())
     assert ["enter", "synchronize", "clock", "synchronize", "clock", "leave"] == steps
 
 

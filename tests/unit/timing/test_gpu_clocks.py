@@ -12,7 +12,6 @@ from walks import simulated, walked, warmed_up
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import gpu_clocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gpu_clocks import clocks_of
 from pytest_gpuperf.timing.workload import Workload
@@ -143,15 +142,6 @@ def test_a_cpu_and_an_emulated_gpu_have_no_clocks_of_their_own(device):
     assert clocks_of(device) is None
     timer = found_on(device)
     assert (3, None) == (device.launches, timer.measurement.ramp)
-
-
-def test_a_run_ends_by_the_hosts_clock_where_simulated_blocks_take_no_time(monkeypatch):
-    monkeypatch.setattr(gpu_clocks, "_MOST_ON_HOST", 0.0)
-    device = Ramping(30e-3)
-    timer = warmed_up(device)
-    launches = device.launches
-    timer.find_ramp(RunOptions())
-    assert device.launches - launches == 5 + 3  # a block a run, and warm-up again
 
 
 def test_the_record_has_the_lowest_and_the_highest_clock_after_timed_blocks():

@@ -4,14 +4,14 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from walks import trial_of
+from walks import time_block, trial_of
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import blocks, untimed_calls
+from pytest_gpuperf.timing import untimed_calls
 
 
 class LazyDevice(HostDevice):
@@ -35,13 +35,13 @@ class OtherDevice(LazyDevice):
 @pytest.mark.parametrize("calls", [1, 7])
 def test_each_call_of_a_block_is_submitted_once(calls):
     device = LazyDevice()
-    blocks.time_block(list, calls, device)
+    time_block(list, calls, device)
     assert device.computed == calls
 
 
 def test_calls_that_wait_for_their_result_are_not_submitted_besides():
     device = LazyDevice()
-    blocks.time_block(list, 7, device, calls_wait=True)
+    time_block(list, 7, device, calls_wait=True)
     assert device.computed == 0
 
 

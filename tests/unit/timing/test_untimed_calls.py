@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from cases import for_each
 from factories import Answer
-from walks import prepared, simulated, timer_on
+from walks import prepared, simulated, time_block, timer_on
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import SimulatedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import blocks, untimed_calls
+from pytest_gpuperf.timing import untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 
 
@@ -87,7 +87,7 @@ def test_a_body_that_returns_a_callable_was_the_setup():
     assert workload.scope == "call"
     assert workload.setup == pytest.approx(2e-3)
     assert workload.first_call == pytest.approx(7e-3)
-    assert blocks.time_block(workload.call, 1, device) == pytest.approx(7e-3)
+    assert time_block(workload.call, 1, device) == pytest.approx(7e-3)
 
 
 def test_any_other_body_is_the_workload_itself():
@@ -95,7 +95,7 @@ def test_any_other_body_is_the_workload_itself():
     workload = prepared(device, lambda seen: seen.xp.ones(1))
     assert ("body", None) == (workload.scope, workload.setup)
     assert workload.first_call == pytest.approx(2e-3)
-    assert blocks.time_block(workload.call, 1, device) == pytest.approx(2e-3)
+    assert time_block(workload.call, 1, device) == pytest.approx(2e-3)
 
 
 def test_the_first_result_comes_with_the_workload():
