@@ -1,4 +1,4 @@
-"""One array of any library: its dtype, its size, where its memory is, and its values on the host."""
+"""One array of any library: its dtype, its size, and where its memory is."""
 
 import re
 import weakref
@@ -6,11 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
-
-from pytest_gpuperf.devices.protocol import TimedDevice
 
 _QUALIFIED = re.compile(r"(?:\w+\.)+(\w+)|<dtype: '(\w+)'>")  # torch.float32, and TensorFlow's way
 
@@ -94,21 +91,3 @@ def root(value: Any) -> Any:
     while hasattr(base := view_base(value), "nbytes"):
         value = base
     return value
-
-
-def sample(array: Any, step: int, device: TimedDevice) -> Any:
-    """Return a copy of every `step`-th part of an array, along its longest axis."""
-    if step > 1 and (shape := tuple(array.shape)):
-        longest = shape.index(max(shape))
-        array = array[(*(slice(None) for _ in range(longest)), slice(None, None, step))]
-    return to_host(array, device)
-
-
-def to_host(array: Any, device: TimedDevice) -> Any:
-    """Return a copy of an array of the device, or of NumPy."""
-    return device.asnumpy(array) if device.holds(array) else np.array(array)
-
-
-def checksum(values: Any) -> int:
-    """Return a checksum of an array's bytes."""
-    return crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)

@@ -13,7 +13,7 @@ from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult
 from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing import any_array, input_changes, result_check
+from pytest_gpuperf.timing import any_array, inputs, result_check
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
 from pytest_gpuperf.timing.workload import Workload
@@ -138,14 +138,15 @@ class ResultChecks:
         """
         if workload.restore is not None:
             workload.restore()
-            for left in input_changes.changed((*workload.arrays, *workload.state), workload.device):
+            kept = inputs.changed((*workload.arrays, *workload.state), workload.device)
+            for left in (entry for entry in kept if not entry.is_uniform):
                 raise GpuPerfError(
                     f"the workload's reset does not restore what calls change "
                     f"({any_array.describe(left.array())}), so repeated blocks "
                     "do not do the same work; copy the values back into that array"
                 )
             return ()
-        changes = input_changes.changes_of(workload.arrays, workload.call, workload.device)
+        changes = inputs.changes_of(workload.arrays, workload.call, workload.device, workload.state)
         mutated = next((change.described for change in changes if change.goes_on), None)
         if mutated is not None:
             raise GpuPerfError(
@@ -154,11 +155,6 @@ class ResultChecks:
                 "gpuperf.workload(call, reset=...)"
             )
         return tuple(_changed_once(workload, change.described) for change in changes)
-
-    def note_on_state(self, workload: Workload) -> Note | None:
-        """Return a note where later calls may find their work done by the first one."""
-        state = input_changes.changed_once(workload.changed_at_first, workload.device)
-        return None if state is None else _changed_once(workload, state)
 
     def require_device_work(self, gpu: Workload) -> None:
         """Refuse a workload that left the GPU idle."""

@@ -1,4 +1,4 @@
-"""From a callable and its device to the arrays that it reads: what was uploaded, and what it refers to."""
+"""From a callable and its device to the arrays that it uses, and to those that its calls change."""
 
 import dis
 from collections import OrderedDict
@@ -9,17 +9,18 @@ from itertools import islice
 from math import ceil
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.timing.any_array import bytes_of, checksum, dtype_of, reference, root, sample
-from pytest_gpuperf.timing.input_changes import MOST_FINGERPRINTED, Fingerprint, fingerprints, is_uniform
+from pytest_gpuperf.timing.any_array import bytes_of, describe, dtype_of, reference, root
 from pytest_gpuperf.timing.leaves import attributes, leaves, may_be_searched
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
-_MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
+_MOST_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice, which takes seconds
+_MOST_OF_STATE = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,68 +92,136 @@ class UploadTracker:
         return getattr(self._device, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Input(Fingerprint):
-    """An array that the workload uses, and the checksum it had before the first call.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """An array that a workload may change, and the checksum that it had: of every `step`-th part of it.
 
-    `bytes` is the size of its memory; of several views of one memory the first has it all. `uploaded` is
-    whether it was copied from the host.
+    It `is_uniform` where all of its values were equal, as those of a new buffer. `bytes` is the size of its
+    memory; of several views of one memory the first has it all.
     """
 
-    bytes: int
-    dtype: str
-    uploaded: bool
+    array: Callable[[], Any]
+    checksum: int
+    step: int = 1
+    is_uniform: bool = False
+    bytes: int = 0
+    dtype: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A changed array, as messages name it, and whether calls go on to change it."""
+
+    described: str
+    goes_on: bool
+
+
+def fingerprints(
+    arrays: Iterable[Any], device: TimedDevice, most: int = _MOST_FINGERPRINTED
+) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints of arrays, of each once; of more than so many bytes a sample is summed."""
+    each = {id(array): array for array in arrays}.values()
+    step = max(1, ceil(sum(map(bytes_of, each)) / most))
+    counted: set[int] = set()
+    found = []
+    for array in each:
+        values = _sample(array, step, device)
+        if values is not None and values.dtype.kind in "biufc":
+            memory = root(array)
+            entry = Fingerprint(
+                array=reference(array),
+                checksum=_checksum(values),
+                step=step,
+                is_uniform=_is_uniform(values),
+                bytes=0 if id(memory) in counted else bytes_of(memory),
+                dtype=dtype_of(array),
+            )
+            counted.add(id(memory))
+            found.append(entry)
+    return tuple(found)
 
 
 def state_of(
     call: Callable[[], Any], device: TimedDevice, known: Iterable[Fingerprint]
 ) -> tuple[Fingerprint, ...]:
-    """Return the fingerprints of arrays in the objects that a call carries, of few enough bytes."""
+    """Return the fingerprints of arrays in the objects that a call carries, without the known ones."""
     inputs = {id(entry.array()) for entry in known}
-    arrays = (array for array in reached(call, device.holds) if id(array) not in inputs)
-    return fingerprints(arrays, device, _MAX_OF_STATE)
+    arrays = [array for array in reached(call, device.holds) if id(array) not in inputs]
+    return fingerprints(arrays, device, _MOST_OF_STATE)
 
 
-def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDevice) -> tuple[Input, ...]:
-    """Return the workload's inputs: what the body put on the device, and what the callable closes over.
+def changed(before: Iterable[Fingerprint], device: TimedDevice) -> list[Fingerprint]:
+    """Return the fingerprints of the arrays that have changed since."""
+    return [entry for entry in before if _now(entry, device) not in (None, entry.checksum)]
 
-    Of more than a gigabyte a sample is summed: to copy all of it to the host takes seconds, and that twice on
-    each device.
+
+def changes_of(
+    inputs: Iterable[Fingerprint],
+    call: Callable[[], Any],
+    device: TimedDevice,
+    state: Iterable[Fingerprint] = (),
+) -> tuple[Change, ...]:
+    """Return the arrays that the workload has changed; one more call shows which it goes on to change.
+
+    A buffer that calls fill, one of several in turn, too, has the same values after each of them. So has an
+    array that the first call sorted in place: nothing that only reads tells them apart, but that a new buffer
+    is uniform, and no array that is sorted is changed by that if it is. The `state` in objects may go on to
+    change: statistics of a module, counts.
     """
-    candidates = (*uploads.arrays, *carried_arrays(call, device))
-    arrays = {id(array): array for array in candidates if device.holds(array)}
-    step = max(1, ceil(sum(map(bytes_of, arrays.values())) / MOST_FINGERPRINTED))
-    counted: set[int] = set()
-    inputs = []
-    for array in arrays.values():
-        try:
-            host = sample(array, step, device)
-        except Exception as error:
-            if device.fault(error) is not None:
-                raise
-            continue  # of a layout that NumPy lacks, such as torch's sparse ones
-        if host.dtype.kind in "biufc":
-            memory = root(array)
-            size = 0 if id(memory) in counted else bytes_of(memory)
-            counted.add(id(memory))
-            uploaded = id(memory) in uploads.uploaded_ids
-            known = reference(array), checksum(host), size, dtype_of(array), uploaded
-            inputs.append(Input(*known, step=step, is_uniform=is_uniform(host)))
-    return tuple(inputs)
+    of_inputs, of_state = changed(inputs, device), changed(state, device)
+    entries = of_inputs + of_state
+    if not entries:
+        return ()
+    before = [_now(entry, device) for entry in entries]
+    with np.errstate(all="ignore"):
+        call()
+    changes = []
+    for place, (entry, then) in enumerate(zip(entries, before, strict=True)):
+        goes_on = _now(entry, device) != then
+        if place < len(of_inputs) if goes_on else not entry.is_uniform:
+            changes.append(Change(describe(entry.array()), goes_on))
+    return tuple(changes)
 
 
-def carried_arrays(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
-    """Yield the arrays of the device that a callable reaches without its arguments."""
+def _sample(array: Any, step: int, device: TimedDevice) -> Any:
+    """Return a copy of every `step`-th part of an array, along its longest axis, on the host.
+
+    None where it has no values there: of a layout that NumPy lacks, freed, or donated to a call.
+    """
+    try:
+        if step > 1 and (shape := tuple(array.shape)):
+            longest = shape.index(max(shape))
+            array = array[(*(slice(None) for _ in range(longest)), slice(None, None, step))]
+        return device.asnumpy(array) if device.holds(array) else np.array(array)
+    except Exception as error:
+        if device.fault(error) is not None:
+            raise
+        return None
+
+
+def _checksum(values: Any) -> int:
+    return crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+
+
+def _is_uniform(values: Any) -> bool:
+    """Return whether all values of an array are equal."""
+    if not values.size or values.flat[0] != values.flat[-1]:  # most arrays need no second look
+        return False
+    return bool(np.all(values == values.flat[0]))
+
+
+def _now(entry: Fingerprint, device: TimedDevice) -> int | None:
+    """Return the checksum of what was summed before; None where the array is gone."""
+    array = entry.array()
+    values = None if array is None else _sample(array, entry.step, device)
+    return None if values is None else _checksum(values)
+
+
+def carried_arrays(call: Callable[[], Any], device: TimedDevice, *, of_numpy: bool = False) -> Iterator[Any]:
+    """Yield the arrays that a callable has in arguments, closures and defaults; those of NumPy, if wanted."""
     for value in _closed_over(call):
-        parts = islice(leaves(value, compute=True), _MAX_LEAVES)
-        yield from (leaf.value for leaf in parts if device.holds(leaf.value))
-
-
-def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
-    """Yield the arrays that a body got from its fixtures; those of NumPy too, whatever the device."""
-    for value in _closed_over(body):
         for leaf in islice(leaves(value), _MAX_LEAVES):
-            if device.holds(leaf.value) or isinstance(leaf.value, np.ndarray):
+            if device.holds(leaf.value) or (of_numpy and isinstance(leaf.value, np.ndarray)):
                 yield leaf.value
 
 

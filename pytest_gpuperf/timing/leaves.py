@@ -56,14 +56,14 @@ class Leaf(NamedTuple):
     eps: float = 0.0
 
 
-def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Iterator[Leaf]:
+def leaves(result: Any, path: str = "result") -> Iterator[Leaf]:
     """Yield the values in tuples, lists, deques, dicts and dataclasses, in order; None is no value.
 
-    A container that computes its values when they are read is one value, unless `compute`.
+    A container that computes its values when they are read is one value.
     """
-    if is_container(result) and (compute or not _computes_when_read(result)):
+    if is_container(result) and not _computes_when_read(result):
         for key, part in items(result):
-            yield from leaves(part, _place(path, result, key), compute=compute)
+            yield from leaves(part, _place(path, result, key))
     elif result is not None:
         yield Leaf(path, result)
 

@@ -433,7 +433,6 @@ class Trial:
             del result
         del returned
         self.notes += self._checks.require_same_inputs(workload)
-        self._add_note(self._checks.note_on_state(workload))
         return results
 
     def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> None:

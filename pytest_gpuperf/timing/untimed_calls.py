@@ -15,7 +15,7 @@ from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing import any_array, input_changes, inputs
+from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import require_seconds, seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -61,7 +61,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     """
     uploads = inputs.UploadTracker(device)
     body = bind(uploads)
-    brought = input_changes.fingerprints(inputs.arrays_of_fixtures(body, device), device)
+    brought = inputs.fingerprints(inputs.carried_arrays(body, device, of_numpy=True), device)
     state = inputs.state_of(body, device, brought)
     call = _observed_call(body, device)
     uploads.stop()
@@ -80,19 +80,18 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
-        state = inputs.state_of(workload.call, device, workload.inputs)
-        if restore is not None:
-            workload, state = replace(workload, state=state), ()
+        workload = replace(workload, state=inputs.state_of(function, device, workload.inputs))
         with capabilities.watch(device) as watched:
             call = _observed_call(workload.call, device)
         workload = replace(workload, watched=watched)
     else:
-        given = (*uploads.arrays, *inputs.arrays_of_fixtures(body, device))
+        given = (*uploads.arrays, *inputs.carried_arrays(body, device, of_numpy=True))
         workload = Workload(
             device=device,
             call=body,
             scope="body",
             brought=brought,
+            state=state,
             brought_dtypes=tuple({any_array.dtype_of(array) for array in given}),
             did_device_work=any(map(device.holds, given)),
         )
@@ -102,7 +101,6 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     _require_no_fallback(call, device)
     _require_computation(workload)
-    workload = replace(workload, changed_at_first=input_changes.changed(state, device))
     workload = _with_first_call(workload, call)
     if device.kind == "gpu" and not workload.did_device_work:
         workload = replace(workload, did_device_work=_is_seen_to_work(workload))
@@ -214,12 +212,14 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
     uploads.add(
         value for value in from_fixtures.values() if id(any_array.view_base(value)) not in from_fixtures
     )
-    arrays = inputs.find_inputs(call, uploads, device)
+    used = [array for array in (*uploads.arrays, *carried) if device.holds(array)]
+    arrays = inputs.fingerprints(used, device)
+    made = (entry for entry in arrays if id(any_array.root(entry.array())) not in uploads.uploaded_ids)
     return replace(
         workload,
         inputs=arrays,
         uploads=tuple(uploads.uploads),
-        created_bytes=sum(entry.bytes for entry in arrays if not entry.uploaded),
+        created_bytes=sum(entry.bytes for entry in made),
         dtypes=tuple({entry.dtype for entry in arrays}),
         shapes=_shapes(entry.array() for entry in arrays),
     )

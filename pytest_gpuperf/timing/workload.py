@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice, Watched
 from pytest_gpuperf.timing.any_array import Part
-from pytest_gpuperf.timing.input_changes import Fingerprint
-from pytest_gpuperf.timing.inputs import Input, Upload
+from pytest_gpuperf.timing.inputs import Fingerprint, Upload
 
 RAISED_BY_RESET = "raised by the workload's reset"
 """A note of an exception."""
@@ -40,14 +39,12 @@ class Workload:
 
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
     the body itself is called. `restore` brings back the state that calls change: it runs before each block
-    and is not timed; `state` are the arrays in objects, as it leaves them. `uploads` are the inputs that were
-    copied from the host, `created_bytes` those that were made on the device. `brought` are the arrays that
-    fixtures gave to a whole body;
-    `brought_dtypes` are theirs and those of its uploads. `changed_at_first` are arrays in its objects that
-    the first call changed, as it left them. `returned` are references to what the first call returned,
-    `returned_types` the libraries and dtypes of its arrays, `other_library` one that is not the device's.
-    `held_after_setup` is what the device holds more since the setup, `first_call_memory` what the first call
-    added at its peak; None where it does not report that.
+    and is not timed; `state` are the arrays in objects that the call refers to. `uploads` are the inputs that
+    were copied from the host, `created_bytes` those that were made on the device. `brought` are the arrays
+    that fixtures gave to a whole body; `brought_dtypes` are theirs and those of its uploads. `returned` are
+    references to what the first call returned, `returned_types` the libraries and dtypes of its arrays,
+    `other_library` one that is not the device's. `held_after_setup` is what the device holds more since the
+    setup, `first_call_memory` what the first call added at its peak; None where it does not report that.
     `watched` is what the library did in the first call besides the work.
     """
 
@@ -57,10 +54,9 @@ class Workload:
     restore: Callable[[], None] | None = None
     setup: float | None = None
     first_call: float = 0.0
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[Fingerprint, ...] = ()
     state: tuple[Fingerprint, ...] = ()
     brought: tuple[Fingerprint, ...] = ()
-    changed_at_first: tuple[Fingerprint, ...] = ()
     returned: tuple[Part, ...] = ()
     returned_types: tuple[str, ...] = ()
     uploads: tuple[Upload, ...] = ()

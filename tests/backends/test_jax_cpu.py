@@ -22,7 +22,7 @@ from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import StandIn
-from pytest_gpuperf.timing import input_changes, inputs, leaves
+from pytest_gpuperf.timing import inputs, leaves
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
@@ -332,9 +332,9 @@ def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(monkeypatch
 
 def test_the_inputs_of_a_workload_are_found(cpu):
     array, key = cpu.asarray(np.ones(100, dtype=np.float32)), jax.device_put(jax.random.key(0), cpu.native)
-    found = inputs.find_inputs(lambda: (array, key), inputs.UploadTracker(cpu), cpu)
+    found = inputs.fingerprints([array, key], cpu)
     assert [(400, "float32"), (8, "key<fry>")] == [(entry.bytes, entry.dtype) for entry in found]
-    assert input_changes.changes_of(found, lambda: None, cpu) == ()
+    assert inputs.changes_of(found, lambda: None, cpu) == ()
 
 
 @jax.tree_util.register_pytree_node_class

@@ -23,7 +23,7 @@ from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import StandIn
-from pytest_gpuperf.timing import input_changes, inputs, kept_results, leaves
+from pytest_gpuperf.timing import inputs, kept_results, leaves
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
@@ -163,8 +163,7 @@ def test_a_gpus_tensor_is_not_the_cpus(cpu, elsewhere):
 def test_a_view_is_counted_with_what_it_views(cpu):
     whole = cpu.asarray(np.ones(100, dtype=np.float32))
     part = whole[10:]
-    uploads = inputs.UploadTracker(cpu)
-    found = inputs.find_inputs(lambda: (whole, part), uploads, cpu)
+    found = inputs.fingerprints([whole, part], cpu)
     assert [(400, "float32"), (0, "float32")] == [(entry.bytes, entry.dtype) for entry in found]
 
 
@@ -174,11 +173,11 @@ def test_a_tensor_that_the_workload_changes_is_found(cpu):
     def call():
         weights.add_(other[0])
 
-    found = inputs.find_inputs(call, inputs.UploadTracker(cpu), cpu)
-    assert input_changes.changes_of(found, call, cpu) == ()
+    found = inputs.fingerprints([weights, other], cpu)
+    assert inputs.changes_of(found, call, cpu) == ()
     call()
-    assert input_changes.changes_of(found, call, cpu) == (
-        input_changes.Change("float32 array of shape (3,)", goes_on=True),
+    assert inputs.changes_of(found, call, cpu) == (
+        inputs.Change("float32 array of shape (3,)", goes_on=True),
     )
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from walks import prepared, simulated
 
-from pytest_gpuperf.timing import input_changes
+from pytest_gpuperf.timing import inputs
 
 
 def changes_of(workload):
-    return input_changes.changes_of(workload.inputs, workload.call, workload.device)
+    return inputs.changes_of(workload.inputs, workload.call, workload.device)
 
 
 def changed(workload):

@@ -7,7 +7,7 @@ from cases import for_each
 from walks import prepared, simulated
 
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.timing import input_changes, inputs
+from pytest_gpuperf.timing import inputs
 
 
 class Model:
@@ -68,7 +68,7 @@ def closed_over_in_a_container(device):
 
 
 def changed(workload):
-    changes = input_changes.changes_of(workload.inputs, workload.call, workload.device)
+    changes = inputs.changes_of(workload.inputs, workload.call, workload.device)
     return next((change.described for change in changes), None)
 
 
@@ -140,8 +140,7 @@ def test_an_array_in_an_object_without_values_is_left_alone():
     assert len(before) == 1
     device.asnumpy = None  # raises when it is called
     assert inputs.state_of(lambda: model, device, ()) == ()
-    assert input_changes.changed(before, device) == ()
-    assert input_changes.changed_once(before, device) is None
+    assert inputs.changed(before, device) == []
 
 
 class Called:
@@ -179,10 +178,10 @@ def test_arrays_in_a_callable_object_are_its_state(call_of):
     assert found.array() is array
 
 
-def test_large_arrays_in_objects_are_left_alone():
-    device = HostDevice("a processor")
-    model = Model(np.broadcast_to(np.ones(1), 1 << 24))
-    assert inputs.state_of(lambda: model, device, ()) == ()
+def test_of_large_arrays_in_objects_a_part_is_read():
+    model = Model(np.broadcast_to(np.ones(1), 3 << 23))
+    (found,) = inputs.state_of(lambda: model, HostDevice("a processor"), ())
+    assert found.step == 3
 
 
 def test_what_the_workload_uploads_at_each_call_is_no_input():
@@ -195,17 +194,16 @@ def test_what_the_workload_uploads_at_each_call_is_no_input():
 
 
 @for_each("shape", [(1000,), (2, 500), (1, 10, 100)])
-def test_of_large_inputs_a_sample_is_copied_and_a_change_is_seen_in_it(shape, monkeypatch):
-    monkeypatch.setattr(inputs, "MOST_FINGERPRINTED", 800)
+def test_of_large_inputs_a_sample_is_copied_and_a_change_is_seen_in_it(shape):
     device, sizes = simulated(), []
     asnumpy = device.asnumpy
     device.asnumpy = lambda array: (sizes.append(array.nbytes), asnumpy(array))[1]
     weights, small = device.asarray(np.zeros(shape)), device.asarray(np.float64(3))
-    found = inputs.find_inputs(lambda: (weights, small), inputs.UploadTracker(device), device)
+    found = inputs.fingerprints([weights, small], device, most=800)
     assert sum(sizes) <= 2 * 800
     assert [8, 8000] == sorted(entry.bytes for entry in found)
-    assert input_changes.changes_of(found, lambda: None, device) == ()
+    assert inputs.changes_of(found, lambda: None, device) == ()
     weights += 1
-    (change,) = input_changes.changes_of(found, lambda: weights.__iadd__(1), device)
+    (change,) = inputs.changes_of(found, lambda: weights.__iadd__(1), device)
     assert change.described == f"float64 array of shape {shape}"
     assert change.goes_on

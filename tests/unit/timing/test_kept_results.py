@@ -17,7 +17,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing import kept_results, untimed_calls
-from pytest_gpuperf.timing.input_changes import Fingerprint
+from pytest_gpuperf.timing.inputs import Fingerprint
 from pytest_gpuperf.timing.workload import Workload
 
 SIZE = 10**5
@@ -318,7 +318,7 @@ def test_views_of_memory_that_was_kept_are_the_same_by_their_place():
     fresh = kept_results.remember(Unreferenced(np.ones(6)[:3]), host, keep=True)
     assert not kept_results.are_same(before, fresh)
     # A view of an input is not kept, though it names no base.
-    read = Fingerprint(partial(Unreferenced, memory[:]), 0)
+    read = Fingerprint(array=partial(Unreferenced, memory[:]), checksum=0)
     workload = Workload(device=host, call=list, scope="body", brought=(read,))
     view = Unreferenced(memory[3:])
     assert kept_results.look_for_kept(workload, view, IMPOSSIBLE, is_same=True) is None
