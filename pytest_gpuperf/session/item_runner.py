@@ -66,7 +66,7 @@ class ItemRunner:
         cpu = self._machine.cpu(spec.accelerator)
         cpu = LoneHostDevice(cpu.name) if isinstance(cpu, HostDevice) else cpu
         try:
-            trial.time_cpu(bind, cpu, seconds)
+            trial.time_alone(bind, cpu, seconds)
             trial.describe_copies()
             library = trial.other_library
         except UnknownResult as found:  # a result that need not be compared: there is no other
@@ -86,7 +86,7 @@ class ItemRunner:
         group = self._devices.group(scaling.count)
         if not scaling.is_base:
             return trial.compare(bind, self._devices.group(scaling.counts[0]), group)
-        trial.time_gpu(bind, group, trial.options.sampling.precision_time)
+        trial.time_alone(bind, group, trial.options.sampling.precision_time)
         return _RECORDED
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
@@ -105,7 +105,7 @@ class ItemRunner:
         else:
             seconds = sampling.precision_time
         try:
-            result = trial.time_cpu(bind, self._machine.cpu(spec.device), seconds)
+            result = trial.time_alone(bind, self._machine.cpu(spec.device), seconds)
         except UnknownResult as found:
             if found.library is None or is_awaited:
                 raise
@@ -155,10 +155,10 @@ class ItemRunner:
         if not (spec.demand.bare or spec.pair is None):
             raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
         if spec.pair is None:
-            trial.time_gpu(bind, gpu, _SHARE_OF_ONE_DEVICE * trial.options.max_time)
+            trial.time_alone(bind, gpu, _SHARE_OF_ONE_DEVICE * trial.options.max_time)
             trial.note("no_partner", _ONE_DEVICE)
         else:
-            trial.time_gpu(bind, gpu, trial.options.sampling.precision_time)
+            trial.time_alone(bind, gpu, trial.options.sampling.precision_time)
             trial.note("no_partner", self._no_comparison_reason(spec.partner, cpu_record))
         return _RECORDED
 

@@ -1,7 +1,7 @@
 """What a test asks of its measurement: by default how much faster a GPU is than a CPU, and if it pays off."""
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.noise import Disturbance
@@ -52,36 +52,21 @@ class Answer:
         return cls(verdict=Verdict(status="failed", reason=reason, reason_code="devices_disagree"))
 
 
-class Question(Protocol):
-    """What a test asks of its measurement; one question for one trial."""
+class Question:
+    """What a test asks of its measurement: how many times as fast as the CPU is the GPU, and does it pay off?
 
-    times_secondary: bool
-    """Whether copies, latencies and the least time of a GPU alone are measured: no limit rests on them."""
-
-    def checks(self, demand: Demand) -> ResultChecks:
-        """Return what compares the results."""
-
-    def after_first_call(self, timer: BlockTimer, device: TimedDevice) -> Note | None:
-        """Refuse a workload that does not answer the question; return a note on one that may not."""
-
-    def judge(self, facts: Facts) -> Answer:
-        """Return the answer to what has been measured."""
-
-    def finish(self, record: Record) -> Record:
-        """Return the record with its values where this question has them."""
-
-
-class SpeedupQuestion:
-    """How many times as fast as the CPU is the GPU, and is the work worth offloading?"""
+    Another question is a subclass; there is one for each trial.
+    """
 
     times_secondary = True
+    """Whether copies and latencies are measured: no limit rests on them."""
 
     def checks(self, demand: Demand) -> ResultChecks:
         """Return the checks of the results of a CPU and a GPU."""
         return ResultChecks(demand)
 
     def after_first_call(self, timer: BlockTimer, device: TimedDevice) -> Note | None:
-        """Return no note: every workload has a speedup."""
+        """Refuse a workload that does not answer the question; return a note on one that may not."""
 
     def judge(self, facts: Facts) -> Answer:
         """Return the verdict on the demand, the offload verdict and notes on both."""
@@ -132,5 +117,5 @@ class SpeedupQuestion:
         )
 
     def finish(self, record: Record) -> Record:
-        """Return the record as it is."""
+        """Return the record with its values where this question has them."""
         return record

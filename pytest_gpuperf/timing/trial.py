@@ -30,7 +30,7 @@ from pytest_gpuperf.timing.context import OnRound, TrialContext
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
 from pytest_gpuperf.timing.leaves import Leaf, values_of
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, array_types, require_same_types
-from pytest_gpuperf.timing.question import Facts, Question, SpeedupQuestion
+from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
@@ -82,7 +82,7 @@ class Trial:
             # The threshold of a size group lies where the speedup crosses 1: each size must be clear of it.
             limits = (*limits, Limit(1.0, 1.0, threshold.side_that_fails(size_group)))
         self._rounds = RoundSampler(self._context, limits)
-        self._question = question or SpeedupQuestion()
+        self._question = question or Question()
         self._checks = self._question.checks(demand)
         self._device: TimedDevice | None = None
         self._cpu: BlockTimer | CpuResult | None = None
@@ -115,7 +115,7 @@ class Trial:
                 )
                 if self._checks.differ:
                     return self._judge()
-                self._require_same_results(of_cpu, self._cpu)
+                self._require_same(of_cpu, self._last_results(self._cpu), self._cpu)
                 self._compare_last_results(of_cpu, of_gpu, self._gpu)
                 if self._checks.differ or self._rounds.too_late_to_restart:
                     break
@@ -151,39 +151,35 @@ class Trial:
                 self._measure_secondary(self._gpu)
         return self._judge()
 
-    def time_cpu(self, bind: Bind, cpu: TimedDevice, seconds: float) -> CpuResult:
-        """Time the body on the CPU alone: two blocks, and more within `seconds`."""
-        self._cpu, results = self._first_call(bind, cpu)
+    def time_alone(self, bind: Bind, device: TimedDevice, seconds: float) -> CpuResult:
+        """Time the body on one device: two blocks, and more within `seconds`."""
+        timer, results = self._first_call(bind, device)
+        if device.kind == "cpu":
+            self._cpu = timer
+        else:
+            self._gpu = timer
         with self._budget.lock():
-            for _ in self._attempts(self._cpu):
-                (timer,) = self._warmed_up(self._cpu)
-                self._rounds.take_alone(timer, seconds, others=self._in_rounds(self._cpu))
-                self._measure_least_time(self._cpu)
-                if self._interference(self._cpu) is None or self._rounds.too_late_to_restart:
+            for _ in self._attempts(timer):
+                (sampled,) = self._warmed_up(timer)
+                self._rounds.take_alone(sampled, seconds, others=self._in_rounds(timer))
+                self._measure_least_time(timer)
+                if self._interference(timer) is None or self._rounds.too_late_to_restart:
                     break
-            self._require_same_results(results, self._cpu)
-            secondary.sample_other_mode([self._cpu], self._context)
-        interference = self._interference(self._cpu)
-        if (reason := noise.describe(interference)) is not None:
+            self._require_same(results, self._last_results(timer), timer)
+            if self._question.times_secondary:
+                secondary.probe_and_sample([timer], self._context)
+        interference = self._interference(timer)
+        if (
+            reason := noise.describe(self._interference(self._cpu), self._interference(self._gpu))
+        ) is not None:
             self.note("interference", reason)
         return CpuResult(
-            measurement=self._cpu.measurement,
+            measurement=timer.measurement,
             seconds=self._rounds.elapsed or 0.0,
             results=results,
             interference=interference,
             restart_reason=self._restart_reason,
         )
-
-    def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
-        """Time the body on the GPU alone: two blocks, and more within `seconds`."""
-        self._gpu, results = self._first_call(bind, gpu)
-        with self._budget.lock():
-            self._rounds.take_alone(self._warmed_up(self._gpu)[0], seconds)
-            if self._question.times_secondary:
-                self._measure_least_time(self._gpu)
-            self._require_same_results(results, self._gpu)
-            if self._question.times_secondary:
-                secondary.probe_and_sample([self._gpu], self._context)
 
     def describe_copies(self) -> None:
         """Add to the record the bytes that a GPU would copy, where only the CPU was timed."""
@@ -203,7 +199,7 @@ class Trial:
             size_group=self.size_group,
             cpu=self._cpu.measurement if self._cpu else None,
             gpu=self._gpu.measurement if self._gpu else None,
-            speedup=self._speedup,
+            speedup=self._rounds.speedup(),
             check=self._checks.outcome,
             transfer=self._transfer,
             offload=self._offload,
@@ -264,10 +260,6 @@ class Trial:
         """The timers of the devices that this test measures: of the CPU first."""
         return [side for side in (self._cpu, self._gpu) if isinstance(side, BlockTimer)]
 
-    @property
-    def _speedup(self) -> Speedup | None:
-        return self._rounds.speedup()
-
     def _interference(self, side: BlockTimer | CpuResult | None) -> Interference | None:
         """Return what disturbed the samples of a device that count for the demand."""
         counting = self._sampled(side) if isinstance(side, BlockTimer) else side
@@ -297,7 +289,7 @@ class Trial:
 
     def _decides(self, changed: Speedup, look: Look | None = None) -> bool:
         """Return whether there is a verdict, which stands where the speedup may be another one."""
-        speedup = self._speedup
+        speedup = self._rounds.speedup()
         return bool(speedup and self.demand.limits and self._stands(speedup, changed, look))
 
     def _stands(self, speedup: Speedup, changed: Speedup, look: Look | None = None) -> bool:
@@ -451,11 +443,8 @@ class Trial:
         if note is not None and note not in self.notes:
             self.notes.append(note)
 
-    def _require_same_results(self, first: list[list[Leaf]], timer: BlockTimer) -> None:
-        """Refuse results of a device that change from call to call, or after each reset."""
-        self._require_same(first, self._last_results(timer), timer)
-
     def _require_same(self, first: list[list[Leaf]], last: list[list[Leaf]], timer: BlockTimer) -> None:
+        """Refuse results of a device that change from call to call, or after each reset."""
         has_reset = timer.workload.restore is not None
         when = "after each reset" if has_reset else "from call to call"
         for before, now in zip(first if has_reset else repeat(first[0]), last, strict=False):
@@ -524,7 +513,7 @@ class Trial:
 
     def _unless_changed(self, ended: Verdict) -> Verdict:
         """Return the verdict: inconclusive where it rests on which of a device's two times is right."""
-        change, speedup, cpu = self._change, self._speedup, self._cpu
+        change, speedup, cpu = self._change, self._rounds.speedup(), self._cpu
         if change is None or speedup is None or (isinstance(cpu, BlockTimer) and change.is_over(cpu)):
             return ended
         self.note("work_in_doubt", change.text)
@@ -547,7 +536,7 @@ class Trial:
             loop=self._loop,
             rounds=self._rounds,
             checks=self._checks,
-            speedup=self._speedup,
+            speedup=self._rounds.speedup(),
             disturbance=self._disturbance,
             transfer=self._transfer,
             emulation=self._emulation,

@@ -114,7 +114,7 @@ class Case:
                 options=self.plan,
                 size_group=size_group,
             )
-            side = variant.time_cpu(bind, cpu, seconds=CERTAIN)
+            side = variant.time_alone(bind, cpu, seconds=CERTAIN)
             found = trial.compare_with(side, bind, gpu)
         else:
             found = trial.compare(bind, cpu, gpu)
@@ -578,7 +578,7 @@ def test_without_a_gpu_the_cpus_time_and_the_bytes_are_the_same(walks):
     for walk in walks[:15]:
         case, (cpu, _) = walk.case, walk.case.devices()
         trial = Trial(nodeid="test_it", demand=case.demand, options=case.plan)
-        trial.time_cpu(partial(partial, case.body), cpu, seconds=0.1)
+        trial.time_alone(partial(partial, case.body), cpu, seconds=0.1)
         trial.describe_copies()
         alone = trial.record(Verdict(status="skipped", reason="no GPU"))
         assert walk.found.cpu.median == alone.cpu.median, walk

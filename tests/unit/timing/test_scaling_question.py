@@ -188,7 +188,7 @@ def test_copies_between_devices_take_the_time_of_their_link():
 def test_the_fewest_devices_are_timed_alone():
     devices = Devices()
     trial = devices.trial(1)
-    trial.time_gpu(bound(partial(divided, work=WORK / 100)), devices.group(1), 0.1)
+    trial.time_alone(bound(partial(divided, work=WORK / 100)), devices.group(1), 0.1)
     record = trial.record(Verdict(status="recorded", reason=None))
     assert record.gpu.median == pytest.approx(WORK / 100)
     assert (record.scaling.base, record.scaling.efficiency) == (None, None)

@@ -343,7 +343,7 @@ def test_before_any_device_was_used_there_is_no_place_and_the_record_is_empty():
 
 
 def cpu_side(bench, body=ones, *, seconds=1.0, options=None) -> CpuResult:
-    return trial_of(Demand(), options).time_cpu(bound(body), bench.cpu, seconds=seconds)
+    return trial_of(Demand(), options).time_alone(bound(body), bench.cpu, seconds=seconds)
 
 
 def compare_with(bench, side, body=ones, demand=None) -> Record:
@@ -757,7 +757,7 @@ def test_a_disturbed_cpu_variant_leaves_its_gpu_variant_in_doubt(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench()
     trials = [trial_of() for _ in range(2)]
-    side = trials[0].time_cpu(bound(quick), bench.cpu, seconds=1.0)
+    side = trials[0].time_alone(bound(quick), bench.cpu, seconds=1.0)
     found = trials[1].record(trials[1].compare_with(side, bound(quick), bench.gpu))
     assert (found.status, found.restart_reason) == ("inconclusive", "the machine was busy with other work")
     assert "use a quieter machine" in found.reason
@@ -771,7 +771,7 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell_and_else_no
     with pytest.MonkeyPatch.context() as patch:
         disturbed(patch, *shares)
         trial = trial_of(Demand())
-        side = trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0)
+        side = trial.time_alone(bound(quick), Bench().cpu, seconds=0.0)
     record = trial.record(Verdict(status="skipped", reason="no GPU"))
     assert disturbed_still == (side.interference is not None)
     assert record.restart_reason == "the machine was busy with other work"
@@ -812,13 +812,13 @@ def test_a_disturbed_cpu_keeps_its_samples_where_too_little_time_is_left_for_as_
     disturbed(monkeypatch, 0.1)
     options = RunOptions(sampling=for_gate(SamplingPlan(), GateOptions(create=True)))
     trial = trial_of(Demand(), options)
-    side = trial.time_cpu(bound(quick), Bench(cpu=30e-3).cpu, seconds=inf)
+    side = trial.time_alone(bound(quick), Bench(cpu=30e-3).cpu, seconds=inf)
     assert (True, None) == (len(side.measurement.samples) > 100, side.restart_reason)
 
 
 def test_a_device_that_is_timed_alone_keeps_to_the_time_limit_of_its_test():
     trial = trial_of(Demand(), RunOptions(max_time=0.1))
-    trial.time_cpu(bound(quick), Bench().cpu, seconds=1.0)
+    trial.time_alone(bound(quick), Bench().cpu, seconds=1.0)
     found = trial.record(Verdict(status="skipped", reason="no GPU"))
     assert len(found.cpu.samples) > 2
     assert found.elapsed - found.cpu.first_call < 0.1001
