@@ -11,7 +11,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, Record, Verdict
-from pytest_gpuperf.timing import outcome, secondary, transfers
+from pytest_gpuperf.timing import outcome, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.context import TrialContext
@@ -78,7 +78,7 @@ class Question:
         if disagreement is not None:
             return Answer.of_disagreement(disagreement)
         cpu, gpu, rounds = facts.cpu.measurement, facts.gpu, facts.rounds
-        transfer = facts.transfer or transfers.untimed(gpu.workload, secondary.NO_TIME, facts.loop)
+        transfer = facts.transfer or secondary.untimed(gpu.workload, secondary.NO_TIME, facts.loop)
         memory = outcome.memory_of(gpu)
         if facts.speedup is None:
             first_calls = cpu.first_call, gpu.workload.first_call

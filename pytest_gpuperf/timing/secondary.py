@@ -1,18 +1,35 @@
-"""What no limit rests on, measured last: the other of throughput and latency, transfers, blocking calls."""
+"""What is measured besides throughput: the copies of each call, single calls, and whether the call blocks.
 
-from collections.abc import Sequence
+No limit rests on them, unless a marker or a check asks for copies or latency: then they are in the rounds.
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
 from itertools import count
+from typing import Any, Literal
 
+import numpy as np
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.looks import STRETCHES
-from pytest_gpuperf.model.demand import RunOptions
-from pytest_gpuperf.model.measurement import Transfer
-from pytest_gpuperf.timing import blocks, transfers, untimed_calls
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import Copies, Transfer
+from pytest_gpuperf.timing import blocks, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
+from pytest_gpuperf.timing.leaves import values_of
+from pytest_gpuperf.timing.workload import Workload
 
+TIMED_WITH_BODY = (
+    "the whole body is the workload, including its transfers; return a callable to time them separately"
+)
+_NOTHING = (
+    "nothing is transferred: no input was uploaded with device.asarray and the result holds no device array, "
+    "so all transfer modes are equal"
+)
 NO_TIME = "max_time was reached before the transfers were timed; allow more time with max_time"
 NO_ROUNDS = "every round was dropped, so the transfers were not timed"
 NO_ROOM = "not enough device memory for a second copy of the inputs, so the transfers were not timed"
@@ -23,14 +40,8 @@ _MOST_ROUNDS = 60
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
     """Probe whether the GPU's call blocks, and sample the other mode, while there is time."""
     untimed_calls.probe_blocking(timers[-1], context.remaining())
-    sample_other_mode(timers, context)
-
-
-def sample_other_mode(timers: Sequence[BlockTimer], context: TrialContext) -> None:
-    """Sample blocks where the demand is on latency, and single calls where it is on throughput."""
-    if context.remaining() < 0:
-        return
-    _sample([other for other in other_modes(timers, context) if not other.samples], _MOST_ROUNDS, context)
+    if context.remaining() >= 0:
+        _sample([other for other in other_modes(timers, context) if not other.samples], _MOST_ROUNDS, context)
 
 
 def other_modes(timers: Sequence[BlockTimer], context: TrialContext) -> list[BlockTimer]:
@@ -48,6 +59,58 @@ def other_modes(timers: Sequence[BlockTimer], context: TrialContext) -> list[Blo
     return found
 
 
+def untimed(workload: Workload, reason: str | None = None, loop: BlockTimer | None = None) -> Transfer:
+    """Return the sizes of a workload's transfers without their times; `reason` says why there are none.
+
+    The times of a `loop` with them may be known all the same.
+    """
+    if workload.scope == "body":
+        return Transfer(h2d=None, d2h=None, reason=TIMED_WITH_BODY)
+    up = Copies(bytes=sum(upload.bytes for upload in workload.uploads), arrays=len(workload.uploads))
+    down = Copies(bytes=workload.result_bytes, arrays=workload.result_arrays)
+    reason = reason if up.bytes or down.bytes else _NOTHING
+    return Transfer(h2d=up, d2h=down, made=workload.created_bytes, reason=reason, loop=_samples(loop))
+
+
+def require_separable(demand: Demand, workload: Workload) -> None:
+    """Refuse a limit that includes transfers where they cannot be timed apart from the workload."""
+    if demand.transfer != "never" and workload.scope == "body":
+        raise GpuPerfError(f"transfer={demand.transfer!r} has no effect here: {TIMED_WITH_BODY}")
+
+
+def loop_timer(
+    workload: Workload, options: RunOptions, sampled: BlockTimer | None = None
+) -> BlockTimer | None:
+    """Return a timer, warmed up, of calls with their copies, as a loop makes them; None without any copies.
+
+    Each call uploads all inputs, works, and brings its result to the host. Like the workload it reads its own
+    inputs, not the new copies. It holds one result and the inputs twice; the result of a `sampled` timer is
+    replaced by its own.
+    """
+    if not untimed(workload).bytes:
+        return None
+    call, device, hosts = workload.call, workload.device, _hosts(workload)
+
+    def call_with_copies() -> Any:
+        if sampled is not None:
+            sampled.drop_result()
+        arrays = [device.asarray(host) for host in hosts]
+        result = call()
+        if device.holds(result):
+            device.asnumpy(result)
+        else:
+            for leaf in values_of(result):
+                if device.holds(leaf.value):
+                    device.asnumpy(leaf.value)
+        if sampled is not None:
+            sampled.last_result = result
+        del arrays
+
+    comes_down = workload.result_bytes > 0
+    loop = call_with_copies if comes_down else blocks.waited_for(call_with_copies, device)
+    return blocks.warmed_up(loop, device, options, workload.restore)
+
+
 def time_transfers(
     gpu: BlockTimer, rounds: int, context: TrialContext, loop: BlockTimer | None = None
 ) -> Transfer:
@@ -57,8 +120,8 @@ def time_transfers(
     not repeated for it: what its transfers take apart is then as exact.
     """
     workload = gpu.workload
-    if not rounds or context.remaining() < 0 or not transfers.untimed(workload).bytes:
-        return transfers.untimed(workload, NO_TIME if rounds else NO_ROUNDS, loop)
+    if not rounds or context.remaining() < 0 or not untimed(workload).bytes:
+        return untimed(workload, NO_TIME if rounds else NO_ROUNDS, loop)
     try:
         return _sampled_transfers(gpu, rounds, context, loop)
     except Exception as error:
@@ -67,20 +130,46 @@ def time_transfers(
             raise
     # Outside the handler: the traceback of the error would keep the copies alive.
     workload.device.release()
-    return transfers.untimed(workload, NO_ROOM, loop)
+    return untimed(workload, NO_ROOM, loop)
 
 
 def _sampled_transfers(
     gpu: BlockTimer, rounds: int, context: TrialContext, loop: BlockTimer | None
 ) -> Transfer:
-    # A function of its own: when it raises, no variable of the caller keeps the copies alive.
-    options, rounds = _in_short_blocks(context.options), min(rounds, _MOST_ROUNDS)
+    """Time each direction as a workload of its own, which is waited for like a call with transfers.
+
+    The workload's inputs are held twice meanwhile, and one result, of a call of its own. It is a function of
+    its own: when it raises, no variable of the caller keeps the copies alive.
+    """
+    workload, device, options = gpu.workload, gpu.device, _in_short_blocks(context.options)
+    rounds = min(rounds, _MOST_ROUNDS)
     if loop is None and gpu.fastest_sample <= _SHORT_CALL:
-        loop = transfers.loop_timer(gpu.workload, options)
+        loop = loop_timer(workload, options)
         _sample([loop] if loop else [], rounds, context)  # before the others, which hold one more result
-    timer = transfers.TransferTimer(gpu.workload, options, loop)
-    _sample(timer.timers, rounds, context)
-    return timer.transfer
+    sizes, hosts = untimed(workload), _hosts(workload)
+    with capabilities.context(device):
+        workload.prepare()
+        returned = [leaf.value for leaf in values_of(workload.call()) if device.holds(leaf.value)]
+    memory = _memory(device, hosts)
+    upload = blocks.waited_for(lambda: [device.asarray(host) for host in hosts], device)
+
+    def download() -> None:
+        for value in returned:
+            device.asnumpy(value)
+
+    def timed(copies: Copies | None, call: Callable[[], None]) -> BlockTimer | None:
+        return blocks.warmed_up(call, device, options) if copies and copies.bytes else None
+
+    up, down = timed(sizes.h2d, upload), timed(sizes.d2h, download)
+    _sample([timer for timer in (up, down) if timer], rounds, context)
+    is_timed = all(timer.samples for timer in (up, down) if timer)
+    return replace(
+        sizes,
+        reason=None if is_timed else NO_TIME,
+        h2d=sizes.h2d and replace(sizes.h2d, samples=_samples(up), memory=memory),
+        d2h=sizes.d2h and replace(sizes.d2h, samples=_samples(down), memory="pageable"),
+        loop=_samples(loop),
+    )
 
 
 def _in_short_blocks(options: RunOptions) -> RunOptions:
@@ -107,3 +196,21 @@ def _sample(timers: Sequence[BlockTimer], max_rounds: int, context: TrialContext
             return
         if taken >= STRETCHES and spent >= context.options.sampling.secondary_time:
             return
+
+
+def _hosts(workload: Workload) -> list[Any]:
+    """Return what goes up: arrays, so that the conversion of a list is not timed as a transfer."""
+    uploaded = [upload.host() for upload in workload.uploads if upload.host is not None]
+    return [host if hasattr(host, "dtype") else np.asarray(host) for host in uploaded]
+
+
+def _samples(timer: BlockTimer | None) -> "array[float]":
+    return array("d", timer.samples if timer else ())
+
+
+def _memory(device: Any, hosts: list[Any]) -> Literal["pinned", "pageable"] | None:
+    """Return the kind of memory that all host arrays are in; one pageable array makes the whole pageable."""
+    kinds = {capabilities.host_memory(device, host) for host in hosts}
+    if "pageable" in kinds:
+        return "pageable"
+    return kinds.pop() if len(kinds) == 1 else None

@@ -22,7 +22,7 @@ from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import blocks, outcome, secondary, transfers, untimed_calls
+from pytest_gpuperf.timing import blocks, outcome, secondary, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, When
 from pytest_gpuperf.timing.clock import ClockError
@@ -184,7 +184,7 @@ class Trial:
     def describe_copies(self) -> None:
         """Add to the record the bytes that a GPU would copy, where only the CPU was timed."""
         if isinstance(self._cpu, BlockTimer):
-            self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
+            self._transfer = secondary.untimed(self._cpu.workload, "no GPU was measured")
 
     def record(self, ended: Verdict) -> Record:
         """Return everything that has been measured so far, with how the test ended."""
@@ -329,7 +329,7 @@ class Trial:
         with capabilities.context(device):
             with self._budget.without_limit():  # it may compile
                 workload, result = untimed_calls.first_call(bind, device)
-            transfers.require_separable(self.demand, workload)
+            secondary.require_separable(self.demand, workload)
             made_by = (other_library(leaf.value, device) for leaf in values_of(result))
             workload = replace(
                 workload,
@@ -485,7 +485,7 @@ class Trial:
         """Return the timer of calls with their transfers, for each round, if limit or check rests on it."""
         is_asked = self.demand.transfer != "never" or self.options.sampling.in_rounds
         if is_asked and self._budget.remaining() >= 0:
-            self._loop = transfers.loop_timer(gpu.workload, self.options, self._sampled(gpu))
+            self._loop = secondary.loop_timer(gpu.workload, self.options, self._sampled(gpu))
         return self._loop
 
     def _in_rounds(self, *timers: BlockTimer) -> list[BlockTimer]:

@@ -23,7 +23,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
-from pytest_gpuperf.timing.transfers import loop_timer
+from pytest_gpuperf.timing.secondary import loop_timer
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.
 TEN = RunOptions(max_time=9.5 * 11e-3 / 0.75, sampling=SamplingPlan(whole=True))

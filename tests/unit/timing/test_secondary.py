@@ -1,5 +1,7 @@
-"""Asides: what is measured beside the verdict, in how many rounds, and what keeps it from being measured."""
+"""Copies of each call and single calls: how long they take, in how many rounds, and what keeps them away."""
 
+from array import array
+from functools import partial
 from itertools import count
 from math import inf
 from random import Random
@@ -8,6 +10,8 @@ import numpy as np
 import pytest
 import walks
 from cases import for_each
+from factories import Answer
+from msgspec.structs import replace
 from walks import warmed_up
 
 from pytest_gpuperf.devices.simulated import (
@@ -17,11 +21,11 @@ from pytest_gpuperf.devices.simulated import (
     SimulatedOutOfMemory,
 )
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
-from pytest_gpuperf.model.measurement import Transfer
+from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.transfers import loop_timer, untimed
+from pytest_gpuperf.timing.secondary import loop_timer, untimed
 
 SIZE = 8000  # bytes of an array of a thousand numbers
 THROUGHPUT, LATENCY = Demand(min=3), Demand(min=3, latency=True)
@@ -45,7 +49,7 @@ def context(demand=THROUGHPUT, options=None, left=plenty) -> TrialContext:
 
 
 def other_mode(timers, demand, options=None, left=plenty) -> None:
-    secondary.sample_other_mode(timers, context(demand, options, left))
+    secondary.probe_and_sample(timers, context(demand, options, left))
 
 
 def samples_of(timer) -> tuple[int, int]:
@@ -132,12 +136,33 @@ def test_another_round_is_taken_only_when_the_test_has_time_for_it():
     assert samples_of(timer) == (0, 2)
 
 
-def adding(device):
-    a = device.asarray(np.ones(1000))
+HOST = np.ones(1000)
+
+
+def both_ways(device):
+    a = device.asarray(HOST)
     return lambda: a + 1
 
 
-def prepared(device, body=adding):
+def up_only(device):
+    a = device.asarray(HOST)
+    return lambda: float(a.sum())
+
+
+def down_only(device):
+    return lambda: device.xp.ones(1000)
+
+
+def neither(device):
+    a = device.xp.ones(1000)
+    return lambda: float(a.sum())
+
+
+def whole_body(device):
+    return device.asarray(HOST) + 1
+
+
+def prepared(device, body=both_ways):
     return walks.prepared(device, body)
 
 
@@ -200,16 +225,7 @@ def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(expected, r
     assert expected == rounds_of(transfers(workload, left=lambda: until - device.clock()))
 
 
-def no_copies(device):
-    a = device.xp.ones(1000)
-    return lambda: float(a.sum())
-
-
-def whole_body(device):
-    return device.asarray(np.ones(1000)) + 1
-
-
-@for_each("body", [no_copies, whole_body])
+@for_each("body", [neither, whole_body])
 def test_where_there_is_nothing_to_copy_there_is_nothing_to_say(body):
     workload = prepared(simulated(), body)
     launches = workload.device.launches
@@ -279,3 +295,186 @@ def test_any_other_error_of_a_copy_passes_through(error):
         transfers(workload)
     assert caught.value is error
     assert device.released == 0
+
+
+def copied(body, *, device=None, **timing) -> Transfer:
+    """Return the transfers of a body, timed once, at a megabyte a second: 8 ms for a thousand numbers."""
+    device = device or simulated(**{"bandwidth": 1e6, **timing})
+    return transfers(prepared(device, body), rounds=1)
+
+
+def test_copies_take_their_bytes_over_the_bandwidth_of_each_direction_and_nothing_else():
+    found = copied(both_ways, upload=4e6, kernel=5.0)
+    assert (SIZE, 1, SIZE, 1) == (found.h2d.bytes, found.h2d.arrays, found.d2h.bytes, found.d2h.arrays)
+    assert [pytest.approx(2e-3)] == list(found.h2d.samples)
+    assert [pytest.approx(8e-3)] == list(found.d2h.samples)
+    assert (pytest.approx(4e6), pytest.approx(1e6)) == (found.h2d.bandwidth, found.d2h.bandwidth)
+    assert (16_000, [pytest.approx(10e-3)], None) == (found.bytes, found.samples, found.reason)
+
+
+def test_a_copy_is_waited_for_as_a_call_with_copies_has_to_be():
+    found = copied(both_ways, synchronize=50e-6)
+    of_its_block = 50e-6  # 20 of them and more: a block of one copy
+    assert found.h2d.median == found.d2h.median == pytest.approx(8e-3 + 50e-6 + of_its_block)
+
+
+def test_several_arrays_are_copied_as_one():
+    def body(device):
+        a, b, c = (device.asarray(part) for part in (HOST, np.ones((5, 100)), np.ones(500, "f4")))
+        return lambda: (a + 1, b.sum(axis=0), c + 1)
+
+    found = copied(body)
+    assert (8000 + 4000 + 2000, 3) == (found.h2d.bytes, found.h2d.arrays)
+    assert (8000 + 800 + 2000, 3) == (found.d2h.bytes, found.d2h.arrays)
+    assert (pytest.approx(14e-3), pytest.approx(10.8e-3)) == (found.h2d.median, found.d2h.median)
+
+
+@for_each(
+    "pack",
+    [
+        lambda a, b: (a, b),
+        lambda a, b: [a, None, [b]],
+        lambda a, b: {"a": a, "b": {"deep": b, "text": "host"}},
+        lambda a, b: Answer(a, (b, 3.0)),
+        lambda a, b: [{"pair": Answer(a, np.ones(99))}, b],
+    ],
+)
+def test_results_come_down_from_wherever_they_stand(pack):
+    def body(device):
+        a = device.asarray(HOST)
+        return lambda: pack(a + 1, a[:500] + 1)
+
+    found = copied(body).d2h
+    assert (12_000, 2, pytest.approx(12e-3)) == (found.bytes, found.arrays, found.median)
+
+
+@for_each("values", [[1.0] * 1000, np.arange(1000.0)])
+def test_what_goes_up_is_what_went_up_first_and_a_list_as_the_array_that_it_becomes(values):
+    device, went_up = simulated(), []
+    workload = prepared(device, lambda seen: partial(np.add, seen.asarray(values), 1))
+    asarray = device.asarray
+    device.asarray = lambda value: (went_up.append(value), asarray(value))[1]
+    assert transfers(workload, rounds=1).h2d.bytes == SIZE
+    assert {np.ndarray} == {type(moved) for moved in went_up}
+    assert (went_up[0] is values) == (type(values) is np.ndarray)
+
+
+def test_arrays_that_fixtures_put_up_are_copied_up_too():
+    device = simulated(bandwidth=1e6)
+    workload = walks.prepared(device, lambda seen, weights: lambda: weights + 1, weights=device.asarray(HOST))
+    assert (SIZE, pytest.approx(8e-3)) == (transfers(workload).h2d.bytes, transfers(workload).h2d.median)
+
+
+@for_each(("up", "down", "body"), [(8e-3, 0.0, up_only), (0.0, 8e-3, down_only)])
+def test_what_stays_on_its_side_is_not_copied(up, down, body):
+    found = copied(body)
+    assert (pytest.approx(up), pytest.approx(down)) == (found.h2d.median, found.d2h.median)
+    still = found.h2d if up == 0 else found.d2h
+    assert (0, 0, array("d"), None) == (still.bytes, still.arrays, still.samples, still.bandwidth)
+    assert (found.median, found.reason) == (pytest.approx(8e-3), None)
+
+
+def test_where_nothing_moves_or_a_whole_body_is_timed_the_reason_says_so():
+    found = copied(neither)
+    assert ([], 0, 0.0, SIZE) == (found.samples, found.bytes, found.median, found.made)
+    assert found.reason.startswith("nothing is transferred: ")
+    assert untimed(prepared(simulated(), neither), "no GPU was measured") == found
+    found = untimed(prepared(simulated(), whole_body))
+    assert Transfer(h2d=None, d2h=None, reason=secondary.TIMED_WITH_BODY) == found
+    assert found.reason.startswith("the whole body is the workload, including its transfers")
+
+
+@for_each("body", [both_ways, up_only, down_only])
+def test_copies_that_were_not_timed_have_their_bytes_and_the_reason(body):
+    found = untimed(prepared(simulated(), body), "no GPU was measured")
+    assert (None, "no GPU was measured") == (found.median, found.reason)
+    assert (SIZE if body is not down_only else 0) == found.h2d.bytes
+    assert (SIZE if body is not up_only else 0) == found.d2h.bytes
+
+
+@for_each(
+    ("expected", "kinds"),
+    [
+        ("pinned", ["pinned", "pinned"]),
+        ("pageable", ["pinned", "pageable"]),
+        ("pageable", ["pageable", "pageable"]),
+        (None, [None, None]),
+        (None, ["pinned", None]),
+        ("pageable", ["pageable", None]),
+    ],
+)
+def test_one_array_in_pageable_memory_makes_the_whole_of_it_so(expected, kinds):
+    def body(device):
+        a, b = device.asarray(HOST), device.asarray(HOST)
+        return lambda: a + b
+
+    device = simulated()
+    told = iter(kinds)
+    device.host_memory = lambda host: next(told)
+    assert expected == copied(body, device=device).h2d.memory
+
+
+def test_the_simulated_hosts_memory_is_pageable_and_a_device_that_does_not_tell_leaves_it_open():
+    device = simulated()
+    device.host_memory = None
+    for expected, of in (("pageable", None), (None, device)):
+        found = copied(both_ways, device=of)
+        assert (expected, "pageable") == (found.h2d.memory, found.d2h.memory)
+
+
+def loop_of(body, **timing):
+    """Return the seconds of a call with its copies, as a loop makes it."""
+    timer = loop_timer(prepared(simulated(**{"bandwidth": 1e6, **timing}), body), RunOptions())
+    timer.take_sample()
+    return timer.samples[0]
+
+
+@for_each(("expected", "body"), [(17e-3, both_ways), (9e-3, up_only), (9e-3, down_only)])
+def test_a_loop_has_the_uploads_the_call_and_the_download(expected, body):
+    assert loop_of(body, kernel=1e-3) == pytest.approx(expected)
+
+
+def test_a_loop_waits_once_for_a_call_with_its_copies():
+    wait, of_its_block = 50e-6, 50e-6
+    for body, time in ((both_ways, 17e-3), (down_only, 9e-3)):
+        assert loop_of(body, kernel=1e-3, synchronize=50e-6) == pytest.approx(time + wait + of_its_block)
+
+
+def test_a_loop_brings_results_down_from_wherever_they_stand():
+    def body(device):
+        a = device.asarray(HOST)
+        return lambda: {"a": a + 1, "b": [a[:500] + 1, 3.0]}
+
+    assert loop_of(body, kernel=1e-3) == pytest.approx(8e-3 + 2e-3 + 12e-3)
+
+
+@for_each("body", [neither, whole_body])
+def test_without_copies_of_its_own_a_workload_has_no_loop(body):
+    assert loop_timer(prepared(simulated(), body), RunOptions()) is None
+
+
+def test_a_loop_holds_one_result_and_the_inputs_twice_and_leaves_its_result_to_be_checked():
+    device = simulated()
+    sampled = BlockTimer(workload=prepared(device, both_ways), keeps_result=True)
+    sampled.take_sample()
+    before, device.peak_bytes = sampled.last_result, device.live_bytes
+    assert (2 * SIZE, [2.0] * 1000) == (device.live_bytes, before.tolist())
+    del before
+    loop_timer(sampled.workload, RunOptions(), sampled).take_sample()
+    assert (2 * SIZE, 3 * SIZE) == (device.live_bytes, device.peak_bytes)
+    assert sampled.last_result.tolist() == [2.0] * 1000
+
+
+def test_what_copies_add_to_calls_is_what_a_loop_takes_longer_than_the_last_of_them():
+    copies = Copies(bytes=8, arrays=1, samples=array("d", [1.0, 2.0]))
+    found = Transfer(h2d=copies, d2h=copies)
+    assert [2.0, 4.0] == found.beside([9.0, 9.0, 9.0])
+    assert [4.0, 6.0] == replace(found, loop=array("d", [5.0, 8.0])).beside([0.5, 1.0, 2.0])
+
+
+def test_one_result_and_the_inputs_twice_are_held_while_copies_are_timed():
+    device = simulated()
+    workload = prepared(device, both_ways)
+    device.peak_bytes = device.live_bytes
+    transfers(workload)
+    assert (SIZE, 3 * SIZE) == (device.live_bytes, device.peak_bytes)
