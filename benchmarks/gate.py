@@ -25,9 +25,8 @@ from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.comparison import GateOptions, Outcome, Tolerance
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
-from pytest_gpuperf.timing import presets
-from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing import rounds
+from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 
 SPEEDUP = 10.0
 TOLERANCE = 0.1
@@ -41,8 +40,8 @@ CALLS = {SLOW: 0.05}  # seconds that a call takes on the CPU, where the trace is
 MOST_FALSE = 1.0
 LEAST_FOUND = 99.0
 ASKED = GateOptions(tolerances=(Tolerance(metric="speedup", share=TOLERANCE),))
-PLAN = RunOptions(sampling=presets.for_gate(SamplingPlan(), ASKED))
-BASELINE_PLAN = RunOptions(sampling=presets.for_gate(SamplingPlan(), replace(ASKED, create=True)))
+PLAN = RunOptions(sampling=rounds.for_gate(SamplingPlan(), ASKED))
+BASELINE_PLAN = RunOptions(sampling=rounds.for_gate(SamplingPlan(), replace(ASKED, create=True)))
 NODEID = "test_it.py::test_it"
 HERE = Environment(host={}, cpu={}, gpu=None, gpu_reason=None, python="", packages={})
 

@@ -29,8 +29,7 @@ from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Record, Report, Run, Status
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 from pytest_gpuperf.timing.workload import Workload
 
 LIMIT = 10.0

@@ -31,7 +31,7 @@ from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.run_devices import SKIPS, NoDevice, RunDevices
-from pytest_gpuperf.timing import presets
+from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
@@ -67,7 +67,7 @@ class GpuPerfSession:
         except GpuPerfError as error:
             raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
         run_options = options.run_options(config)
-        self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
+        self.options = replace(run_options, sampling=rounds.for_gate(run_options.sampling, gate))
         self.gate = Gate(gate, candidates, self._environment)
         self.records = RecordStore(report)
         self.size_groups: dict[str, set[str]] = {}
@@ -183,7 +183,7 @@ class GpuPerfSession:
     def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
         trial_options = self.options
         if spec.source == "all":
-            sampling = presets.for_unmarked(trial_options.sampling, self.gate.options)
+            sampling = rounds.for_unmarked(trial_options.sampling, self.gate.options)
             trial_options = replace(trial_options, sampling=sampling)
         return Trial(
             nodeid=spec.nodeid,

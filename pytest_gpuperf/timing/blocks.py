@@ -24,9 +24,9 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
-from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.gpu_clocks import GpuClocks, clocks_of
+from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
 _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it

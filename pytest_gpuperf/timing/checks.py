@@ -14,8 +14,8 @@ from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCh
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs, result_check
-from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
+from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (

@@ -14,8 +14,8 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import any_array
-from pytest_gpuperf.timing.clock import ClockError, seconds_between
 from pytest_gpuperf.timing.leaves import is_masked, values_of
+from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast

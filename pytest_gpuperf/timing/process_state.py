@@ -16,9 +16,9 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.any_array import dtype_of
 from pytest_gpuperf.timing.blocks import BlockTimer, timed_block
-from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.leaves import values_of
+from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.untimed_calls import Bind
 from pytest_gpuperf.timing.workload import Workload
 

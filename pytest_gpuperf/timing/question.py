@@ -14,8 +14,7 @@ from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing import outcome, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
-from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

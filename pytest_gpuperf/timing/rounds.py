@@ -1,21 +1,26 @@
 """From the timers of one test to its rounds: as many as decide, without those of a throttled GPU."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import cycle
+from random import Random
 from time import perf_counter
+
+from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import estimation, looks, noise
 from pytest_gpuperf.analysis.estimation import Sampled
 from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model.comparison import GateOptions, Metric
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round, Speedup
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
-from pytest_gpuperf.timing.clock import seconds_between
-from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
+from pytest_gpuperf.timing.time_budget import seconds_between
 
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
@@ -26,6 +31,31 @@ _WAIT_SHARE, _LONGEST_WAIT = 1 / 4, 0.01  # of a round; seconds
 _UNTIMED_SHARE = 1 / 8  # of the rounds have an untimed one before them
 _SLOW = 1 / 100  # of the sampling time: longer rounds have time for an untimed one in a stretch, and no waits
 _MANY_ROUNDS = 500  # decide as much as more would, and keep reports small: of more, each waits longer
+
+
+_IN_ROUNDS: frozenset[Metric] = frozenset({"latency", "with_copies"})
+# Of these no look is waited for.
+_NOT_LOOKED_AT: frozenset[Metric] = _IN_ROUNDS | {"cpu_time", "gpu_time"}
+_UNMARKED_TIME, _UNMARKED_GATED_TIME = 0.05, 2.0  # seconds: there may be thousands of them
+
+OnRound = Callable[[float], None]
+"""Called between rounds, with the seconds that the test may still take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialContext:
+    """The limits and options of one test, the random order of its rounds, and the time it has left.
+
+    `remaining` returns the seconds that the test has left, below zero when time is up. A trial passes
+    `TimeBudget.remaining`. `on_round` is called after each round, outside what is timed; None where nobody
+    watches.
+    """
+
+    demand: Demand
+    options: RunOptions
+    order: Random
+    remaining: Callable[[], float]
+    on_round: OnRound | None = None
 
 
 class RoundSampler:
@@ -240,6 +270,27 @@ class RoundSampler:
         if is_untimed:
             for timer in chance.sample(timers, len(timers)):
                 timer.run_untimed()
+
+
+def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
+    """Return the plan of a run that is compared with an earlier one, or that makes a baseline.
+
+    The limit of a check on the speedup is one more that a look decides. A baseline, and what no look decides,
+    takes all of the sampling time.
+    """
+    checked = {tolerance.metric for tolerance in gate.tolerances}
+    return replace(
+        plan,
+        compared=gate.compares,
+        whole=bool(checked & _NOT_LOOKED_AT) or (gate.create and checked != {"memory"}),
+        in_rounds=bool(checked & _IN_ROUNDS),
+    )
+
+
+def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
+    """Return a short plan for the tests of `--gpuperf-all`: there may be thousands of them."""
+    seconds = _UNMARKED_GATED_TIME if gate.compares else _UNMARKED_TIME
+    return replace(plan, record_time=seconds, warmup_time=0.02, may_restart=False, whole=False)
 
 
 def _wait(device: TimedDevice, seconds: float) -> None:

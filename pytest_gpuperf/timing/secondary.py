@@ -18,9 +18,9 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import blocks, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.clock import seconds_between
-from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.leaves import values_of
+from pytest_gpuperf.timing.rounds import TrialContext
+from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
 TIMED_WITH_BODY = (

@@ -1,10 +1,11 @@
-"""From the time limit of one test and a device's clock to the seconds that it has left."""
+"""From readings of a device's clock to the seconds between them, and to those that a test has left."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from math import inf
 from time import perf_counter
 
-from pytest_gpuperf.timing.clock import ClockError, seconds_between
+from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.lock import LockHold
 
 AcquireLock = Callable[[], AbstractContextManager[LockHold]]
@@ -86,3 +87,19 @@ class TimeBudget:
         self.waited += hold.waited
         if hold.warning is not None:
             self.warnings = (hold.warning,)
+
+
+class ClockError(GpuPerfError):
+    """A device's clock went back, or showed what is no time: nothing that it has timed can be trusted."""
+
+
+def seconds_between(started: float, ended: float) -> float:
+    """Return the seconds between two readings; raise ClockError where there cannot be so many."""
+    return require_seconds(ended - started)
+
+
+def require_seconds(seconds: float) -> float:
+    """Return what a device says to have lasted; raise ClockError where nothing can."""
+    if not 0 <= seconds < inf:  # NaN is neither
+        raise ClockError(f"the device's clock cannot be right: it measured {seconds} s")
+    return seconds

@@ -25,15 +25,13 @@ from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
 from pytest_gpuperf.timing import blocks, outcome, secondary, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, When
-from pytest_gpuperf.timing.clock import ClockError
-from pytest_gpuperf.timing.context import OnRound, TrialContext
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
 from pytest_gpuperf.timing.leaves import Leaf, values_of
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, array_types, require_same_types
 from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.result_check import are_equal
-from pytest_gpuperf.timing.rounds import RoundSampler
-from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
+from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
+from pytest_gpuperf.timing.time_budget import AcquireLock, ClockError, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
 
 _BUSY = "the machine was busy with other work"

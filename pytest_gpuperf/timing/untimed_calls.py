@@ -17,7 +17,6 @@ from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.clock import require_seconds, seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.leaves import (
     MAY_COMPUTE,
@@ -27,6 +26,7 @@ from pytest_gpuperf.timing.leaves import (
     stored_values,
     values_of,
 )
+from pytest_gpuperf.timing.time_budget import require_seconds, seconds_between
 from pytest_gpuperf.timing.workload import ResettableCall, Workload
 
 Bind = Callable[[Device], Callable[[], Any]]

@@ -22,7 +22,7 @@ from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.presets import for_unmarked
+from pytest_gpuperf.timing.rounds import for_unmarked
 from pytest_gpuperf.timing.workload import Workload
 
 UNMARKED = RunOptions(sampling=for_unmarked(SamplingPlan(), GateOptions()))

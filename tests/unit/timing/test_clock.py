@@ -16,7 +16,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Verdict
-from pytest_gpuperf.timing.clock import ClockError, seconds_between
+from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
 
 OPTIONS = RunOptions(max_time=0.2)
 WALKS = {

@@ -12,7 +12,7 @@ from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.presets import for_unmarked
+from pytest_gpuperf.timing.rounds import for_unmarked
 from pytest_gpuperf.timing.trial import Trial
 
 

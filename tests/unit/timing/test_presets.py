@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import METRICS, GateOptions
 from pytest_gpuperf.model.demand import SamplingPlan
-from pytest_gpuperf.timing.presets import for_gate, for_unmarked
+from pytest_gpuperf.timing.rounds import for_gate, for_unmarked
 
 PLAN = SamplingPlan()
 LONG = {"cpu_time", "gpu_time", "latency", "with_copies"}  # what no look decides

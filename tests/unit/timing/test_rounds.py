@@ -21,8 +21,7 @@ from pytest_gpuperf.model.measurement import Round
 from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
-from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 from pytest_gpuperf.timing.secondary import loop_timer
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.

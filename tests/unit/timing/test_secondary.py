@@ -24,7 +24,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.context import TrialContext
+from pytest_gpuperf.timing.rounds import TrialContext
 from pytest_gpuperf.timing.secondary import loop_timer, untimed
 
 SIZE = 8000  # bytes of an array of a thousand numbers

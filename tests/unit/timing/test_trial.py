@@ -24,7 +24,7 @@ from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.leaves import Leaf
-from pytest_gpuperf.timing.presets import for_gate, for_unmarked
+from pytest_gpuperf.timing.rounds import for_gate, for_unmarked
 from pytest_gpuperf.timing.trial import Trial
 
 
