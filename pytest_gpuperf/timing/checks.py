@@ -14,7 +14,7 @@ from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCh
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs, result_check
-from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
+from pytest_gpuperf.timing.leaves import LAZY, Leaf, incomparable, is_lazy, snapshot
 from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
@@ -30,7 +30,7 @@ _OTHER_LIBRARY_HINT = (
     "without a GPU"
 )
 _SINGLE_EPS = 2.0**-23  # of float32
-_COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
+_COMPARABLE_HINT = "return dense arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
 When = Literal["before", "after"]
 """When results were compared: before or after the timed calls."""
@@ -118,15 +118,15 @@ class ResultChecks:
             path, value, _ = leaf
             is_copied = self._demand.transfer != "never"
             what = f"{path} is of type {type(value).__name__}, which"
-            if (problem := describe_lazy(value)) is not None:
-                raise GpuPerfError(f"{what} {problem}")
+            if is_lazy(value):
+                raise GpuPerfError(f"{what} {LAZY}")
             library = other_library(value, device)
             hint = _OTHER_LIBRARY_HINT.format(library=library)
             if library == "jax" or (library == "torch" and not value.is_cpu):
                 raise UnknownResult(f"{what} {device.backend} does not wait for; {hint}", library)
             if self._demand.bare or not (self._demand.check or is_copied):
                 continue
-            remedy = remedy_of_sparse(leaf) or (hint if library else _COMPARABLE_HINT)
+            remedy = hint if library else _COMPARABLE_HINT
             remedy = remedy if is_copied else f"{remedy} or pass check=False"
             raise UnknownResult(f"{what} can be neither compared nor copied; {remedy}", library)
         return values

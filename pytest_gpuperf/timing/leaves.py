@@ -30,9 +30,11 @@ _ONE_VALUE = (
 )
 _CODE = (type, ModuleType, FunctionType)
 _NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
-MAY_COMPUTE = (
-    "may compute its values when they are read, after the timed call; return them in a dict or a list"
+LAZY = (
+    "is lazy, or may be: its work would run after the timed call, when its values are read; return these in "
+    "a dict or a list"
 )
+"""What a message says of it."""
 _MOST_SEARCHED = 20_000  # objects: a module of torch has some fifteen dicts
 _INDEXED = (Mapping, *SEQUENCES)  # of all containers, those that are no dataclasses
 _STORING = (dict, OrderedDict, defaultdict, MappingProxyType, list, tuple, deque)
@@ -200,26 +202,9 @@ def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
     return (leaf for leaf in values if not isinstance(leaf.value, np.ndarray))
 
 
-def describe_lazy(value: Any) -> str | None:
-    """Return that the work of a value may still be to be done, with what to return; None if it is not."""
-    if is_iterator(value):
-        remedy = "return the values that it yields"
-    elif is_lazy_graph(value):
-        remedy = "return what its method compute returns"
-    elif _computes_when_read(value):
-        return MAY_COMPUTE
-    else:
-        return None
-    return f"is lazy: its work would run after the timed call; {remedy}"
-
-
-def remedy_of_sparse(leaf: Leaf) -> str | None:
-    """Return what to return in place of a sparse matrix or tensor; None if it has no such method."""
-    methods = ("to_dense", "toarray", "todense")  # of torch, SciPy and CuPy, JAX
-    if str(getattr(leaf.value, "layout", "")) == "torch.strided":  # it has such a method, too, and is dense
-        return None
-    found = (name for name in methods if callable(getattr(type(leaf.value), name, None)))
-    return next((f"return {leaf.path}.{name}()" for name in found), None)
+def is_lazy(value: Any) -> bool:
+    """Return whether the work of a value may still be to be done."""
+    return is_iterator(value) or is_lazy_graph(value) or _computes_when_read(value)
 
 
 def is_lazy_graph(value: Any) -> bool:

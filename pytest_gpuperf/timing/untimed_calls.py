@@ -19,7 +19,7 @@ from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.leaves import (
-    MAY_COMPUTE,
+    LAZY,
     is_array,
     is_lazy_graph,
     leaves,
@@ -298,7 +298,7 @@ def _require_computed(result: Any, workload: Workload) -> None:
         return
     for leaf in leaves(result):
         if not is_array(leaf.value) and any(is_array(part.value) for part in stored_values(leaf, set())):
-            raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {MAY_COMPUTE}")
+            raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {LAZY}")
 
 
 def _require_computation(workload: Workload) -> None:

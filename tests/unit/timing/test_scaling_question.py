@@ -492,9 +492,7 @@ def test_a_container_that_computes_is_refused_on_several_devices_too():
         parts = devices.asarray(np.arange(8.0), shard=0)
         return lambda: Late(sum=parts[0] * 1)
 
-    assert "may compute its values when they are read, after the timed call" in Devices().refusal(
-        returning(late)
-    )
+    assert "is lazy, or may be: its work would run after the timed call" in Devices().refusal(returning(late))
 
 
 class Asked(SimulatedDevice):
