@@ -28,10 +28,6 @@ from pytest_gpuperf.timing.workload import Workload
 UNMARKED = RunOptions(sampling=for_unmarked(SamplingPlan(), GateOptions()))
 
 
-def order() -> Random:
-    return Random(0)  # noqa: S311 - an order, not a secret
-
-
 class Recorder:
     """A device that writes down when its clock was read and when it was waited for."""
 
@@ -90,38 +86,11 @@ def test_work_that_no_result_waits_for_is_in_the_time_of_the_block():
     assert sample == 2, "the two seconds in which it waited; not the one in which it looked"
 
 
-@for_each("kind", ["cpu", "gpu"])
-@for_each("calls", [1, 7])
-def test_a_sample_is_the_time_of_one_call(kind, calls):
-    device = simulated(kind)
-    assert time_block(device.launch, calls, device) == pytest.approx(1e-3)
-
-
-def test_a_synchronize_is_shared_by_the_calls_of_its_block():
-    device = simulated(synchronize=1e-3)
-    assert time_block(device.launch, 10, device) == pytest.approx(1.1e-3)
-
-
-def test_work_from_before_the_block_is_not_in_it():
-    device = simulated()
-    device.launch(5.0)
-    assert time_block(device.launch, 1, device) == pytest.approx(1e-3)
-
-
-def test_work_on_a_side_stream_is_in_the_sample():
-    device = simulated()
-    assert time_block(lambda: device.launch(10e-3, stream=1), 1, device) == pytest.approx(10e-3)
-
-
-@for_each("kernel", [1e-7, 1e-6, 1e-5, 0.9e-3])
-def test_a_block_of_quick_calls_lasts_the_block_time(kernel):
+@for_each("kernel", [1e-7, 1e-6, 1e-5, 0.9e-3, 1.1e-3, 0.5])
+def test_a_block_of_quick_calls_lasts_the_block_time_and_a_slow_call_is_a_block_of_its_own(kernel):
     timer = warmed_up(simulated(kernel=kernel))
     assert 1e-3 <= timer.block_calls * kernel <= 1.2e-3 + kernel
-
-
-@for_each("kernel", [1.1e-3, 0.5])
-def test_a_slow_call_is_a_block_of_its_own(kernel):
-    assert warmed_up(simulated(kernel=kernel)).block_calls == 1
+    assert kernel < 1e-3 or timer.block_calls == 1
 
 
 def test_the_block_time_is_the_plans():
@@ -195,13 +164,6 @@ def test_warm_up_has_three_calls_of_a_slow_workload_or_one_more_where_there_is_n
     timer = warmed_up(simulated(kernel=kernel), options=RunOptions(max_time=max_time))
     assert (calls, False) == (timer.warmup_calls, timer.steady)
     assert timer.warmup == pytest.approx((calls - 1) * kernel)
-
-
-def test_the_time_and_the_calls_of_warm_up_are_counted():
-    device = simulated(kernel=2e-3)
-    timer = warmed_up(device)
-    assert timer.warmup == pytest.approx(device.launches * 2e-3)
-    assert timer.warmup_calls == 1 + device.launches
 
 
 @for_each(("most", "wait", "takes"), [(10101, 0.0, 0.0), (101, 1e-6, 0.011)])
@@ -361,45 +323,6 @@ def test_a_result_that_is_kept_is_freed_before_the_next_block_makes_its_own():
     assert (8000, 8000) == (device.live_bytes, device.peak_bytes)
 
 
-def test_rounds_have_one_sample_of_each_device():
-    clock = Clock()
-    cpu = timer_on(simulated("cpu", clock, kernel=10e-3))
-    gpu = timer_on(simulated("gpu", clock, kernel=2e-3))
-    take_round = blocks.round_of([cpu, gpu], order())
-    for taken in (1, 2):
-        take_round()
-        assert [pytest.approx(10e-3)] * taken == list(cpu.samples)
-        assert [pytest.approx(2e-3)] * taken == list(gpu.samples)
-
-
-def order_of(seed: int, rounds: int = 40) -> list[str]:
-    """Return which device came first in each round."""
-    steps = []
-    clock = Clock()
-    cpu, gpu = simulated("cpu", clock), simulated("gpu", clock)
-
-    def on(device):
-        return timer_on(device, call=lambda: (steps.append(device.kind), device.launch()))
-
-    take_round = blocks.round_of([on(cpu), on(gpu)], Random(seed))  # noqa: S311 - as above
-    for _ in range(rounds):
-        take_round()
-    assert all(
-        {first, second} == {"cpu", "gpu"} for first, second in zip(steps[::2], steps[1::2], strict=True)
-    )
-    return steps[::2]
-
-
-def test_the_order_in_a_round_is_drawn_from_the_seed():
-    assert order_of(1) == order_of(1)
-    assert order_of(1) != order_of(2)
-
-
-@for_each("seed", [1, 2, 3])
-def test_each_device_comes_first_in_about_half_of_the_rounds(seed):
-    assert 60 < order_of(seed, 200).count("cpu") < 140
-
-
 def test_a_measurement_is_what_is_known_by_now():
     device = simulated(kernel=2e-3)
     timer = warmed_up(device)
@@ -412,10 +335,6 @@ def test_a_measurement_is_what_is_known_by_now():
     assert (found.warmup_calls, found.steady) == (timer.warmup_calls, True)
 
 
-def test_without_samples_there_is_no_median():
-    assert timer_on(simulated()).measurement.median is None
-
-
 def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
     timer = timer_on(simulated(kernel=0.0), call=lambda: None)
     with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
@@ -423,79 +342,53 @@ def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
     assert not timer.samples
 
 
-def told(monkeypatch, *delays, others=lambda: None):
-    left = iter(delays)
+def blocks_of(monkeypatch, seen, others=(), *, blocks_before=0) -> BlockTimer:
+    """Return a timer whose threads were seen to have waited so long, before each block and after it."""
+    left, worked = iter(seen), iter(others)
     monkeypatch.setattr(blocks, "waits", lambda: next(left))
-    monkeypatch.setattr(blocks, "other_work", others)
+    monkeypatch.setattr(blocks, "other_work", lambda: next(worked, None))
+    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    for _ in range(blocks_before or len(seen) // 2):
+        timer.take_sample()
+    return timer
 
 
-def busy_timer():
-    return timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+POOL = [f"{n}" for n in range(10_000)]
 
 
-def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
-    told(monkeypatch, {"1": 1.0}, {"1": 1.5}, {"1": 7.0}, {"1": 7.25})
-    timer = busy_timer()
-    timer.take_sample()
-    timer.take_sample()
-    assert (0.75, 1) == (timer.waited, timer.waiting_threads)
+@pytest.mark.parametrize(
+    ("waited", "threads", "lost", "seen", "others"),
+    [
+        (0.75, 1, 0.75, [{"1": 1.0}, {"1": 1.5}, {"1": 7.0}, {"1": 7.25}], []),
+        (1.0, 3, 1.0, [{"1": 1.0, "2": 0.0, "3": 2.0}, {"1": 1.5, "2": 0.0, "3": 2.25, "4": 0.25}], []),
+        (1.0, 1, 0.25, [{"1": 1.0}, {"1": 2.0}], [100.0, 100.25]),
+        # In the second block nobody waited, and nobody asks.
+        (1.125, 1, 0.5, [{"1": t} for t in (1, 2, 2, 2, 3, 3.125)], [100.0, 100.25, 100.5]),
+        (9.0, 1, 0.0, [{"1": 0.0}, {"1": 9.0}], [0.0, -1.0]),
+        (1e-3, 0, 0.5e-3, [dict.fromkeys(POOL, 0.0), dict.fromkeys(POOL, 1e-7)], [1.0, 1.0 + 0.5e-3]),
+        (None, None, None, [None, None], []),
+    ],
+    ids=["blocks alone", "all threads", "others", "each block", "for each other", "a little each", "unknown"],
+)
+def test_threads_waited_for_processors_in_blocks_but_no_longer_than_these_worked_for_others(
+    monkeypatch, waited, threads, lost, seen, others
+):
+    timer = blocks_of(monkeypatch, seen, others)
+    found = timer.measurement
+    assert (waited and pytest.approx(waited), threads) == (timer.waited, found.waiting_threads)
+    assert (lost and pytest.approx(lost)) == found.waited
+    assert lost or timer.interference is None
 
 
-def test_threads_waited_for_others_no_longer_than_these_worked_and_else_for_each_other(monkeypatch):
-    others = iter([100.0, 100.25, 100.5])
-    seen = [{"1": 1.0}, {"1": 2.0}, {"1": 2.0}, {"1": 2.0}, {"1": 3.0}, {"1": 3.125}]
-    told(monkeypatch, *seen, others=lambda: next(others))
-    timer = busy_timer()
-    timer.take_sample()
-    assert (1.0, 0.25) == (timer.waited, timer.measurement.waited)
-    timer.take_sample()  # nobody waited: nobody asks
-    timer.take_sample()
-    assert (1.125, 0.5) == (timer.waited, timer.measurement.waited)
-
-
-def test_the_work_of_others_is_counted_anew_after_a_restart(monkeypatch):
-    others = iter([1.0, 9.0, 9.0, 9.5])
-    told(monkeypatch, {"1": 0.0}, {"1": 1.0}, {"1": 1.0}, {"1": 2.0}, others=lambda: next(others))
-    timer = busy_timer()
-    timer.take_sample()
-    timer.restart()
-    timer.take_sample()
-    assert timer.lost == 0.5
-
-
-def test_samples_that_are_discarded_take_what_others_worked_with_them(monkeypatch):
-    others = iter([1.0, 1.25, 9.0])
-    told(monkeypatch, {"1": 0.0}, {"1": 1.0}, {"1": 1.0}, {"1": 2.0}, others=lambda: next(others))
-    timer = busy_timer()
-    timer.take_sample()
-    timer.take_sample()
+def test_what_others_worked_goes_with_the_samples(monkeypatch):
+    seen = [{"1": t} for t in (0.0, 1.0, 1.0, 2.0, 2.0, 3.0)]
+    timer = blocks_of(monkeypatch, seen, [1.0, 1.25, 9.0, 9.0, 9.5], blocks_before=2)
     assert timer.lost == 2.0
     timer.drop_last_sample()
     assert timer.lost == 0.25
-
-
-def test_many_threads_that_each_wait_a_little_wait_long_together(monkeypatch):
-    others, pool = iter([1.0, 2.0]), [f"{n}" for n in range(10_000)]
-    told(monkeypatch, dict.fromkeys(pool, 0.0), dict.fromkeys(pool, 1e-7), others=lambda: next(others))
-    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(10_000)))
+    timer.restart()
     timer.take_sample()
-    assert (0, 1.0) == (timer.waiting_threads, timer.others_worked)
-
-
-def test_threads_that_only_waited_for_each_other_are_no_disturbance(monkeypatch):
-    others = count()
-    told(monkeypatch, {"1": 0.0}, {"1": 9.0}, others=lambda: -next(others))  # such is its resolution
-    timer = busy_timer()
-    timer.take_sample()
-    assert (0.0, None) == (timer.lost, timer.interference)
-
-
-def test_the_waits_of_all_threads_are_summed_and_those_that_waited_are_counted(monkeypatch):
-    told(monkeypatch, {"1": 1.0, "2": 0.0, "3": 2.0}, {"1": 1.5, "2": 0.0, "3": 2.25, "4": 0.25})
-    timer = busy_timer()
-    timer.take_sample()
-    assert (1.0, 3) == (timer.waited, timer.waiting_threads)
-    assert (1.0, 3) == (timer.measurement.waited, timer.measurement.waiting_threads)
+    assert timer.lost == 0.5
 
 
 def needing(monkeypatch, seconds, threads=2):
@@ -557,13 +450,6 @@ def test_times_of_an_emulated_gpu_are_watched_where_its_threads_are_seen_to_wait
     assert timer.interference.own_share == pytest.approx(0.4)
 
 
-def test_a_system_that_does_not_tell_the_wait_has_none_nor_has_simulated_time(monkeypatch):
-    told(monkeypatch, None, None)
-    for timer in (busy_timer(), timer_on(simulated())):
-        timer.take_sample()
-        assert timer.waited is None
-
-
 @for_each(
     ("expected", "waited", "fastest"), [(None, 0.2, 1.0), (0.6, 0.4, 1.0), (0.0, 1.5, 1.0), (0.25, 0.0, 0.25)]
 )
@@ -591,13 +477,6 @@ def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked_in_the_timed_
     timer.device.launch(5.0)
     timer.take_sample()
     assert timer.measurement.processors == pytest.approx(3.5)
-
-
-def test_a_cpu_that_waits_keeps_no_processor_busy():
-    device = simulated("cpu")
-    timer = timer_on(device, call=lambda: device.clock.advance(1e-3))
-    timer.take_sample()
-    assert timer.measurement.processors == 0
 
 
 def test_without_samples_nobody_tells_the_processors_and_a_gpu_never():
@@ -668,27 +547,3 @@ def test_a_workload_whose_single_call_raised_is_running():
     with pytest.raises(ZeroDivisionError):
         per_call.take_sample()
     assert timer.is_running
-
-
-def test_a_round_that_is_taken_back_leaves_no_sample_of_any_workload():
-    clock = Clock()
-    timers = [timer_on(simulated(kind, clock, kernel=2e-3)) for kind in ("cpu", "gpu")]
-    for timer in timers:
-        timer.samples.extend([1.0, 2.0, 3.0])
-    for timer in timers:
-        timer.drop_last_sample()
-    assert [[1.0, 2.0]] * 2 == [list(timer.samples) for timer in timers]
-
-
-def test_three_workloads_come_in_every_order():
-    steps = []
-    device = simulated()
-
-    def named(name):
-        return timer_on(device, call=lambda: (steps.append(name), device.launch()))
-
-    take_round = blocks.round_of([named(name) for name in "abc"], order())
-    for _ in range(60):
-        take_round()
-    taken = {"".join(steps[first : first + 3]) for first in range(0, len(steps), 3)}
-    assert {"abc", "acb", "bac", "bca", "cab", "cba"} == taken

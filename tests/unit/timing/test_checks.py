@@ -3,7 +3,6 @@
 from collections import ChainMap, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from io import BytesIO
 from itertools import count
 from time import struct_time
@@ -112,13 +111,6 @@ class FillingDict(dict):
         return [(key, self[key]) for key in self]
 
 
-class FillingList(list):
-    def __iter__(self):
-        if self[0] is None:
-            self[:] = [np.ones(2)]
-        return super().__iter__()
-
-
 class LazyUserDict(UserDict):
     def __getitem__(self, key):
         return np.ones(self.data[key])
@@ -129,21 +121,11 @@ class LazyList(list):
         return np.ones(2)
 
 
-class LazyUserList(UserList):
-    def __getitem__(self, index):
-        return np.ones(2)
-
-
 class LazyIteration(tuple):
     __slots__ = ()
 
     def __iter__(self):
         return (np.ones(2) for _ in range(len(self)))
-
-
-class LazyDeque(deque):
-    def __getitem__(self, index):
-        return np.ones(2)
 
 
 class Chain(ChainMap):
@@ -176,28 +158,11 @@ class WithProperty:
 
 
 @dataclass
-class WithCachedProperty:
-    total: Any = field(init=False)
-
-
-WithCachedProperty.total = cached_property(lambda self: np.ones(2))
-WithCachedProperty.total.__set_name__(WithCachedProperty, "total")
-
-
-@dataclass
 class WithGetattr:
     total: Any = field(init=False)
 
     def __getattr__(self, name):
         return np.ones(2)
-
-
-@dataclass
-class WithGetattribute:
-    total: Any
-
-    def __getattribute__(self, name):
-        return np.ones(2) if name == "total" else object.__getattribute__(self, name)
 
 
 class LazyArray:
@@ -217,19 +182,14 @@ LAZY_CONTAINERS = [
     EmptyDict(),
     ShortDict(a=2),
     FillingDict(a=None),
-    FillingList([None]),
     LazyUserDict(a=2),
     LazyList([1, 2]),
-    LazyUserList([1, 2]),
     LazyIteration([1, 2]),
-    LazyDeque([1, 2]),
     LongList(),
     ChainMap({"a": 1}, LazyMapping()),
     WithDescriptor(),
     WithProperty(),
-    WithCachedProperty(),
     WithGetattr(),
-    WithGetattribute(1.0),
 ]
 
 
@@ -489,11 +449,6 @@ def test_float32_has_the_tolerance_of_a_mode_only_where_products_may_have_run(ru
 @for_each("pairs", [[(1, 2), (1, 1)], [(1, 1), (1, 2)], [(1, 2), (3, 3), (4, 4)]])
 def test_of_two_findings_the_worse_stays(pairs):
     assert compared(*pairs).differ
-
-
-def test_of_two_findings_that_are_alike_the_first_stays():
-    checks = compared((1.0, 1.0), (1.0, 1.0 + 1e-9))
-    assert checks.outcome.error == 0
 
 
 def test_what_the_check_takes_is_told_altogether():

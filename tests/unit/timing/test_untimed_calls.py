@@ -98,25 +98,6 @@ def test_any_other_body_is_the_workload_itself():
     assert time_block(workload.call, 1, device) == pytest.approx(2e-3)
 
 
-def test_the_first_result_comes_with_the_workload():
-    device = simulated()
-    _, of_body = untimed_calls.first_call(lambda seen: lambda: 5, device)
-    _, of_call = untimed_calls.first_call(lambda seen: lambda: lambda: 7, device)
-    assert (5, 7) == (of_body, of_call)
-
-
-def test_the_body_sees_the_device_as_it_is():
-    device = simulated()
-
-    def body(seen):
-        assert (seen.kind, seen.backend, seen.name) == (device.kind, device.backend, device.name)
-        assert seen.xp is device.xp
-        assert seen.asnumpy(seen.asarray([1, 2])).tolist() == [1, 2]
-        seen.synchronize()
-
-    prepared(device, body)
-
-
 @for_each(
     ("expected", "body"),
     [
@@ -235,13 +216,6 @@ def test_the_last_call_tells_how_soon_it_returned():
     found = inspected(device, lambda: (device.launch(), device.launch()))
     assert found.host_time == pytest.approx(2e-3)
     assert found.device_time == pytest.approx(11e-3)
-
-
-def test_a_last_call_that_is_the_fastest_is_remembered_as_such():
-    timer = timer_on(simulated(kernel=3e-3))
-    timer.fastest_sample = 4e-3
-    untimed_calls.inspected_call(timer)
-    assert timer.fastest_sample == pytest.approx(3e-3)
 
 
 @for_each("seconds", [0.0, 2e-6])  # the latter is as long as a launch, whose work may not have been seen
