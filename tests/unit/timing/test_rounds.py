@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import count
 from math import inf
+from pathlib import Path
 from random import Random
 from time import perf_counter
 
@@ -10,18 +11,21 @@ import factories
 import numpy as np
 import pytest
 from cases import for_each
+from factories import within
+from msgspec import structs
 from walks import prepared, simulated
 
 from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.model.comparison import METRICS, GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
 from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext, for_gate, for_unmarked
 from pytest_gpuperf.timing.secondary import loop_timer
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.
@@ -455,3 +459,38 @@ def test_a_wait_on_a_real_clock_keeps_the_processor_at_work(monkeypatch):
     begun = perf_counter()
     rounds._wait(HostDevice("a processor"), 2e-3)
     assert perf_counter() - begun >= 2e-3
+
+
+PLAN = SamplingPlan()
+LONG = {"cpu_time", "gpu_time", "latency", "with_copies"}  # what no look decides
+IN_ROUNDS = {"latency", "with_copies"}
+
+
+@for_each(
+    ("changed", "asked"),
+    [
+        ({}, GateOptions()),
+        ({}, GateOptions(strict=True, allow={"missing"})),
+        ({"compared": True}, GateOptions(baseline=Path("base.json"))),
+        ({"compared": True}, GateOptions(improvements=True)),
+        ({"compared": True, "whole": True}, GateOptions(create=True)),
+        *(
+            (
+                {"compared": True, "whole": metric in LONG, "in_rounds": metric in IN_ROUNDS},
+                GateOptions(tolerances=(within(), within(metric=metric))),
+            )
+            for metric in METRICS
+        ),
+    ],
+)
+def test_a_run_that_is_compared_samples_for_longer_where_no_look_decides(changed, asked):
+    assert for_gate(PLAN, asked) == structs.replace(PLAN, **changed)
+
+
+@for_each(("seconds", "gate"), [(0.05, GateOptions()), (2.0, GateOptions(create=True))])
+def test_what_nobody_marked_is_measured_for_a_shorter_time_and_once(seconds, gate):
+    plan = for_gate(PLAN, gate)
+    short = for_unmarked(plan, gate)
+    assert (seconds, False, False) == (short.record_time, short.whole, short.may_restart)
+    assert short.warmup_time < PLAN.warmup_time
+    assert short.compared is plan.compared
