@@ -46,6 +46,9 @@ _BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
 _FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
 
 
+Unpack = Callable[[Any], Any]
+
+
 class Leaf(NamedTuple):
     """One value of a result and its place: `result[0]['x']`.
 
@@ -58,19 +61,22 @@ class Leaf(NamedTuple):
     eps: float = 0.0
 
 
-def leaves(result: Any, path: str = "result") -> Iterator[Leaf]:
+def leaves(result: Any, path: str = "result", unpack: Unpack | None = None) -> Iterator[Leaf]:
     """Yield the values in tuples, lists, deques, dicts and dataclasses, in order; None is no value.
 
-    A container that computes its values when they are read is one value.
+    A container that computes its values when they are read is one value. `unpack` returns the contents of an
+    object of a device's library, such as a data frame, and None for any other value.
     """
+    if unpack is not None and (contents := unpack(result)) is not None:
+        result = contents
     if is_container(result) and not _computes_when_read(result):
         for key, part in items(result):
-            yield from leaves(part, _place(path, result, key))
+            yield from leaves(part, _place(path, result, key), unpack)
     elif result is not None:
         yield Leaf(path, result)
 
 
-def values_of(result: Any, path: str = "result") -> Iterator[Leaf]:
+def values_of(result: Any, path: str = "result", unpack: Unpack | None = None) -> Iterator[Leaf]:
     """Yield the values in a result: its `leaves`, those of JAX's pytrees, and those in objects with arrays.
 
     Of a pytree functions are no values. An object has values where an array is among its attributes, theirs,
@@ -79,7 +85,7 @@ def values_of(result: Any, path: str = "result") -> Iterator[Leaf]:
     """
     tree_util: Any = getattr(sys.modules.get("jax"), "tree_util", None)
     seen: set[int] = set()
-    for leaf in leaves(result, path):
+    for leaf in leaves(result, path, unpack):
         value = leaf.value
         if tree_util is not None and not tree_util.all_leaves([value]):
             for place, part in tree_util.tree_flatten_with_path(value)[0]:
@@ -147,18 +153,17 @@ def snapshot(
     asnumpy: Callable[[Any], Any],
     reduced_eps: float | None = None,
     dtypes: Iterable[str] = (),
-    unpack: Callable[[Any], Any] | None = None,
+    unpack: Unpack | None = None,
 ) -> list[Leaf]:
     """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays.
 
     Each field of a structured array is a value, and so is a mask; what it hides is zero.
     `reduced_eps` is the spacing to which the device rounds float32, where it rounds more than that dtype.
-    A number of Python was computed in one of `dtypes`: its type does not tell in which. `unpack` returns the
-    contents of an object of the device's library, such as a data frame, and None for any other value.
+    A number of Python was computed in one of `dtypes`: its type does not tell in which.
     """
     found: list[Leaf] = []
     coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
-    for path, value, _ in values_of(result) if unpack is None else _unpacked(result, unpack):
+    for path, value, _ in values_of(result, unpack=unpack):
         eps = _narrow_eps(dtype_of(value) if hasattr(value, "dtype") else "")
         host = value
         if is_masked(value):
@@ -180,16 +185,6 @@ def snapshot(
             host = host.astype(np.float32)
         found += _parts(Leaf(path, host, eps))
     return found
-
-
-def _unpacked(result: Any, unpack: Callable[[Any], Any], path: str = "result") -> Iterator[Leaf]:
-    """Yield the values of a result, and those in objects that `unpack` knows in their places."""
-    contents = unpack(result)
-    if contents is None and is_container(result) and not _computes_when_read(result):
-        for key, part in items(result):
-            yield from _unpacked(part, unpack, _place(path, result, key))
-    else:
-        yield from values_of(result if contents is None else contents, path)
 
 
 def is_masked(value: Any) -> bool:
