@@ -197,14 +197,6 @@ def test_neither_first_call_nor_host_time_has_what_it_costs_to_observe():
     assert inspected(device).host_time == pytest.approx(1e-3)
 
 
-def test_the_last_call_is_timed_by_the_devices_own_events():
-    device = simulated()
-    timer = timer_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
-    device.launch(1.0)
-    assert untimed_calls.inspected_call(timer) == "result"
-    assert timer.inspection.device_time == pytest.approx(7e-3)
-
-
 def test_work_from_before_the_last_call_is_not_in_it():
     timer = timer_on(simulated(kernel=3e-3))
     timer.device.launch(1.0)
@@ -212,13 +204,6 @@ def test_work_from_before_the_last_call_is_not_in_it():
     untimed_calls.inspected_call(timer)
     assert (pytest.approx(3e-3), 0) == (timer.inspection.device_time, timer.inspection.outside_time)
     assert timer.fastest_sample == pytest.approx(3e-3)
-
-
-def test_the_last_call_tells_how_soon_it_returned():
-    device = simulated(launch=1e-3, kernel=5e-3)
-    found = inspected(device, lambda: (device.launch(), device.launch()))
-    assert found.host_time == pytest.approx(2e-3)
-    assert found.device_time == pytest.approx(11e-3)
 
 
 @for_each("seconds", [0.0, 2e-6])  # the latter is as long as a launch, whose work may not have been seen
@@ -239,23 +224,42 @@ def test_a_last_call_that_does_no_work_where_the_first_did_is_refused(seconds):
         assert timer.inspection.host_time == pytest.approx(2e-6)
 
 
-def test_work_on_a_side_stream_ends_outside_of_the_events():
-    device = simulated()
-    found = inspected(device, lambda: (device.launch(2e-3), device.launch(5e-3, stream=1)))
-    assert found.device_time == pytest.approx(2e-3)
-    assert found.outside_time == pytest.approx(3e-3)
+def launches(*kernels):
+    """Return a call of so many kernels: of seconds each, on the first stream or on another."""
+    return lambda device: [device.launch(seconds, stream=stream) for seconds, stream in kernels]
 
 
-@for_each("side", [0.0, 1.5e-3, 2e-3])
-def test_a_side_stream_that_ends_first_leaves_nothing_outside(side):
-    device = simulated()
-    found = inspected(device, lambda: (device.launch(side, stream=1), device.launch(2e-3)))
-    assert (pytest.approx(2e-3), 0) == (found.device_time, found.outside_time)
+@for_each(
+    ("host_time", "device_time", "outside", "kind", "call"),
+    [
+        (0.0, 7e-3, 0.0, "gpu", launches((3e-3, 0), (4e-3, 0))),
+        (2e-3, 6e-3, 0.0, "gpu", lambda device: (device.pause(2e-3), device.launch(4e-3))),
+        (0.0, 2e-3, 3e-3, "gpu", launches((2e-3, 0), (5e-3, 1))),  # the side stream ends after the events
+        *((0.0, 2e-3, 0.0, "gpu", launches((side, 1), (2e-3, 0))) for side in (0.0, 1.5e-3, 2e-3)),
+        (2e-3, None, None, "cpu", launches((2e-3, 0))),  # it has no events
+    ],
+)
+def test_the_last_call_shows_its_times(host_time, device_time, outside, kind, call):
+    device = simulated(kind)
+    device.launch(1.0)
+    found = inspected(device, lambda: call(device))
+    assert found.host_time == pytest.approx(host_time)
+    assert found.device_time == (device_time and pytest.approx(device_time))
+    assert found.outside_time == (outside and pytest.approx(outside))
 
 
-def test_a_cpu_has_no_events_to_be_outside_of():
-    found = inspected(simulated("cpu"))
-    assert (None, None) == (found.device_time, found.outside_time)
+@for_each(
+    ("memory", "body"),
+    [
+        # 8000 bytes for a time, and 8000 for its result; a peak of the past is not the call's.
+        (16_000, lambda seen: (a := seen.asarray(np.ones(1000)), lambda: ((a + 1) + 2)[:500])[1]),
+        (80, lambda seen: (seen.xp.ones(100_000), lambda: seen.xp.ones(10))[1]),
+    ],
+)
+def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs(memory, body):
+    timer = BlockTimer(workload=prepared(simulated(), body))
+    untimed_calls.inspected_call(timer)
+    assert timer.inspection.memory == memory
 
 
 @for_each(
@@ -277,45 +281,27 @@ def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(exp
     assert expected == timer.inspection.allocations
 
 
-def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs():
-    device = simulated()
-
-    def body(seen):
-        a = seen.asarray(np.ones(1000))
-        return lambda: ((a + 1) + 2)[:500]  # 8000 bytes for a time, and 8000 for its result
-
-    timer = BlockTimer(workload=prepared(device, body))
-    untimed_calls.inspected_call(timer)
-    assert timer.inspection.memory == 16_000
-
-
-def test_a_peak_of_the_past_is_not_the_calls():
-    device = simulated()
-    peak = device.xp.ones(100_000)
-    del peak
-    assert inspected(device, lambda: device.xp.ones(10)).memory == 80
-    assert device.peak_bytes == 800_000
-
-
 @for_each(
-    "call",
+    ("blocks", "call"),
     [
-        lambda device: device.synchronize(),
-        lambda device: float(device.xp.ones(3).sum()),
-        lambda device: int(device.xp.arange(3).max()),
-        lambda device: bool(device.xp.ones(3).all()),
-        lambda device: device.asnumpy(device.xp.ones(3)),
-        lambda device: (device.launch(), device.synchronize(), device.launch()),
+        (True, lambda device: device.synchronize()),
+        (True, lambda device: float(device.xp.ones(3).sum())),
+        (True, lambda device: bool(device.xp.ones(3).all())),
+        (True, lambda device: device.asnumpy(device.xp.ones(3))),
+        (True, lambda device: (device.launch(), device.synchronize(), device.launch())),
+        (False, lambda device: device.launch(1e-6)),
+        (False, lambda device: device.launch(1.0)),
+        (False, lambda device: (device.pause(1e-3), device.launch())),
+        (None, lambda device: (device.pause(0.1), device.launch())),  # it takes too long to submit
     ],
 )
-def test_a_call_that_waits_for_its_device_is_told_by_it(call):
+def test_a_call_that_waits_for_its_device_is_told_by_that_alone(blocks, call):
     device = simulated()
-    assert looked_behind(device, lambda: call(device)).synchronizes is True
-
-
-@for_each("timing", [{"launch": 1e-3}, {"kernel": 1e-6}, {"kernel": 1.0}])
-def test_a_call_is_told_by_its_waiting_and_not_by_its_launches_and_kernels(timing):
-    assert looked_behind(simulated(**timing)).synchronizes is False
+    found = looked_behind(device, lambda: call(device))
+    assert found.synchronizes is blocks
+    if blocks:  # its time on the device is that of the call before
+        assert found.device_time == pytest.approx(inspected(device, lambda: call(device)).device_time)
+    assert blocks is not None or found.device_time is None
 
 
 @for_each(
@@ -331,12 +317,6 @@ def test_behind_other_work_the_devices_time_has_no_launch_in_it(alone, behind, l
 
     assert inspected(device, call).device_time == pytest.approx(alone)
     assert looked_behind(device, call).device_time == pytest.approx(behind)
-
-
-def test_of_a_call_that_waits_the_devices_time_is_that_of_the_last_call():
-    device = simulated(launch=1e-3, kernel=2e-3)
-    found = looked_behind(device, lambda: (device.launch(), device.synchronize(), device.launch()))
-    assert found.device_time == pytest.approx(6e-3)
 
 
 def test_the_look_behind_keeps_what_the_last_call_showed():
@@ -400,61 +380,36 @@ def test_without_time_for_it_nothing_is_looked_behind():
     )
 
 
-def test_a_call_that_takes_too_long_to_submit_to_be_probed_does_not_tell_that_as_its_devices_time():
-    device = simulated()
-    found = looked_behind(device, lambda: (device.clock.advance(0.1), device.launch()))
-    assert (None, pytest.approx(0.1)) == (found.device_time, found.host_time)
+def of_many_dtypes(seen):
+    a, b = seen.asarray(np.ones((3, 4), np.float32)), seen.xp.ones(3, dtype=np.int16)
+    c = seen.asarray(np.ones((), np.float32))
+    return lambda: (a + c, [a.astype(np.complex128)], float(b.max()), "text", np.ones(7))
 
 
-def test_the_bytes_of_a_result_are_those_of_its_arrays_on_the_device():
-    def body(seen):
-        a = seen.xp.ones(10)
-        return lambda: {"a": a, "b": (seen.xp.ones(5), 3.0, np.ones(7)), "c": Answer([None], seen.xp.ones(2))}
-
-    workload = prepared(simulated(), body)
-    assert (80 + 40 + 16, 3) == (workload.result_bytes, workload.result_arrays)
-
-
-@for_each("result", [None, 3.0, np.ones(7), "text", [np.float32(1)]])
-def test_a_result_on_the_host_has_no_bytes_of_the_device(result):
-    workload = prepared(simulated(), lambda seen: lambda: result)
-    assert (0, 0) == (workload.result_bytes, workload.result_arrays)
-
-
-def test_the_dtypes_are_those_of_inputs_and_results_each_once_in_order():
-    def body(seen):
-        a, b = seen.asarray(np.ones(3, np.float32)), seen.xp.ones(3, dtype=np.int16)
-        return lambda: (a + 1, [a.astype(np.complex128)], float(b.max()), "text")
-
-    assert ("complex128", "float32", "int16") == prepared(simulated(), body).dtypes
+def of_its_inputs(seen):
+    a = seen.xp.ones(10)
+    return lambda: {"a": a, "b": (seen.xp.ones(5), 3.0, np.ones(7)), "c": Answer([None], seen.xp.ones(2))}
 
 
 @for_each(
-    ("expected", "body"),
+    ("dtypes", "shapes", "result", "body"),
     [
-        # Numbers of NumPy and arrays on the host count; numbers of Python do not.
-        (("float16",), lambda seen: lambda: np.float16(1)),
-        (("float16",), lambda seen: lambda: {"x": [np.ones(3, np.float16)]}),
-        ((), lambda seen: lambda: (3.0, 4, True)),
+        # Of inputs and results each dtype once, in order; of inputs each shape, and without any of results.
+        ("complex128 float32 float64 int16", "1 3 3x4", (48 + 192, 2), of_many_dtypes),
+        ("float64", "10", (80 + 40 + 16, 3), of_its_inputs),
+        ("float64", "2x5", (0, 0), lambda seen: lambda: [np.ones((2, 5)), 3.0]),
+        # Numbers of NumPy and arrays on the host have a dtype, numbers of Python have none.
+        ("float16", "1", (0, 0), lambda seen: lambda: np.float16(1)),
+        ("float16", "3", (0, 0), lambda seen: lambda: {"x": [np.ones(3, np.float16)]}),
+        *(("", "", (0, 0), lambda seen, left=left: lambda: left) for left in (None, (3.0, 4, True), "text")),
         # Of a whole body those of its result
-        (("float32",), lambda seen: seen.asarray([1, 2]).astype(np.float32)),
+        ("float32", "2", (8, 1), lambda seen: seen.asarray([1, 2]).astype(np.float32)),
     ],
 )
-def test_what_has_no_dtype_of_its_own_does_not_count_in_the_dtypes(expected, body):
-    assert expected == prepared(simulated(), body).dtypes
-
-
-def test_the_shapes_are_those_of_the_inputs_each_once_in_order():
-    def body(seen):
-        a, b = seen.asarray(np.ones((3, 4))), seen.asarray(np.ones(3))
-        c, d = seen.asarray(np.ones((3, 4))), seen.asarray(np.ones(()))
-        return lambda: (a + c, b * d, np.ones(7))
-
-    assert ("1", "3", "3x4") == prepared(simulated(), body).shapes
-
-
-def test_without_an_input_the_shapes_are_those_of_the_results():
-    assert ("2x5",) == prepared(simulated(), lambda seen: lambda: [np.ones((2, 5)), 3.0]).shapes
+def test_dtypes_shapes_and_bytes_are_those_of_inputs_and_results(dtypes, shapes, result, body):
+    found = prepared(simulated(), body)
+    assert (tuple(dtypes.split()), tuple(shapes.split())) == (found.dtypes, found.shapes)
+    assert result == (found.result_bytes, found.result_arrays)
 
 
 def bytes_of(workload) -> list[int]:
@@ -525,16 +480,33 @@ def test_uploads_are_what_the_body_puts_up_and_created_is_what_it_makes_there(up
     assert (uploads, created) == (bytes_of(workload), workload.created_bytes)
 
 
-def test_arrays_that_fixtures_brought_and_the_callable_reads_are_uploads():
+def with_new(seen, whole, part):
+    made = seen.xp.ones(20)
+    return lambda: (whole + 1, part + 1, made + 1)
+
+
+@for_each(
+    ("created", "bring", "body"),
+    [
+        # What the callable reads; by two fixtures, and in a list of a third one.
+        (0, lambda a: {"x": a, "y": [a.copy()]}, lambda seen, x, y: lambda: x + 1),
+        (0, lambda a: {"x": a, "y": a, "z": [a]}, lambda seen, x, y, z: lambda: x + y + z[0]),
+        # Read through a view, and beside one
+        (0, lambda a: {"x": a}, lambda seen, x: (part := x[:4], lambda: part + 1)[1]),
+        (160, lambda a: {"whole": a, "part": a[:4]}, with_new),
+        # The body puts it up itself.
+        (
+            0,
+            lambda a: {"kept": {}},
+            lambda seen, kept: (kept.update(a=seen.asarray(np.ones(10))), lambda: kept["a"] + 1)[1],
+        ),
+    ],
+)
+def test_an_array_that_fixtures_brought_and_the_callable_reads_goes_up_once(created, bring, body):
     device = simulated()
-    weights, bias, unread = device.asarray(np.arange(10.0)), device.asarray([1.0]), device.asarray([2.0])
-
-    def body(seen, weights, layers, unread):
-        return lambda: weights + layers["bias"][0]
-
-    workload = prepared(device, body, weights=weights, layers={"bias": [bias]}, unread=unread)
-    assert ([80, 8], 0) == (bytes_of(workload), workload.created_bytes)
-    assert np.array_equal(workload.uploads[0].host(), np.arange(10.0))
+    workload = prepared(device, body, **bring(device.asarray(np.ones(10))))
+    assert ([80], created) == (bytes_of(workload), workload.created_bytes)
+    assert np.array_equal(workload.uploads[0].host(), np.ones(10))
 
 
 def test_an_upload_does_not_keep_a_fixtures_array_alive():
@@ -544,39 +516,6 @@ def test_an_upload_does_not_keep_a_fixtures_array_alive():
     workload = replace(workload, call=device.launch)
     del weights
     assert ([80], 0) == (bytes_of(workload), device.live_bytes)
-
-
-@for_each(
-    ("bring", "body"),
-    [
-        # By two fixtures, and in a list of a third one.
-        (lambda a: {"x": a, "y": a, "z": [a]}, lambda seen, x, y, z: lambda: x + y + z[0]),
-        # Read through a view.
-        (lambda a: {"x": a}, lambda seen, x: (part := x[:4], lambda: part + 1)[1]),
-        # The body puts it up itself.
-        (
-            lambda a: {"kept": {}},
-            lambda seen, kept: (kept.update(a=seen.asarray(np.ones(10))), lambda: kept["a"] + 1)[1],
-        ),
-    ],
-)
-def test_an_array_that_fixtures_brought_goes_up_once(bring, body):
-    device = simulated()
-    workload = prepared(device, body, **bring(device.asarray(np.ones(10))))
-    assert ([80], 0) == (bytes_of(workload), workload.created_bytes)
-
-
-def test_a_view_that_a_fixture_brought_beside_its_array_does_not_go_up_again():
-    device = simulated()
-    whole = device.asarray(np.ones(10))
-
-    def body(seen, whole, part):
-        made = seen.xp.ones(20)
-        return lambda: (whole + 1, part + 1, made + 1)
-
-    workload = prepared(device, body, whole=whole, part=whole[:4])
-    assert ([80], 160) == (bytes_of(workload), workload.created_bytes)
-    assert 80 + 160 == sum(entry.bytes for entry in workload.inputs)
 
 
 def test_a_workload_that_is_a_coroutine_is_refused_and_closed():
