@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cases import for_each
 from msgspec.structs import replace
+from walks import bound, trial_of
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.devices.group import DeviceGroup
@@ -72,10 +73,6 @@ class Devices:
         return str(refused.value)
 
 
-def bound(body):
-    return lambda devices: partial(body, devices)
-
-
 def divided(devices, *, extra=0.0, work=WORK, size=8):
     """Return a call whose work the devices share, but for what each of them needs more."""
     parts = devices.asarray(np.arange(float(size)), shard=0)
@@ -88,11 +85,14 @@ def divided(devices, *, extra=0.0, work=WORK, size=8):
     return call
 
 
-def test_work_that_is_divided_has_an_efficiency_of_one():
-    record = Devices().compare(divided)
-    assert record.scaling.efficiency.value == pytest.approx(1, rel=1e-12)
-    assert record.scaling.speedup.value == pytest.approx(4, rel=1e-12)
-    assert record.scaling.karp_flatt.value == pytest.approx(0, abs=1e-12)
+@for_each(("extra", "efficiency", "karp_flatt"), [(0.0, 1.0, 0.0), (0.1, 1.1 / 0.35 / 4, 0.1 / 1.1)])
+def test_what_every_device_does_itself_is_lost_and_is_the_share_of_karp_and_flatt(
+    extra, efficiency, karp_flatt
+):
+    found = Devices().compare(partial(divided, extra=extra * WORK)).scaling
+    assert found.efficiency.value == pytest.approx(efficiency, rel=1e-9)
+    assert found.speedup.value == pytest.approx(4 * efficiency, rel=1e-9)
+    assert found.karp_flatt.value == pytest.approx(karp_flatt, abs=1e-9)
 
 
 def test_the_times_of_both_numbers_of_devices_are_in_the_record_and_none_of_a_cpu():
@@ -102,13 +102,6 @@ def test_the_times_of_both_numbers_of_devices_are_in_the_record_and_none_of_a_cp
     assert (record.gpu.device.name, record.scaling.base.device.name) == ("4 x simulated GPU", "simulated GPU")
     of_a_speedup = record.cpu, record.speedup, record.offload, record.transfer, record.memory
     assert of_a_speedup == (None,) * 5
-
-
-def test_what_every_device_does_itself_is_the_share_of_karp_and_flatt():
-    record = Devices().compare(partial(divided, extra=WORK / 10))
-    time, on_four = 1.1 * WORK, 0.35 * WORK
-    assert record.scaling.efficiency.value == pytest.approx(time / on_four / 4, rel=1e-9)
-    assert record.scaling.karp_flatt.value == pytest.approx(0.1 / 1.1, rel=1e-6)
 
 
 @for_each(
@@ -211,88 +204,230 @@ def returning(make):
     return body
 
 
-def test_parts_of_a_result_are_joined_along_the_axis_that_was_divided():
-    host = np.arange(32.0).reshape(4, 8)
-
-    def columns(devices):
-        parts = devices.asarray(host, shard=1)
-        return lambda: {"doubled": [part * 2 for part in parts]}
-
-    assert Devices().compare(returning(columns)).check.agreed is True
+HOST = np.arange(8.0)
 
 
-def test_a_result_that_every_device_has_as_a_whole_must_be_the_same_on_each():
-    def copies(devices, wrong=0.0):
-        whole = devices.asarray(np.arange(8.0))
-        factors = [1.0] * devices.count
-        factors[-1] += wrong * (devices.count > 1)
-        return lambda: [part * factor for part, factor in zip(whole, factors, strict=True)]
-
-    assert Devices().compare(returning(copies)).check.agreed is True
-    record = Devices().compare(returning(partial(copies, wrong=0.1)), required=0.5)
-    assert (record.status, record.reason_code) == ("failed", "devices_disagree")
+def parts_of(devices, shard=0, host=HOST):
+    return devices.asarray(host, shard=shard)
 
 
-def test_a_result_of_another_form_names_both_numbers_of_devices():
-    def form(devices):
-        parts = devices.asarray(np.arange(8.0), shard=0)
-        return lambda: {f"{devices.count}": parts[0] * 2}
-
-    reason = Devices().compare(returning(form), required=0.5).reason
-    assert "only 1 device returned result['1']; only 4 devices returned result['4']" in reason
+def columns(devices):
+    parts = parts_of(devices, 1, np.arange(32.0).reshape(4, 8))
+    return lambda: {"doubled": [part * 2 for part in parts]}
 
 
-def test_parts_whose_shapes_tell_no_axis_are_not_the_same_result():
-    def cut(devices):
-        parts = devices.asarray(np.zeros((8, 8)) + 1, shard=0)
-        return lambda: [part[:, : 8 // devices.count] * 1 for part in parts]
-
-    record = Devices().compare(returning(cut), required=0.5)
-    assert record.status == "failed"
-    assert "shape (1, 8, 8) on 1 device, (4, 2, 2) on 4 devices" in record.reason
+def copies(devices, wrong_on=None):
+    whole = parts_of(devices, None)
+    last = 2.0 if devices.count == wrong_on else 1.0
+    return lambda: [*(part * 1.0 for part in whole[:-1]), whole[-1] * last]
 
 
-def test_inputs_on_some_of_the_devices_only_are_refused():
-    def forgetful(devices):
-        array = devices.all[0].asarray(np.zeros(8))
-
-        def call():
-            devices.all[0].launch(WORK)
-            return array + 1
-
-        return call
-
-    message = Devices().refusal(forgetful)
-    assert message.startswith("no input of the workload is on 3 of the 4 devices (1, 2, 3); divide them")
+def total(devices):
+    return sum(devices.asnumpy(part).sum() for part in parts_of(devices))
 
 
-def test_a_call_that_uses_no_device_is_refused():
-    def on_host(devices):
-        clock = devices.clock
-
-        def call():
-            clock.advance(WORK / devices.count)
-            return np.ones(3)
-
-        return call
-
-    assert Devices().refusal(on_host).startswith("no work reached simulated GPU")
+def pair(devices):
+    """As many results as devices, which are no parts of one."""
+    return lambda: (
+        devices.all[0].asarray(total(devices)),
+        devices.all[-1].asarray(2 * total(devices)),
+    )
 
 
-@pytest.mark.parametrize("mode", ["strong", "weak"])
-@pytest.mark.parametrize("shard", [0, None])
-def test_devices_that_have_inputs_and_no_work_are_refused(mode, shard):
-    def on_first(devices):
-        parts = devices.asarray(np.arange(8.0 * (devices.count if mode == "weak" else 1)), shard=shard)
+class State(NamedTuple):
+    params: list
 
-        def call():
-            devices.all[0].launch(WORK / devices.count)
-            parts[0].sum()
 
-        return call
+@dataclass(frozen=True, slots=True)
+class Step:
+    params: list
 
-    message = Devices().refusal(on_first, mode=mode, demand=Demand(check=False))
-    assert message.startswith("no work reached 3 of the 4 devices (1, 2, 3); submit a part of it to each")
+
+def in_form(form):
+    """Return a body whose parts are in some container."""
+
+    def values(devices):
+        parts = parts_of(devices)
+        return lambda: form([part * 2 for part in parts])
+
+    return values
+
+
+def one_in_form(form):
+    """Return a body whose result is in a list of one value, which is no part of it on one device."""
+    return lambda devices: lambda: form(devices.all[0].asarray(total(devices)))
+
+
+SAME = {
+    "along an axis": columns,
+    "copies": copies,
+    "in a tuple": in_form(State),
+    "in a dataclass": in_form(Step),
+    "in a deque": in_form(lambda parts: deque([parts, {"again": parts}])),
+    "in a mapping": in_form(lambda parts: MappingProxyType({"parts": parts})),
+    "in user's containers": in_form(lambda parts: UserDict(parts=UserList([parts]))),
+    "one in a list": one_in_form(lambda value: [value]),
+    "one in a tuple": one_in_form(lambda value: (value,)),
+    "one in a dict": one_in_form(lambda value: {"layers": [value]}),
+}
+
+
+@pytest.mark.parametrize("values", [*SAME.values()], ids=[*SAME])
+def test_results_in_parts_or_copies_are_the_same_on_every_number_of_devices(values):
+    record = Devices().compare(returning(values), required=0.5)
+    assert (record.status, record.check.agreed) == ("passed", True)
+
+
+def test_as_many_results_as_devices_are_no_parts_of_one():
+    assert Devices().compare(returning(pair), 2).check.agreed is True
+
+
+def of_another_form(devices):
+    parts = parts_of(devices)
+    return lambda: {f"{devices.count}": parts[0] * 2}
+
+
+def without_an_axis(devices):
+    parts = parts_of(devices, 0, np.zeros((8, 8)) + 1)
+    return lambda: [part[:, : 8 // devices.count] * 1 for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("said", "values"),
+    [
+        ("relative error", partial(copies, wrong_on=4)),
+        ("relative error", partial(copies, wrong_on=2)),
+        ("only 2 devices returned result['2']; only 4 devices returned result['4']", of_another_form),
+        ("shape (2, 4, 4) on 2 devices, (4, 2, 2) on 4 devices", without_an_axis),
+    ],
+    ids=["a copy", "a copy on the fewest", "another form", "no axis"],
+)
+def test_other_results_are_a_disagreement_that_names_both_numbers_of_devices(said, values):
+    devices = Devices()
+    asked = Scaling(name="it", mode="strong", count=4, counts=(2, 4), required=0.1)
+    trial = trial_of(Demand(min=0.1), question=ScalingQuestion(asked))
+    ended = trial.compare(bound(returning(values)), devices.group(2), devices.group(4))
+    assert (ended.status, ended.reason_code) == ("failed", "devices_disagree")
+    assert said in ended.reason
+
+
+def forgetful(devices):
+    array = devices.all[0].asarray(np.zeros(8))
+    return lambda: (devices.all[0].launch(WORK), array + 1)[1]
+
+
+def on_host(devices):
+    return lambda: (devices.clock.advance(WORK / devices.count), np.ones(3))[1]
+
+
+def on_first(shard, grows):
+    """Return a body that gives every device its input, and only the first one work."""
+
+    def body(devices):
+        parts = parts_of(devices, shard, np.arange(8.0 * (devices.count if grows else 1)))
+        return lambda: (devices.all[0].launch(WORK / devices.count), parts[0].sum(), None)[2]
+
+    return body
+
+
+def changing(devices):
+    parts = parts_of(devices, host=np.ones(8))
+
+    def values():
+        for part in parts:
+            part += 1
+        return [part * 1 for part in parts]
+
+    return values
+
+
+def drifting(devices):
+    parts, calls = parts_of(devices, host=np.arange(8.0 * devices.count)), count()
+    return lambda: [part * (next(calls) if devices.count > 1 else 1) for part in parts]
+
+
+class Late(dict):
+    """A dict whose values are computed when they are read."""
+
+    def items(self):
+        return [(name, value + 1) for name, value in super().items()]
+
+
+def late(devices):
+    parts = parts_of(devices)
+    return lambda: Late(sum=parts[0] * 1)
+
+
+def without_inputs(devices):
+    host = np.ones(8 // devices.count)
+    return lambda: [device.asarray(host) for device in devices.all]
+
+
+def whole(devices):
+    parts = parts_of(devices)
+    for device in devices.all:
+        device.launch(WORK)
+    return [part * 2 for part in parts]
+
+
+def adding(inputs):
+    """Return a body that reads these inputs of a weak problem."""
+
+    def values(devices):
+        arrays = inputs(devices)
+        return lambda: [array + 1 for array in arrays]
+
+    return returning(values)
+
+
+NOT_GROWN = "under weak scaling the problem grows with the devices, and that of 4 devices"
+IDLE = "no work reached 3 of the 4 devices (1, 2, 3); submit a part of it to each"
+REFUSED = {
+    "inputs on the first": (
+        "strong",
+        forgetful,
+        "no input of the workload is on 3 of the 4 devices (1, 2, 3); divide",
+    ),
+    "no device": ("strong", on_host, "no work reached simulated GPU"),
+    "parts, idle": ("strong", on_first(0, grows=False), IDLE),
+    "copies, idle": ("strong", on_first(None, grows=False), IDLE),
+    "weak parts, idle": ("weak", on_first(0, grows=True), IDLE),
+    "weak copies, idle": ("weak", on_first(None, grows=True), IDLE),
+    "changed inputs": ("strong", returning(changing), "the workload modifies its input"),
+    "lazy": ("strong", returning(late), "result is of type Late, which is lazy"),
+    "changing": ("weak", returning(drifting), "the workload's result changes"),
+    "unknown inputs": ("weak", returning(without_inputs), "under weak scaling the inputs must be known"),
+    "whole body": ("weak", whole, "under weak scaling the inputs must be known"),
+    "smaller": (
+        "weak",
+        adding(lambda group: [*parts_of(group, 0, np.arange(64 / group.count**2))]),
+        NOT_GROWN,
+    ),
+    "beside weights": (
+        "weak",
+        adding(lambda group: [*parts_of(group, None, np.zeros(1000)), *parts_of(group)]),
+        NOT_GROWN,
+    ),
+    # One more buffer hides no input that shrinks.
+    "one more": (
+        "weak",
+        adding(
+            lambda group: [
+                *parts_of(group, None, np.zeros(64)),
+                *parts_of(group),
+                *(device.asarray(np.zeros(2)) for device in group.all if group.count > 1),
+            ]
+        ),
+        NOT_GROWN,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_work_that_does_not_show_how_it_scales_is_refused(name):
+    mode, body, said = REFUSED[name]
+    demand = Demand(check=False) if said in (IDLE, NOT_GROWN) else None
+    assert Devices().refusal(body, mode=mode, demand=demand).startswith(said)
 
 
 def test_other_results_fail_on_every_number_of_devices_where_an_efficiency_is_required_and_have_none():
@@ -324,35 +459,6 @@ def test_a_weak_result_of_nothing_but_nan_is_noted():
     ]
 
 
-def test_copies_on_the_fewest_devices_must_be_the_same_too():
-    def copies(devices):
-        whole = devices.asarray(np.arange(8.0))
-        return lambda: [
-            part * (2 if devices.count == 2 and index == 1 else 1) for index, part in enumerate(whole)
-        ]
-
-    trial = Devices()
-    asked = Scaling(name="it", mode="strong", count=4, counts=(2, 4), required=0.1)
-    question = ScalingQuestion(asked)
-    measured = Trial(nodeid="it", demand=Demand(min=0.1), question=question, options=RunOptions())
-    ended = measured.compare(bound(returning(copies)), trial.group(2), trial.group(4))
-    assert ended.reason_code == "devices_disagree"
-
-
-def test_as_many_results_as_devices_are_no_parts_of_one():
-    def pair(devices):
-        parts = devices.asarray(np.arange(8.0), shard=0)
-
-        def values():
-            total = sum(devices.asnumpy(part).sum() for part in parts)
-            last = devices.all[-1]
-            return devices.all[0].asarray(total), last.asarray(2 * total)
-
-        return values
-
-    assert Devices().compare(returning(pair), 2).check.agreed is True
-
-
 def test_inputs_that_every_device_has_whole_are_noted():
     def copied(devices):
         whole = devices.asarray(np.arange(8.0))
@@ -368,57 +474,6 @@ def test_inputs_that_every_device_has_whole_are_noted():
     assert Devices().compare(divided).notes == ()
 
 
-def test_a_workload_that_changes_its_inputs_is_refused():
-    def changing(devices):
-        parts = devices.asarray(np.ones(8), shard=0)
-
-        def call():
-            for device, part in zip(devices.all, parts, strict=True):
-                device.launch(WORK / devices.count)
-                part += 1
-            return [part * 1 for part in parts]
-
-        return call
-
-    assert "modifies its input" in Devices().refusal(changing)
-
-
-def test_under_weak_scaling_a_result_that_changes_from_call_to_call_is_refused():
-    def drifting(devices):
-        parts, calls = devices.asarray(np.arange(8.0 * devices.count), shard=0), count()
-
-        def values():
-            factor = next(calls) if devices.count > 1 else 1
-            return [part * factor for part in parts]
-
-        return values
-
-    assert Devices().refusal(returning(drifting), mode="weak").startswith("the workload's result changes")
-
-
-@for_each(
-    "inputs",
-    [
-        lambda devices: [*devices.asarray(np.arange(64.0 / devices.count**2), shard=0)],
-        lambda devices: [*devices.asarray(np.zeros(1000)), *devices.asarray(np.arange(8.0), shard=0)],
-        lambda devices: [*devices.asarray(np.arange(8.0), shard=0)],
-        # One more buffer hides no input that shrinks.
-        lambda devices: [
-            *devices.asarray(np.zeros(64)),
-            *devices.asarray(np.arange(8.0), shard=0),
-            *(device.asarray(np.zeros(2)) for device in devices.all if devices.count > 1),
-        ],
-    ],
-)
-def test_a_weak_problem_that_does_not_grow_is_refused_beside_weights_too(inputs):
-    def body(devices):
-        arrays = inputs(devices)
-        return lambda: [array + 1 for array in arrays]
-
-    message = Devices().refusal(returning(body), mode="weak", demand=Demand(check=False))
-    assert message.startswith("under weak scaling the problem grows with the devices, and that of 4 devices")
-
-
 def test_a_weak_problem_may_grow_without_dividing_evenly():
     def body(devices):
         side = int(30 * devices.count**0.5) // devices.count * devices.count
@@ -427,72 +482,6 @@ def test_a_weak_problem_may_grow_without_dividing_evenly():
         return lambda: [part + weight[0] for part, weight in zip(parts, weights, strict=True)]
 
     assert Devices().compare(returning(body), 2, mode="weak").scaling.efficiency is not None
-
-
-def test_a_weak_problem_without_known_inputs_is_refused():
-    def whole(devices):
-        parts = devices.asarray(np.arange(8.0), shard=0)
-        for device in devices.all:
-            device.launch(WORK)
-        return [part * 2 for part in parts]
-
-    def inside(devices):
-        host = np.ones(8 // devices.count)
-        return lambda: [device.asarray(host) for device in devices.all]
-
-    for body in (whole, returning(inside)):
-        assert "return a function that does the work" in Devices().refusal(body, mode="weak")
-
-
-@for_each("form", [lambda value: [value], lambda value: (value,), lambda value: {"layers": [value]}])
-def test_a_list_of_one_value_is_no_part_of_it_on_one_device(form):
-    def total(devices):
-        parts = devices.asarray(np.arange(8.0), shard=0)
-        first = devices.all[0]
-        return lambda: form(first.asarray(sum(devices.asnumpy(part).sum() for part in parts)))
-
-    assert Devices().compare(returning(total)).check.agreed is True
-
-
-class State(NamedTuple):
-    params: list
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    params: list
-
-
-def test_parts_are_joined_in_any_container_that_is_read():
-    forms = (
-        State,
-        Step,
-        lambda parts: deque([parts, {"again": parts}]),
-        lambda parts: MappingProxyType({"parts": parts}),
-        lambda parts: UserDict(parts=UserList([parts])),
-    )
-    for form in forms:
-        assert Devices().compare(returning(partial(in_form, form)), required=0.5).check.agreed is True
-
-
-def in_form(form, devices):
-    parts = devices.asarray(np.arange(8.0), shard=0)
-    return lambda: form([part * 2 for part in parts])
-
-
-class Late(dict):
-    """A dict whose values are computed when they are read."""
-
-    def items(self):
-        return [(name, value + 1) for name, value in super().items()]
-
-
-def test_a_container_that_computes_is_refused_on_several_devices_too():
-    def late(devices):
-        parts = devices.asarray(np.arange(8.0), shard=0)
-        return lambda: Late(sum=parts[0] * 1)
-
-    assert "is lazy, or may be: its work would run after the timed call" in Devices().refusal(returning(late))
 
 
 class Asked(SimulatedDevice):

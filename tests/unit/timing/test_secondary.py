@@ -178,12 +178,6 @@ def rounds_of(transfer) -> int:
     return len(h2d.samples)
 
 
-def test_copies_are_timed_in_rounds_of_their_own():
-    transfer = transfers(prepared(simulated(bandwidth=5e6)))
-    assert rounds_of(transfer) == 7  # the fewest; they take longer than secondary_time
-    assert (transfer.median, transfer.reason) == (pytest.approx(3.2e-3), None)
-
-
 def test_a_quick_call_is_timed_in_a_loop_with_its_copies_too():
     found = transfers(prepared(simulated(kernel=1e-3, bandwidth=8e6)), call=1e-3)
     assert [pytest.approx(3e-3)] * 7 == list(found.loop)
@@ -256,12 +250,6 @@ def test_without_room_for_them_copies_are_not_timed_and_the_sentence_says_so():
     assert transfers(workload).reason == secondary.NO_ROOM
     assert secondary.NO_ROOM.startswith("not enough device memory for a second copy of the inputs")
     assert device.released == 1
-
-
-def test_with_room_for_them_nothing_is_given_back():
-    device = simulated(memory=3 * SIZE)
-    assert rounds_of(transfers(prepared(device))) > 2
-    assert device.released == 0
 
 
 @for_each("copies_before", [0, 20])
