@@ -138,7 +138,7 @@ class ResultChecks:
         """
         if workload.restore is not None:
             workload.restore()
-            kept = inputs.changed((*workload.arrays, *workload.state), workload.device)
+            kept = inputs.changed((*workload.inputs, *workload.state), workload.device)
             for left in (entry for entry in kept if not entry.is_uniform):
                 raise GpuPerfError(
                     f"the workload's reset does not restore what calls change "
@@ -146,7 +146,7 @@ class ResultChecks:
                     "do not do the same work; copy the values back into that array"
                 )
             return ()
-        changes = inputs.changes_of(workload.arrays, workload.call, workload.device, workload.state)
+        changes = inputs.changes_of(workload.inputs, workload.call, workload.device, workload.state)
         mutated = next((change.described for change in changes if change.goes_on), None)
         if mutated is not None:
             raise GpuPerfError(

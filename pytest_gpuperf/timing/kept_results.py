@@ -106,8 +106,7 @@ def _faster_than_memory(workload: Workload, call: float, size: int) -> Note | No
 
 def _largest_input(workload: Workload) -> int:
     """Return the bytes of the largest input, of which a call that returns a number may read a part only."""
-    read = (array for entry in workload.inputs if (array := entry.array()) is not None)
-    return max(map(any_array.bytes_of, read), default=0)
+    return max(map(any_array.bytes_of, workload.arrays), default=0)
 
 
 def _time_to_write(arrays: Sequence[Any], device: TimedDevice) -> float:
@@ -138,7 +137,7 @@ def _new_array_like(array: Any, device: TimedDevice) -> Any:
 
 def _is_of(value: Any, workload: Workload) -> bool:
     """Return whether an array is an input of the workload, or a view of one."""
-    read = [array for entry in workload.arrays if (array := entry.array()) is not None]
+    read = workload.arrays
     place = any_array.place(value)
     allocations = {found.allocation for array in read if (found := any_array.place(array)) is not None}
     is_view = place is not None and place.allocation in allocations

@@ -14,12 +14,10 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing.any_array import dtype_of
 from pytest_gpuperf.timing.blocks import BlockTimer, timed_block
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.time_budget import seconds_between
-from pytest_gpuperf.timing.untimed_calls import Bind
+from pytest_gpuperf.timing.untimed_calls import Bind, array_types
 from pytest_gpuperf.timing.workload import Workload
 
 _REMEDY = "set it in a fixture that restores it, or inside the returned callable"
@@ -132,12 +130,6 @@ class StateProbe:
             if seconds_between(started, device.clock()) > _SHARE * self.max_time:
                 break
         return least
-
-
-def array_types(result: Any) -> tuple[str, ...]:
-    """Return the library and the dtype of each array in a result, in order: `numpy float64`."""
-    arrays = (leaf.value for leaf in values_of(result) if hasattr(leaf.value, "dtype"))
-    return tuple(f"{type(array).__module__.partition('.')[0]} {dtype_of(array)}" for array in arrays)
 
 
 def require_same_types(workload: Workload, result: Any) -> None:

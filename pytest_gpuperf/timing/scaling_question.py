@@ -94,7 +94,7 @@ class ScalingQuestion(Question):
 
         Returns a note where each device has a copy of all that it should have a part of.
         """
-        arrays = [each for one in workload.inputs if (each := one.array()) is not None]
+        arrays = workload.arrays if workload.scope == "call" else []
         if not arrays and self._is_weak:
             raise GpuPerfError(
                 "under weak scaling the inputs must be known, to see that they grow with the devices; make "

@@ -1,7 +1,6 @@
 """From a test's body and its devices to a record: one test is measured, without pytest."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import repeat
 from random import Random
 from statistics import median
@@ -26,8 +25,8 @@ from pytest_gpuperf.timing import blocks, outcome, secondary, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, When
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
-from pytest_gpuperf.timing.leaves import Leaf, values_of
-from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, array_types, require_same_types
+from pytest_gpuperf.timing.leaves import Leaf
+from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, require_same_types
 from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
@@ -328,13 +327,6 @@ class Trial:
             with self._budget.without_limit():  # it may compile
                 workload, result = untimed_calls.first_call(bind, device)
             secondary.require_separable(self.demand, workload)
-            made_by = (other_library(leaf.value, device) for leaf in values_of(result))
-            workload = replace(
-                workload,
-                returned=remember(result, device),
-                returned_types=array_types(result),
-                other_library=next(filter(None, made_by), None),
-            )
             values = [self._checks.copy_to_host(result, device, workload.used_dtypes)]
             if workload.restore is not None:
                 values.append(self._checks.copy_to_host(workload.call(), device, workload.used_dtypes))

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.other_libraries import other_library
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
@@ -18,6 +19,7 @@ from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
+from pytest_gpuperf.timing.kept_results import remember
 from pytest_gpuperf.timing.leaves import (
     LAZY,
     is_array,
@@ -61,7 +63,8 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     """
     uploads = inputs.UploadTracker(device)
     body = bind(uploads)
-    brought = inputs.fingerprints(inputs.carried_arrays(body, device, of_numpy=True), device)
+    given = [*inputs.carried_arrays(body, device, of_numpy=True)]
+    brought = inputs.fingerprints(given, device)
     state = inputs.state_of(body, device, brought)
     call = _observed_call(body, device)
     uploads.stop()
@@ -80,17 +83,16 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
-        workload = replace(workload, state=inputs.state_of(function, device, workload.inputs))
         with capabilities.watch(device) as watched:
             call = _observed_call(workload.call, device)
         workload = replace(workload, watched=watched)
     else:
-        given = (*uploads.arrays, *inputs.carried_arrays(body, device, of_numpy=True))
+        given += uploads.arrays
         workload = Workload(
             device=device,
             call=body,
             scope="body",
-            brought=brought,
+            inputs=tuple(replace(entry, bytes=0) for entry in brought),
             state=state,
             brought_dtypes=tuple({any_array.dtype_of(array) for array in given}),
             did_device_work=any(map(device.holds, given)),
@@ -218,6 +220,7 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
     return replace(
         workload,
         inputs=arrays,
+        state=inputs.state_of(call, device, arrays),
         uploads=tuple(uploads.uploads),
         created_bytes=sum(entry.bytes for entry in made),
         dtypes=tuple({entry.dtype for entry in arrays}),
@@ -236,7 +239,7 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     values = [leaf.value for leaf in values_of(call.result)]
     on_device = [value for value in values if workload.device.holds(value)]
     if capabilities.is_lazy(workload.device):
-        known = {id(entry.array()) for entry in workload.arrays}
+        known = {id(array) for array in workload.arrays}
         may_have_worked = any(id(value) not in known for value in on_device)
     else:
         may_have_worked = (
@@ -245,16 +248,28 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
             or inputs.reaches_device(workload.call, workload.device)
         )
     dtypes = (any_array.dtype_of(value) for value in values if hasattr(value, "dtype"))
+    made_by = (other_library(value, workload.device) for value in values)
     return replace(
         workload,
         first_call=call.elapsed,
         result_bytes=sum(map(any_array.bytes_of, on_device)),
         result_arrays=len(on_device),
+        returned=remember(call.result, workload.device),
+        returned_types=array_types(call.result),
+        other_library=next(filter(None, made_by), None),
         dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
         shapes=workload.shapes or _shapes(values),
         first_call_memory=call.observation.memory,
         used_device_at_first=call.observation.worked,
         did_device_work=call.observation.worked or may_have_worked,
+    )
+
+
+def array_types(result: Any) -> tuple[str, ...]:
+    """Return the library and the dtype of each array in a result, in order: `numpy float64`."""
+    arrays = (leaf.value for leaf in values_of(result) if hasattr(leaf.value, "dtype"))
+    return tuple(
+        f"{type(array).__module__.partition('.')[0]} {any_array.dtype_of(array)}" for array in arrays
     )
 
 
@@ -290,8 +305,7 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
 
 def _require_computed(result: Any, workload: Workload) -> None:
     """Refuse an object where no array of the result is new, or the library is lazy: its work may be left."""
-    read = [array for entry in workload.arrays if (array := entry.array()) is not None]
-    known = {id(any_array.root(array)) for array in read}
+    known = {id(any_array.root(array)) for array in workload.arrays}
     values = [leaf.value for leaf in values_of(result)]
     is_new = any(is_array(value) and id(any_array.root(value)) not in known for value in values)
     if is_new and not capabilities.is_lazy(workload.device):

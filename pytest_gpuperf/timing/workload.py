@@ -40,11 +40,12 @@ class Workload:
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
     the body itself is called. `restore` brings back the state that calls change: it runs before each block
     and is not timed; `state` are the arrays in objects that the call refers to. `uploads` are the inputs that
-    were copied from the host, `created_bytes` those that were made on the device. `brought` are the arrays
-    that fixtures gave to a whole body; `brought_dtypes` are theirs and those of its uploads. `returned` are
-    references to what the first call returned, `returned_types` the libraries and dtypes of its arrays,
-    `other_library` one that is not the device's. `held_after_setup` is what the device holds more since the
-    setup, `first_call_memory` what the first call added at its peak; None where it does not report that.
+    were copied from the host, `created_bytes` those that were made on the device. The inputs of a whole body
+    are the arrays that fixtures gave to it, which it does not hold; `brought_dtypes` are theirs and those of
+    its uploads. `returned` are references to what the first call returned, `returned_types` the libraries and
+    dtypes of its arrays, `other_library` one that is not the device's. `held_after_setup` is what the device
+    holds more since the setup, `first_call_memory` what the first call added at its peak; None where it does
+    not report that.
     `watched` is what the library did in the first call besides the work.
     """
 
@@ -56,7 +57,6 @@ class Workload:
     first_call: float = 0.0
     inputs: tuple[Fingerprint, ...] = ()
     state: tuple[Fingerprint, ...] = ()
-    brought: tuple[Fingerprint, ...] = ()
     returned: tuple[Part, ...] = ()
     returned_types: tuple[str, ...] = ()
     uploads: tuple[Upload, ...] = ()
@@ -79,9 +79,9 @@ class Workload:
             self.restore()
 
     @property
-    def arrays(self) -> tuple[Fingerprint, ...]:
-        """The arrays that it is known to use; calls may not change what they read of them."""
-        return (*self.inputs, *self.brought)
+    def arrays(self) -> list[Any]:
+        """The arrays that it is known to use and that exist."""
+        return [array for entry in self.inputs if (array := entry.array()) is not None]
 
     @property
     def used_dtypes(self) -> tuple[str, ...]:

@@ -319,7 +319,7 @@ def test_views_of_memory_that_was_kept_are_the_same_by_their_place():
     assert not kept_results.are_same(before, fresh)
     # A view of an input is not kept, though it names no base.
     read = Fingerprint(array=partial(Unreferenced, memory[:]), checksum=0)
-    workload = Workload(device=host, call=list, scope="body", brought=(read,))
+    workload = Workload(device=host, call=list, scope="body", inputs=(read,))
     view = Unreferenced(memory[3:])
     assert kept_results.look_for_kept(workload, view, IMPOSSIBLE, is_same=True) is None
 
@@ -336,7 +336,6 @@ def test_what_is_remembered_keeps_no_array_alive():
     (array,) = kept_results.remember(np.ones(3), host)
     assert array.owner() is None
     assert not kept_results.are_same((array,), (array,))
-    assert Workload(device=host, call=int, scope="body").arrays == ()
 
 
 def measured(body, demand):
