@@ -10,7 +10,6 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 
 _SHARE = 0.25  # of what was free
-_MEMORY = Path("/proc/meminfo")
 
 
 @contextmanager
@@ -32,27 +31,27 @@ class MemoryWatch:
     objects, of which an array is one, whatever its size.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Path = Path("/proc/meminfo")) -> None:
+        self._machine = machine
         self._least: list[int] = []  # bytes that shall stay free, of the machine and of the device
 
     def collect_if_grown(self, device: TimedDevice) -> None:
         """Collect garbage if so much memory was taken since this was first called, or since it collected."""
-        grown = any(map(int.__lt__, _free(device), self._least))
+        grown = any(map(int.__lt__, self._free(device), self._least))
         if grown:
             gc.collect()
         if grown or not self._least:
-            self._least = [int((1 - _SHARE) * number) for number in _free(device)]
+            self._least = [int((1 - _SHARE) * number) for number in self._free(device)]
+
+    def _free(self, device: TimedDevice) -> tuple[int, int]:
+        """Return the bytes that are free on the machine and on the device; 0 where that is not known."""
+        return _available(self._machine), capabilities.free_memory(device) or 0
 
 
-def _free(device: TimedDevice) -> tuple[int, int]:
-    """Return the bytes that are free on the machine and on the device; 0 where that is not known."""
-    return _available(), capabilities.free_memory(device) or 0
-
-
-def _available() -> int:
+def _available(machine: Path) -> int:
     """Return the bytes that processes may still take of the machine's memory; 0 where that is not known."""
     try:
-        with _MEMORY.open("rb") as file:
+        with machine.open("rb") as file:
             found = dict(line.split(b":") for line in islice(file, 3))
         return int(found[b"MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
