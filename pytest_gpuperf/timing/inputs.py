@@ -234,7 +234,7 @@ def reaches_device(call: Callable[[], Any], device: TimedDevice) -> bool:
     def is_there(value: Any) -> bool:
         return device.holds(value) or capabilities.holds_work(device, value)
 
-    return next(reached(call, is_there, through_functions=True), None) is not None
+    return _reaches(call, is_there)
 
 
 def mentions_device(call: Callable[[], Any], device: TimedDevice) -> bool:
@@ -245,13 +245,16 @@ def mentions_device(call: Callable[[], Any], device: TimedDevice) -> bool:
         is_of_library = _module_of(value).startswith((library, "pytest_gpuperf"))
         return is_of_library or value is device.xp or isinstance(value, Iterator) or device.holds(value)
 
-    return next(reached(call, is_of_device, through_functions=True), None) is not None
+    return _reaches(call, is_of_device)
 
 
 def mentions_numpy(call: Callable[[], Any]) -> bool:
     """Return whether a callable refers to NumPy or to a function of it."""
-    found = reached(call, lambda value: _module_of(value) == "numpy", through_functions=True)
-    return next(found, None) is not None
+    return _reaches(call, lambda value: _module_of(value) == "numpy")
+
+
+def _reaches(call: Callable[[], Any], is_wanted: Callable[[Any], bool]) -> bool:
+    return next(reached(call, is_wanted, through_functions=True), None) is not None
 
 
 def _module_of(value: Any) -> str:

@@ -1,7 +1,7 @@
 """From readings of a device's clock to the seconds between them, and to those that a test has left."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import inf
 from time import perf_counter
 
@@ -33,7 +33,6 @@ class TimeBudget:
         self._clock: Callable[[], float] = perf_counter
         self._started: float | None = None
         self._started_on_host: float | None = None  # of a simulated clock
-        self._held = ExitStack()
 
     def start(self, clock: Callable[[], float]) -> None:
         """Start on the clock of a device, unless it has started on that of another."""
@@ -46,8 +45,11 @@ class TimeBudget:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the measurement lock; simulated time passes in one process only and needs none."""
-        with self._held:
-            self._acquire()
+        lock = nullcontext(LockHold()) if self._started_on_host is not None else self._acquire_lock()
+        with lock as hold:
+            self.waited += hold.waited
+            if hold.warning is not None:
+                self.warnings = (hold.warning,)
             yield
 
     @contextmanager
@@ -80,13 +82,6 @@ class TimeBudget:
         if self._started is None:
             return None
         return max(0.0, seconds_between(self._started, self._clock()) - self.waited)
-
-    def _acquire(self) -> None:
-        lock = nullcontext(LockHold()) if self._started_on_host is not None else self._acquire_lock()
-        hold = self._held.enter_context(lock)
-        self.waited += hold.waited
-        if hold.warning is not None:
-            self.warnings = (hold.warning,)
 
 
 class ClockError(GpuPerfError):
