@@ -268,6 +268,38 @@ def any_option_given(config: pytest.Config) -> bool:
     return any(key != _OFF.key for key in given)
 
 
+def check_names(parser: pytest.Parser, words: list[str]) -> None:
+    """Raise UsageError for an option that begins as ours and that nobody has, with the one to use."""
+    flags = [option.flag for option in OPTIONS]
+    typed = [word.partition("=")[0] for word in words if word.startswith("--gpuperf")]
+    if all(name in flags for name in typed):
+        return
+    _, unknown = parser.parse_known_and_unknown_args(words)  # the suite may have some that begin so, too
+    for name in typed:
+        if any(word.partition("=")[0] == name for word in unknown):
+            hint = _nearest(name, flags)
+            raise pytest.UsageError(f"{name} is no option of pytest-gpuperf; {hint}")
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """Return what to write in the place of a name that is not ours."""
+    from difflib import get_close_matches
+
+    from pytest_gpuperf.model.other_names import OTHER_NAMES
+
+    known, word = {_without_first_word(each): each for each in names}, _without_first_word(name)
+    right, equals, value = OTHER_NAMES["option"].get(word, "").partition("=")
+    nearest = [right] if right else get_close_matches(word, known, n=1, cutoff=0.7)
+    if nearest:
+        return f"use {known[nearest[0]]}{equals}{value}"
+    return f"there are {', '.join(sorted(names))}"
+
+
+def _without_first_word(name: str) -> str:
+    """Return the words of a name by which ours differ: `max_time`."""
+    return name.lower().lstrip("-").replace("-", "_").partition("_")[2]
+
+
 def check_keys(config: pytest.Config) -> None:
     """Raise UsageError for a misspelt key of ours in the ini file, of which pytest only warns.
 
@@ -282,12 +314,10 @@ def check_keys(config: pytest.Config) -> None:
     keys = [*(option.key for option in OPTIONS), *INI_KEYS]
     problems = []
     for key in sorted(unknown):
-        is_ours = key.lower().startswith("gpuperf")
+        name = key.lower().replace("-", "_")
         # Any other key may be that of a plugin that is not installed, unless it is one letter away from ours.
-        cutoff = 0.7 if is_ours else 0.93
-        nearest = get_close_matches(key.lower().replace("-", "_"), keys, n=1, cutoff=cutoff)
-        if is_ours or nearest:
-            hint = f"use {nearest[0]}" if nearest else f"the keys are {', '.join(sorted(keys))}"
+        if name.startswith("gpuperf") or get_close_matches(name, keys, n=1, cutoff=0.93):
+            hint = _nearest(key, keys)
             problems.append(f"{key} in the ini file is no option of pytest-gpuperf; {hint}")
     if problems:
         raise pytest.UsageError("\n".join(problems))

@@ -5,7 +5,8 @@ objects that are registered when they are first needed:
 
 object            registered                          hooks
 ----------------  ----------------------------------  --------------------------------------------------------
-this module       at start                            addoption, addhooks, configure, generate_tests (last),
+this module       at start                            addoption, load_initial_conftests (wrapper), addhooks,
+                                                      configure, generate_tests (last),
                                                       make_collect_report (innermost wrapper),
                                                       collection_modifyitems (outermost wrapper),
                                                       runtest_call (wrapper)
@@ -72,6 +73,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     from pytest_gpuperf import options
 
     options.add_options(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, None, None]:
+    """Refuse a misspelt option of ours, once the suite's conftest files have added theirs."""
+    yield
+    from pytest_gpuperf import options
+
+    options.check_names(parser, args)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

@@ -10,6 +10,18 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "rel": "rtol",
         "abs": "atol",
     },
+    "option": {
+        "device": "gpu",
+        "backend": "gpu",
+        "side": "default_device",
+        "report": "json",
+        "save": "json",
+        "compare": "baseline",
+        "report_only": "fail=nothing",
+        "inconclusive": "fail=doubt",
+        "allow_no_gpu": "allow=no-gpu",
+        "allow_missing": "allow=missing",
+    },
     "command": {
         "html": "gpuperf show REPORT --html PATH",
         "export": "gpuperf show REPORT --export FORMAT:PATH",

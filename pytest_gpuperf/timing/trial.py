@@ -14,7 +14,6 @@ from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.devices.torch_and_jax import other_library
 from pytest_gpuperf.model.demand import Demand, RunOptions, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.group import DeviceGroup
-from pytest_gpuperf.devices.other_libraries import other_library
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
+from pytest_gpuperf.devices.torch_and_jax import other_library
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.units import first_few

@@ -17,6 +17,22 @@ def test_an_argument_that_is_not_ours_is_answered_with_ours(marker_errors):
         assert name in answer
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("--gpuperf-maxtime=3", "--gpuperf-maxtime is no option of pytest-gpuperf; use --gpuperf-max-time"),
+        ("--gpuperf_json", "--gpuperf_json is no option of pytest-gpuperf; use --gpuperf-json"),
+        ("--gpuperf-plot", "is no option of pytest-gpuperf; there are --gpuperf-all, --gpuperf-allow, "),
+        ("--gpuperf-report-only", "--gpuperf-report-only is no option of *; use --gpuperf-fail=nothing"),
+        ("-ogpuperf_allow_no_gpu=true", "gpuperf_allow_no_gpu in the ini file *; use gpuperf_allow=no-gpu"),
+    ],
+)
+def test_an_option_or_a_key_that_is_not_ours_ends_a_run_with_ours(run, given, expected):
+    result = run("def test_it(): raise SystemExit('a test ran')", given)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"*{expected}*"])
+
+
 @pytest.mark.parametrize(("name", "right"), OTHER_NAMES["command"].items())
 def test_a_command_that_is_not_ours_is_answered_with_ours(capsys, name, right):
     with pytest.raises(SystemExit):
@@ -25,5 +41,5 @@ def test_a_command_that_is_not_ours_is_answered_with_ours(capsys, name, right):
 
 
 def test_no_answer_is_a_name_that_is_not_ours():
-    assert {"argument", "command", "backend", "metric"} == {*OTHER_NAMES}
+    assert {"argument", "option", "command", "backend", "metric"} == {*OTHER_NAMES}
     assert [] == [right for kind, _, right in NAMES if right in OTHER_NAMES[kind]]

@@ -31,6 +31,7 @@ OWN_FIXTURES = """
         parser.addoption("--gpu", action="store_true")
         parser.addoption("--device", default="cpu")
         parser.addoption("--side", default="left")
+        parser.addoption("--gpuperf-site", default="left")
 
     def pytest_generate_tests(metafunc):
         if metafunc.function.__name__ == "test_generated":
@@ -42,8 +43,8 @@ def test_own(gpu, cpu, device, gpuperf, both, xp, request):
     assert [gpu, cpu, device, gpuperf, both] == ["my " + name for name in (
         "gpu", "cpu", "device", "gpuperf", "both"
     )]
-    chosen = [request.config.getoption(name) for name in ("gpu", "device", "side")]
-    assert chosen == [True, "cuda", "right"]
+    chosen = [request.config.getoption(name) for name in ("gpu", "device", "side", "gpuperf_site")]
+    assert chosen == [True, "cuda", "right", "top"]
 
 def test_scan_cpu(): pass
 
@@ -59,7 +60,9 @@ def test_generated(device):
 
 
 def test_a_suites_own_fixtures_and_options_are_its_own(suite):
-    found = suite(OWN_TESTS, "--gpu", "--device=cuda", "--side=right", conftest=OWN_FIXTURES)
+    found = suite(
+        OWN_TESTS, "--gpu", "--device=cuda", "--side=right", "--gpuperf-site=top", conftest=OWN_FIXTURES
+    )
     found.ended(passed=9)
     assert [] == found.written["records"]
     found.result.stdout.no_fnmatch_line("*- gpuperf -*")
