@@ -452,12 +452,20 @@ def test_y_cpu(cpu):
 @pytest.mark.speedup
 def test_both(gpuperf):
     assert gpuperf.both(lambda xp: xp.ones(3))
+
+@pytest.mark.speedup(pair="z")
+class TestUnit(unittest.TestCase):  # a method of unittest's may return nothing
+    def test_cpu(self):
+        assert len(conftest.numpy.ones(3)) == 3
+
+    def test_gpu(self):
+        assert len(conftest.cupy.ones(3)) == 3
 """
 
 
 def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(suite):
     found = suite(HINTED)
-    found.ended(passed=7)
+    found.ended(passed=9)
     assert {name: {note["code"] for note in record["notes"]} for name, record in found.records.items()} == {
         "test_forgot": {"check_the_test", "results_not_compared"},
         "test_all_of_it": {"check_the_test", "results_not_compared"},
@@ -466,6 +474,8 @@ def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(suite):
         "test_well": set(),
         "test_y_cpu": {"no_partner"},
         "test_both": set(),
+        "TestUnit::test_cpu": set(),
+        "TestUnit::test_gpu": {"results_not_compared"},
     }
     found.says("test_all_of_it: the whole body is timed, including assertions, NumPy")
 
