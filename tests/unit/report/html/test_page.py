@@ -92,6 +92,7 @@ def test_a_run_that_has_everything_looks_as_it_did():
         ({"notes": (Note(code="interference", text="the machine was busy"),)}, None),
         ({**LIMITED, "speedup": None}, "too slow"),
         ({**LIMITED, "diagnosis": (Diagnosis(code="float64", sentence="it is slow"),)}, None),
+        ({"status": "skipped", "reason": "no GPU found", "reason_code": "no_gpu", "speedup": None}, None),
         ({"status": "error", "reason": "it raised"}, "it raised"),
         ({"status": "inconclusive", "reason": "too close"}, "too close"),
         ({"comparisons": (comparison(),)}, "it regressed"),
