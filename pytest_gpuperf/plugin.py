@@ -26,7 +26,7 @@ FinishHooks       with RunHooks                       runtest_logreport, report_
 ExpectedTests     with RunHooks                       collectreport, deselected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
 xdist._Worker     at start, in a worker               collection_finish (first)
-xdist._Controller at start, with --dist               configure_node, runtest_logreport,
+xdist._Controller at start, with --dist               configure_node, runtest_logreport (first),
                                                       testnodedown (first)
 
 Where two objects have the same hook: runtest_call fails here what a test marked itself while it ran, after

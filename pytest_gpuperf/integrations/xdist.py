@@ -55,6 +55,7 @@ class _Controller:
         """Say how the tests are distributed, which a worker does not know."""
         node.workerinput[_DIST] = node.config.getoption("dist")
 
+    @pytest.hookimpl(tryfirst=True)  # before the terminal, which asks for the words of the first one, too
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Pass on a report of ours; a controller whose workers send none needs no session."""
         if hasattr(report, RECORD_ATTRIBUTE) or hasattr(report, OUTCOME_ATTRIBUTE):

@@ -395,7 +395,11 @@ def test_what_runs_no_test_writes_no_report(run, pytester, option):
     result.stdout.no_fnmatch_line("*- gpuperf -*")
 
 
-def test_xdist_prints_the_table_without_any_option_of_ours(run, forked_workers):
+def test_xdist_prints_the_table_without_any_option_of_ours(run, pytester, forked_workers):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    result = run(SUITE, "-n", "1", gpu=None)
-    result.stdout.fnmatch_lines(["*- gpuperf -*", "test_lonely*error"])
+    first = "@pytest.mark.speedup(pair='a')\ndef test_a_cpu(cpu): return lambda: cpu.xp.ones(3)"
+    pytester.makepyfile(test_a=f"import pytest\n{first}")
+    result = run(SUITE, "-n", "1", "-v", gpu=None)
+    result.stdout.fnmatch_lines(
+        ["*PASSED (CPU *) test_a.py::test_a_cpu*", "*- gpuperf -*", "test_lonely*error"]
+    )
