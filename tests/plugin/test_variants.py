@@ -625,6 +625,29 @@ def test_{name}(backend):
     }
 
 
+BROKEN = """
+    from pytest_gpuperf.model.errors import Unavailable
+
+    class Broken(SimulatedBackend):
+        def cpu(self):
+            raise Unavailable("torch cannot be imported; reinstall it", broken=True)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_gpuperf_devices():
+        return [BACKEND, Broken(name="torch")]
+"""
+
+
+def test_a_library_that_is_broken_skips_its_tests_with_a_warning(suite):
+    source = (
+        "@pytest.mark.speedup\n@pytest.mark.parametrize('backend', ['torch'])\ndef test_it(backend): pass"
+    )
+    found = suite(source, "--gpuperf-gpu=auto", "-Walways", conftest=BROKEN)
+    found.ended(skipped=1, warnings=1)
+    assert "no_library" == found.records["test_it[torch]"]["reason_code"]
+    found.says("BrokenGpuWarning: no test uses this GPU: torch cannot be imported; reinstall it")
+
+
 @pytest.mark.parametrize("library", ["torch", "accelerator:polars"])
 def test_a_library_that_is_not_installed_is_an_error_of_the_command_and_skips_for_the_ini_file(
     suite, monkeypatch, library
