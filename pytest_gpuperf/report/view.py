@@ -272,11 +272,15 @@ def _unmarked(run: Run, rows: Sequence[Record]) -> Iterator[str]:
     """Yield how many tests were measured without a marker, and how many of them have no row."""
     others = [record for record in run.records if record.source == "all"]
     if run.unmarked == 0:
-        yield "--gpuperf-all: 0 tests: no unmarked test has variants on the CPU and on a GPU here"
+        yield (
+            "--gpuperf-all: 0 tests: no unmarked test has variants on the CPU and on a GPU here; "
+            "choose one with --gpuperf-gpu, or name parameters that choose a device in gpuperf_device_params"
+        )
     elif run.unmarked is not None:
         compared = sum(record.speedup is not None for record in others)
         above = sum(record.source == "all" for record in rows)
         rest = f"; the slowest {above} are above, all are in the report" if above < compared else ""
+        rest += f": {run.environment.gpu_reason}" if not compared and run.environment.gpu_reason else ""
         tests = units.count(run.unmarked, "test")
         yield f"--gpuperf-all: {tests}, {compared} compared with a CPU variant{rest}"
 

@@ -298,7 +298,13 @@ def test_how_many_tests_pay_is_counted_those_of_emulated_devices_apart(expected,
 @for_each(
     ("expected", "count"),
     [
-        ("0 tests: no unmarked test has variants on the CPU and on a GPU here", 0),
+        (
+            (
+                "0 tests: no unmarked test has variants on the CPU and on a GPU here; choose one with "
+                "--gpuperf-gpu, or name parameters that choose a device in gpuperf_device_params"
+            ),
+            0,
+        ),
         ("2 tests, 2 compared with a CPU variant", 2),
         ("21 tests, 21 compared with a CPU variant; the slowest 20 are above, all are in the report", 21),
     ],
@@ -306,3 +312,10 @@ def test_how_many_tests_pay_is_counted_those_of_emulated_devices_apart(expected,
 def test_tests_without_a_marker_are_counted_and_the_slowest_have_rows(expected, count):
     shown = view.of(run_of(*(record(f"test_{n}", source="all") for n in range(count)), unmarked=count))
     assert ([f"--gpuperf-all: {expected}"], min(count, 20)) == (shown.totals, len(shown.rows))
+
+
+def test_where_none_of_them_was_compared_for_want_of_a_gpu_the_reason_is_said():
+    here = replace(run_of().environment, gpu=None, gpu_reason="no GPU found: install one")
+    cpu = record(source="all", gpu=None, speedup=None)
+    (said,) = view.of(run_of(cpu, environment=here, unmarked=1)).totals
+    assert said == "--gpuperf-all: 1 test, 0 compared with a CPU variant: no GPU found: install one"
