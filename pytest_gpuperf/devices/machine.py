@@ -255,10 +255,12 @@ class Machine:
             f"{name} is imported: gpuperf_gpu = {name} in the ini file compares its CPU and its GPU"
             for name in used
         ]
+        emulation = _emulation(used)
         if self.broken:  # a GPU is there: to mend it comes first
-            raise Unavailable("; ".join([*reasons, *imported, _emulation(used)]))
-        causes = [*imported, *reasons] or [_MISSING]
-        raise Unavailable(f"no GPU found: {'; '.join([*causes, _emulation(used), _MORE])}")
+            raise Unavailable("; ".join([*reasons, *imported, emulation]))
+        # What suits the suite stands first: a table cuts what is long.
+        said = [*imported, emulation, *reasons] if used else [*(reasons or [_MISSING]), emulation]
+        raise Unavailable(f"no GPU found: {'; '.join([*said, _MORE])}")
 
     def _other(self, library: str) -> Backend:
         backend = self._available.get(library) or chosen_accelerator(library)

@@ -246,7 +246,7 @@ EMULATED = "; emulated: --gpuperf-gpu="
         (f"^no GPU found: no driver{EMULATED}simulated; more: gpuperf devices", [], [], "no driver"),
         (f"no driver{EMULATED}standin:jax.numpy; more: ", [], ["jax"], "no driver"),
         (rf"torch is imported: gpuperf_gpu = torch in .*{EMULATED}torch:cpu", ["torch"], [], None),
-        (rf"jax is imported: gpuperf_gpu = jax in .*{EMULATED}jax:cpu", ["jax"], [], "no driver"),
+        (rf"jax is imported: gpuperf_gpu = jax in .*{EMULATED}jax:cpu; no driver", ["jax"], [], "no driver"),
         (rf"keras is imported: gpuperf_gpu = keras in .*{EMULATED}keras:cpu", ["keras"], ["jax"], None),
         (f"^the driver is too old{EMULATED}", [], [], "the driver is too old"),
     ],
