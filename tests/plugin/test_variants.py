@@ -455,7 +455,11 @@ NO_VARIANTS = [
     ("backend", "[lambda: 0, lambda: 1]", f"backend=<lambda>{UNKNOWN}"),
     ("backend", '["fftw", 3]', f"backend='fftw'{UNKNOWN}"),
     ("backend", "[object()]", f"backend=object{UNKNOWN}"),
-    ("backend", '["numpy", pytest.param("fftw", marks=speedup(device="fftw"))]', f"device='fftw'{UNKNOWN}"),
+    (
+        "backend",
+        '[pytest.param("numpy", marks=speedup), pytest.param("fftw", marks=speedup(device="fftw"))]',
+        f"device='fftw'{UNKNOWN}",
+    ),
     ("xp, device", '[("numpy", "cuda")]', r"device='cuda', xp='numpy': numpy has no GPU"),
     (
         "xp",
@@ -592,20 +596,23 @@ def test_a_gpu_is_compared_with_the_cpu_of_its_own_library_else_with_numpy(suite
 import third
 PLACES = {"mylib:cpu": third.BACKEND.cpu(), "mylib:gpu": third.BACKEND.gpu("")}
 
+@pytest.mark.offload_threshold("n")
 @pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("n", [3, 4])
 @pytest.mark.parametrize("library", ["cupy", "mylib:gpu", "numpy", "mylib:cpu"])
-def test_ones(library):
+def test_ones(library, n):
     xp = PLACES[library].xp if library in PLACES else conftest.LIBRARIES[library]
-    xp.ones(3)
+    xp.ones(n)
 """,
         "-p",
         "third",
     )
-    found.ended(passed=4)
-    assert found.records["test_ones[cupy]"]["pairing"]["partner"] == "test_it.py::test_ones[numpy]"
-    assert found.records["test_ones[mylib:gpu]"]["pairing"]["partner"] == "test_it.py::test_ones[mylib:cpu]"
-    assert 10 == found.speedup("test_ones[cupy]")
-    assert 5 == found.speedup("test_ones[mylib:gpu]")
+    found.ended(passed=8)
+    for gpu, cpu, speedup in (("cupy", "numpy", 10), ("mylib:gpu", "mylib:cpu", 5)):
+        record = found.records[f"test_ones[{gpu}-3]"]
+        assert record["pairing"]["partner"] == f"test_it.py::test_ones[{cpu}-3]"
+        assert record["size_group"]["name"] == f"test_it.py::test_ones[library={gpu}]"
+        assert record["speedup"]["value"] == pytest.approx(speedup, rel=0.01)
 
 
 def test_a_library_that_is_not_installed_skips_its_tests_with_the_marker_as_without_it(suite, monkeypatch):
