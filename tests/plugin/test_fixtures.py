@@ -156,6 +156,9 @@ def pytest_generate_tests(metafunc):
 
 def test_generated(device): assert device in ("mine", "yours")
 
+@pytest.mark.parametrize("device", ["gpu"], indirect=True)
+def test_indirect(device): assert device.kind == "gpu"
+
 def test_by_value(request): request.getfixturevalue('device').asarray([1])
 
 class TestExtended:
@@ -174,7 +177,7 @@ class TestExtended:
 
 def test_devices_are_given_to_tests_and_fixtures_and_parametrize_what_is_unmarked(run):
     result = run(FIXTURES, "-v", "-rs")
-    result.assert_outcomes(passed=17, skipped=1, failed=1)
+    result.assert_outcomes(passed=18, skipped=1, failed=1)
     result.stdout.fnmatch_lines(["*request it as an argument of the test function*"])
     result.stdout.fnmatch_lines(["SKIPPED [[]1[]] test_it.py:11: not today"])
     for name in ("test_device", "test_xp", "TestExtended::test_plain", "TestExtended::test_fast"):
