@@ -102,45 +102,44 @@ class Names{index}:
     assert not {"0.txt", "1.txt", "2.txt", "3.txt"} & written
 
 
+NAME, LISTED, BEGINS = 'name, suffix = "names"', "return [Names()]", 'return head.startswith(b"names")'
+HOOK_RAISED = "pytest_gpuperf_reports: the hook raised *conftest.py, line 14"
+BEGINS_RAISED = "--gpuperf-export: begins_as of conftest.Names raised *, line 10"
+
+
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("line", "changed", "message"),
     [
-        ('name, suffix = "csv"', "two report formats are called 'csv', *csv.Csv and conftest.Names: *"),
         (
+            NAME,
+            'name, suffix = "csv"',
+            "*: two report formats are called 'csv', *conftest.Names: *",
+        ),
+        (
+            NAME,
             'name, suffix = 3, ""#',
-            "*conftest.Names object* is no report format: it must be an object with a name *",
+            "*conftest.Names object* is no report format: it must be *",
         ),
-        ('name = "names" #', "*conftest.Names object* is no report format: *a suffix and a method write"),
         (
-            'name, suffix = "other"',
-            "'names' is not an export format; use one of csv (.csv), *, other (.txt); a suite's *",
+            NAME,
+            'name = "names" #',
+            "*conftest.Names object* is no report format: *a suffix and *",
         ),
+        (
+            *(NAME, 'name, suffix = "other"'),
+            "*: 'names' is not an export format; use one of csv (.csv), *, other (.txt); a suite's *",
+        ),
+        (LISTED, "1 / 0", HOOK_RAISED),
+        (LISTED, "pytest.fail('it')", HOOK_RAISED),
+        (BEGINS, "1 / 0", BEGINS_RAISED),
+        (BEGINS, "raise SystemExit(3)", BEGINS_RAISED),
     ],
 )
-def test_a_format_that_cannot_be_ends_the_run_before_the_first_test(
-    with_conftest, pytester, changed, message
+def test_a_format_that_cannot_be_or_raises_ends_the_run_before_the_first_test(
+    with_conftest, pytester, line, changed, message
 ):
-    result = with_conftest(GOOD.replace('name, suffix = "names"', changed), *ASKED)
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"ERROR: *: {message}"])
-    assert not (pytester.path / "r.json").exists()
-
-
-REPORTS = ("return [Names()]", "pytest_gpuperf_reports: the hook raised *conftest.py, line 14")
-BEGINS = (
-    'return head.startswith(b"names")',
-    "--gpuperf-export: begins_as of conftest.Names raised *, line 10",
-)
-
-
-@pytest.mark.parametrize(
-    ("raised", "place"),
-    [("1 / 0", REPORTS), ("pytest.fail('it')", REPORTS), ("1 / 0", BEGINS), ("raise SystemExit(3)", BEGINS)],
-)
-def test_a_format_that_raises_before_the_first_test_ends_the_run(with_conftest, pytester, raised, place):
     (pytester.path / "r.txt").write_text("names")
-    line, message = place
-    result = with_conftest(GOOD.replace(line, raised), *ASKED)
+    result = with_conftest(GOOD.replace(line, changed), *ASKED)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
     assert not (pytester.path / "r.json").exists()

@@ -1,4 +1,4 @@
-"""The report at pytest's door: JSON, journal, JUnit, json-report, terminal, xdist."""
+"""The report at pytest's door: JSON, journal, JUnit, terminal, xdist."""
 
 import json
 import os
