@@ -189,12 +189,6 @@ def _status(curve: _Curve, start: float, *, above: _Status, below: _Status) -> _
     return below if curve.high <= start else "inconclusive"
 
 
-def _inconclusive(curve: _Curve, limits: Sequence[_Limit]) -> list[Point]:
-    """Return the inconclusive sizes on which a limit depends; more time for others would not help."""
-    start = min((limit.start for limit in limits if limit.status == "inconclusive"), default=inf)
-    return [point for point in curve.where(won=None) if point.size >= start]
-
-
 def _evaluate(size_group: SizeGroup, curve: _Curve) -> tuple[_Status, str | None]:
     parameter = size_group.parameter
     limits = _limits(size_group, curve)
@@ -206,7 +200,10 @@ def _evaluate(size_group: SizeGroup, curve: _Curve) -> tuple[_Status, str | None
     if status == "failed":
         why = ["but " + " and ".join(_failure(parameter, limit, curve) for limit in open_limits)]
     else:
-        labels = ", ".join(curve.labels[point.size] for point in _inconclusive(curve, limits))
+        # A limit depends on the sizes from its start on: more time for others would not help.
+        start = min(limit.start for limit in open_limits)
+        doubts = [point.size for point in curve.where(won=None) if point.size >= start]
+        labels = ", ".join(curve.labels[size] for size in doubts)
         why = [f"inconclusive at {labels}; {_MEASURE_LONGER}"]
     if curve.outcome == "not_monotone":
         won = _assignments(parameter, *(point.size for point in curve.where(won=True)))

@@ -48,9 +48,8 @@ class Comparer:
         """Return which conditions of a metric differ between the runs."""
         kinds = _DEVICES.get(metric, KINDS)
         then = fingerprint.record_conditions(self.baseline.run.environment, before, kinds)
-        return fingerprint.baseline_differences(
-            then, fingerprint.record_conditions(self.environment, now, kinds)
-        )
+        later = fingerprint.record_conditions(self.environment, now, kinds)
+        return fingerprint.differences(then, later, fingerprint.OF_BASELINE)
 
 
 def _compare_values(before: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:

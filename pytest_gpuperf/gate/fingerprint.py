@@ -14,6 +14,8 @@ from pytest_gpuperf.model.record import Environment, Record
 Conditions = Mapping[str, str | None]
 """What must be the same for two measurements to be comparable, by name; None for what is not reported."""
 
+OF_BASELINE = "{}: {} in the baseline, {} now"
+"""The form of a difference from a baseline."""
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
 _ROUNDING = (
@@ -51,11 +53,6 @@ def record_conditions(environment: Environment, record: Record, kinds: Sequence[
             conditions[f"{kind.upper()} dtypes"] = ", ".join(sorted(measured.dtypes))
             conditions[f"{kind.upper()} shapes"] = ", ".join(measured.shapes)
     return {**conditions, **_included(record.demand)} if len(kinds) > 1 else conditions
-
-
-def baseline_differences(before: Conditions, now: Conditions) -> tuple[str, ...]:
-    """Return how a run differs from its baseline: `name: before in the baseline, now now`."""
-    return differences(before, now, "{}: {} in the baseline, {} now")
 
 
 def differences(before: Conditions, now: Conditions, form: str = "{}: {}, {}") -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from factories import measurement, recorded
 from msgspec.structs import replace
 
 from pytest_gpuperf.gate.fingerprint import (
-    baseline_differences,
+    OF_BASELINE,
     differences,
     record_conditions,
     run_conditions,
@@ -164,7 +164,7 @@ def test_the_times_of_one_device_depend_on_it_alone(expected, kind, now, surveye
 def test_several_differences_are_named_together_and_of_a_baseline_each_value_is_said_to_be_whose():
     now, surveyed = on_gpu(name="A100", emulated=True), replace(HERE, python="3.12.0")
     assert differs(now, surveyed) == ("python: 3.11, 3.12", "GPU: H200, A100", "GPU emulated: no, yes")
-    named = baseline_differences(run_conditions(HERE), run_conditions(ON_TF32))
+    named = differences(run_conditions(HERE), run_conditions(ON_TF32), OF_BASELINE)
     assert named == ("CUPY_TF32: not set in the baseline, 1 now",)
 
 
