@@ -84,8 +84,7 @@ class Picture:
         """Return the speedups of the tests on one axis, the worst verdicts first."""
         from pytest_gpuperf.report.html import figure, forest
 
-        rows = view.of(run, worst_first=True).rows
-        return figure.svg_document(forest.plot([row.record for row in rows], [row.name for row in rows]))
+        return figure.svg_document(forest.plot(view.of(run, worst_first=True).rows))
 
 
 def formats(others: Iterable[ReportFormat] = (), history: Path | None = None) -> dict[str, ReportFormat]:

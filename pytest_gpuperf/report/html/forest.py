@@ -13,6 +13,7 @@ from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.summary import baseline_of
 from pytest_gpuperf.report.verdicts import FAILURES, verdict
+from pytest_gpuperf.report.view import Row
 
 WIDTH = 200
 _ROW = 22  # pixels from one row to the next
@@ -67,15 +68,13 @@ def legend(records: Iterable[Record]) -> list[tuple[str, Figure]]:
     return [(words, Figure(width=24, height=20, finding=None, marks=[mark])) for words, mark in found]
 
 
-def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
+def plot(rows: Sequence[Row]) -> Figure:
     """Return the whole plot with the tests' names, for a file of its own."""
     shown = [
-        (record, record.speedup, shorten(name, _LONGEST_NAME))
-        for record, name in zip(records, names, strict=True)
-        if record.speedup
+        (record, record.speedup, shorten(name, _LONGEST_NAME)) for record, name, *_ in rows if record.speedup
     ]
     left = max((text_width(name) for _, _, name in shown), default=0.0) + _MARGIN
-    shared = speedup_axis(records, LENGTH)
+    shared = speedup_axis((record for record, _, _ in shown), LENGTH)
     top = axis(shared)
     marks = [mark._replace(move=(left, 0)) for mark in top.marks]
     words = [word._replace(x=word.x + left) for word in top.words]

@@ -19,6 +19,7 @@ from factories import (
     history_of,
     measurement,
     record,
+    run_of,
     scaled,
     scaling_curve,
     skipped,
@@ -35,6 +36,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Inspection, Transfer
 from pytest_gpuperf.model.offload import Diagnosis, Point
 from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.report import view
 from pytest_gpuperf.report.history import series
 from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, Word, svg_document
@@ -317,14 +319,13 @@ def test_the_plot_in_a_file_of_its_own_is_whole_xml_and_says_what_it_shows():
     emulated = {"gpu": measurement(EMULATED, 1e-3), "demand": Demand(max=3, transfer="always")}
     at_most = record("a.py::test_c" + "x" * 99, **emulated)
     found = [record("a.py::test_<a>"), skipped("a.py::test_b"), at_most]
-    names = [each.nodeid.partition("::")[2] for each in found]
-    plot = ElementTree.fromstring(svg_document(forest.plot(found, names)))
+    plot = ElementTree.fromstring(svg_document(forest.plot(view.of(run_of(*found)).rows)))
     words = [element.text for element in plot.iter("{http://www.w3.org/2000/svg}text")]
     assert {"test_<a>", "10.0x [9.00, 11.0] passed, emulated", "speedup, log scale"} <= set(words)
     assert "test_b" not in words
     assert "test_<a>: 10.0x [9.00, 11.0] passed, required at least 3x" in plot.get("aria-label")
     assert "required at most 3x with copies at every call" in plot.get("aria-label")
-    ElementTree.fromstring(svg_document(forest.plot([], [])))
+    ElementTree.fromstring(svg_document(forest.plot([])))
 
 
 @given(st.text(st.characters(exclude_categories=())))
