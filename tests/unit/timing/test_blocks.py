@@ -5,7 +5,7 @@ from array import array
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, cycle, repeat
 from random import Random
 from time import sleep
 
@@ -24,7 +24,6 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import for_unmarked
-from pytest_gpuperf.timing.workload import Workload
 
 UNMARKED = RunOptions(sampling=for_unmarked(SamplingPlan(), GateOptions()))
 
@@ -120,51 +119,34 @@ def test_the_cost_of_an_empty_synchronize_is_its_least():
     assert timer.synchronize_cost == 1.0
 
 
-def test_warm_up_ends_when_three_blocks_agree():
-    device = simulated()
-    times = iter([9e-3, 4e-3, 2.4e-3, 2.08e-3, 2e-3, 2.08e-3, 7e-3])
-    timer = warmed_up(device, call=lambda: device.launch(next(times)))
-    assert timer.steady
-    assert timer.warmup_calls == 1 + 6
-    assert next(times) == 7e-3
-
-
-def test_blocks_that_were_too_short_do_not_count_as_agreeing():
-    timer = warmed_up(simulated(kernel=0.6e-3))
-    first_call, too_short, agreeing = 1, 1, 3 * 2
-    assert timer.warmup_calls == first_call + too_short + agreeing
-
-
-def test_blocks_that_differ_by_more_than_the_plan_allows_do_not_agree():
-    device = simulated()
-    times = iter([2e-3, 2.12e-3] * 3 + [2e-3] * 3)
-    timer = warmed_up(device, call=lambda: device.launch(next(times)))
-    assert timer.warmup_calls == 1 + 9
-
-
-def test_warm_up_of_an_unsteady_workload_is_bounded_in_time():
-    device = simulated()
-    times = (10e-3 * (1 + step % 2) for step in count())
-    timer = warmed_up(device, call=lambda: device.launch(next(times)))
-    assert not timer.steady
-    assert 0.1 <= timer.warmup <= 0.1 + 20e-3
-
-
-@for_each(
-    ("calls", "kernel", "max_time"),
+@pytest.mark.parametrize(
+    ("calls", "steady", "times", "max_time"),
     [
-        (3, 0.12, 10),  # at least three in all
-        (3, 0.3, 10),
-        (2, 0.3, 1),  # in at most a quarter of the time there is
-        (2, 30.0, 10),
+        (6, True, [9e-3, 4e-3, 2.4e-3, 2.08e-3, 2e-3, 2.08e-3], 10),
+        (1 + 3 * 2, True, repeat(0.6e-3), 10),
+        (9, True, [2e-3, 2.12e-3] * 3 + [2e-3] * 3, 10),
+        (7, False, cycle([11e-3, 20e-3]), 10),  # 0.1 s are over
+        (2, False, repeat(0.12), 10),
+        (2, False, repeat(0.3), 10),
+        (1, False, repeat(0.3), 1),
+        (1, False, repeat(30.0), 10),
+    ],
+    ids=[
+        "until three blocks agree",
+        "a block that was too short does not count",
+        "nor those that differ by more than the plan allows",
+        "an unsteady workload, for a tenth of a second",
+        "three calls of a slow one in all",
+        "of a slower one, too",
+        "one more in a quarter of the time at most",
+        "and of a very slow one",
     ],
 )
-def test_warm_up_has_three_calls_of_a_slow_workload_or_one_more_where_there_is_no_time(
-    calls, kernel, max_time
-):
-    timer = warmed_up(simulated(kernel=kernel), options=RunOptions(max_time=max_time))
-    assert (calls, False) == (timer.warmup_calls, timer.steady)
-    assert timer.warmup == pytest.approx((calls - 1) * kernel)
+def test_warm_up_ends_when_blocks_agree_or_its_time_is_over(calls, steady, times, max_time):
+    device, left = simulated(), iter(times)
+    timer = warmed_up(device, lambda: device.launch(next(left)), RunOptions(max_time=max_time))
+    assert (1 + calls, steady) == (timer.warmup_calls, timer.steady)
+    assert timer.warmup == pytest.approx(device.clock())
 
 
 @for_each(("most", "wait", "takes"), [(10101, 0.0, 0.0), (101, 1e-6, 0.011)])
@@ -198,19 +180,20 @@ def test_a_block_has_no_more_calls_than_that_takes():
     assert (timer.block_calls, timer.overlap_left) == (1, 0.0)
 
 
-def test_a_device_that_works_on_while_the_host_submits_overlaps():
-    dispatching = Waiter()
-    dispatching.kind, dispatching.info = "cpu", simulated("cpu").info  # of JAX
-    assert timer_on(simulated("gpu"))._overlaps
-    assert timer_on(dispatching, dispatching.synchronize)._overlaps
-    assert not timer_on(simulated("cpu"))._overlaps
-    assert not timer_on(simulated("gpu"), calls_wait=True)._overlaps
-
-
-def test_of_an_emulated_group_no_more_calls_are_under_way():
-    group = DeviceGroup([simulated("gpu"), simulated("gpu")])
-    timer = BlockTimer(workload=Workload(device=group, call=group.synchronize, scope="call"))
-    assert not timer._overlaps
+def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compared():
+    dispatching, asynchronous = simulated("cpu"), simulated("gpu")
+    dispatching.wait = lambda result: dispatching.synchronize()  # as JAX's, on a CPU, too
+    group = DeviceGroup([simulated("gpu"), simulated("gpu")])  # emulated: its devices wait for each other
+    for expected, timer in (
+        (True, timer_on(asynchronous)),
+        (True, timer_on(dispatching)),
+        (False, timer_on(simulated("cpu"))),
+        (False, timer_on(asynchronous, calls_wait=True)),
+        (False, timer_on(group, group.all[0].launch)),
+    ):
+        timer.warm_up(RunOptions())
+        timer.fill_pipeline(RunOptions(), remaining=10.0)
+        assert expected == (timer.overlap_left is not None)
 
 
 def test_of_slow_calls_nothing_is_compared():
