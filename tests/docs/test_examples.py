@@ -152,14 +152,10 @@ def test_without_keras_its_example_is_skipped_with_the_reason(pytester, monkeypa
 
 
 @each_example
-def test_an_example_has_its_claim_its_expectation_and_its_source_in_three_lines(example):
+def test_an_example_has_its_claim_its_expectation_and_its_source_and_uses_only_the_contract(example):
     claim, *others = docstring(example).splitlines()
     assert re.fullmatch(r".+\.", claim)
     assert ["Expect", "Source:"] == [line.split()[0] for line in others]
-
-
-@each_example
-def test_an_example_uses_only_the_contract(example):
     text = example.read_text(encoding="utf-8")
     assert set(re.findall(r"^(?:import|from) (\w+)", text, flags=re.MULTILINE)) <= {"numpy", "pytest"}
 
@@ -170,6 +166,4 @@ def test_the_gallery_names_every_example_and_no_other_with_its_claim():
         (row[:2] for row in gallery()), key=lambda row: row[1]
     )
 
-
-def test_the_gallery_has_something_to_say_of_each_device():
     assert all(len(row) == len(HEADINGS) and all(row) for row in gallery())
