@@ -67,7 +67,7 @@ def _launch_bound(case: _Case) -> str | None:
     """None where a synchronization, or work that its events do not see, explains the idle device."""
     worked = case.gpu.device_time
     call = case.gpu.median
-    if worked is None or call is None or worked >= _BUSY * call:
+    if not worked or call is None or worked >= _BUSY * call:
         return None
     if _host_synchronization(case) or _side_stream(case):
         return None

@@ -177,6 +177,7 @@ NOTHING = Copies(bytes=0, arrays=0)
     ("expected", "of"),
     [
         (["launch_bound"], inspected(device_time=0.99)),
+        ([], inspected(device_time=0.0)),  # the body prepared something, and worked on nothing
         ([], inspected(device_time=1.0)),
         ([], inspected(device_time=None)),
         # A wait, or work on other streams, explains that the device idles.
