@@ -161,7 +161,7 @@ class Machine:
         gpu = self._gpu_in_use
         if gpu is None:
             causes = (str(cause) for cause in self._gpus if isinstance(cause, Unavailable))
-            return environment.survey(None, next(causes, None))
+            return environment.survey(None, next(causes, self.missing()))
         clocks = None if self.lost else capabilities.clocks(gpu)
         reason = None
         if clocks is None:

@@ -664,7 +664,9 @@ def test_a_library_that_is_not_installed_is_an_error_of_the_command_and_skips_fo
 ):
     monkeypatch.setitem(sys.modules, library.rpartition(":")[2], None)
     source = "@pytest.mark.speedup(min=2)\ndef test_ones(device):\n    device.xp.ones(3)\n"
-    suite(source + "def test_cpu(cpu): pass", ini=f"gpuperf_gpu = {library}", ours=()).ended(skipped=2)
+    skipped = suite(source + "def test_cpu(cpu): pass", ini=f"gpuperf_gpu = {library}", ours=())
+    skipped.ended(skipped=2)
+    skipped.says("CPU * | GPU none", "test_ones: * is not installed; ")
     for option in ("--gpuperf-off", "--gpuperf-allow=no-gpu"):
         suite(source, option, ours=[f"--gpuperf-gpu={library}"]).ended(skipped=1)
     ended = suite(source, ours=["--gpuperf-gpu", library]).result
