@@ -19,12 +19,13 @@ _BAD = {
 _REASONS = {**_BAD, **_HARMLESS}
 # The first "may be also reported during PState or clock change".
 _HARDWARE, _HEAT_OR_SUPPLY = 0x8, 0x40 | 0x80
-# Counters of the nanoseconds that a GPU was slowed down.
+# Counters of the nanoseconds that a GPU was slowed down, and the only one of older GPUs, as the T4.
 _COUNTERS = {
     "software thermal slowdown": "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN",
     "hardware thermal slowdown": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN",
     "hardware power brake": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN",
 }
+_OLDER_COUNTER = "thermal slowdown"
 _BUS_ID = 32  # bytes that hold a bus id
 
 
@@ -71,7 +72,13 @@ class MonitoredDevice:
             )
         )
         found = zip(_COUNTERS, values or (), strict=False)
-        return {name: int(one.value.ullVal) for name, one in found if one.nvmlReturn == 0} or None
+        counters = {name: int(one.value.ullVal) for name, one in found if one.nvmlReturn == 0}
+        if counters:
+            return counters
+        status = self._ask(
+            lambda nvml, gpu: nvml.nvmlDeviceGetViolationStatus(gpu, nvml.NVML_PERF_POLICY_THERMAL)
+        )
+        return None if status is None else {_OLDER_COUNTER: int(status.violationTime)}
 
     def other_processes(self) -> int | None:
         """Return how many other processes hold a compute context on this GPU, or this instance of it (MIG).

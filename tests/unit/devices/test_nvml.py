@@ -1,4 +1,4 @@
-"""NVML: what a founded GPU makes of its answers, on a stand-in for NVIDIA's binding."""
+"""NVML: what a device that it knows makes of its answers, on a stand-in for NVIDIA's binding."""
 
 import os
 import sys
@@ -144,6 +144,14 @@ def test_each_bad_reason_has_a_counter_of_its_nanoseconds_where_the_gpu_has_it(g
     reader = refuse if failing is None else read
     assert counted == gpu(nvmlDeviceGetFieldValues=reader, **FIELDS).throttle_counters()
     assert gpu(**FIELDS).throttle_counters() is None, "the binding is too old"
+
+
+def test_an_older_gpu_has_one_counter_of_heat(gpu):
+    def status(handle, policy):
+        return SimpleNamespace(violationTime=policy)
+
+    older = gpu(nvmlDeviceGetViolationStatus=status, NVML_PERF_POLICY_THERMAL=11)
+    assert older.throttle_counters() == {"thermal slowdown": 11}
 
 
 def not_found(*_):
