@@ -165,12 +165,7 @@ def parameters(item: pytest.Item) -> Mapping[str, Any]:
 
 def swept_key(item: pytest.Function, excluded: Collection[str]) -> Hashable:
     """Return what items have in common that differ in these parameters only."""
-    return _function_key(item), _values(parameters(item), excluded)
-
-
-def _function_key(item: pytest.Function) -> Hashable:
-    """Return what the items of one function share; two modules outside of the root folder may have one id."""
-    return id(item.parent), item.originalname
+    return function_of(test_id(item)), _values(parameters(item), excluded)
 
 
 def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
@@ -222,7 +217,7 @@ def _pair_key(
             (id(item.function), item.originalname, attributes),
             _named_values(values, device_parameters),
         )
-    return PairKey("function", _function_key(item), _values(values, device_parameters))
+    return PairKey("function", function_of(test_id(item)), _values(values, device_parameters))
 
 
 # The latter two are unittest's, in each class.

@@ -128,7 +128,7 @@ def test_each_item_has_a_record_of_its_own_whatever_else_the_command_line_collec
     expected = Counter(expected_id(item, root) for item in found.items)
     assert expected == Counter(map(without_number, ids))
     groups = {record.nodeid.partition("[")[0] for record in found.records if record.size_group}
-    assert groups == {threshold.name.partition("#")[0].strip() for threshold in found.run.thresholds}
+    assert groups == {without_number(threshold.name) for threshold in found.run.thresholds}
     for record in found.records:
         if record.pairing is None or record.pairing.kind == "gpu":
             is_fast = "far" in record.nodeid
