@@ -37,11 +37,11 @@ class Comparer:
             if before is not None:
                 cause = f" ({before.status}: {before.reason})" if before.reason else ""
                 missing = f"has no {text.METRIC_NAMES[metric]} of this test{cause}"
-            return _comparison(tolerance, "new", f"nothing to compare with: the baseline {name} {missing}")
+            return comparison_of(tolerance, "new", f"nothing to compare with: the baseline {name} {missing}")
         if differences := self._differences(now, before, metric):
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
             values = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
-            return _comparison(tolerance, "not_comparable", reason, **values)
+            return comparison_of(tolerance, "not_comparable", reason, **values)
         return _compare_values(earlier, value, tolerance)
 
     def _differences(self, now: Record, before: Record, metric: Metric) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def _compare_values(before: MetricValue, now: MetricValue, tolerance: Tolerance)
     elif outcome != "not_regressed":
         reason = text.describe(earlier, later, tolerance, outcome)
     values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
-    return _comparison(tolerance, outcome, reason, **values)
+    return comparison_of(tolerance, outcome, reason, **values)
 
 
 def has_same_conditions(baseline: Report, environment: Environment) -> bool:
@@ -96,7 +96,8 @@ def is_comparable(record: Record, tolerances: Iterable[Tolerance]) -> bool:
     return any(metrics.is_held(record, tolerance.metric) for tolerance in tolerances)
 
 
-def _comparison(tolerance: Tolerance, outcome: Outcome, reason: str | None, **values: Any) -> Comparison:
+def comparison_of(tolerance: Tolerance, outcome: Outcome, reason: str | None, **values: Any) -> Comparison:
+    """Return the comparison by a tolerance; `values` are its other fields."""
     return Comparison(
         metric=tolerance.metric, tolerance=tolerance.share, outcome=outcome, reason=reason, **values
     )

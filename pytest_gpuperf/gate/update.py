@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling, threshold
 from pytest_gpuperf.gate import absent, fingerprint, metrics, regression, text
-from pytest_gpuperf.gate.baseline import Comparer
+from pytest_gpuperf.gate.baseline import Comparer, comparison_of
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -138,16 +138,11 @@ def _compared(
             before = None if prune else baseline.record_of(record)
             if before is not None:
                 lost = {each.metric for each in absent.not_measured(before, record, tolerances)}
-                found += [_lost(before, each) for each in tolerances if each.metric in lost]
+                for each in tolerances:
+                    if each.metric in lost:
+                        was, cause = metrics.estimate_of(before, each.metric), "it is not measured any more"
+                        found.append(comparison_of(each, "inconclusive", cause, baseline=was))
             yield record.nodeid, found
-
-
-def _lost(before: Record, tolerance: Tolerance) -> Comparison:
-    was = metrics.estimate_of(before, tolerance.metric)
-    share, reason = tolerance.share, "it is not measured any more"
-    return Comparison(
-        metric=tolerance.metric, tolerance=share, outcome="inconclusive", reason=reason, baseline=was
-    )
 
 
 def _is_worse(comparison: Comparison) -> bool:
