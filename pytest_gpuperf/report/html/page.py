@@ -162,7 +162,7 @@ def _headings(shown: view.View) -> list[tuple[str, str]]:
     """Return each column's key and name, in order; columns that are empty in all rows are left out."""
     gpu = "emulated" if "emulated" in shown.headings else "GPU"
     names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
-    empty = {key for key in ("change", "limit") if all(row.cells[key] == "-" for row in shown.rows)}
+    empty = {"change", "limit"} - {*shown.headings}
     return [(key, name) for key, name in names.items() if key not in empty]
 
 
