@@ -274,25 +274,3 @@ def test_a_suites_own_values_mean_it_without_a_conftest(run, pytester, choice, n
     library = namespace.partition(".")[0]
     assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == (library, True)
     assert (there["speedup"]["value"] > 0, there["check"]["agreed"]) == (True, True)
-
-
-@pytest.mark.parametrize(("name", "backend"), [("torch", TorchBackend), ("jax", JaxBackend)])
-def test_without_a_gpu_a_library_is_timed_on_the_cpu(run, pytester, monkeypatch, name, backend):
-    def refuse(backend, selector):
-        raise Unavailable("it is a Sunday; come back on Monday")
-
-    need(name)
-    monkeypatch.setattr(backend, "gpu", refuse)
-    source = """
-        import numpy as np
-        import pytest
-
-        @pytest.mark.speedup(min=3)
-        def test_matmul(device):
-            a = device.asarray(np.ones((64, 64), dtype=np.float32))
-            return lambda: device.xp.sum(a @ a)
-    """
-    run(source, "--gpuperf-json=report.json", gpu=name).assert_outcomes(skipped=1)
-    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
-    assert "Sunday" in record["reason"]
-    assert (record["cpu"]["device"]["backend"], record["cpu"]["dtypes"]) == (name, ["float32"])

@@ -262,7 +262,7 @@ WHERE = """
 """
 
 
-# tests/unit/devices/test_registry.py has more workers than GPUs, and a GPU that was chosen.
+# tests/unit/devices/test_machine.py has more workers than GPUs, and a GPU that was chosen.
 @pytest.mark.parametrize(
     ("expected", "workers"), [({"simulated GPU"}, "-n0"), ({"simulated GPU", "simulated GPU 1"}, "-n2")]
 )
