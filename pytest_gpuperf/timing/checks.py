@@ -31,6 +31,11 @@ _OTHER_LIBRARY_HINT = (
 )
 _SINGLE_EPS = 2.0**-23  # of float32
 _COMPARABLE_HINT = "return dense arrays, numbers or text, in tuples, lists, dicts or dataclasses"
+_CHANGED_ONCE = (
+    "the first call on the {on} changed an array ({array}), and later ones left it as it was: if they read "
+    "it, they may find their work done, as in one that is sorted in place; then work on a copy made inside "
+    "the call"
+)
 
 When = Literal["before", "after"]
 """When results were compared: before or after the timed calls."""
@@ -154,7 +159,9 @@ class ResultChecks:
                 "work on a copy made inside it, write to another array, or restore it with "
                 "gpuperf.workload(call, reset=...)"
             )
-        return tuple(_changed_once(workload, change.described) for change in changes)
+        on = workload.device.kind.upper()
+        texts = [_CHANGED_ONCE.format(on=on, array=change.described) for change in changes]
+        return tuple(Note(code="work_in_doubt", text=text) for text in texts)
 
     def require_device_work(self, gpu: Workload) -> None:
         """Refuse a workload that left the GPU idle."""
@@ -201,14 +208,3 @@ class ResultChecks:
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
         if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
-
-
-def _changed_once(workload: Workload, array: str) -> Note:
-    """Return the note that an array was changed, and that later calls leave it as it was."""
-    on = workload.device.kind.upper()
-    text = (
-        f"the first call on the {on} changed an array ({array}), and later ones left it as it was: if they "
-        "read it, they may find their work done, as in one that is sorted in place; then work on a copy made "
-        "inside the call"
-    )
-    return Note(code="work_in_doubt", text=text)

@@ -69,7 +69,9 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
     )
     is_number = is_same and not made and not any(_is_made_anew(value) for value in parts)
     if is_number or not is_same:
-        return _faster_than_memory(workload, call, _largest_input(workload) if is_number else size)
+        # A call that returns a number may read a part of its inputs only: the largest counts.
+        largest_input = max(map(any_array.bytes_of, workload.arrays), default=0)
+        return _faster_than_memory(workload, call, largest_input if is_number else size)
     if made and all(
         device.holds(value) and capabilities.is_immutable(device, value) for value in made.values()
     ):
@@ -102,11 +104,6 @@ def _faster_than_memory(workload: Workload, call: float, size: int) -> Note | No
         "input"
     )
     return Note(code="work_in_doubt", text=text)
-
-
-def _largest_input(workload: Workload) -> int:
-    """Return the bytes of the largest input, of which a call that returns a number may read a part only."""
-    return max(map(any_array.bytes_of, workload.arrays), default=0)
 
 
 def _time_to_write(arrays: Sequence[Any], device: TimedDevice) -> float:

@@ -3,7 +3,7 @@
 import gc
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import count, product
+from itertools import count, cycle, product
 from math import inf
 from time import perf_counter
 
@@ -420,6 +420,12 @@ def test_a_variant_with_another_answer_fails(when, body, cpu_body):
     assert found.status == "failed"
     assert found.reason.startswith(f"the devices disagree {when} timing")
     assert found.speedup.rounds == len(found.gpu.samples) > 0
+
+
+@for_each("values", [count(1), cycle([0, 1])])
+def test_a_cpu_variant_whose_result_changes_is_refused(values):
+    with pytest.raises(GpuPerfError, match="changes from call to call"):
+        cpu_side(Bench(), lambda device: device.xp.ones(4) * next(values))
 
 
 SIZE = 80_000
