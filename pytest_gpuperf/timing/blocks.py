@@ -469,8 +469,6 @@ class BlockTimer:
 
     def _is_warm(self, elapsed: float, options: RunOptions) -> bool:
         """Return whether warm-up has used its time: the plan's, and more only to reach three calls."""
-        if self.warmup_calls == 1:
-            return False
         warmup_time = options.sampling.warmup_time
         if self.warmup_calls >= _MIN_CALLS:
             return elapsed >= warmup_time
