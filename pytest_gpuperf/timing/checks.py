@@ -131,7 +131,7 @@ class ResultChecks:
                 raise UnknownResult(f"{what} {device.backend} does not wait for; {hint}", library)
             if self._demand.bare or not (self._demand.check or is_copied):
                 continue
-            remedy = hint if library else _COMPARABLE_HINT
+            remedy = f"{_COMPARABLE_HINT}, or {hint}" if library else _COMPARABLE_HINT
             remedy = remedy if is_copied else f"{remedy} or pass check=False"
             raise UnknownResult(f"{what} can be neither compared nor copied; {remedy}", library)
         return values
