@@ -236,7 +236,7 @@ class WorldDevice:
         if self._turns is not None:
             next(islice(self._turns, chance.randrange(len(side.turns)), None))
 
-    def submit(self) -> None:
+    def enqueue(self) -> None:
         """Make one call."""
         self.calls += 1
         side, clock = self._side, self.clock
@@ -384,10 +384,10 @@ class World:
             chance = Random(f"{self.scene.seed} {run}")  # noqa: S311 - a simulation
             for device, side in zip((self._cpu, self._gpu), self.scene.sides(run), strict=True):
                 device.begin(side, chance)
-        submit = (self._cpu if kind == "cpu" else self._gpu).submit
+        enqueue = (self._cpu if kind == "cpu" else self._gpu).enqueue
 
         def call() -> None:
-            submit()
+            enqueue()
 
         return call
 

@@ -50,9 +50,9 @@ class DeviceInfo(Value, frozen=True, kw_only=True):
     memory: Bytes | None = None
     """Bytes of memory; null where the device does not report it."""
     driver: str | None = None
-    """Version."""
+    """Version of the driver, or of the vendor's runtime library."""
     runtime: str | None = None
-    """Version of the vendor's runtime library."""
+    """Version of the driver, or of the vendor's runtime library."""
     reduced_precision: str | None = None
     """A mode that rounds more than the dtypes say, such as TF32."""
     reduced_convolutions: str | None = None
@@ -86,7 +86,7 @@ class Inspection(Value, frozen=True, kw_only=True):
     host_time: Seconds | None
     """Seconds until the call returned."""
     device_time: Seconds | None = None
-    """Seconds of the work of one call, by the device's events; null where they saw its submission."""
+    """Seconds of one call's work, by the device's events; null where they saw its submission."""
     outside_time: Seconds | None = None
     """Seconds that the device worked on after those events."""
     synchronizes: bool | None = None
@@ -148,9 +148,9 @@ class Measurement(Value, frozen=True, kw_only=True):
     """Seconds of work until a GPU that has idled is as fast as in steady work; null where that is not known,
     as for CPUs, emulated devices, and blocks of 0.13 s and more."""
     lowest_sm_mhz: Count | None = None
-    """Lowest clock of the multiprocessors right after a timed block; null where it is not known."""
+    """Lowest, or highest, clock of the multiprocessors after a timed block; null where it is not known."""
     highest_sm_mhz: Count | None = None
-    """Highest such clock; null where it is not known."""
+    """Lowest, or highest, clock of the multiprocessors after a timed block; null where it is not known."""
     median: Seconds | None = None
     """Median of `samples`; null when no block was timed."""
     latency: Seconds | None = None
@@ -197,9 +197,9 @@ class Interference(Value, frozen=True, kw_only=True):
     threads: Count | None = None
     """Threads that waited; null where it is not known, and for unstable times."""
     median: Seconds | None = None
-    """Median sample, in seconds per call; null for contention."""
+    """Seconds per call of the median sample, or of the fastest block; null for contention."""
     fastest: Seconds | None = None
-    """Fastest block, in seconds per call; null for contention."""
+    """Seconds per call of the median sample, or of the fastest block; null for contention."""
 
 
 class Copies(Value, frozen=True, kw_only=True):

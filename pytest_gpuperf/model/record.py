@@ -124,9 +124,9 @@ class Record(Value, frozen=True, kw_only=True):
     size_group: SizeGroup | None = None
     """Tests that differ in one size only; null where no threshold is asked for."""
     cpu: Measurement | None = None
-    """Times on the CPU; null when it was not measured."""
+    """Times on this device; null when it was not measured."""
     gpu: Measurement | None = None
-    """Times on the GPU; null when it was not measured."""
+    """Times on this device; null when it was not measured."""
     speedup: Speedup | None = None
     """What the demand is about; null when it was not measured."""
     check: ResultCheck | None = None
@@ -150,9 +150,9 @@ class Record(Value, frozen=True, kw_only=True):
     elapsed: Seconds | None = None
     """Seconds of the whole measurement."""
     interference: Interference | None = None
-    """What disturbed the CPU's samples."""
+    """What disturbed the samples of the CPU, or of an emulated GPU."""
     gpu_interference: Interference | None = None
-    """What disturbed an emulated GPU's samples."""
+    """What disturbed the samples of the CPU, or of an emulated GPU."""
     restart_reason: str | None = None
     """Why earlier samples were discarded; null when there was no restart."""
     notes: tuple[Note, ...] = ()
@@ -230,9 +230,9 @@ class Clocks(Value, frozen=True, kw_only=True):
     """The state of a GPU at one moment."""
 
     sm_mhz: Count | None
-    """Multiprocessors, in MHz."""
+    """Clock of the multiprocessors, or of the memory."""
     memory_mhz: Count | None
-    """Memory, in MHz."""
+    """Clock of the multiprocessors, or of the memory."""
     celsius: int | None
     """Temperature, in degrees."""
     watts: NonNegative | None

@@ -12,11 +12,11 @@ from typing import get_args
 import pytest
 from cases import for_each
 from plugins import needed
-from pytest_gpuperf.devices.errors import remedy
 
 import pytest_gpuperf
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.collection import markers
+from pytest_gpuperf.devices.faults import remedy
 from pytest_gpuperf.model.comparison import AbsenceCause, GateFailureCode, GateNoteCode, Metric, Outcome
 from pytest_gpuperf.model.offload import DiagnosisCode
 from pytest_gpuperf.model.record import STATUSES, NoteCode, ReasonCode

@@ -635,7 +635,7 @@ def test_{name}(backend):
     }
 
 
-BROKEN = """
+BROKEN_LIBRARY = """
     from pytest_gpuperf.model.errors import Unavailable
 
     class Broken(SimulatedBackend):
@@ -652,7 +652,7 @@ def test_a_library_that_is_broken_skips_its_tests_with_a_warning(suite):
     source = (
         "@pytest.mark.speedup\n@pytest.mark.parametrize('backend', ['torch'])\ndef test_it(backend): pass"
     )
-    found = suite(source, "--gpuperf-gpu=auto", "-Walways", conftest=BROKEN)
+    found = suite(source, "--gpuperf-gpu=auto", "-Walways", conftest=BROKEN_LIBRARY)
     found.ended(skipped=1, warnings=1)
     assert "no_library" == found.records["test_it[torch]"]["reason_code"]
     found.says("BrokenGpuWarning: no test uses this GPU: torch cannot be imported; reinstall it")

@@ -270,7 +270,7 @@ def refusal(pytester):
 
     def call(*asked):
         with pytest.raises(pytest.UsageError) as refused:
-            GpuPerfSession(pytester.parseconfig(*asked))
+            GpuPerfSession(pytester.parseconfig(*asked)).check(must_be_installed=False)
         assert before == contents(pytester.path)
         return str(refused.value)
 

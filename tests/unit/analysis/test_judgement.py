@@ -2,13 +2,12 @@
 
 import factories
 from cases import for_each
-from pytest_gpuperf.timing.transfers import Transfer
 
 from pytest_gpuperf.analysis.estimation import sampled_rounds
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Memory, Round
+from pytest_gpuperf.model.measurement import Memory, Round, Transfer
 
 
 def notes(cpu, gpu, *, copies=0.0, demand=None) -> list[str]:
