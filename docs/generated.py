@@ -41,10 +41,14 @@ _NULL = re.compile(r"; null (?![^;]*\bonly\b)[^;:]*?(?=\.(?:\s|$))")
 _AS_IN = {"Point": "Offload", "ScalingCurve": "Scaling", "SizeGroup": "Threshold"}
 _NULLABLE, _LIST = "?", r"\*"  # as the head of the page explains them
 _NAMES_SUFFICE = {  # the schema describes their fields, too
+    "Absent",
     "Bounds",
+    "BreakEven",
     "Clocks",
     "Commit",
+    "Comparison",
     "Copies",
+    "Demand",
     "Diagnosis",
     "Estimate",
     "GateFailure",
@@ -55,7 +59,10 @@ _NAMES_SUFFICE = {  # the schema describes their fields, too
     "Merged",
     "Note",
     "Pairing",
+    "Point",
+    "Scaling",
     "ScalingPoint",
+    "SizeGroup",
     "Summary",
     "ThreadPool",
     "Tolerance",

@@ -103,9 +103,9 @@ class Threshold(Value, frozen=True, kw_only=True):
     parameter: str
     """Parameter that is the size."""
     at_most: float | None
-    """Largest threshold that passes."""
+    """Largest, or smallest, threshold that passes."""
     at_least: float | None
-    """Smallest threshold that passes."""
+    """Largest, or smallest, threshold that passes."""
     regime: Regime
     """Copies that the speedups include."""
     by_latency: bool

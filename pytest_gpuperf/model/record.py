@@ -262,9 +262,9 @@ class Environment(Value, frozen=True, kw_only=True):
     """Environment variables that change threads, devices or precision, where set; what looks like a password
     or a token is `***`."""
     clocks_at_start: Clocks | None = None
-    """Before the measurements; null where it is not known."""
+    """State of the GPU before, or after, the measurements; null where it is not known."""
     clocks_at_end: Clocks | None = None
-    """After the measurements; null where it is not known."""
+    """State of the GPU before, or after, the measurements; null where it is not known."""
     clocks_reason: str | None = None
     """Why the clocks are null."""
 
