@@ -27,6 +27,9 @@ from pytest_gpuperf.model.scaling import Scaling
 SCALING = "scaling"
 _THRESHOLD = "offload_threshold"
 _DEVICES = "devices"
+_CPU_ONLY = (
+    "no variant of the test runs on a GPU, so no size can win; add the GPU variants, or remove the marker"
+)
 _Members = dict[pytest.Function, SizeGroup]
 """The items of one size group, each with its own size: the name and all sizes come when all are known."""
 
@@ -81,6 +84,7 @@ def read_size_groups(items: Iterable[pytest.Function]) -> list[pytest.Item]:
     The items must be all of their functions, so that sizes which will not run are known too.
     """
     groups: dict[Hashable, dict[DeviceSpec | None, _Members]] = {}
+    on_cpu: list[tuple[Hashable, pytest.Item]] = []
     refused: list[pytest.Item] = []
     for item in items:
         marks = named(_THRESHOLD, item.iter_markers())
@@ -92,10 +96,12 @@ def read_size_groups(items: Iterable[pytest.Function]) -> list[pytest.Item]:
             refused.append(_refused(item, error))
             continue
         spec = item.stash[SPEC]
-        if spec.kind != "cpu":  # of two variants the GPU's size counts
-            excluded = {*spec.device_parameters, member.parameter}
-            of_devices = groups.setdefault(swept_key(item, excluded), {})
-            of_devices.setdefault(spec.device, {})[item] = member
+        key = swept_key(item, {*spec.device_parameters, member.parameter})
+        if spec.kind == "cpu":  # of two variants the GPU's size counts
+            on_cpu.append((key, item))
+        else:
+            groups.setdefault(key, {}).setdefault(spec.device, {})[item] = member
+    refused += [_refused(item, ValueError(_CPU_ONLY)) for key, item in on_cpu if key not in groups]
     names: Counter[str] = Counter()
     for of_devices in groups.values():
         for members in of_devices.values():

@@ -266,6 +266,10 @@ NO_SENSE = [
     ("n='small' is not a size", size_group(sizes="['small', 'large']")),
     ("n=nan is not a size", size_group(sizes="[1, float('nan')]")),
     ("'n' needs at least two sizes", size_group(sizes="[5]")),
+    (
+        "no variant of the test runs on a GPU",
+        '@pytest.mark.parametrize("device", ["cpu"])\n' + size_group().replace("(min=1e-9)", ""),
+    ),
     ("'n' has the same size twice: 5, 5", size_group(sizes="[5, 5]")),
     ("has no argument 'most'", size_group(", most=5")),
     ("at_most must be a finite number, not 'big'", size_group(", at_most='big'")),
