@@ -1,11 +1,12 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
+from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
@@ -21,6 +22,8 @@ class Comparer:
 
     baseline: Report
     environment: Environment
+    _conditions: dict[tuple[Kind, ...], list[Conditions]] = field(default_factory=dict, init=False)
+    """Those of the baseline's devices and of the run's, which all tests share: there may be 10,000."""
 
     def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
         """Return how each metric of a test compares with its baseline."""
@@ -47,8 +50,12 @@ class Comparer:
     def _differences(self, now: Record, before: Record, metric: Metric) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
         kinds = _DEVICES.get(metric, KINDS)
-        then = fingerprint.record_conditions(self.baseline.run.environment, before, kinds)
-        later = fingerprint.record_conditions(self.environment, now, kinds)
+        if kinds not in self._conditions:
+            runs = self.baseline.run.environment, self.environment
+            self._conditions[kinds] = [fingerprint.device_conditions(each, kinds) for each in runs]
+        of_baseline, of_run = self._conditions[kinds]
+        then = fingerprint.record_conditions(of_baseline, before, kinds)
+        later = fingerprint.record_conditions(of_run, now, kinds)
         return fingerprint.differences(then, later, fingerprint.OF_BASELINE)
 
 

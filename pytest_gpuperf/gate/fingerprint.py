@@ -39,12 +39,18 @@ def run_conditions(environment: Environment) -> Conditions:
     return {**_processor(environment), **_device("GPU", environment.gpu), **_settings_of_gpus(environment)}
 
 
-def record_conditions(environment: Environment, record: Record, kinds: Sequence[Kind] = KINDS) -> Conditions:
-    """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
-    conditions = dict(_processor(environment) if "cpu" in kinds else {})
-    if "gpu" in kinds:
-        conditions |= _settings_of_gpus(environment)
-    conditions["scope"] = record.scope
+def device_conditions(environment: Environment, kinds: Sequence[Kind] = KINDS) -> Conditions:
+    """Return what the times of all tests on these kinds of device depend on, whatever the tests do."""
+    of_cpu = _processor(environment) if "cpu" in kinds else {}
+    return {**of_cpu, **(_settings_of_gpus(environment) if "gpu" in kinds else {})}
+
+
+def record_conditions(devices: Conditions, record: Record, kinds: Sequence[Kind] = KINDS) -> Conditions:
+    """Return what one test's times on these kinds of device depend on; on both, also on what they include.
+
+    `devices` are the `device_conditions` of its run.
+    """
+    conditions = {**devices, "scope": record.scope}
     if (its := record.scaling) is not None:
         conditions["scaling"] = f"{its.mode} from {units.count(its.counts[0], 'device')}"
     for kind in kinds:

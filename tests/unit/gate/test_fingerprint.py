@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.gate.fingerprint import (
     OF_BASELINE,
+    device_conditions,
     differences,
     record_conditions,
     run_conditions,
@@ -40,8 +41,9 @@ def on_cpu(**changes) -> Record:
 
 
 def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), was=HERE):
+    then, later = (device_conditions(each, kinds) for each in (was, surveyed))
     return differences(
-        record_conditions(was, before or record(), kinds), record_conditions(surveyed, now, kinds)
+        record_conditions(then, before or record(), kinds), record_conditions(later, now, kinds)
     )
 
 
