@@ -155,9 +155,11 @@ def _command_line(config: pytest.Config) -> argparse.Namespace:
     # What pytest collects may be typed, come from `testpaths`, or be the current folder.
     are_typed = config.args_source is pytest.Config.ArgsSource.ARGS
     typed.file_or_dir = [path for path in config.args if are_typed and path in others]
-    if typed.lf or typed.stepwise:  # which run all tests where none has failed before
+    if typed.lf or typed.stepwise:  # which run all tests where none has failed before, or is there still
         failed, stopped_at = (config.cache.get(f"cache/{name}", {}) for name in ("lastfailed", "stepwise"))
-        typed.lf = typed.lf and bool(failed or config.getoption("last_failed_no_failures") == "none")
+        runs_none = not failed and config.getoption("last_failed_no_failures") == "none"
+        are_there = any((config.rootpath / split(nodeid)[0]).exists() for nodeid in failed)
+        typed.lf = typed.lf and (are_there or runs_none)
         has_stopped = isinstance(stopped_at, dict) and stopped_at.get("last_failed")
         typed.stepwise = typed.stepwise and bool(has_stopped)
     return typed

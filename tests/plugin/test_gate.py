@@ -324,6 +324,14 @@ def test_last_failed_leaves_out_the_other_tests_of_a_file(held, ends):
     assert not_compared(f"{NARROWED} (--lf)", failed=False) == last(again)
 
 
+def test_last_failed_leaves_out_nothing_where_the_file_of_what_failed_is_gone(two_files, pytester):
+    edit(pytester, "test_failing.py", "def test_it(): assert False\n")
+    two_files().assert_outcomes(passed=2, failed=1)
+    edit(pytester, "test_failing.py", None)
+    edit(pytester, OTHER, RENAMED)
+    assert not_compared("missing") == last(two_files("--lf"))
+
+
 def test_a_command_line_may_leave_out_all_tests_of_a_gate_in_the_ini_file_that_are_there(two_files, pytester):
     pytester.makepyfile(test_plain="def test_it(): pass\n")
     assert_allows(two_files("test_plain.py", ini=INI_GATE, gate=()), f"{NARROWED} (paths)", 2)
