@@ -45,7 +45,7 @@ could not be compared, or an option is wrong; 3 the reports have nothing in comm
 
 def add(commands: Any) -> None:
     """Add the command."""
-    purpose = "compare a report with an earlier one, as pytest does with --gpuperf-baseline"
+    purpose = "compare two reports, the earlier first, as pytest does with --gpuperf-baseline"
     command = add_command(commands, "compare", purpose, _compare, _EPILOG)
     command.add_argument("base", type=Path, metavar="BASE", help="the earlier report, or a folder of them")
     command.add_argument("new", type=Path, metavar="NEW", help="the report to compare with it")
