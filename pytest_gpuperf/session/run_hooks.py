@@ -27,7 +27,8 @@ _CPU_SECTIONS = pytest.StashKey[Iterable[tuple[str, str]]]()
 """What the report of a GPU variant says of a CPU variant that ran for it and failed."""
 _NO_DEVICE = (
     "a speedup test must use a device: request the `device` or `xp` fixture, parametrize over devices or "
-    "array libraries (see gpuperf_device_params), call gpuperf.both(), or link two tests with pair=..."
+    "array libraries (`backend`, or a name in gpuperf_device_params), call gpuperf.both(), or link two tests "
+    "with pair=..."
 )
 _OWN_DEVICE = (
     "the test uses the suite's own fixture {}, whose value the plugin cannot choose: give that fixture "
