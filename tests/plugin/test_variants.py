@@ -472,7 +472,7 @@ NO_VARIANTS = [
         r"test_ones\[cupy\]: requires min=3, but its CPU variant.*test_ones\[numpy\] min=2",
     ),
 ]
-ALONE = """
+SIDELESS = """
 @speedup(pair='ones')
 def test_ones():
     pass
@@ -486,7 +486,7 @@ def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(mar
         test = f'@pytest.mark.parametrize("{names}", {values})\ndef test_ones({names}): pass'
         cases.append((marker + test, expected))
     side = "it is unknown whether this is the CPU or the GPU test of pair='ones'; pass .*device='gpu'"
-    cases.append((ALONE, side))
+    cases.append((SIDELESS, side))
     said = marker_errors(*(f"import pytest\nspeedup = pytest.mark.speedup\n{test}" for test, _ in cases))
     for (source, expected), found in zip(cases, said, strict=True):
         assert found.startswith("test_ones"), source
