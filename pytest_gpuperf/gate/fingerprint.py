@@ -7,7 +7,7 @@ from typing import Literal
 
 from pytest_gpuperf.devices.environment import THREADS, blocking_setting
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.demand import KINDS, Demand, Kind
+from pytest_gpuperf.model.demand import Demand, Kind
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Environment, Record
 
@@ -39,13 +39,13 @@ def run_conditions(environment: Environment) -> Conditions:
     return {**_processor(environment), **_device("GPU", environment.gpu), **_settings_of_gpus(environment)}
 
 
-def device_conditions(environment: Environment, kinds: Sequence[Kind] = KINDS) -> Conditions:
+def device_conditions(environment: Environment, kinds: Sequence[Kind]) -> Conditions:
     """Return what the times of all tests on these kinds of device depend on, whatever the tests do."""
     of_cpu = _processor(environment) if "cpu" in kinds else {}
     return {**of_cpu, **(_settings_of_gpus(environment) if "gpu" in kinds else {})}
 
 
-def record_conditions(devices: Conditions, record: Record, kinds: Sequence[Kind] = KINDS) -> Conditions:
+def record_conditions(devices: Conditions, record: Record, kinds: Sequence[Kind]) -> Conditions:
     """Return what one test's times on these kinds of device depend on; on both, also on what they include.
 
     `devices` are the `device_conditions` of its run.
