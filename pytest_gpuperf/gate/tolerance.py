@@ -22,7 +22,7 @@ def parse(text: str) -> FailOn:
     name, colon, percent = text.partition(":")
     metric = next((metric for metric in METRICS if metric == name.strip()), None)
     if metric is None:
-        names = f"expected one of {', '.join(METRICS)}, as in speedup:10%, or improvement"
+        names = f"expected one of {', '.join(METRICS)}, as in speedup:10%, or improvement without a percentage"
         raise ValueError(f"{name!r} is not a metric; {remedy('metric', name.strip(), names)}")
     number = percent.strip().removesuffix("%")
     try:
