@@ -22,7 +22,8 @@ def parse(text: str) -> FailOn:
     name, colon, percent = text.partition(":")
     metric = next((metric for metric in METRICS if metric == name.strip()), None)
     if metric is None:
-        names = f"expected one of {', '.join(METRICS)}, as in speedup:10%, or improvement without a percentage"
+        example = "as in speedup:10%, or improvement without a percentage"
+        names = f"expected one of {', '.join(METRICS)}, {example}"
         raise ValueError(f"{name!r} is not a metric; {remedy('metric', name.strip(), names)}")
     number = percent.strip().removesuffix("%")
     try:
