@@ -342,14 +342,16 @@ def test_a_threshold_is_about_time_whatever_a_gpu_costs():
     assert "passed" == find(priced)[0].status
 
 
-def test_a_win_that_rests_on_a_disturbed_machine_is_a_doubt():
+@for_each("disturbed", ["interference", "gpu_interference"])
+def test_a_win_that_rests_on_a_disturbed_machine_is_a_doubt(disturbed):
     found = {1: LOST, 2: WON}
     busy = Interference(kind="cpu_contention", own_share=0.1, waited=1.9, threads=2)
-    disturbed = [
-        replace(each, offload=offload(faster=None), interference=busy) if each.size_group.size == 2 else each
+    unsure = {"offload": offload(faster=None), disturbed: busy}
+    records = [
+        replace(each, **unsure) if each.size_group.size == 2 else each
         for each in size_group(found, at_most=2)
     ]
-    (seen,) = find(disturbed)
+    (seen,) = find(records)
     assert seen.status == "inconclusive"
     assert "n=2 (3.00x [2.90, 3.10], on a busy machine)" in seen.reason
 

@@ -123,6 +123,7 @@ def test_a_verdict_says_the_demand_the_number_its_range_and_what_would_decide():
         (speedup(low=None, high=None), Demand(min=2, max=4), SURE),
         (speedup(12.4, 6.2, 24.8), Demand(max=1.5, transfer="always"), SURE),
         (speedup(), Demand(min=4, transfer="once", calls=8, latency=True), SURE),
+        (speedup(), Demand(min=4, latency=True), SURE),
         (speedup(10, 9, 11), Demand(min=5), SURE, LOST_TIME),
         (speedup(10, 9, 11), Demand(min=5), SURE, None, SLOW_GPU),
     ]
