@@ -143,6 +143,16 @@ def test_without_a_baseline_nothing_is_compared():
     assert held.with_comparisons(record()) == record()
 
 
+@for_each(
+    ("expected", "here"),
+    [("old.json", HERE), ("new.json", ELSEWHERE), ("new.json", replace(HERE, python="3.13"))],
+)
+def test_of_several_baselines_the_newest_of_this_machine_is_taken_and_else_the_newest(expected, here):
+    newest, fitting = base_of(name="new.json", environment=ELSEWHERE), base_of(name="old.json")
+    assert gating(newest, fitting, base_of(name="oldest.json"), here=here).base.name == expected
+    assert gating(newest, here=here).base.name == "new.json"
+
+
 def test_the_machine_is_looked_at_once_and_only_when_it_matters():
     looks = []
     held = Gate(GATE, [base_of(record())], lambda: looks.append(1) or HERE)
@@ -197,7 +207,11 @@ LEFT_OUT = {"cause": "narrowed", "gate_requested": False}
 TYPED = {"cause": "narrowed", "gate_requested": True}
 FOLDER = {
     "name": "d/b.json",
-    "older": (base_of(record("b"), environment=ELSEWHERE), base_of(record("b"), name="d/a.json")),
+    "older": (
+        base_of(record("b"), environment=ELSEWHERE),
+        base_of(record("b"), name="d/a.json"),
+        base_of(record("b"), name="d/oldest.json"),
+    ),
 }
 
 
@@ -278,6 +292,7 @@ RUNS = {
     "a new one was lost": (["test_lost"], [], [*AB, record("new")], AB, lost("new")),
     "an unmarked one was lost": ([], [], AB, AB, lost("unmarked")),
     "another machine": ([], ["not_comparable"], AB, AB, {"here": ELSEWHERE}),
+    "another machine, strictly": ([], ["not_comparable"], AB, AB, {**STRICT, "here": ELSEWHERE}),
     "a better one": ([], ["baseline_stale"], [record(value=20.0)], AB, FREE),
     "a worse one": ([], [], [record(value=5.0)], AB, FREE),
     "a skipped one": ([], ["tests_skipped"], [record(), skipped("b")], AB, FREE),
@@ -387,9 +402,11 @@ def test_a_gpu_variants_cpu_time_is_held_by_its_cpu_variant():
 
 
 def test_every_result_of_a_test_that_ran_twice_answers():
-    result = ended([recorded("a"), factories.skipped("a#2")], recorded("a"), recorded("a#2")).gate
-    assert [("a#2", "skipped")] == [(each.name, each.cause) for each in result.absent]
-    assert result.baseline_tests == 1
+    for name, other in (("a#2", "a"), ("a", "a#2")):
+        now = [factories.skipped(name), recorded(other)]
+        result = ended(now, recorded("a"), recorded("a#2")).gate
+        assert [(name, "skipped")] == [(each.name, each.cause) for each in result.absent]
+        assert result.baseline_tests == 1
 
 
 @for_each(("expected", "counts"), [([], (1, 2, 4)), (["a.py::test_step"], ())])
