@@ -5,7 +5,14 @@ import pytest
 
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
-from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedBackend, SimulatedDevice, Timing
+from pytest_gpuperf.devices.simulated import (
+    Clock,
+    Injected,
+    SimulatedBackend,
+    SimulatedDevice,
+    SimulatedDeviceLost,
+    Timing,
+)
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices, Unavailable
 
 
@@ -163,3 +170,11 @@ def test_every_device_of_a_group_gives_its_memory_back():
     group = machine.group(3)
     machine.release()
     assert all(device.released for device in group.all)
+
+
+def test_a_lost_gpu_is_not_asked_for_its_memory():
+    machine = Machine("simulated")
+    gpu = machine.gpu()
+    machine.fault(SimulatedDeviceLost("gone"), "test_it")
+    machine.release()
+    assert not gpu.released

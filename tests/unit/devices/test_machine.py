@@ -357,7 +357,8 @@ def test_workers_have_a_gpu_each_or_share_them_unless_one_was_chosen(bare, expec
     bare()
     many = SimulatedBackend(name="many", count=count)
     many.automatic = True
-    assert expected == Machine(choice, lambda: [many], worker).gpu().name
+    machine = Machine(choice, lambda: [many], worker)
+    assert expected == machine.gpu().name == machine.group(1).all[0].name
 
 
 def test_a_backend_that_does_not_count_its_devices_gives_every_worker_its_first():
