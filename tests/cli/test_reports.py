@@ -10,11 +10,13 @@ from command import NO_GPU, inputs, journaled, read, record, skipped, usage, wri
 from factories import GPU, HERE, gate_result, measured, run_of
 from msgspec.structs import replace
 
-from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.comparison import Absent, Commit
 from pytest_gpuperf.report.history import add
 
 NO_TESTS = "no test with a speedup marker ran"
 SLOW = record("test_a.py::test_2", status="failed", reason="too slow")
+GONE = Absent(name="test_b", metric="speedup", cause="gone", reason=None)
+NOT_RUN = "regression check: 1 of 2 baseline tests was not compared: 1 missing (test_b)"
 
 
 @for_each(
@@ -26,6 +28,7 @@ SLOW = record("test_a.py::test_2", status="failed", reason="too slow")
         ({NO_TESTS}, [skipped(reason_code="deselected")], {}),
         ({"", "the run ended early: this is not all of it"}, [record()], {"complete": False}),
         ({"", "FAILED: nothing was compared"}, [record()], {"gate": gate_result("nothing was compared")}),
+        ({"", NOT_RUN}, [record()], {"gate": gate_result(baseline_tests=2, absent=(GONE,))}),
     ],
 )
 def test_show_prints_the_table_the_reasons_and_what_failed(call, expected, records, changes):

@@ -259,6 +259,13 @@ def test_rows_make_a_table_of_tests_and_metrics():
     assert 3 == written("csv", skipped("a"), skipped("b")).count("\r\n"), "the line ends of its standard"
 
 
+@pytest.mark.parametrize(("expected", "reason"), [("it got worse", None), ("too slow", "too slow")])
+def test_a_test_without_a_reason_has_that_of_its_regression(expected, reason):
+    worse = comparison(reason="it got worse")
+    found = rows(record("a", reason=reason, comparisons=(worse,)))
+    assert {expected} == {row["reason"] for row in found}
+
+
 @settings(deadline=None)
 @given(HOSTILE)
 @example('"=')

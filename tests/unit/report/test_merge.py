@@ -5,6 +5,7 @@ from cases import for_each
 from factories import CPU, ELSEWHERE, base_of, measured, record, recorded, scaled, skipped
 from msgspec.structs import replace
 
+from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Pairing, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Report
@@ -101,6 +102,12 @@ def test_a_run_is_that_of_all_its_shards():
     assert ("1", False, 3, 2) == (run.started, run.complete, run.unmarked, run.cost_ratio)
     assert ((many, few), ("--gpuperf-all",)) == (run.unknown_values, run.arguments)
     assert () == merge([one, report("two", TWO, cost_ratio=2)]).arguments
+
+
+@for_each(("expected", "second"), [(Commit(id="a"), "a"), (None, "b")])
+def test_shards_of_one_commit_are_a_run_of_it(expected, second):
+    one, two = (report(name, test, commit=Commit(id=name)) for name, test in (("a", ONE), (second, TWO)))
+    assert expected == merge([one, two]).commit
 
 
 def test_what_was_measured_on_the_cpu_alone_is_kept():

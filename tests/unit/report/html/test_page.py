@@ -104,6 +104,12 @@ def test_a_row_has_a_second_line_only_where_it_says_more(changes, lead):
     assert [lead] == leads(record(**changes))
 
 
+def test_what_is_as_required_is_counted_of_the_tests_that_require_something():
+    broken = {"status": "error", "reason": "it raised"}
+    content = text(run_of(record(), record("b", **broken), record("c", demand=Demand(), **broken)))
+    assert "<h1>Speedups: 1 of 2 as required</h1>" in content
+
+
 def test_the_record_of_a_test_is_json_without_samples():
     (row,) = Page(text(run_of(record()))).rows
     found = json.loads(next(word for word in row if word.startswith("{")))
