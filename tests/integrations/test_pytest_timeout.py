@@ -24,6 +24,9 @@ def test_a_timer_is_set_again_for_what_is_left_and_never_for_no_time(timeout, le
     with pauser.stopped(item):
         assert ["cancelled"] == set_to
     assert left == set_to[1] != timeout
+    pauser.pytest_timeout_cancel_timer()
+    with pauser.stopped(item):
+        assert 2 == len(set_to), "it was cancelled"
 
 
 # The method `thread` ends the whole process where it finds a test too slow: such a run is one of its own.

@@ -103,8 +103,9 @@ def test_memory_is_a_second_gate_and_one_alone_too(statuses):
 
 def test_both_gates_say_why_they_failed(suite, report):
     suite(of("min=100, max_memory=1"))
-    reason = report()["records"][0]["reason"]
-    assert "[10.0, 10.0]; the workload holds 16.0 kB on the device, max_memory is 1 B" in reason
+    (record,) = report()["records"]
+    assert "[10.0, 10.0]; the workload holds 16.0 kB on the device, max_memory is 1 B" in record["reason"]
+    assert "speedup_outside_limits" == record["reason_code"]
 
 
 def test_worth_it_means_faster_than_the_cost_ratio(suite, report):

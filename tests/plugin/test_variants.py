@@ -95,6 +95,7 @@ class Base:
         self.xp.ones(3)
 
 class TestCupy(Base):
+    pytestmark = [pytest.mark.filterwarnings("default")]
     xp = conftest.cupy
 
 class TestNumpy(Base):
@@ -487,6 +488,8 @@ def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(mar
         cases.append((marker + test, expected))
     side = "it is unknown whether this is the CPU or the GPU test of pair='ones'; pass .*device='gpu'"
     cases.append((SIDELESS, side))
+    both = "requests both `cpu` and `gpu`; request `device` instead"
+    cases.append(("@speedup(min=3)\ndef test_ones(cpu, gpu): pass", both))
     said = marker_errors(*(f"import pytest\nspeedup = pytest.mark.speedup\n{test}" for test, _ in cases))
     for (source, expected), found in zip(cases, said, strict=True):
         assert found.startswith("test_ones"), source
