@@ -408,6 +408,17 @@ REFUSED = {
         adding(lambda group: [*parts_of(group, None, np.zeros(1000)), *parts_of(group)]),
         NOT_GROWN,
     ),
+    "two that became one": (
+        "weak",
+        adding(
+            lambda group: [
+                part
+                for size in ([64, 64] if group.count == 1 else [100 * group.count])
+                for part in parts_of(group, 0, np.zeros(size))
+            ]
+        ),
+        NOT_GROWN,
+    ),
     # One more buffer hides no input that shrinks.
     "one more": (
         "weak",

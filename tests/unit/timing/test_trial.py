@@ -738,6 +738,20 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell_and_else_no
     assert ["interference"] * disturbed_still == [note.code for note in record.notes[-1:]]
 
 
+def test_after_a_restart_nothing_is_said_twice(monkeypatch):
+    disturbed(monkeypatch, 0.1, 1.0)
+
+    def body(device):
+        values = device.asarray(np.arange(8.0)[::-1].copy())
+        return lambda: (values.sort(), device.launch(), values.copy())[2]
+
+    found = Bench().compare(body, Demand(min=3))
+    assert found.restart_reason is not None
+    assert ["on the CPU", "on the GPU"] == [
+        side for note in found.notes for side in ("on the CPU", "on the GPU") if side in note.text
+    ]
+
+
 @for_each(
     ("status", "gpu"),
     [("inconclusive", 1e-3), ("passed", 0.1e-3)],  # 10x and 100x; later calls of the CPU take a fifth

@@ -1,5 +1,6 @@
 """Single calls outside the timed blocks: the first, the inspected one, and the one on an occupied GPU."""
 
+import gc
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from math import inf
@@ -20,6 +21,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.time_budget import ClockError
 
 
 def unseen() -> SimulatedDevice:
@@ -139,7 +141,7 @@ def test_an_attribute_is_not_the_global_of_its_name():
     assert not prepared(unseen(), body).did_device_work
 
 
-@for_each(("expected", "seen_in"), [(True, 3), (False, 1000)])
+@for_each(("expected", "seen_in"), [(True, 9), (False, 1000)])
 def test_a_call_of_which_nothing_was_seen_is_looked_at_again(expected, seen_in):
     device = simulated()
     observe, looks = device.observe, []
@@ -155,6 +157,22 @@ def test_a_call_of_which_nothing_was_seen_is_looked_at_again(expected, seen_in):
     workload = prepared(device, lambda seen: lambda: None)  # as the replay of a graph
     assert expected is workload.did_device_work
     assert len(looks) < 50
+
+
+@for_each("seconds", [-1.0, float("nan")])
+def test_a_time_outside_of_the_events_that_cannot_be_right_is_an_error(seconds):
+    device = simulated()
+    observe = device.observe
+
+    @contextmanager
+    def observe_wrongly():
+        with observe() as observation:
+            yield observation
+        observation.outside_time = seconds
+
+    device.observe = observe_wrongly
+    with pytest.raises(ClockError, match="cannot be right"):
+        prepared(device, lambda seen: seen.launch)
 
 
 def test_a_long_call_is_not_made_again_to_see_its_work():
@@ -176,6 +194,19 @@ def test_a_body_whose_fixtures_brought_arrays_of_the_device_is_taken_for_work():
     device = unseen()
     held = device.asarray(np.ones(3))
     assert prepared(device, lambda seen, held: None, held=held).did_device_work
+
+
+def test_calls_upload_by_the_devices_own_method_and_without_the_collector_as_in_blocks():
+    device, seen = simulated(), []
+
+    def body(tracked):
+        return lambda: seen.append((tracked.asarray == device.asarray, gc.isenabled())) or device.launch()
+
+    timer = BlockTimer(workload=prepared(device, body))
+    untimed_calls.inspected_call(timer)
+    assert seen[0][0]
+    assert (True, False) == seen[-1]
+    assert gc.isenabled()
 
 
 def test_neither_first_call_nor_host_time_has_what_it_costs_to_observe():
@@ -315,8 +346,13 @@ def test_behind_other_work_the_devices_time_has_no_launch_in_it(alone, behind, l
         for _ in range(5):
             device.launch()
 
+    def waits():
+        call()
+        device.synchronize()
+
     assert inspected(device, call).device_time == pytest.approx(alone)
     assert looked_behind(device, call).device_time == pytest.approx(behind)
+    assert looked_behind(device, waits).device_time == pytest.approx(alone), "behind it nothing was hidden"
 
 
 def test_the_look_behind_keeps_what_the_last_call_showed():
