@@ -143,6 +143,25 @@ def test_without_records_nothing_is_shown():
     assert [] == lines() == list(section.short_lines(run_of(), 80))
 
 
+@for_each(
+    ("expected", "records"),
+    [
+        ([], [record("a"), record("b")]),  # pytest says how many passed
+        ([], [skipped("a"), skipped("b")]),
+        (["verdicts: 1 passed, 1 recorded"], [record("a"), record("b", status="recorded", demand=Demand())]),
+    ],
+)
+def test_verdicts_are_counted_where_pytest_does_not_do_so(expected, records):
+    assert expected == [line for line in lines(*records) if line.startswith("verdicts")]
+
+
+def test_below_the_changes_is_what_their_numbers_do_not_say():
+    unlike = comparison("not_comparable", ratio=None, reason="another machine")
+    found = [record("a", comparisons=(unlike,)), record("b", comparisons=(comparison("inconclusive"),))]
+    shown = [*section.changes([*found, record("c", comparisons=(comparison(),))], 80)]
+    assert ["", "a: another machine", "b: it inconclusive"] == shown[-3:]
+
+
 def test_in_short_verdicts_are_counted_and_failures_explained():
     slow = record("slow", status="failed", reason="too slow", restart_reason="other work")
     known = replace(slow, nodeid="known", expected_failure=True)
