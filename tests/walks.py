@@ -8,7 +8,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.timing import blocks, untimed_calls
+from pytest_gpuperf.timing import blocks, first_call
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
@@ -28,7 +28,7 @@ def simulated(
 
 def prepared(device: TimedDevice, body: Callable[..., Any], **brought: Any) -> Workload:
     """Prepare a body that takes the device, and what its fixtures brought."""
-    return untimed_calls.first_call(lambda seen: partial(body, seen, **brought), device)[0]
+    return first_call.first_call(lambda seen: partial(body, seen, **brought), device)[0]
 
 
 def timer_on(device: Any, call: Callable[[], Any] | None = None, **changes: Any) -> BlockTimer:

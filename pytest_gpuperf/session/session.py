@@ -32,10 +32,10 @@ from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.run_devices import SKIPS, NoDevice, RunDevices
 from pytest_gpuperf.timing import rounds
+from pytest_gpuperf.timing.first_call import Bind
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.untimed_calls import Bind
 from pytest_gpuperf.timing.workload import RAISED_BY_RESET
 
 _TRACED = (

@@ -21,7 +21,7 @@ from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, repla
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.summary import PROPERTY_PREFIX
 from pytest_gpuperf.session import hints
-from pytest_gpuperf.timing.untimed_calls import Bind
+from pytest_gpuperf.timing.first_call import Bind
 
 _CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that read the output
 _TOOL_IDS = (0, 1, 2)  # of sys.monitoring: debugger, coverage, profiler

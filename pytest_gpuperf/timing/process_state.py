@@ -15,9 +15,9 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.blocks import BlockTimer, timed_block
+from pytest_gpuperf.timing.first_call import Bind, array_types
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.time_budget import seconds_between
-from pytest_gpuperf.timing.untimed_calls import Bind, array_types
 from pytest_gpuperf.timing.workload import Workload
 
 _REMEDY = "set it in a fixture that restores it, or inside the returned callable"

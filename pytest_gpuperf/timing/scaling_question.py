@@ -17,9 +17,9 @@ from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing import any_array, outcome, result_check
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import ResultChecks, When
+from pytest_gpuperf.timing.first_call import devices_at_work
 from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.question import Answer, Facts, Question
-from pytest_gpuperf.timing.untimed_calls import devices_at_work
 from pytest_gpuperf.timing.workload import Workload
 
 _GROWN = 0.9  # of what a device had before: a problem that grows need not divide without a remainder

@@ -16,7 +16,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Transfer
-from pytest_gpuperf.timing import blocks, untimed_calls
+from pytest_gpuperf.timing import blocks, first_call
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.rounds import TrialContext
@@ -39,7 +39,7 @@ _MOST_ROUNDS = 60
 
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
     """Probe whether the GPU's call blocks, and sample the other mode, while there is time."""
-    untimed_calls.probe_blocking(timers[-1], context.remaining())
+    first_call.probe_blocking(timers[-1], context.remaining())
     if context.remaining() >= 0:
         _sample([other for other in other_modes(timers, context) if not other.samples], _MOST_ROUNDS, context)
 

@@ -20,9 +20,10 @@ from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import blocks, outcome, secondary, untimed_calls
+from pytest_gpuperf.timing import blocks, first_call, outcome, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, When
+from pytest_gpuperf.timing.first_call import Bind
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
 from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, require_same_types
@@ -30,7 +31,6 @@ from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
 from pytest_gpuperf.timing.time_budget import AcquireLock, ClockError, TimeBudget
-from pytest_gpuperf.timing.untimed_calls import Bind
 
 _BUSY = "the machine was busy with other work"
 _QUICK = 0.25  # seconds of sampling: what took less may rest on calls that become fast later
@@ -324,7 +324,7 @@ class Trial:
         self._budget.start(device.clock)
         with capabilities.context(device):
             with self._budget.without_limit():  # it may compile
-                workload, result = untimed_calls.first_call(bind, device)
+                workload, result = first_call.first_call(bind, device)
             secondary.require_separable(self.demand, workload)
             values = [self._checks.copy_to_host(result, device, workload.used_dtypes)]
             if workload.restore is not None:
@@ -402,7 +402,7 @@ class Trial:
         sampled.drop_result()
         timer.keeps_result = sampled.keeps_result = False
         if self._budget.remaining() >= 0 or self._takes_next_to_none(sampled):
-            result = untimed_calls.inspected_call(timer)
+            result = first_call.inspected_call(timer)
             results.append(self._checks.copy_to_host(result, timer.device, used))
             if workload.restore is not None:
                 returned = remember(result, timer.device, keep=True)

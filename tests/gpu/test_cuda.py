@@ -17,7 +17,7 @@ from pytest_gpuperf.devices.cupy import CupyBackend
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing.untimed_calls import first_call
+from pytest_gpuperf.timing.first_call import first_call
 
 BYTES = "uint8"
 

@@ -18,7 +18,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing import untimed_calls
+from pytest_gpuperf.timing import first_call
 from pytest_gpuperf.timing.checks import ResultChecks
 from pytest_gpuperf.timing.leaves import LAZY, Leaf
 
@@ -219,7 +219,7 @@ def test_an_object_with_nothing_but_inputs_may_still_have_its_work_to_do():
 
 
 def test_a_graph_of_dask_is_lazy_and_not_async():
-    workload, result = untimed_calls.first_call(lambda seen: LazyArray, simulated())
+    workload, result = first_call.first_call(lambda seen: LazyArray, simulated())
     assert "LazyArray, which is lazy, or may be: its work would run" in refusal(result, GATE)
     assert workload.result_arrays == 0
 
@@ -347,7 +347,7 @@ def test_a_sparse_result_is_refused():
 def test_a_workload_may_read_a_sparse_input():
     device = WithSparse("gpu", clock=Clock())
     sparse, dense = Sparse(), device.asarray(np.ones(2))
-    workload, _ = untimed_calls.first_call(lambda seen: lambda: lambda: (sparse, dense)[1] * 2, device)
+    workload, _ = first_call.first_call(lambda seen: lambda: lambda: (sparse, dense)[1] * 2, device)
     assert [dense] == [entry.array() for entry in workload.inputs]
 
 
@@ -357,7 +357,7 @@ def test_an_input_that_cannot_be_read_for_want_of_memory_is_an_error():
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        untimed_calls.first_call(lambda seen: lambda: Sparse().to_dense, Full("gpu", clock=Clock()))
+        first_call.first_call(lambda seen: lambda: Sparse().to_dense, Full("gpu", clock=Clock()))
 
 
 def test_where_results_are_copied_check_is_no_way_out(strange):

@@ -16,7 +16,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.testing import StandIn
-from pytest_gpuperf.timing import kept_results, untimed_calls
+from pytest_gpuperf.timing import first_call, kept_results
 from pytest_gpuperf.timing.inputs import Fingerprint
 from pytest_gpuperf.timing.workload import Workload
 
@@ -47,7 +47,7 @@ def _write_takes(monkeypatch):
 
 def found(device, body, samples, *, calls=3) -> Note | None:
     """Return what is found of a test that was called so often and took so long."""
-    workload, first = untimed_calls.first_call(lambda seen: partial(body, seen), device)
+    workload, first = first_call.first_call(lambda seen: partial(body, seen), device)
     returned = kept_results.remember(first, device)
     del first
     for _ in range(calls - 1):
@@ -127,7 +127,7 @@ def test_a_result_that_cannot_be_read_is_refused_only_where_no_memory_is_so_fast
     def body(seen):
         return kept
 
-    workload, result = untimed_calls.first_call(body, device)
+    workload, result = first_call.first_call(body, device)
     monkeypatch.setattr(HostDevice, "asnumpy", lambda self, array: refuse(array))
     note = kept_results.look_for_kept(workload, result, FAST, is_same=True)
     assert note.code == "work_in_doubt"

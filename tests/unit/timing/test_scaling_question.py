@@ -23,9 +23,9 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
+from pytest_gpuperf.timing.first_call import devices_at_work
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.untimed_calls import devices_at_work
 from pytest_gpuperf.timing.workload import Workload
 
 WORK = 10e-3  # seconds of the whole problem on one device

@@ -19,7 +19,7 @@ from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.devices.simulated import SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import untimed_calls
+from pytest_gpuperf.timing import first_call
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.time_budget import ClockError
 
@@ -54,15 +54,15 @@ HELD: dict[str, Any] = {}
 def inspected(device, call=None):
     """Return the inspection of a call after its last one."""
     timer = timer_on(device, call)
-    untimed_calls.inspected_call(timer)
+    first_call.inspected_call(timer)
     return timer.inspection
 
 
 def looked_behind(device, call=None):
     """Return the inspection of a call after one more behind an occupied device."""
     timer = timer_on(device, call)
-    untimed_calls.inspected_call(timer)
-    untimed_calls.probe_blocking(timer, inf)
+    first_call.inspected_call(timer)
+    first_call.probe_blocking(timer, inf)
     return timer.inspection
 
 
@@ -203,7 +203,7 @@ def test_calls_upload_by_the_devices_own_method_and_without_the_collector_as_in_
         return lambda: seen.append((tracked.asarray == device.asarray, gc.isenabled())) or device.launch()
 
     timer = BlockTimer(workload=prepared(device, body))
-    untimed_calls.inspected_call(timer)
+    first_call.inspected_call(timer)
     assert seen[0][0]
     assert (True, False) == seen[-1]
     assert gc.isenabled()
@@ -232,7 +232,7 @@ def test_work_from_before_the_last_call_is_not_in_it():
     timer = timer_on(simulated(kernel=3e-3))
     timer.device.launch(1.0)
     timer.device.launch(2.0, stream=1)
-    untimed_calls.inspected_call(timer)
+    first_call.inspected_call(timer)
     assert (pytest.approx(3e-3), 0) == (timer.inspection.device_time, timer.inspection.outside_time)
     assert timer.fastest_sample == pytest.approx(3e-3)
 
@@ -251,7 +251,7 @@ def test_a_last_call_that_does_no_work_where_the_first_did_is_refused(seconds):
     timer = BlockTimer(workload=prepared(device, lambda seen: call))
     said = "submitted no work to simulated GPU, although the first one did"
     with nullcontext() if seconds else pytest.raises(GpuPerfError, match=said):
-        untimed_calls.inspected_call(timer)
+        first_call.inspected_call(timer)
         assert timer.inspection.host_time == pytest.approx(2e-6)
 
 
@@ -289,7 +289,7 @@ def test_the_last_call_shows_its_times(host_time, device_time, outside, kind, ca
 )
 def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs(memory, body):
     timer = BlockTimer(workload=prepared(simulated(), body))
-    untimed_calls.inspected_call(timer)
+    first_call.inspected_call(timer)
     assert timer.inspection.memory == memory
 
 
@@ -308,7 +308,7 @@ def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(exp
         return call
 
     timer = BlockTimer(workload=prepared(simulated(pool=pool), body))
-    untimed_calls.inspected_call(timer)
+    first_call.inspected_call(timer)
     assert expected == timer.inspection.allocations
 
 
@@ -381,7 +381,7 @@ def test_a_call_that_takes_long_to_submit_is_left_alone(expected, submitting):
 
 def test_a_call_that_was_not_watched_and_one_of_a_cpu_are_left_alone():
     timer, cpu = timer_on(simulated()), simulated("cpu")
-    untimed_calls.probe_blocking(timer, inf)
+    first_call.probe_blocking(timer, inf)
     assert (None, 0) == (timer.inspection, timer.device.launches)
     assert (None, 1) == (looked_behind(cpu).synchronizes, cpu.launches)
 
@@ -406,9 +406,9 @@ def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_ti
 
 def test_without_time_for_it_nothing_is_looked_behind():
     timer = timer_on(simulated(launch=1e-3, kernel=0.5e-3))
-    untimed_calls.inspected_call(timer)
+    first_call.inspected_call(timer)
     timer.samples.append(1.0)
-    untimed_calls.probe_blocking(timer, 2.0)
+    first_call.probe_blocking(timer, 2.0)
     assert (None, None, 1) == (
         timer.inspection.synchronizes,
         timer.inspection.device_time,
@@ -629,4 +629,4 @@ def test_an_object_of_a_lazy_library_is_refused_for_its_arrays_may_not_be_comput
 
     device = LazyDevice()
     with pytest.raises(GpuPerfError, match="is of type Output, which is lazy"):
-        untimed_calls.first_call(lambda seen: lambda: lambda: Output(seen.asarray(np.ones(2))), device)
+        first_call.first_call(lambda seen: lambda: lambda: Output(seen.asarray(np.ones(2))), device)
