@@ -184,9 +184,7 @@ def test_items_that_differ_in_their_device_alone_are_variants(suite, pytester):
     assert limits == CLOSEST
     assert gpu["test_a.py::test_fast[4]"]["pairing"]["partner"] == "test_b.py::test_slow[4]"
     assert gpu["test_marked_parameter[xp1]"]["demand"]["min"] == 5
-    assert found.records["TestUnit::test_ones_cpu"]["demand"]["min"] == 3, (
-        "as its GPU variant, for it has none"
-    )
+    assert found.records["TestUnit::test_ones_cpu"]["demand"]["min"] == 3, "which is its GPU variant's"
     assert {"call"} == {found.records[f"test_fixture[{library}]"]["scope"] for library in ("numpy", "cupy")}
     assert ["body", "body"] == [
         found.records[name]["scope"] for name in ("TestUnit::test_ones_gpu", "test_modules[b-8]")

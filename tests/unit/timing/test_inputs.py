@@ -1,4 +1,4 @@
-"""Inputs: what a workload reads is found in it, and what calls go on to change is told from one change."""
+"""Inputs: what a workload reads is found in it, and one change shows what calls go on to change."""
 
 from functools import partial
 from itertools import count
