@@ -84,9 +84,7 @@ def _numbered(record: Record, number: int, counts: Counter[str]) -> Record:
     runs = f"{counts[record.nodeid]} times in this session"
     text = f"the test ran {runs}; this is result {number}, and each of them counts"
     note = Note(code="ran_more_than_once", text=text)
-    pairing, scaling = record.pairing, record.scaling
-    # Of a size group the GPU variants count.
-    size_group = None if pairing and pairing.kind == "cpu" else record.size_group
+    pairing, scaling, size_group = record.pairing, record.scaling, record.size_group
     if pairing and pairing.partner and counts[pairing.partner] >= number:
         pairing = replace(pairing, partner=numbered(pairing.partner, number))
     return replace(
