@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from textwrap import shorten
 from typing import Any, Protocol
 
@@ -160,6 +161,7 @@ class DeviceParser:
         return next(mapped, None) or self._known(value)
 
     def _known(self, value: Any) -> _PartialSpec | None:
+        value = value.value if isinstance(value, Enum) else value
         for recognizer in self._recognizers:
             if (kind := recognizer.recognizes(value)) is not None:
                 return _PartialSpec(library=recognizer.name, kind=kind)

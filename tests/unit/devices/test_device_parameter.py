@@ -64,6 +64,7 @@ class Text(str, Enum):  # noqa: UP042 - as it was written before StrEnum
 
 class Engine(Enum):
     NUMPY = "numpy"
+    OWN = "engine"
 
 
 CPU, NUMPY = DeviceSpec(kind="cpu"), DeviceSpec(kind="cpu", library="numpy")
@@ -111,6 +112,7 @@ CUPY = DeviceSpec(kind="gpu", library="cupy")
         ("mps", DeviceSpec(kind="gpu", library="torch", selector="mps")),
         ("tpu", DeviceSpec(kind="gpu", library="jax")),
         (Named("cupy"), CUPY),
+        (Engine.NUMPY, NUMPY),
     ],
 )
 def test_a_value_tells_its_side(value, expected):
@@ -121,7 +123,7 @@ def test_a_value_tells_its_side(value, expected):
 @for_each(
     "value",
     ["fftw", "numpy_readonly", "cpu-float32", "", "1", 3, 3.5, lambda: 0, object(), int, ModuleType("sparse"),
-     torch_device("meta"), ("numpy", "cpu"), Named("dask"), Described("cupy"), Engine.NUMPY,
+     torch_device("meta"), ("numpy", "cpu"), Named("dask"), Described("cupy"), Engine.OWN,
      "torch-cpu", "numpy:readonly", "cpu:gpu"])  # fmt: skip
 def test_any_other_value_is_unknown_and_named(value):
     said = problem(backend=value)
@@ -224,7 +226,7 @@ def test_another_plugins_backend_knows_its_own_values_first():
         (object(), "object"),
         (Described("a\nb " * 1000), f"{'a b ' * 14}a..."),
         (Text.DASK, "'dask'"),
-        (Engine.NUMPY, "Engine.NUMPY"),
+        (Engine.OWN, "Engine.OWN"),
         (torch_device("meta"), "meta"),
         (lambda: 0, "<lambda>"),
         (3, "3"),
