@@ -56,7 +56,6 @@ _NAMES_SUFFICE = {  # the schema describes their fields, too
     "Inspection",
     "Interference",
     "Memory",
-    "Merged",
     "Note",
     "Pairing",
     "Point",
@@ -65,7 +64,9 @@ _NAMES_SUFFICE = {  # the schema describes their fields, too
     "SizeGroup",
     "Summary",
     "ThreadPool",
+    "Threshold",
     "Tolerance",
+    "Transfer",
     "UnknownValue",
 }
 _PLAIN = ("boolean", "integer", "number", "object", "string")

@@ -97,6 +97,8 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     lines = [*_changes(run)]
     if (absent := text.not_run(run)) is not None:
         lines.append(absent)
+    if run.gate and run.gate.started and run.started < run.gate.started:  # both are UTC
+        lines.append(f"{chosen.new} is older than the baseline; the earlier report comes first")
     if not run.complete:
         early = f"{chosen.new} is incomplete: its run ended early"
         if chosen.fail == "nothing":

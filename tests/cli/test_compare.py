@@ -82,6 +82,14 @@ def test_why_it_failed_is_the_last_line(call, said, options, new, changes):
     assert (1, f"FAILED: {said}") == (code, lines[-1][: len(f"FAILED: {said}")])
 
 
+@for_each(("older", "started"), [(True, "2025-12-31T23:59:59+00:00"), (False, "2026-01-02T00:00:00+00:00")])
+def test_reports_in_the_wrong_order_are_noted(call, older, started):
+    written("base.json", record())
+    code, lines, _ = call("compare", "base.json", written("new.json", record(), started=started))
+    note = "new.json is older than the baseline; the earlier report comes first"
+    assert (0, older) == (code, note in lines)
+
+
 @for_each(
     ("remedy", "new", "environment"),
     [
@@ -154,7 +162,7 @@ def test_a_metric_has_one_tolerance(refused):
 
 def test_of_a_folder_the_newest_of_this_machine_that_has_something_to_compare_is_the_baseline(call, refused):
     Path("folder").mkdir()
-    written("now.json", record())
+    written("now.json", record(), started="2026-01-05T00:00:00+00:00")
     assert refused("compare", "folder", "now.json") == "folder has no report to compare with"
     written("folder/old.json", record(value=20.0), started="2026-01-01T00:00:00+00:00")
     written("folder/new.json", record(value=10.0), started="2026-01-02T00:00:00+00:00")
