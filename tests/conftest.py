@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from contextlib import suppress
 from functools import partial, wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ import pytest_gpuperf
 from pytest_gpuperf import plugin
 
 # pytester forgets modules that an in-process run imported: to import them again takes longer than most runs,
-# and C extensions cannot be imported twice.
+# and C extensions cannot be imported twice, nor what registers the operators of torch.
 for name in (
     "numpy",
     "jsonschema",
@@ -32,9 +33,11 @@ for name in (
     "hypothesis",
     "msgspec",
     "threadpoolctl",
+    "torch._dynamo",
+    "array_api_compat.torch",
     "unittest.mock",
 ):
-    if find_spec(name) is not None:
+    with suppress(ModuleNotFoundError):
         import_module(name)
 for module in walk_packages(pytest_gpuperf.__path__, "pytest_gpuperf."):
     import_module(module.name)

@@ -6,7 +6,6 @@ Without torch these tests skip; with GPUPERF_NO_SKIP set, as in CI's second envi
 import json
 import sys
 import weakref
-from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -32,9 +31,6 @@ if find_spec("torch") is None:
     skip_module("torch is not installed; CI's second environment has it")
 
 import torch
-
-if find_spec("array_api_compat") is not None:
-    import_module("array_api_compat.torch")  # here, because a run in this process would forget it
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
