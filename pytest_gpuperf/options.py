@@ -283,16 +283,11 @@ def check_names(parser: pytest.Parser, words: list[str]) -> None:
 
 def _nearest(name: str, names: list[str]) -> str:
     """Return what to write in the place of a name that is not ours."""
-    from difflib import get_close_matches
+    from pytest_gpuperf.model.other_names import right_name
 
-    from pytest_gpuperf.model.other_names import OTHER_NAMES
-
-    known, word = {_without_first_word(each): each for each in names}, _without_first_word(name)
-    right, equals, value = OTHER_NAMES["option"].get(word, "").partition("=")
-    nearest = [right] if right else get_close_matches(word, known, n=1, cutoff=0.7)
-    if nearest:
-        return f"use {known[nearest[0]]}{equals}{value}"
-    return f"there are {', '.join(sorted(names))}"
+    known = {_without_first_word(each): each for each in names}
+    right, equals, value = (right_name("option", _without_first_word(name), known) or "").partition("=")
+    return f"use {known[right]}{equals}{value}" if right else f"there are {', '.join(sorted(names))}"
 
 
 def _without_first_word(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pytest_gpuperf.cli import baseline, compare, devices, reports
 from pytest_gpuperf.cli.command import WRONG, CommandResult, encoding
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.other_names import OTHER_NAMES, remedy
+from pytest_gpuperf.model.other_names import OTHER_NAMES
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     parser, given = _parser(), sys.argv[1:] if arguments is None else arguments
     if given and given[0] in OTHER_NAMES["command"]:
-        parser.error(f"{given[0]} is no command: {remedy('command', given[0], '')}")
+        parser.error(f"{given[0]} is no command: use {OTHER_NAMES['command'][given[0]]}")
     chosen = parser.parse_args(given)
     try:
         with gc_paused():  # a command keeps what it reads until it ends

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterable
 from decimal import Decimal
-from difflib import get_close_matches
 from numbers import Integral, Real
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -199,9 +198,7 @@ def _given(mark: pytest.Mark) -> dict[str, Any]:
     given = {**mark.kwargs, **({first: mark.args[0]} if mark.args else {})}
     for name, value in given.items():
         if name not in arguments:
-            nearest = get_close_matches(name, arguments, n=1)
-            hint = f"use {nearest[0]}" if nearest else all_valid
-            raise ValueError(f"has no argument {name!r}: {remedy('argument', name, hint)}")
+            raise ValueError(f"has no argument {name!r}: {remedy('argument', name, arguments, all_valid)}")
         kind = arguments[name].type
         given[name] = plain = value if kind is Any else _as_number(name, value)
         try:

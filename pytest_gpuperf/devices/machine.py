@@ -201,8 +201,8 @@ class Machine:
             if name in LIBRARIES:
                 accelerator = f"{ACCELERATOR}:{self._choice}"
                 raise GpuPerfError(f"{name} is an accelerator and no backend; pass {accelerator}")
-            names = ", ".join(["auto", "none", *self._available, f"{STAND_IN}:MODULE", f"{ACCELERATOR}:NAME"])
-            hint = remedy("backend", name, f"available: {names}")
+            names = ["auto", "none", *self._available, f"{STAND_IN}:MODULE", f"{ACCELERATOR}:NAME"]
+            hint = remedy("backend", name, names, f"available: {', '.join(names)}")
             raise GpuPerfError(f"no backend is called {name!r}; {hint}")
         self._available[name].check(self._selector)
         return self._available[name]

@@ -24,7 +24,7 @@ def parse(text: str) -> FailOn:
     if metric is None:
         example = "as in speedup:10%, or improvement without a percentage"
         names = f"expected one of {', '.join(METRICS)}, {example}"
-        raise ValueError(f"{name!r} is not a metric; {remedy('metric', name.strip(), names)}")
+        raise ValueError(f"{name!r} is not a metric; {remedy('metric', name.strip(), METRICS, names)}")
     number = percent.strip().removesuffix("%")
     try:
         share = float(number) / 100 if colon else -1.0

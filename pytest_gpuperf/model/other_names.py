@@ -1,4 +1,6 @@
-"""Names that are not ours, and what they are called here: older ones, and those that users bring along."""
+"""From a name that is not ours to the right one: older names, those that users bring along, misspelt ones."""
+
+from collections.abc import Iterable
 
 OTHER_NAMES: dict[str, dict[str, str]] = {
     "argument": {
@@ -13,6 +15,7 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
     "option": {
         "device": "gpu",
         "backend": "gpu",
+        "timeout": "max_time",
         "side": "default_device",
         "report": "json",
         "save": "json",
@@ -49,7 +52,14 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
 """By what they name. Nothing was released with the older ones."""
 
 
-def remedy(kind: str, name: str, otherwise: str) -> str:
-    """Return what to write in the place of a name that is not ours; `otherwise` for an unknown one."""
-    right = OTHER_NAMES[kind].get(name)
+def right_name(kind: str, name: str, ours: Iterable[str]) -> str | None:
+    """Return what is written in the place of a name that is not ours: the nearest of ours, if any is near."""
+    from difflib import get_close_matches  # which a run without a mistake does not need
+
+    return OTHER_NAMES[kind].get(name) or next(iter(get_close_matches(name, [*ours], n=1)), None)
+
+
+def remedy(kind: str, name: str, ours: Iterable[str], otherwise: str) -> str:
+    """Return what to write in the place of a name that is not ours; `otherwise` for one that is like none."""
+    right = right_name(kind, name, ours)
     return otherwise if right is None else f"use {right}"

@@ -21,8 +21,11 @@ def test_an_argument_that_is_not_ours_is_answered_with_ours(marker_errors):
     ("given", "expected"),
     [
         ("--gpuperf-maxtime=3", "--gpuperf-maxtime is no option of pytest-gpuperf; use --gpuperf-max-time"),
+        ("--gpuperf-gup=none", "--gpuperf-gup is no option of pytest-gpuperf; use --gpuperf-gpu"),
+        ("--gpuperf-gpu=cupyy", "--gpuperf-gpu: no backend is called 'cupyy'; use cupy"),
+        ("--gpuperf-fail-on=speedups:5%", "'speedups' is not a metric; use speedup"),
         ("--gpuperf_json", "--gpuperf_json is no option of pytest-gpuperf; use --gpuperf-json"),
-        ("--gpuperf-plot", "is no option of pytest-gpuperf; there are --gpuperf-all, --gpuperf-allow, "),
+        ("--gpuperf-rounds", "is no option of pytest-gpuperf; there are --gpuperf-all, --gpuperf-allow, "),
         ("--gpuperf-report-only", "--gpuperf-report-only is no option of *; use --gpuperf-fail=nothing"),
     ],
 )

@@ -223,7 +223,7 @@ CHECKS = [
     ("baseline=others/package.json", "baseline: *package.json: this is no report: *"),
     ("baseline=others", "baseline: *: this is no report: *; or move the file out of the folder"),
     ("baseline=unmeasured.json fail-on=speedup:9%", "baseline: *has no test with a speedup to compare with*"),
-    ("baseline=base.json fail-on=speed:10%", "*'speed' is not a metric; expected one of speedup, *"),
+    ("baseline=base.json fail-on=hours:10%", "*'hours' is not a metric; expected one of speedup, *"),
     *(
         (f"baseline=base.json fail-on={name}:10%", f"*'{name}'*use {right}*")
         for name, right in OTHER_NAMES["metric"].items()

@@ -26,7 +26,7 @@ def test_a_text_is_a_metric_and_the_share_that_it_may_lose(expected, given):
 @for_each(
     ("text", "cause"),
     [
-        ("speed:10%", "'speed' is not a metric; expected one of speedup"),
+        ("hours:10%", "'hours' is not a metric; expected one of speedup"),
         ("speedup", "expected METRIC:PERCENT"),
         ("gpu_time:-1%", "expected METRIC:PERCENT"),
         ("gpu_time:inf%", "expected METRIC:PERCENT"),
