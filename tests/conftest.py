@@ -22,7 +22,7 @@ import pytest_gpuperf
 from pytest_gpuperf import plugin
 
 # pytester forgets modules that an in-process run imported: to import them again takes longer than most runs,
-# and C extensions cannot be imported twice, nor what registers the operators of torch.
+# and C extensions cannot be imported twice, nor what torch compiles with.
 for name in (
     "numpy",
     "jsonschema",
@@ -33,7 +33,7 @@ for name in (
     "hypothesis",
     "msgspec",
     "threadpoolctl",
-    "torch._dynamo",
+    "torch._inductor.compile_fx",
     "array_api_compat.torch",
     "unittest.mock",
 ):
