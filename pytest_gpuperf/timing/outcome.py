@@ -1,19 +1,19 @@
-"""From the live measurement of one test to its memory, and to what its dropped rounds mean."""
+"""From the live measurement of one test to its memory, and to the notes on its numbers."""
 
 from collections.abc import Iterator, Sequence
-from statistics import median
-from typing import Any
+from math import log
+from statistics import fmean, median
+from typing import Any, Literal
 
 import numpy as np
 
 from pytest_gpuperf.analysis import verdict
-from pytest_gpuperf.analysis.judgement import Judgement
+from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory
-from pytest_gpuperf.model.record import Note, Verdict
+from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import values_of
@@ -29,6 +29,8 @@ _NO_TIME = (
 _MOST_STARTUP = 0.1  # of the time limit may first calls take longer than later ones before a note says so
 _MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a note says so
 _MOST_RAISING = 0.1  # of the time limit may be spent on raising clocks before a note says so
+_FEWEST_FOR_TOTALS = 60  # rounds: fewer show no calls that are as rare
+_DIFFERENT = 1.1
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 
 
@@ -48,21 +50,16 @@ def memory_of(gpu: BlockTimer) -> Memory:
     return Memory(peak=before + added, inputs=before)
 
 
-def judge_without_rounds(
-    rounds: RoundSampler, memory: Memory, demand: Demand, first_calls: tuple[float, float]
-) -> Judgement:
-    """Return the judgement of a test that has no rounds: all of them were dropped, or there was no time.
+def why_no_rounds(
+    rounds: RoundSampler, first_calls: tuple[float, float]
+) -> tuple[Literal["gpu_throttled", "not_enough_time"], str]:
+    """Return why a test has no rounds: all of them were dropped, or there was no time.
 
     `first_calls` are the seconds of those on the CPU and on the GPU.
     """
-    note = Note(code="not_enough_time", text=_NO_TIME.format(*map(units.seconds, first_calls)))
-    ended = Verdict(status="inconclusive", reason=note.text, reason_code="not_enough_time")
     if rounds.throttled is not None:
-        note = Note(code="gpu_throttled", text=rounds.throttled)
-        ended = Verdict(status="inconclusive", reason=note.text, reason_code="gpu_throttled")
-    if not demand.limits:
-        ended = Verdict(status="recorded", reason=None)
-    return Judgement(verdict=verdict.apply_memory_limit(ended, memory, demand), offload=None, notes=(note,))
+        return "gpu_throttled", rounds.throttled
+    return "not_enough_time", _NO_TIME.format(*map(units.seconds, first_calls))
 
 
 def notes_on_gpu(gpu: TimedDevice) -> Iterator[Note]:
@@ -175,3 +172,37 @@ def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:
         reasons = ", ".join(rounds.throttle)
         text = f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"
         yield Note(code="gpu_throttled", text=text)
+
+
+def notes_on_numbers(measured: OffloadInput) -> Iterator[Note]:
+    """Yield notes on disturbances that did not change the verdict."""
+    demand, disturbance = measured.demand, measured.disturbance
+    if (totals := _totals(measured)) is not None:
+        yield Note(code="totals_differ", text=totals)
+    if disturbance and verdict.stands(measured.speedup, disturbance.speedup, demand, measured.look):
+        yield Note(code="interference", text=disturbance.reason)
+    if measured.throttled is not None and not demand.limits:
+        yield Note(code="gpu_throttled", text=measured.throttled)
+
+
+def _totals(measured: OffloadInput) -> str | None:
+    """Return how the ratio of all times differs from the median ratio, if a loop would feel the difference.
+
+    It must do so without the largest sample of each side, too: one slow call says nothing of others.
+    """
+    if measured.sampled.rounds < _FEWEST_FOR_TOTALS:
+        return None
+    speedup, cpu, gpu = measured.speedup.value, measured.sampled.cpu, measured.sampled.gpu
+    total = fmean(cpu) / fmean(gpu)
+    without_largest = fmean(sorted(cpu)[:-1]) / fmean(sorted(gpu)[:-1])
+    is_more = min(total, without_largest) > _DIFFERENT * speedup
+    is_less = _DIFFERENT * max(total, without_largest) < speedup
+    if not is_more and not is_less:
+        return None
+    averages = {"CPU": (fmean(cpu), median(cpu)), "GPU": (fmean(gpu), median(gpu))}
+    uneven = max(averages, key=lambda name: abs(log(averages[name][0] / averages[name][1])))
+    mean, typical = map(units.seconds, averages[uneven])
+    return (
+        f"all times together give {units.digits(total)}x, and the median is {units.digits(speedup)}x: on the "
+        f"{uneven} a call takes {mean} on average and {typical} typically, and a loop pays the average"
+    )

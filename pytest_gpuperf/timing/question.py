@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Self
 
-from pytest_gpuperf.analysis.judgement import judge_offline
+from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.analysis.offload import OffloadInput
+from pytest_gpuperf.analysis.offload import OffloadInput, assess
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Speedup, Transfer
@@ -79,9 +79,12 @@ class Question:
         cpu, gpu, rounds = facts.cpu.measurement, facts.gpu, facts.rounds
         transfer = facts.transfer or secondary.untimed(gpu.workload, secondary.NO_TIME, facts.loop)
         memory = outcome.memory_of(gpu)
+        on_speedup, offload, said = Verdict(status="recorded", reason=None), None, list[Note]()
         if facts.speedup is None:
-            first_calls = cpu.first_call, gpu.workload.first_call
-            judgement = outcome.judge_without_rounds(rounds, memory, demand, first_calls)
+            code, why = outcome.why_no_rounds(rounds, (cpu.first_call, gpu.workload.first_call))
+            said = [Note(code=code, text=why)]
+            if demand.limits:
+                on_speedup = Verdict(status="inconclusive", reason=why, reason_code=code)
         else:
             on_gpu = [each.gpu for each in rounds.rounds]
             measured = OffloadInput(
@@ -97,21 +100,23 @@ class Question:
                 disturbance=facts.disturbance,
                 throttled=rounds.throttled,
             )
-            judgement = judge_offline(measured, options, memory)
+            doubts = facts.disturbance, rounds.throttled
+            on_speedup = verdict.judge(facts.speedup, demand, measured.look, *doubts)
+            offload, said = assess(measured, options), [*outcome.notes_on_numbers(measured)]
         timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]
         raised = sum(timer.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
         notes = (
             facts.emulation,
             *outcome.notes_on_libraries(timers, options.max_time),
             outcome.note_on_ramp(gpu.measurement.ramp, raised, options.max_time),
-            *judgement.notes,
+            *said,
             *outcome.notes_on_rounds(rounds),
             *facts.checks.notes,
         )
         return Answer(
-            verdict=judgement.verdict,
+            verdict=verdict.apply_memory_limit(on_speedup, memory, demand),
             notes=tuple(filter(None, notes)),
-            offload=judgement.offload,
+            offload=offload,
             transfer=transfer,
         )
 

@@ -1,13 +1,13 @@
-"""The verdict on stored numbers, and the notes on them: where all times together differ from their median."""
+"""Notes on the numbers of a test: where all times together differ from their median."""
 
 import factories
 from cases import for_each
 
 from pytest_gpuperf.analysis.estimation import sampled_rounds
-from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
-from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Memory, Round, Transfer
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Round, Transfer
+from pytest_gpuperf.timing.outcome import notes_on_numbers
 
 
 def notes(cpu, gpu, *, copies=0.0, demand=None) -> list[str]:
@@ -24,8 +24,7 @@ def notes(cpu, gpu, *, copies=0.0, demand=None) -> list[str]:
         copies=[copies] * len(rounds),
         transfer=Transfer(h2d=None, d2h=None, reason="nothing moves"),
     )
-    judged = judge_offline(measured, RunOptions(), Memory(peak=None, inputs=0, reason="not reported"))
-    return [note.text for note in judged.notes if note.code == "totals_differ"]
+    return [note.text for note in notes_on_numbers(measured) if note.code == "totals_differ"]
 
 
 def times(usual, *, slow=0, factor=20.0, rounds=60) -> list[float]:
