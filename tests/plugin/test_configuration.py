@@ -97,6 +97,8 @@ def test_every_form_of_configuration_says_the_same(pytester, suite, file, table,
         ("pytest.toml", "gpuperf_device_params = []", "gpuperf_device_params is empty: list at least one *"),
         ("pytest.ini", "gpuperf_max_time =", "gpuperf_max_time in the ini file: *float: ''; expected a pos*"),
         ("pytest.ini", "gpuperf_cost_ratio = 3:1", "*float: '3:1'; expected a price ratio above 0: *"),
+        ("pytest.ini", "gpuperf_device_values = a=toch", "gpuperf_device_values: 'toch' is not a known *"),
+        ("pytest.ini", "gpuperf_device_values = a", "gpuperf_device_values: 'a' is not VALUE=DEVICE, *"),
         (
             "pytest.ini",
             "gpuperf_all = perhaps",

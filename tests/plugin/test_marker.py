@@ -21,6 +21,15 @@ def test_forgot(device):
     a = np.ones(100)
     return lambda: a + 1
 """
+DOUBTFUL_UNIT = """
+@pytest.mark.speedup(pair="ones", min=9.95)
+class TestUnit(unittest.TestCase):
+    def test_cpu(self):
+        conftest.numpy.ones(3)
+
+    def test_gpu(self):
+        conftest.cupy.ones(3)
+"""
 VERDICTS = f"""
 import numpy as np
 
@@ -154,21 +163,22 @@ def test_each_test_ends_as_its_marker_and_what_was_measured_say(suite):
 
 
 @pytest.mark.parametrize(
-    ("endings", "options"),
+    ("fails", "options"),
     [
-        (["PASSED", "FAILED", "FAILED"], ["-Walways", "--disable-warnings"]),
-        (["FAILED", "FAILED", "FAILED"], ["--gpuperf-fail=doubt"]),
-        (["PASSED", "PASSED", "SKIPPED"], ["--gpuperf-fail=nothing", "-Werror"]),
-        (["PASSED", "FAILED", "FAILED"], ["-Werror", "-Wignore::pytest_gpuperf.InconclusiveWarning"]),
+        (("FAILED", "FAILED"), ["-Walways", "--disable-warnings"]),
+        (("FAILED", "FAILED"), ["-Werror", "-Wignore::pytest_gpuperf.InconclusiveWarning"]),
+        (("PASSED", "SKIPPED"), ["--gpuperf-fail=nothing", "-Werror"]),
+        (("FAILED", "FAILED"), ["--gpuperf-fail=doubt"]),
     ],
     ids=lambda values: " ".join(values) if values[0].startswith("-") else None,
 )
-def test_the_user_settles_what_fails(suite, endings, options):
-    found = suite(f"import numpy as np\n{EVEN}{LOST}{FORGOT}", "-v", "-rs", *options)
-    assert endings == [*found.endings.values()]
-    assert ["inconclusive", "failed", "error"] == [*found.statuses.values()]
-    assert 1 == " ".join(str(found.result.stdout).split()).count("inconclusive after ")
-    if "SKIPPED" in endings:
+def test_the_user_settles_what_fails(suite, fails, options):
+    found = suite(f"import numpy as np\n{EVEN}{LOST}{FORGOT}{DOUBTFUL_UNIT}", "-v", "-rs", *options)
+    doubt = "FAILED" if "doubt" in options[0] else "PASSED"
+    assert [doubt, *fails, "PASSED", doubt] == [*found.endings.values()]
+    assert ["inconclusive", "failed", "error", "recorded", "inconclusive"] == [*found.statuses.values()]
+    assert 2 == " ".join(str(found.result.stdout).split()).count("inconclusive after ")
+    if "SKIPPED" in fails:
         found.says("SKIPPED*there is no valid measurement: no work reached simulated GPU")
 
 
@@ -191,6 +201,10 @@ def test_call(device, xp):
 def test_body(xp):
     calls.append("body")
     return 3
+
+@minimal
+def test_reset(gpuperf):
+    return gpuperf.workload(lambda: calls.append("call"), reset=lambda: calls.append("reset"))
 
 @minimal
 def test_fixture(ones, device):
@@ -221,38 +235,18 @@ def test_ends_in_its_workload(device):
 
 def test_after(request):
     request.applymarker(minimal)
-    expected = ["cpu", "body", "fixture on cpu", "numpy", "torch", "dask", "lonely", "misused"]
-    assert calls == expected
+    assert calls[:5] == ["cpu", "body", "reset", "call", "fixture on cpu"]
+    assert calls[5:] == ["numpy", "torch", "dask", "lonely", "misused"]
 """
 
 
 def test_off_runs_each_test_once_as_if_the_plugin_were_not_there(run, pytester):
     result = run(OFF, "--gpuperf-off", "--gpuperf-json=r.json", "--gpuperf-all", gpu="none")
-    result.assert_outcomes(passed=9, skipped=2, failed=2)
+    result.assert_outcomes(passed=10, skipped=2, failed=2)
     failed = {line.partition("::")[2].partition(" ")[0] for line in result.outlines if "FAILED" in line}
     assert failed == {"test_ends[<lambda>1]", "test_ends_in_its_workload"}
     assert "- gpuperf -" not in result.stdout.str()
     assert not (pytester.path / "r.json").exists()
-
-
-def test_a_misused_marker_is_an_error_of_its_test_that_is_said_before_the_first_one_runs(marker_errors):
-    cases = {
-        r"test_it: .*: has no argument 'least': the valid arguments are min": "(least=3)",
-        r"test_it: .* 2 speedup markers, speedup\(max=5\) and speedup\(min=3\); keep one": (
-            "(min=3)\n@pytest.mark.speedup(max=5)"
-        ),
-        r"test_it\[2\]: @pytest.mark.speedup: min must be .* not -1": (
-            "\n@pytest.mark.parametrize('n', [1, pytest.param(2, marks=pytest.mark.speedup(min=-1))])"
-        ),
-    }
-    tests = [
-        "import pytest\n@pytest.mark.speedup{}\ndef test_it({}device): pass".format(
-            marker, "n, " if "'n'" in marker else ""
-        )
-        for marker in cases.values()
-    ]
-    for expected, found in zip(cases, marker_errors(*tests), strict=True):
-        assert re.search(expected, found)
 
 
 def test_a_wrong_marker_is_an_error_of_no_other_test_and_each_function_is_listed_once(suite):
@@ -261,6 +255,11 @@ def test_a_wrong_marker_is_an_error_of_no_other_test_and_each_function_is_listed
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.speedup(least=3)
 def test_wrong(device, n):
+    pass
+
+@pytest.mark.speedup(max=5)
+@pytest.mark.speedup(min=3)
+def test_twice(device):
     pass
 
 @pytest.mark.speedup(min=3)
@@ -280,15 +279,18 @@ def test_wrong_and_expected_to_fail(device):
     pass
 """
     )
-    found.ended(errors=4, passed=2)
-    listed = [line for line in found.result.outlines if line.startswith("gpuperf: error: ")]
-    assert 3 == len(listed)
-    assert "::test_wrong[1] (and 1 more of its parametrizations): @pytest.mark.speedup: " in listed[0]
-    assert found.result.outlines.index(listed[1]) < next(
-        index for index, line in enumerate(found.result.outlines) if line.startswith("test_it.py ")
+    found.ended(errors=5, passed=2)
+    lines = found.result.outlines
+    ran = next(index for index, line in enumerate(lines) if line.startswith("test_it.py "))
+    listed = [line.partition("::")[2] for line in lines[:ran] if line.startswith("gpuperf: error: ")]
+    wrong, twice, is_async, expected = listed
+    assert wrong.startswith(
+        "test_wrong[1] (and 1 more of its parametrizations): @pytest.mark.speedup: has no"
     )
+    assert "2 speedup markers, speedup(min=3) and speedup(max=5); keep one" in twice
+    assert (is_async[:12], expected[:32]) == ("test_async: ", "test_wrong_and_expected_to_fail:")
     reasons = [record["reason"] for record in found.records.values() if record["status"] == "error"]
-    assert 4 == len(reasons)
+    assert 5 == len(reasons)
     assert reasons[0].startswith("@pytest.mark.speedup: has no argument 'least'")
 
 
@@ -312,23 +314,23 @@ OF_GPU = [f"test_{scope}[{power}-gpu]" for scope in SCOPES for power in (2, 3)]
 def test_a_fixture_on_device_makes_two_variants_and_the_verdict_falls_on_the_gpu(suite):
     found = suite(VARIANTS)
     found.ended(passed=12)
-    expected = {name.replace("gpu", "cpu"): "recorded" for name in OF_GPU}
-    assert found.statuses == {**expected, **dict.fromkeys(OF_GPU, "passed")}
-    rows = [line for line in found.result.outlines if " ms " in line]
-    assert 6 == len(rows), "those of the GPU have the CPU's times"
-    assert all("gpu] " in row and " 10.0 ms " in row and " 9.9" in row for row in rows)
+    of_cpu = {name.replace("gpu", "cpu"): "recorded" for name in OF_GPU}
+    assert found.statuses == {**of_cpu, **dict.fromkeys(OF_GPU, "passed")}
+    assert [0.01] * 6 == [pytest.approx(found.records[name]["cpu"]["median"], rel=0.01) for name in OF_GPU]
 
 
 @pytest.mark.parametrize(
-    "chosen", [["-kgpu"], [f"test_it.py::{name}" for name in OF_GPU[::2]]], ids=["-k", "node id"]
+    ("chosen", "deselected"),
+    [(["-kgpu"], 6), ([f"test_it.py::{name}" for name in OF_GPU], 0)],
+    ids=["-k", "node ids"],
 )
-def test_a_gpu_variant_alone_is_compared_with_its_cpu_variant_which_is_no_test_of_the_run(suite, chosen):
+def test_a_gpu_variant_alone_is_compared_with_its_cpu_variant_which_is_no_test_of_the_run(
+    suite, chosen, deselected
+):
     found = suite(VARIANTS, *chosen)
-    measured = OF_GPU if chosen == ["-kgpu"] else OF_GPU[::2]
-    found.ended(passed=len(measured), deselected=12 - 6 if chosen == ["-kgpu"] else 0)
-    assert dict.fromkeys(measured, "passed") == {
-        name: status for name, status in found.statuses.items() if status != "skipped"
-    }
+    found.ended(passed=6, deselected=deselected)
+    assert OF_GPU == [name for name, status in found.statuses.items() if status != "skipped"]
+    assert {"passed"} == {found.statuses[name] for name in OF_GPU}
 
 
 OF_CONFTEST = """
@@ -396,25 +398,6 @@ def test_markers_orders_and_runners_of_a_conftest_count(suite):
         ("test_foreign", "not measured: another plugin executed the test function itself"),
     ]:
         assert found.records[name]["reason"].startswith(reason)
-
-
-def test_a_doctest_in_a_marked_module_is_let_be(run, pytester):
-    result = run(
-        '''
-        """
-        >>> 1 + 1
-        2
-        """
-        import pytest
-
-        pytestmark = pytest.mark.speedup
-
-        def test_it(device):
-            return device.launch
-        ''',
-        "--doctest-modules",
-    )
-    result.assert_outcomes(passed=2)
 
 
 HINTED = """
@@ -499,11 +482,13 @@ RETURNED = {
     "one": "1",
     "none": "None",
 }
+CALLABLE = ("work", "lambda", "partial")
 
 
 def hiding(kind, marker):
     """Return a test for each value that it may return, below a decorator that hides what it returns."""
-    name, launch = ("xp", "xp.ones(3)") if kind == "variants" else ("device", "device.xp.ones(3)")
+    is_slot = kind in ("slot", "called")
+    name, launch = ("device", "device.xp.ones(3)") if is_slot else ("xp", "xp.ones(3)")
     return "".join(
         f"""
 {marker}
@@ -518,17 +503,18 @@ def test_{kind}_{what}({name}):
     )
 
 
-@pytest.mark.parametrize("options", [[], ["--gpuperf-all"]], ids=["marked", "all"])
-def test_a_decorator_that_hides_the_callable_is_an_error(suite, options):
-    kinds = ("variants",) if options else ("slot", "variants", "called")
-    marker = "" if options else "@pytest.mark.speedup(min=3)"
-    found = suite(HIDES + "".join(hiding(kind, marker) for kind in kinds), "-v", *options)
+def test_a_decorator_that_hides_the_callable_is_an_error(suite):
+    marked = ("slot", "variants", "called")
+    tests = [hiding(kind, "@pytest.mark.speedup(min=3)") for kind in marked]
+    found = suite("".join([HIDES, *tests, hiding("unmarked", "")]), "-v", "--gpuperf-all")
     said = "does not hand on the callable that the test returns, so its preparation would be timed"
     hide = {name for name, record in found.records.items() if said in (record["reason"] or "")}
-    expected = {f"test_{kind}_{what}" for kind in kinds for what in ("work", "lambda", "partial")}
-    assert expected == {name.partition("[")[0] for name in hide}
+    expected = {f"test_{kind}_{what}" for kind in marked for what in CALLABLE}
     failed = {name.partition("[")[0] for name, ending in found.endings.items() if ending != "PASSED"}
-    assert (set() if options else expected) == failed
+    assert expected == failed
+    assert expected | {f"test_unmarked_{what}" for what in CALLABLE} == {
+        name.partition("[")[0] for name in hide
+    }
 
 
 WRAPPED = """

@@ -326,7 +326,3 @@ def test_variants_have_resets_too_and_make_as_many_calls(suite):
     assert "passed" == found.statuses["test_same[cupy]"]
     assert "failed" == found.statuses["test_differs[cupy]"]
     assert pytest.approx(2, rel=0.1) == found.records["test_grows[cupy]"]["speedup"]["value"]
-
-
-def test_off_runs_a_workload_with_a_reset(suite):
-    suite(HEAD + TEST, "--gpuperf-off").ended(passed=1)
