@@ -1,4 +1,4 @@
-"""A terminal of the operating system, and what is seen on it."""
+"""A terminal of the operating system, what is seen on it, and how much room a text takes there."""
 
 import os
 import select
@@ -8,6 +8,12 @@ from types import SimpleNamespace
 
 import pyte
 from _pytest._io import TerminalWriter
+from wcwidth import wcswidth  # which pyte brings
+
+
+def columns(text) -> int:
+    """Return how many columns a terminal gives to a text."""
+    return wcswidth(text)
 
 
 class Screen:

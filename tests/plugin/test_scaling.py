@@ -1,6 +1,7 @@
 """The scaling marker as a user meets it: pytest in pytest, on simulated devices that share one clock."""
 
 import json
+import xml.etree.ElementTree as ElementTree
 
 import pytest
 
@@ -44,8 +45,8 @@ def report(pytester):
     return lambda: json.loads((pytester.path / "report.json").read_text())
 
 
-def test_there_is_an_item_for_each_number_of_devices_and_the_last_is_judged(suite, report):
-    result = suite("-v")
+def test_there_is_an_item_for_each_number_of_devices_and_the_last_is_judged(suite, report, pytester):
+    result = suite("-v", "--junit-xml=junit.xml")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["*[[]4devices] PASSED (efficiency 1.00 [[]1.00, 1.00]*required 0.8*"])
     records = {record["nodeid"].partition("::")[2]: record for record in report()["records"]}
@@ -58,6 +59,10 @@ def test_there_is_an_item_for_each_number_of_devices_and_the_last_is_judged(suit
     assert last["scaling"]["efficiency"]["value"] == pytest.approx(1)
     assert last["scaling"]["required"] == last["demand"]["min"] / 4 == 0.8
     assert records["test_step[2devices]"]["demand"]["min"] is None
+    properties = ElementTree.parse(pytester.path / "junit.xml").findall(".//testcase[3]//property")
+    known = {each.get("name"): each.get("value") for each in properties}
+    assert {"gpuperf.status", "gpuperf.efficiency", "gpuperf.low", "gpuperf.high"} == {*known}
+    assert float(known["gpuperf.efficiency"]) == pytest.approx(1)
 
 
 def test_an_efficiency_below_the_limit_fails_the_test_on_the_most_devices_and_the_report_has_the_curve(

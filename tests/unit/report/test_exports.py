@@ -3,13 +3,11 @@
 import csv
 import io
 import json
-import re
 from math import inf
-from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
-from cases import for_each
 from factories import (
     CPU,
     EMULATED,
@@ -27,7 +25,8 @@ from factories import (
     speedup,
 )
 from golden import assert_golden
-from hypothesis import example, given, settings
+from hypothesis import example, given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 from strategies import FORMULAS, HOSTILE
@@ -40,7 +39,6 @@ from pytest_gpuperf.model.offload import BreakEven
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import exports
-from pytest_gpuperf.report.outputs import Output, Outputs, publish
 
 # https://bencher.dev/docs/reference/bencher-metric-format, with the lengths that its text gives
 METRIC = {
@@ -92,8 +90,8 @@ def run_of_each_kind() -> Run:
         comparisons=tuple(replace(slower, metric=metric) for metric in METRICS),
     )
     return run_of(
-        full,
         record("test_a.py::test_open", speedup=speedup(high=None)),
+        full,
         record("test_a.py::test_or[a|b]", gpu=measurement(EMULATED, 0.001)),
         skipped("test_a.py::test_skipped", "no GPU"),
         skipped("test_a.py::test_on_the_cpu", "no GPU", cpu=measurement(CPU, 0.02)),
@@ -117,17 +115,17 @@ def test_the_formats_are_those_of_the_documentation():
     assert "own" in exports.formats([own()])
 
 
-@pytest.mark.parametrize("format", TABLES)
+@pytest.mark.parametrize("format", [*TABLES, "svg"])
 def test_a_file_has_what_a_run_has(format):
     """Read the diff of a golden file with the page of exports, which says what stands where."""
     text = exports.formats()[format].write(run_of_each_kind())
     if format in SCHEMAS:
         Draft202012Validator(SCHEMAS[format]).validate(json.loads(text))
-    shown = text.replace("\r\n", "\n") if format == "csv" else json.dumps(json.loads(text), indent=1)
-    assert_golden(f"export-{format}.txt", shown)
+        text = json.dumps(json.loads(text), indent=1)
+    assert_golden(f"export-{format}.txt", text.replace("\r\n", "\n").replace("><", ">\n<"))
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("message", "others"),
     [
         (
@@ -151,94 +149,74 @@ def test_a_format_that_cannot_be_is_refused(message, others):
         exports.formats(others)
 
 
-@pytest.mark.parametrize("format", TABLES)
+@pytest.mark.parametrize("format", [*TABLES, "svg"])
 @given(anything=HOSTILE)
-def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything):
+def test_every_format_can_be_read_whatever_a_test_is_called(format, anything):
     device = replace(GPU, name=anything, backend=anything)
     environment = replace(HERE, host={"name": anything}, cpu={"name": anything}, gpu=device, python=anything)
-    hostile = record(anything, reason=anything, gpu=measurement(device, 0.1))
+    hostile = record(f"{anything}-", reason=anything, gpu=measurement(device, 0.1))
     content = written(format, hostile, environment=environment, commit=Commit(id=anything, branch=anything))
-    if format != "csv":
+    if format == "svg":
+        drawn = ElementTree.fromstring(content)
+        assert printable(drawn.get("aria-label")) == drawn.get("aria-label")
+    elif format != "csv":
         content = json.dumps(json.loads(content), ensure_ascii=False)  # what a reader has after decoding
     assert content.encode().decode() == content
 
 
-@for_each("format", JSON)
+LONG = f"test[{'é' * 600}"  # 1,205 bytes
+
+
+@given(st.lists(HOSTILE, unique=True, min_size=1, max_size=4))
+@example(["test[\x1b]", "test[\\x1b]", f"{LONG}1]", f"{LONG}2]"])
+@example(["", " "])
+def test_tests_stay_different_in_every_file_under_names_that_it_can_hold(names):
+    tests = list(map(record, names))
+    found = {each: json.loads(written(each, *tests)) for each in JSON}
+    assert len(names) == len(found["bencher"])
+    assert all(0 < len(name.encode()) <= 1024 and name.isprintable() for name in found["bencher"])
+    assert len(names) == len({entry["name"] for entry in found["github-action-benchmark"]})
+
+
+@pytest.mark.parametrize("format", JSON)
 def test_a_number_that_json_has_not_is_an_error(format):
     with pytest.raises(GpuPerfError, match="not finite"):
         written(format, record(speedup=speedup(value=inf)))
 
 
-@pytest.fixture
-def published(tmp_path, monkeypatch):
-    """Write a run to `export.json` in a format; return the line of it, or the problem."""
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("format", JSON)
+def test_a_run_without_times_leaves_no_export_of_an_earlier_run(tmp_path, format):
+    ours, path = exports.formats()[format], tmp_path / "export.json"
 
-    def call(format, *records) -> str:
-        output = Output(flag="", format=format, path=Path("export.json"))
-        (said,) = [
-            line for part in publish(run_of(*records), Outputs(files=(output,)), None) for line in part
-        ]
-        return said
+    def write_nothing() -> str | None:
+        return exports.write(exports.text(ours, run_of(skipped("a"))), ours, path)
 
-    return call
-
-
-@for_each("format", JSON)
-def test_a_run_without_times_leaves_no_export_of_an_earlier_run(published, format):
-    path, empty = Path("export.json"), (exports.formats()[format], skipped("a"))
-    nothing = f"{format} file: %s, because no test has a result for it"
-    path.unlink(missing_ok=True)
-    assert nothing % "no file" == published(*empty)
-    for first in (record("a"), scaled(4, 0.5)):
-        path.write_text(written(format, first))
-        assert (nothing % "emptied", b"") == (published(*empty), path.read_bytes())
+    why = "because no test has a result for it"
+    assert f"no file, {why}" == write_nothing()
+    for earlier in (record("a"), scaled(4, 0.5)):
+        path.write_text(written(format, earlier))
+        assert (f"emptied, {why}", b"") == (write_nothing(), path.read_bytes())
     path.write_text("theirs")
-    assert (nothing % "no file", b"theirs") == (published(*empty), path.read_bytes())
+    assert (f"no file, {why}", b"theirs") == (write_nothing(), path.read_bytes())
 
 
-def test_the_picture_has_the_worst_first_and_says_where_a_device_is_emulated():
-    verdicts = {"passed": None, "inconclusive": "near", "failed": "slow"}
-    emulated = measurement(replace(GPU, emulated=True), 0.1)
-    records = [record(f"a.py::test_{status}", status=status, reason=why) for status, why in verdicts.items()]
-    words = re.findall(
-        r"<text[^>]*>([^<]*)", written("svg", *records, replace(records[0], nodeid="b", gpu=emulated))
-    )
-    shown = [word.rpartition("] ")[2] for word in words if "] " in word]
-    assert ["failed", "inconclusive", "passed", "passed, emulated"] == shown
+def test_a_picture_of_no_speedups_says_so():
+    assert "no speedup was measured" == ElementTree.fromstring(written("svg", skipped("a"))).get("aria-label")
 
 
-@for_each(
-    ("said", "content"),
-    [
-        ("the own file was not written: types.SimpleNamespace returned NoneType, and no str", None),
-        ("own file: no file, because no test has a result for it", ""),
-        ("own file: export.json", "ours"),
-    ],
-)
-def test_a_format_of_others_writes_its_file_or_is_named(published, said, content):
-    Path("export.json").write_text("theirs")
-    assert published(own(write=lambda run: content), record()).startswith(said)
-    assert (content or "theirs") == Path("export.json").read_text()
+def test_a_format_of_others_returns_text_or_is_named():
+    assert "ours" == exports.text(own(write=lambda run: "ours"), run_of())
+    with pytest.raises(GpuPerfError, match="SimpleNamespace returned NoneType, and no str"):
+        exports.text(own(write=lambda run: None), run_of())
 
 
-@for_each("ends", [KeyboardInterrupt, pytest.exit.Exception])
-def test_a_format_may_end_the_whole_run(published, ends):
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, pytest.exit.Exception])
+def test_a_format_may_end_the_whole_run(ends):
     def write(run):
         raise ends
 
     with pytest.raises(ends):
-        published(own(write=write), record())
-
-
-def test_names_that_cannot_be_kept_stay_different_in_every_file():
-    long = f"test[{'é' * 600}"  # 1,205 bytes
-    names = ["test[\x1b]", "test[\\x1b]", f"{long}1]", f"{long}2]"]
-    found = [*json.loads(written("bencher", *map(record, names)))]
-    assert [True] * 4 == [len(name.encode()) <= 1024 for name in found]
-    assert 4 == len(
-        {entry["name"] for entry in json.loads(written("github-action-benchmark", *map(record, names)))}
-    )
+        exports.text(own(write=write), run_of())
 
 
 # CSV
@@ -266,7 +244,6 @@ def test_a_test_without_a_reason_has_that_of_its_regression(expected, reason):
     assert {expected} == {row["reason"] for row in found}
 
 
-@settings(deadline=None)
 @given(HOSTILE)
 @example('"=')
 def test_no_cell_of_text_is_a_formula(anything):

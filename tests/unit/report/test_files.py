@@ -6,7 +6,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from cases import for_each
 from factories import EMULATED, record, run_of, scaled, skipped, speedup
 from hypothesis import example, given
 from msgspec.structs import replace
@@ -76,20 +75,20 @@ def test_what_we_wrote_is_written_over(objected, nodeid):
         assert objected(kind, WRITTEN[kind](made[name])) is None, (kind, name)
 
 
-@for_each("kind", [kind for kind in BEGINS if kind not in ("markdown", "csv", "svg")])
+@pytest.mark.parametrize("kind", [kind for kind in BEGINS if kind not in ("markdown", "csv", "svg")])
 def test_json_of_ours_is_written_over_however_it_is_laid_out(objected, kind):
     written = [text for run in runs().values() if (text := WRITTEN[kind](run))]
     assert {None} == {objected(kind, json.dumps(json.loads(text), indent=4)) for text in written}
 
 
-@for_each("kind", BEGINS)
+@pytest.mark.parametrize("kind", BEGINS)
 def test_what_we_wrote_in_another_form_is_not(objected, kind):
     for other, (name, run) in product(WRITTEN, runs().items()):
         if text := WRITTEN[other](run):  # else no file is written
             assert (kind == other) == (objected(kind, text) is None), (other, name)
 
 
-@for_each("text", OTHERS.values())
+@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
 def test_what_others_wrote_is_not(objected, text):
     for kind in BEGINS:
         assert f"exists and was not written by pytest-gpuperf as {kind}; choose another file" in (
@@ -97,7 +96,7 @@ def test_what_others_wrote_is_not(objected, text):
         )
 
 
-@for_each("text", ["", " \n"])
+@pytest.mark.parametrize("text", ["", " \n"])
 def test_an_empty_file_is_anybodys(objected, text):
     assert [None] * len(BEGINS) == [objected(kind, text) for kind in BEGINS]
 

@@ -1,0 +1,421 @@
+"""The terminal: which tests have rows, what is said of them and how often, what is counted, and widths."""
+
+from array import array
+from time import process_time
+
+import pytest
+from factories import (
+    CPU,
+    GPU,
+    comparison,
+    estimate,
+    gate_result,
+    measurement,
+    offload,
+    on_cpu_only,
+    record,
+    run_of,
+    scaled,
+    scaling_curve,
+    skipped,
+    speedup,
+    threshold,
+    variants,
+)
+from golden import assert_golden, run_with_everything
+from msgspec.structs import replace
+from screen import columns
+
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Interference
+from pytest_gpuperf.model.offload import Diagnosis
+from pytest_gpuperf.model.record import Note
+from pytest_gpuperf.report.text import section
+
+WIDTHS = [60, 80, 100, 120, 200]
+STAND_IN = replace(GPU, name="jax on the CPU", emulated=True)
+SIMULATED = replace(GPU, name="simulated GPU", backend="simulated", emulated=True)
+EMULATED = {"gpu": measurement(STAND_IN, 1e-3)}
+DIFFER = {"status": "failed", "reason": "they disagree", "reason_code": "devices_disagree"}
+SLOW = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
+BROKEN = {"status": "error", "reason": "lost", "speedup": None}
+WORSE, BETTER = comparison(reason="worse"), comparison("improved")
+WHY = Diagnosis(code="float64", sentence="float64: it is slow")
+NOT_WORTH_IT = {"offload": offload(worth=False, reason="slow link"), "diagnosis": (WHY,)}
+CPU_ONLY, ON_GPU = variants()
+SKIPPED = skipped(ON_GPU.nodeid, "no GPU here", pairing=ON_GPU.pairing)
+UNKNOWN = replace(run_of().environment, gpu=None, gpu_reason="no GPU found: install one")
+BUSY = Interference(kind="cpu_contention", own_share=0.5, waited=1.0, threads=2)
+AWAITED = measurement(CPU, 0.02, latencies=array("d", [0.03]))
+MISSED = threshold(status="failed", reason="too large")
+SIZES = [f"test_fft[{size}]" for size in (64, 256)]
+CODES = ("check_the_test", "work_in_doubt", "not_on_device", "slowed_by_settings", "long_warm_up")
+
+
+def shown(lines) -> str:
+    """Return lines as a golden file has them: a verdict's colour, which is no text, stands last."""
+    return "".join(f"{line}{f'  <{line.colour}>' if line.colour else ''}\n" for line in lines)
+
+
+def brief(*records, above=section.NOTHING_ABOVE, **changes) -> str:
+    return shown(section.lines(run_of(*records, **changes), 120, above=above))
+
+
+def full(*records, width=120, **changes) -> str:
+    return shown(section.lines(run_of(*records, **changes), width, all_notes=True))
+
+
+def quiet(*records, above=section.NOTHING_ABOVE, **changes) -> str:
+    return shown(section.short_lines(run_of(*records, **changes), 100, above=above))
+
+
+def noted(text, code="aside_failed", **changes):
+    return {"notes": (Note(code=code, text=text),), **changes}
+
+
+def changed(outcome, ratio, metric="speedup", **changes):
+    """Return a test with one change against its baseline."""
+    found = comparison(outcome, metric=metric, ratio=ratio and estimate(ratio, 0.5, 2e6), reason=None)
+    return record(f"{outcome} {ratio} {metric}", comparisons=(found,), **changes)
+
+
+def disturbed(name, share, kind="cpu_contention", **changes):
+    found = Interference(kind=kind, own_share=share, waited=1 - share, threads=1)
+    return record(name, **{"interference": found, **noted("other work", "interference"), **changes})
+
+
+def headlines():
+    synthetic = measurement(replace(SIMULATED, kind="cpu"), 1.0)
+    yield "the devices, and a column for what was measured", brief(record())
+    yield "a GPU that was not looked for", brief(record(), gpu=None)
+    yield "an emulated GPU is none", brief(record(**EMULATED), gpu=STAND_IN)
+    yield "an emulated GPU beside a GPU", brief(record(), record("b", **EMULATED))
+    yield "simulated devices have synthetic times", brief(record(cpu=synthetic), gpu=SIMULATED)
+    yield "no column in which no test has anything", brief(skipped("a"))
+
+
+def rows():
+    names = ("a[1]", "b[1]", "a[2]", "b[2]", "t.py::c", "u.py::c", "u.py::d", "x/t.py::e", "y/t.py::e")
+    yield (
+        "tests of one function together, under the shortest name of their own",
+        brief(*(record(name) for name in (*names, "t.py::TestOps::op[aten::add]"))),
+    )
+    yield "a deselected test has no row", brief(record(), skipped("a", reason_code="deselected"))
+    odd = {
+        "plain": {},
+        "failed": {"status": "failed", "reason": "why"},
+        "error": {"status": "error", "reason": "why"},
+        "compared": {"comparisons": (comparison(reason=None),)},
+    }
+    pairs = {name: variants(name) for name in odd}
+    yield (
+        "a CPU variant has a row where there is something to say of it",
+        brief(
+            *(each for name, (cpu, gpu) in pairs.items() for each in (replace(cpu, **odd[name]), gpu)),
+            *variants("on CPU only", status="skipped", reason="no", speedup=None, gpu=None),
+        ),
+    )
+    limits = [
+        {},
+        {"max": 1.5, "transfer": "always"},
+        {"min": 2, "max": 4, "transfer": "once", "calls": 1000},
+        {"min": 2, "latency": True},
+    ]
+    yield (
+        "limits",
+        brief(
+            *(record(f"{number}", demand=Demand(**limit)) for number, limit in enumerate(limits)),
+            scaled(4, 0.6, required=0.5),
+            skipped("nothing measured"),
+        ),
+    )
+    yield (
+        "changes",
+        brief(
+            changed("regressed", 0.8),
+            changed("regressed", 1.25, "gpu_time"),
+            changed("not_regressed", 0.997),
+            changed("improved", 999.4),
+            changed("improved", 1132.4),
+            changed("inconclusive", 1132.4),
+            changed("not_comparable", None),
+            changed("new", None),
+            record("none"),
+        ),
+    )
+    yield (
+        "what a call may take on a GPU that is not here",
+        brief(
+            on_cpu_only(nodeid="at least", demand=Demand(min=3)),
+            on_cpu_only(nodeid="awaited", demand=Demand(min=3, latency=True), cpu=AWAITED),
+            on_cpu_only(nodeid="nothing required", demand=Demand()),
+            on_cpu_only(nodeid="at most", demand=Demand(max=1)),
+            on_cpu_only(nodeid="between", demand=Demand(min=1, max=3)),
+            on_cpu_only(nodeid="disturbed", interference=BUSY),
+            on_cpu_only(nodeid="not measured", cpu=None),
+        ),
+    )
+    ends = {
+        "results differ": DIFFER,
+        "expected": DIFFER | {"expected_failure": True},
+        "memory": DIFFER | {"reason_code": "memory_above_limit"},
+        "memory not known": {"status": "error", "reason": "?", "reason_code": "memory_not_known"},
+        "slow": SLOW,
+        "doubt": {"status": "inconclusive", "reason": "?", "reason_code": "not_enough_time"},
+        "regressed": DIFFER | {"comparisons": (comparison(),)},
+        "regressed, expected": {"comparisons": (comparison(),), "expected_failure": True},
+        "recorded": {"status": "recorded"},
+        "skipped": {"status": "skipped", "reason": "?"},
+    }
+    yield (
+        "verdicts, their causes, and their colours",
+        brief(*(record(name, **how) for name, how in ends.items())),
+    )
+    cut = record("a", **DIFFER, offload=offload(always=speedup()))
+    yield "a cause that does not fit", shown(section.lines(run_of(cut), 80))
+    yield (
+        "names that would be one when cut",
+        brief(*(record(f"test_{'b' * 70}{letter}{'e' * 70}") for letter in "xy")),
+    )
+    wide = ("x", "test_行列の積", "re\u0301sume\u0301", "test_行列の積" * 9, "re\u0301" * 50)
+    for width in (59, 60, 61):
+        yield (
+            f"names of any letters in {width} columns",
+            shown(section.lines(run_of(*map(record, wide)), width)) + full(*map(record, wide), width=width),
+        )
+
+
+def notes():
+    expected = record("a", status="failed", reason="known", expected_failure=True)
+    alike = [skipped(name, "no GPU") for name in "abc"]
+    restarted = record("a", restart_reason="other work", **NOT_WORTH_IT)
+    explained = record("a", **SLOW, offload=offload(), diagnosis=(WHY,))
+    yield "a reason that a note repeats", full(record("a", **SLOW, **noted("too slow")))
+    yield "what failed first", full(expected, record("b", **SLOW))
+    yield "tests with one reason", full(*alike)
+    yield "what only explains, with all notes", full(restarted)
+    yield "what only explains, in short", brief(restarted)
+    yield "what holds a failed test back", full(explained) + brief(explained)
+    yield "what holds a test back that pays", full(record("a", offload=offload(), diagnosis=(WHY,)))
+    yield "what a note says of it, too", full(record("a", **NOT_WORTH_IT, **noted(WHY.sentence)))
+    own = (*noted("both")["notes"], *noted("its own")["notes"])
+    yield "what both variants say", full(replace(CPU_ONLY, notes=own), replace(ON_GPU, **noted("both")))
+    without = replace(CPU_ONLY, **noted("no speedup", "no_partner"))
+    yield "why a GPU variant has no speedup is not said of the CPU variant", brief(without, SKIPPED)
+    yield "a deselected GPU variant", brief(without, replace(SKIPPED, reason_code="deselected"))
+    yield "a GPU test of its own", brief(without, replace(SKIPPED, pairing=None))
+    yield "another note on the CPU variant", brief(replace(CPU_ONLY, **noted("no speedup")), SKIPPED)
+    doubts = [record(f"test_{n}", **noted(f"doubt {n}")) for n in range(12)]
+    yield "of a kind of note one, in short", brief(*doubts)
+    yield "of a kind of note all, with all notes", full(*doubts)
+    yield "a regression explained", brief(record("a", **NOT_WORTH_IT, comparisons=(WORSE,)))
+    yield "a reason that is the code of a note", brief(skipped("a", "interference"))
+    yield (
+        "a reason that is the text of a note",
+        brief(record("a", status="failed", reason="slow"), record("b", **noted("slow"))),
+    )
+    several = tuple(Note(code=code, text=f"{code} {text}") for code in CODES for text in ("kept", "changed"))
+    yield (
+        "codes of several kinds of doubt hide none behind another",
+        full(record("a", notes=several))
+        + brief(
+            *(record(code, notes=(Note(code=code, text=f"{code} too fast"),)) for code in CODES),
+            record("a", notes=several[:4]),
+        ),
+    )
+    yield (
+        "of many notes the first",
+        brief(*(record(f"{n}", **SLOW | {"reason": f"slow {n}"}) for n in range(13))),
+    )
+    long = record("a", **noted("word " * 90))
+    yield "of a long note the beginning", brief(long) + full(long)
+    for name, above in {
+        "nothing": {},
+        "the reason": {"a": "\ntoo slow"},
+        "that of another test": {"b": "too slow"},
+    }.items():
+        yield f"pytest has shown {name}", brief(explained, above=above)
+    raised = replace(explained, status="error")
+    yield "pytest has shown an exception", brief(raised, above={"a": "E too\nE slow"})
+    yield (
+        "other work, of tests and of the worst",
+        brief(disturbed("a", 0.7), disturbed("b", 0.62), record("c")),
+    )
+    yield "unsteady times", brief(disturbed("a", 0.25, "unstable_cpu_times"))
+    yield (
+        "other work beside a GPU",
+        brief(disturbed("a", 0.9, gpu_interference=BUSY, status="inconclusive", reason="?")),
+    )
+    yield (
+        "other work beside a CPU variant, which has no row",
+        brief(
+            replace(CPU_ONLY, interference=BUSY),
+            replace(ON_GPU, interference=replace(BUSY, waited=0.5, threads=1)),
+        ),
+    )
+
+
+def totals():
+    yield "no run", full() + quiet()
+    yield "pytest says how many passed", full(record("a"), record("b"))
+    yield "pytest says how many skipped", full(skipped("a"), skipped("b"))
+    yield "verdicts that pytest does not count", full(record("a"), record("b", status="recorded"))
+    counted = {
+        "variants count once": [*variants("a"), *variants("b", **SLOW), record()],
+        "expected regressions": [record("a", comparisons=(WORSE,), expected_failure=True), record()],
+        "a test counts as all that it is": [
+            record("a", **SLOW, comparisons=(WORSE,)),
+            record("b", comparisons=(BETTER,)),
+            record("c", **SLOW, comparisons=(WORSE,), expected_failure=True),
+            skipped("d"),
+        ],
+        "errors": [record(name, **BROKEN) for name in "ab"],
+    }
+    for title, records in counted.items():
+        yield title, quiet(*records)
+    yield "a threshold failed", quiet(record(), thresholds=(MISSED,))
+    yield "the check failed", quiet(record(), thresholds=(MISSED, MISSED), gate=gate_result("all skipped"))
+    slow = record("slow", **SLOW, restart_reason="other work")
+    yield (
+        "in short why tests failed",
+        quiet(
+            record("a", **noted("doubt")),
+            replace(slow, nodeid="known", expected_failure=True),
+            slow,
+            skipped("none"),
+            thresholds=(MISSED, threshold(name="b")),
+        ),
+    )
+    many = [record(f"{n}", **SLOW | {"reason": f"slow {n}"}) for n in range(15)]
+    yield "in short, of many failures", quiet(*many, above={"0": "slow 0"})
+    worth = {f"test_{n}": offload(worth=n < 2) for n in range(3)}
+    real = [record(name, offload=each) for name, each in worth.items()]
+    emulated = [record(f"emulated {name}", offload=each, **EMULATED) for name, each in worth.items()]
+    yield "one test that pays is not counted", brief(real[0], emulated[0])
+    yield "tests that pay", brief(*real, cost_ratio=2.5)
+    yield "tests that pay, those of emulated devices apart", brief(*real, *emulated)
+    for count in (0, 2, 21):
+        measured = [
+            record(f"test_{n}", source="all", cpu=measurement(CPU, 1.0 + n % 20)) for n in range(count)
+        ]
+        yield f"{count} tests without a marker", brief(*measured, unmarked=count)
+    lone = record(source="all", gpu=None, speedup=None)
+    yield "none of them was compared for want of a GPU", brief(lone, environment=UNKNOWN, unmarked=1)
+
+
+def curves():
+    found = {
+        "first": "LLWW",
+        "smallest": "WW",
+        "none": "LL",
+        "in doubt": "?",
+        "no size": "",
+    }
+    yield (
+        "thresholds",
+        brief(
+            record(),
+            thresholds=(
+                *(threshold(states, name=name) for name, states in found.items()),
+                threshold(name="not known", status="inconclusive", outcome=None, reason="sizes are missing"),
+                threshold(name="skipped", status="skipped", reason="no GPU"),
+            ),
+        ),
+    )
+    yield "a threshold that failed", brief(*map(record, SIZES), thresholds=(MISSED,))
+    yield "on an emulated GPU", brief(*(record(name, **EMULATED) for name in SIZES), thresholds=(MISSED,))
+    above = {SIZES[0]: "too large"}
+    yield (
+        "without a reason that pytest has shown",
+        brief(*map(record, SIZES), thresholds=(MISSED,), above=above),
+    )
+    points = scaling_curve().points
+    of = {name: tuple(replace(each, nodeid=name) for each in points) for name in "ab"}
+    yield (
+        "the curve of a test that failed comes first",
+        brief(
+            record("a"),
+            record("b", **SLOW),
+            scalings=tuple(scaling_curve(name=name, points=each) for name, each in of.items()),
+        ),
+    )
+    unlike = comparison("not_comparable", ratio=None, reason="another machine")
+    found = [record("a", comparisons=(unlike,)), record("b", comparisons=(comparison("inconclusive"),))]
+    yield (
+        "below the changes is what their numbers do not say",
+        "".join(f"{line}\n" for line in section.changes([*found, record("c", comparisons=(WORSE,))], 80)),
+    )
+
+
+@pytest.mark.parametrize("part", [headlines, rows, notes, totals, curves])
+def test_what_is_said_and_how_often(part):
+    """Read the titles here, and what stands below each in the file."""
+    said = [f"=== {title}\n{text}" for title, text in part()]
+    assert_golden(f"words/terminal-{part.__name__}.txt", "\n".join(said))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_run_with_everything_looks_at_each_width_as_it_did(width):
+    assert_golden(
+        f"terminal-{width}.txt", "".join(f"{line}\n" for line in section.lines(run_with_everything(), width))
+    )
+
+
+def test_with_all_notes_it_looks_as_it_did():
+    lines = section.lines(run_with_everything(), 80, all_notes=True)
+    assert_golden("terminal-all-notes.txt", "".join(f"{line}\n" for line in lines))
+
+
+LONGEST = "tests/" + "very/" * 20 + "test_" + "long_" * 30 + "name.py::test_" + "long_" * 30 + "end"
+WIDE = [
+    record(LONGEST),
+    record("test_x.py::test_x[" + "float32-" * 30 + "1048576]"),
+    record("test_y.py::test_y[行列の積]" * 3),
+    record("a", status="inconclusive", reason="in doubt " * 30, demand=Demand(min=2.5, max=100)),
+    record("b", status="inconclusive", reason="in doubt", speedup=speedup(12.3, 10.1, 15.2)),
+    record("c", speedup=speedup(123456.0, 12345.0, 1234567.0), demand=Demand(min=0.333333)),
+    record("d", speedup=speedup(12.3, None, None), offload=offload(always=speedup())),
+    record("e", status="error", reason="x" * 300, speedup=None),
+    record("f", **DIFFER, expected_failure=True),
+    record("g", **noted("dependent samples: " + "lag-1 " * 40)),
+    record("h", comparisons=(comparison("not_comparable", ratio=None),)),
+    record("i", source="all"),
+    skipped(LONGEST + "[1]", "no GPU library is installed; " * 5),
+]
+
+
+@pytest.mark.parametrize("all_notes", [False, True])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_is_wider_than_the_terminal(width, all_notes):
+    changes = {"thresholds": (threshold(name=LONGEST),), "scalings": (scaling_curve(name=LONGEST),)}
+    hostile = replace(run_of().environment, cpu={"name": "\x1b[31m" * 30})  # escapes are longer
+    for records in (*([each] for each in WIDE), WIDE):
+        run = run_of(*records, environment=hostile, unmarked=1, **changes)
+        lines = section.lines(run, width, all_notes=all_notes)
+        assert [line for line in map(str, lines) if columns(line) > width] == []
+    assert [line for line in section.changes(WIDE, width) if columns(line) > width] == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_with_all_notes_every_test_is_named_in_full_and_every_value_shown(width):
+    others = [record(f"tests/test_other.py::test_other[{n}]") for n in range(3)]
+    for each in WIDE:
+        lines = section.lines(run_of(*others, each), width, all_notes=True)
+        whole = "".join(str(line).strip() for line in lines)
+        function, bracket, parameters = each.nodeid.rpartition("::")[2].partition("[")
+        assert function in whole
+        assert bracket + parameters in whole
+    values = " ".join(map(str, section.lines(run_of(*WIDE), width, all_notes=True)))
+    for value in ("20.0 ms", "1.75 ms", "10.0x", "2.5..100x", "differs", "failed (expected)"):
+        assert value in values
+
+
+def test_the_time_grows_no_faster_than_the_number_of_tests():
+    def seconds(number: int) -> float:
+        names = [f"tests/test_{n % 50}.py::test_it[{'float32-' * (n % 3)}{n}]" for n in range(number)]
+        run = run_of(*(record(name, **noted(f"doubt {name}")) for name in names))
+        begin = process_time()
+        section.lines(run, 80)
+        return process_time() - begin
+
+    assert min(seconds(1_000) for _ in range(3)) < 3 * 10 * min(seconds(100) for _ in range(3))
