@@ -1,6 +1,7 @@
 """A run that has everything, and the files that hold what each form of the report makes of it."""
 
 import os
+import re
 from pathlib import Path
 
 from factories import (
@@ -26,6 +27,10 @@ from pytest_gpuperf.model.offload import Diagnosis, Point
 from pytest_gpuperf.model.record import Note, Run
 
 _DATA = Path(__file__).parent / "data" / "golden"
+_ASSETS = re.compile(  # what the run has no part in, and records, which are JSON
+    r"(?<=<style>).*?(?=</style>)|(?<=<script>).*?(?=</script>)|sha256-[\w+/=]*|^{\n.*?^}\n",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def assert_golden(name: str, text: str) -> None:
@@ -35,6 +40,11 @@ def assert_golden(name: str, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text
+
+
+def without_assets(page: str) -> str:
+    """Return a page without its styles and script, and without the records that are in it."""
+    return _ASSETS.sub("", page)
 
 
 def run_with_everything() -> Run:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.report import repeat
+from pytest_gpuperf.report import markdown
 from pytest_gpuperf.report.reader import load_report
 
 ROOT = Path(__file__).parents[2]
@@ -66,8 +66,10 @@ def test_the_command_that_repeats_a_test_does_so(ran, pytester, monkeypatch):
     source = smaller(example.read_text(encoding="utf-8"))
     ran({example.name: source}, "--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
     run = load_report(pytester.path / "report.json")
-    *_, last = (record for record in run.records if record.size_group)
-    command = repeat.command(run, last, repeat.last_sizes(run))
+    commands = markdown.text(run).partition("```sh\n")[2].partition("\n```")[0]
+    (command,) = (
+        line for line in commands.splitlines() if line.startswith(f"pytest {example.name}::test_density")
+    )
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     printed = ["/bin/sh", "-c", f"{command} --gpuperf-json=again.json"]

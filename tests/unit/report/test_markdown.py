@@ -1,8 +1,9 @@
 """Markdown: what stands first, what is left out, and that nobody's text becomes mark-up."""
 
+import shlex
 from types import SimpleNamespace
 
-from cases import for_each
+import pytest
 from factories import (
     EMULATED,
     GPU,
@@ -13,10 +14,12 @@ from factories import (
     measurement,
     record,
     run_of,
+    scaled,
     scaling_curve,
     skipped,
     speedup,
     threshold,
+    variants,
 )
 from golden import assert_golden, run_with_everything
 from hypothesis import given
@@ -26,13 +29,12 @@ from msgspec.structs import replace
 from strategies import HOSTILE
 
 from pytest_gpuperf.model.comparison import Commit, GateNote, GateResult
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, Pairing, SizeGroup
+from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Diagnosis, Point
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Note, Record, Run
-from pytest_gpuperf.report import repeat
-from pytest_gpuperf.report.markdown import SIGNATURE, code_span, plot_row, text
-from pytest_gpuperf.report.scale import LogScale, speedup_axis
+from pytest_gpuperf.report.markdown import SIGNATURE, text
 
 A_COMMENT = 65_536  # characters that GitHub takes
 OF_TABLES = {"table", "thead", "tbody", "tr", "th", "td"}
@@ -91,7 +93,7 @@ def test_a_run_with_everything_is_written_as_it_was():
     assert_golden("markdown.md", text(run_with_everything()))
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "run"),
     [
         ("### Speedups: no test was measured", run_of()),
@@ -112,10 +114,11 @@ FAILED = [failed(name, reason=f"{name} is slow") for name in "abcdefghijkl"]
 LARGE = replace(HERE, packages={f"package{n}": "1.0" for n in range(40)})
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "run"),
     [
         ("2 more tests are not in the table, only in the report: 2 skipped.", run_of(*MANY)),
+        ("`doubt x (2 notes of this kind more)`\n", run_of(*DOUBTS)),
         ("- 5 more notes in the report\n", run_of(*DOUBTS, *FAILED)),
         ("- 2 more thresholds in the report\n", run_of(record(), thresholds=(threshold(),) * 12)),
         ("- 10 more scaling lines in the report\n", run_of(record(), scalings=(scaling_curve(),) * 6)),
@@ -127,13 +130,11 @@ def test_what_does_not_fit_is_counted(expected, run):
     assert text(run).count(expected) == 1
 
 
-def commands(run: Run) -> list[str]:
-    """Return the commands that repeat what went wrong, in the order of the records."""
-    return [
-        repeat.command(run, each, repeat.last_sizes(run))
-        for each in run.records
-        if each.status == "failed" or any(one.outcome == "regressed" for one in each.comparisons)
-    ]
+def commands(*records: Record, variables=None, **changes) -> list[str]:
+    """Return the commands that repeat tests: those of `records`, if all failed."""
+    run = run_of(*records, **changes)
+    run = replace(run, environment=replace(run.environment, variables=variables))
+    return text(run).partition("```sh\n")[2].partition("\n```")[0].split("\n")
 
 
 def test_what_failed_or_regressed_comes_with_the_command_that_repeats_it():
@@ -153,69 +154,120 @@ def test_of_many_commands_ten_whole_ones_are_shown_and_all_counted():
     assert "aaaa\n" not in found
 
 
-AXIS = LogScale(0.125, 2.0**24 / 8, 27)  # a power of 2 for nearly each column
+STEP = replace(scaled(4, 0.8), status="failed", reason="too slow")
+FFT = "tests/test_x.py::test_fft"
 
 
-def at(power: float) -> float:
-    """Return the value that lies in a column."""
-    return AXIS.low * (AXIS.high / AXIS.low) ** (power / 27)
-
-
-def plotted(low, value, high, **demand) -> str:
-    ends = (None if end is None else at(end) for end in (low, high))
-    one = record(speedup=speedup(at(value), *ends), demand=Demand(**{k: at(v) for k, v in demand.items()}))
-    return plot_row(one, AXIS)
-
-
-@for_each(
-    ("expected", "low", "value", "high", "demand"),
+@pytest.mark.parametrize(
+    ("expected", "one", "variables"),
     [
-        ("···│··├──●──┤···············", 6, 9, 12, {}),
-        ("···│··●·····················", 6, 6, 6, {}),
-        ("·├─│─●┤·····················", 1, 5, 6, {}),
-        ("···├─●┤·····················", 3, 5, 6, {}),
-        ("···│║·├──●──┤···············", 6, 9, 12, {"min": 4}),
-        ("···│··├║─●──┤···············", 6, 9, 12, {"min": 7}),
-        ("···│··║──●──║···············", 6, 9, 12, {"min": 6, "max": 12}),
-        ("···║··├──●──┤···············", 6, 9, 12, {"min": 3}),
-        ("·├─║─●┤·····················", 1, 5, 6, {"min": 3}),
-        ("◄──│──●──┤··················", None, 6, 9, {}),
-        ("···│··├──●─────────────────►", 6, 9, None, {}),
-        ("···│··├────────────────────●", 6, 40, 50, {}),
-        ("●──┤························", -9, -9, 3, {}),
+        ("pytest 'a.py::test_step[4]'", STEP, None),
+        ("pytest 'a.py::test_step[4]'", STEP, {}),
+        ("JAX_NUM_CPU_DEVICES=4 pytest 'a.py::test_step[4]'", STEP, {"JAX_NUM_CPU_DEVICES": "4"}),
+        (
+            "JAX_NUM_CPU_DEVICES='$(date)' pytest 'a.py::test_step[4]'",
+            STEP,
+            {"JAX_NUM_CPU_DEVICES": "$(date)"},
+        ),
+        (f"pytest {FFT}", failed(FFT), {"JAX_NUM_CPU_DEVICES": "4"}),
     ],
 )
-def test_a_row_shows_the_interval_beside_one_and_what_is_required(expected, low, value, high, demand):
-    assert expected == plotted(low, value, high, **demand)
+def test_a_scaling_test_is_repeated_on_as_many_emulated_devices(expected, one, variables):
+    assert [expected] == commands(one, variables=variables)
 
 
-@for_each(
-    ("expected", "power", "metric"),
+def test_a_gpu_variant_is_repeated_with_its_cpu_variant():
+    cpu, gpu = variants(FFT, status="failed", reason="too slow")
+    assert [f"pytest '{FFT}[cpu]' '{FFT}[gpu]'"] == commands(cpu, gpu)
+    assert [f"pytest '{FFT}[cpu]'"] == commands(replace(cpu, status="failed", reason="too slow"))
+
+
+def test_the_size_with_the_verdict_of_the_threshold_is_repeated_with_the_others():
+    sizes = SizeGroup(name=FFT, parameter="n", size=2, sizes=(1, 2))
+    pairing = Pairing(kind="gpu", library="cupy", partner=f"{FFT}[numpy]")
+    tests = (replace(failed(f"{FFT}[{size}]"), size_group=sizes, pairing=pairing) for size in (1, 2))
+    curve = tuple(Point(size=size, nodeid=f"{FFT}[{size}]", cpu=None, gpu=None) for size in (1, 2))
+    missed = threshold("L", name=FFT, at_most=1, status="failed", reason="too late", curve=curve)
+    assert [f"pytest '{FFT}[numpy]' '{FFT}[1]'", f"pytest {FFT}"] == commands(*tests, thresholds=(missed,))
+
+
+@pytest.mark.parametrize(
+    ("expected", "arguments"),
     [
-        ("···│··├──●──┤··○············", 15, "speedup"),
-        ("···│··├──●─○┤···············", 11, "speedup"),
-        ("···│··├──●──┤···············", 9, "speedup"),
-        ("···│··├──●──┤···············", 15, "gpu_time"),
+        ("--gpuperf-gpu=sycl:cpu", ("--gpuperf-gpu=sycl:cpu",)),
+        ("--gpuperf-strict --gpuperf-allow=missing", ("--gpuperf-strict",)),
+        ("--gpuperf-allow=missing --gpuperf-strict", ("--gpuperf-allow=missing", "--gpuperf-strict")),
+        *(
+            ("--gpuperf-off", (hostile, "--gpuperf-off"))
+            for hostile in ("-p", "--pdbcls=os:system", "; rm -rf /", "tests/other.py", "@file", "", "\n")
+        ),
     ],
 )
-def test_a_row_shows_the_baseline_where_it_differs(expected, power, metric):
-    one = comparison(metric=metric, baseline=estimate(at(power)))
-    fast = record(speedup=speedup(at(9), at(6), at(12)), demand=Demand(), comparisons=(one,))
-    assert expected == plot_row(fast, AXIS)
+def test_options_are_those_of_ours_and_a_strict_check_allows_that_other_tests_do_not_run(expected, arguments):
+    assert [f"pytest {FFT} {expected}"] == commands(failed(FFT), arguments=arguments)
 
 
-def test_all_rows_are_on_one_axis_with_one_and_the_limits_on_it():
-    slow = record(speedup=speedup(0.5, 0.4, 0.6), demand=Demand(min=40))
-    fast = record(speedup=speedup(20.0, 10.0, None))
-    axis = speedup_axis([slow, fast, skipped("a")], 27)
-    rows = [plot_row(each, axis) for each in (slow, fast, skipped("a"))]
-    assert ["·├●┤··│···················║·", "······│·····║·····├───●────►", None] == rows
+@pytest.mark.parametrize(
+    ("expected", "nodeid"),
+    [
+        ("--pyargs 'package.test_fft::test_fft[a.py::b]'", "package.test_fft::test_fft[a.py::b]#2"),
+        *((f"./{nodeid}", nodeid) for nodeid in ("-x/test_a.py::test", "--help", "@arguments", "-k")),
+        (f"'{FFT}[{chr(92)}ud800]'", f"{FFT}[\ud800]"),
+    ],
+)
+def test_a_node_id_is_no_option_and_no_file_of_arguments(expected, nodeid):
+    assert [f"pytest {expected}"] == commands(failed(nodeid))
 
 
-@for_each("value", [1e-300, 1e300])
-def test_no_number_breaks_the_axis(value):
-    one = record(speedup=speedup(value, value, value))
-    assert len(plot_row(one, speedup_axis([one, record()], 27))) == 28
+HARD = st.sampled_from(tuple("'\"\\`$!;&|<>*?[]{}()~# \n\r\t\x1b\x7f\u202e\udc80é😀09afnx"))
+
+
+@given(st.lists(HARD, min_size=1, max_size=12).map("".join))
+def test_a_shell_reads_one_word_and_shows_no_control_character(anything):
+    (found,) = commands(failed(f"a{anything}"), arguments=(f"--gpuperf-gpu={anything}",))
+    assert found.isprintable()
+    expected = [without_number(f"a{anything}"), f"--gpuperf-gpu={anything}"]  # `#9` is a result's number
+    assert [*map(printable, expected)] == shlex.split(found)[1:]
+
+
+def at(power: float | None) -> float | None:
+    """Return a ratio for about each column of the plot: a power of two."""
+    return None if power is None else 2.0 ** (power - 3)
+
+
+def plotted(low, value, high, baseline=None, metric="speedup", **limits) -> Record:
+    """Return a test with these speedups, limits and this baseline, as columns of the plot."""
+    told = " ".join(
+        map(str, filter(None, (low, value, high, baseline and f"{baseline} of {metric}", limits)))
+    )
+    known = comparison("new", metric=metric, baseline=estimate(at(baseline))) if baseline else None
+    return record(
+        told,
+        speedup=speedup(*map(at, (value, low, high))),
+        demand=Demand(**{name: at(limit) for name, limit in limits.items()}),
+        comparisons=(known,) if known else (),
+    )
+
+
+def test_a_row_shows_the_interval_beside_one_what_is_required_and_the_baseline_all_on_one_axis():
+    rows = [
+        *(plotted(6, 9, 12), plotted(6, 6, 6), plotted(1, 5, 6), plotted(3, 5, 6)),
+        *(plotted(None, 6, 9), plotted(6, 9, None), plotted(-2, -2, 3), plotted(6, 22, 22)),
+        *(
+            plotted(6, 9, 12, min=4),
+            plotted(6, 9, 12, min=7),
+            plotted(6, 9, 12, min=3),
+            plotted(1, 5, 6, min=3),
+        ),
+        plotted(6, 9, 12, min=6, max=12),
+        *(plotted(6, 9, 12, each) for each in (15, 11, 9)),
+        plotted(6, 9, 12, 15, "gpu_time"),
+        *(plotted(None, power, None) for power in (-999, 999)),  # of a file that lies
+        skipped("without a speedup"),
+    ]
+    lines = [line for line in text(run_of(*rows)).splitlines() if line.startswith("|")]
+    cells = ([cell.strip(" `") for cell in line.split(" | ")] for line in lines)
+    assert_golden("words/plot.txt", "".join(f"{row[4]}  {row[0].lstrip('| `')}\n" for row in cells))
 
 
 def hostile(anything: str) -> Run:
@@ -255,19 +307,13 @@ def test_anybodys_text_is_code_wherever_it_can_stand_and_makes_no_element(anythi
     assert [f"{SIGNATURE}\n", "<details>\n<summary>Environment</summary>\n", "</details>\n"] == shown.raw
     (changes,) = shown.tables
     assert {8} == {len(row) for row in changes}
-    short = [command for command in commands(run) if len(command) <= 400]
-    assert sorted(short) == sorted("".join(shown.blocks).splitlines())
+    (block,) = shown.blocks
+    assert all(line.isprintable() and line.startswith("pytest ") for line in block.splitlines())
     assert {"verdict", "failed", "passed", "regressed"} == {row[-1] for row in changes}
     assert printable(anything).strip() in {span.strip() for span in shown.spans}
 
 
-@given(HOSTILE)
-def test_a_code_span_holds_its_text_and_nothing_else(anything):
-    shown = rendered(f"before {code_span(anything)} after")
-    assert [printable(anything).strip(" ")] == [span.strip(" ") for span in shown.spans]
-
-
-@for_each("filler", ["|", "`", "\\", "x", "<", "\u202e", "\U0001f600"])
+@pytest.mark.parametrize("filler", ["|", "`", "\u202e"])  # each of which is written as several letters
 def test_the_longest_text_fits_a_comment(filler):
     long = filler * 2000
     huge = estimate(1e300, 1e300, 1e300)

@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 from time import process_time
 
 import pytest
-from cases import for_each
 from factories import (
     EMULATED,
     GPU,
+    HERE,
     comparison,
     estimate,
     histories,
@@ -24,7 +24,7 @@ from factories import (
     skipped,
     speedup,
 )
-from golden import assert_golden, run_with_everything
+from golden import assert_golden, run_with_everything, without_assets
 from hostile import hostile_run
 from msgspec.structs import replace
 
@@ -38,11 +38,8 @@ from pytest_gpuperf.report.html.page import text
 
 NOTE = Note(code="not_exclusive", text="another process used the GPU")
 BUSY = Interference(kind="cpu_contention", own_share=0.6, waited=0.4, threads=1)
+NO_GPU = replace(HERE, gpu=None, gpu_reason="no driver was found")
 LIMITED = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
-LEFT_OUT = re.compile(  # of the golden file: what the run has no part in, and records, which are JSON
-    r"(?<=<style>).*?(?=</style>)|(?<=<script>).*?(?=</script>)|sha256-[\w+/=]*|^{\n.*?^}\n",
-    re.DOTALL | re.MULTILINE,
-)
 
 
 class Page(HTMLParser):
@@ -79,10 +76,10 @@ def leads(*records):
 
 def test_a_run_that_has_everything_looks_as_it_did():
     """To write the file again: GPUPERF_GOLDEN=write pytest tests/unit/report/html/test_page.py."""
-    assert_golden("page.html", LEFT_OUT.sub("", text(run_with_everything())))
+    assert_golden("page.html", without_assets(text(run_with_everything())))
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("changes", "lead"),
     [
         ({}, None),
@@ -127,6 +124,18 @@ def test_what_is_the_same_in_every_row_has_no_column_and_no_explanation():
     assert [False, True] == ["In limits" in text(run_of(each)) for each in (free, record())]
 
 
+@pytest.mark.parametrize(
+    ("legend", "one"),
+    [
+        ([], skipped("a.py::test_a")),
+        (["nothing required", "1x"], record(demand=Demand(), status="recorded")),
+        (["passed", "1x", "required", "baseline"], record(comparisons=(comparison("improved"),))),
+    ],
+)
+def test_the_legend_has_what_is_drawn(legend, one):
+    assert legend == re.findall("</svg> (.*?)</span>", text(run_of(one)))
+
+
 def test_means_of_gpus_and_of_emulated_devices_are_not_mixed():
     emulated = [
         record(f"b.py::test_{n}", gpu=measurement(EMULATED, 0.001), speedup=speedup(n)) for n in (1.0, 4.0)
@@ -148,7 +157,7 @@ def test_of_many_tests_the_longest_and_the_least_certain_are_listed():
     assert ["test_open", "test_0"] == shown[wide + 2 : wide + 5 : 2]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("records", "lists"),
     [
         ([record(f"a.py::test_{n}") for n in range(10)], (False, False)),
@@ -162,7 +171,7 @@ def test_few_tests_and_what_does_not_stand_out_are_not_listed(records, lists):
     assert lists == tuple(each in content for each in ("Longest on the CPU", "Least certain"))
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("address", "is_link"),
     [
         ("https://github.com/x/commit/1", True),
@@ -180,22 +189,20 @@ def test_only_an_address_of_the_web_is_a_link(address, is_link):
     assert "run of 2026-01-01 00:00" in said
 
 
-@for_each(
-    ("changes", "said"),
+@pytest.mark.parametrize(
+    ("code", "changes"),
     [
-        ({**LIMITED, "expected_failure": True}, "failed (expected)"),
-        ({"comparisons": (comparison("improved"),)}, "improved"),
-        ({"comparisons": (comparison("new"),)}, "passed"),  # which is no verdict of its own
+        ("failed_expected", {**LIMITED, "expected_failure": True}),
+        ("improved", {"comparisons": (comparison("improved"),)}),
+        ("passed", {"comparisons": (comparison("new"),)}),  # which is no verdict of its own
     ],
 )
-def test_a_curve_and_the_rows_of_its_tests_have_the_same_verdict(changes, said):
-    scaled_to = record("a.py::test_step[4]", **changes)
+def test_a_curve_and_the_row_of_its_last_test_have_the_same_verdict(code, changes):
     curve = scaling_curve()
-    last = replace(curve.points[-1], nodeid=scaled_to.nodeid)
-    content = text(run_of(scaled_to, scalings=(replace(curve, points=(*curve.points[:-1], last)),)))
-    code = said.replace(" (expected)", "_expected")
-    assert f'<span class="v {code}">{said}</span></h3>' in content
-    assert [f'{code}">{said}'] == re.findall(r'<tr><td><span class="v (.*?)</span>', content)
+    last = record(curve.points[-1].nodeid, **changes)
+    assert 2 == len(
+        re.findall(f'(?:<tr><td>|<h3>.*)<span class="v {code}">', text(run_of(last, scalings=(curve,))))
+    )
 
 
 def test_what_the_page_leaves_out_of_a_history_is_counted(monkeypatch):
@@ -210,20 +217,16 @@ def test_what_the_page_leaves_out_of_a_history_is_counted(monkeypatch):
     assert "and 1 more file" in shown
 
 
-@for_each(
-    ("run", "said"),
+@pytest.mark.parametrize(
+    ("said", "run"),
     [
-        (run_of(), "no test was measured"),
-        (run_of(), "CPU EPYC | GPU H200 through cupy | run of 2026-01-01 00:00"),
-        (run_of(environment=replace(run_of().environment, cpu={})), "CPU unknown | GPU H200"),
-        (
-            run_of(environment=replace(run_of().environment, gpu=None, gpu_reason="no driver was found")),
-            "| GPU none: no driver was found | run of",
-        ),
-        (run_of(record(interference=BUSY), record("test_b")), "machine busy: 1 of 2 tests; worst test_fft"),
+        ("no test was measured", run_of()),
+        ("CPU EPYC | GPU H200 through cupy | run of 2026-01-01 00:00", run_of()),
+        ("| GPU none: no driver was found | run of", run_of(environment=NO_GPU)),
+        ("machine busy: 1 of 2 tests; worst test_fft", run_of(record(interference=BUSY), record("test_b"))),
     ],
 )
-def test_above_the_tests_the_page_says_what_all_of_them_ran_on(run, said):
+def test_above_the_tests_the_page_says_what_all_of_them_ran_on(said, run):
     assert said in " ".join(Page(text(run)).texts)
 
 
