@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cases import for_each
+import pytest
 from command import read, record, skipped, update, values, written
 from factories import ELSEWHERE
 
@@ -117,7 +117,7 @@ OLDER = "old.json is of a run that began before that of the baseline {}; measure
 NO_TIME = "which is not a time with an offset"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("said", "base", "reports"),
     [
         (OLDER.format("base.json"), "base.json", "new.json old.json"),

@@ -6,7 +6,6 @@ What becomes of each state of a test with each option is in tests/decisions.py.
 from pathlib import Path
 
 import pytest
-from cases import for_each
 from command import NO_GPU, record, skipped, usage, written
 from factories import ELSEWHERE, GPU, HERE, LASTED, gate_result, measured, scaled
 from msgspec.structs import replace
@@ -32,7 +31,7 @@ ANOTHER_GPU = measured(replace(GPU, name="another GPU"), 1e-3)
 NEVER = lost(source="all", cpu=None, gpu=None)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("code", "options", "base", "new", "changes"),
     [
         (0, "", [record()], [record(value=10.1)], {}),
@@ -67,7 +66,7 @@ def test_the_exit_code(call, code, options, base, new, changes):
     assert code == call("compare", "base.json", "new.json", *options.split())[0]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("said", "options", "new", "changes"),
     [
         (f"{OTHER}: the regression check has no valid measurement: it broke", "", [record(), lost()], {}),
@@ -82,7 +81,9 @@ def test_why_it_failed_is_the_last_line(call, said, options, new, changes):
     assert (1, f"FAILED: {said}") == (code, lines[-1][: len(f"FAILED: {said}")])
 
 
-@for_each(("older", "started"), [(True, "2025-12-31T23:59:59+00:00"), (False, "2026-01-02T00:00:00+00:00")])
+@pytest.mark.parametrize(
+    ("older", "started"), [(True, "2025-12-31T23:59:59+00:00"), (False, "2026-01-02T00:00:00+00:00")]
+)
 def test_reports_in_the_wrong_order_are_noted(call, older, started):
     written("base.json", record())
     code, lines, _ = call("compare", "base.json", written("new.json", record(), started=started))
@@ -90,7 +91,7 @@ def test_reports_in_the_wrong_order_are_noted(call, older, started):
     assert (0, older) == (code, note in lines)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("remedy", "new", "environment"),
     [
         ("pass --allow=missing, or", [record()], HERE),
@@ -185,7 +186,7 @@ def test_what_would_fail_is_shown_where_nothing_fails(call):
     assert "regression check failed" not in Path("it.md").read_text(encoding="utf-8")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "said"),
     [
         ("narrowed", "the command line (-k) left out 1 test"),
@@ -193,7 +194,7 @@ def test_what_would_fail_is_shown_where_nothing_fails(call):
         (None, "1 test of the baseline did not run: test_a.py::test_2"),
     ],
 )
-@for_each("records", [[], [skipped(OTHER, reason_code="deselected")]])
+@pytest.mark.parametrize("records", [[], [skipped(OTHER, reason_code="deselected")]])
 def test_why_a_test_is_absent_is_what_the_check_of_its_run_said(call, expected, said, records):
     """What was typed excuses no test by itself: it may have left out others."""
     absent = [Absent(name=OTHER, metric="speedup", cause=expected, reason=None)] if expected else []

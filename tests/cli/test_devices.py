@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from cases import for_each
 from msgspec.structs import replace
 
 from pytest_gpuperf.devices.accelerators import CHOICES, LIBRARIES, chosen_accelerator
@@ -75,7 +74,7 @@ class Sycl(Backend):
         return super().gpu(selector)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("auto", "usable", "offered"),
     [
         (None, {"sycl": False, "sycl:cpu": True}, Sycl("sycl", automatic=True)),
@@ -111,7 +110,7 @@ def test_accelerators_are_listed_and_one_that_works_on_the_cpu_is_called_no_gpu(
     assert ["accelerator:sklearnex"] == [each["choice"] for each in found if each["usable"]]
 
 
-@for_each("choice", CHOICES)
+@pytest.mark.parametrize("choice", CHOICES)
 def test_each_accelerator_that_is_listed_can_be_chosen(choice):
     assert choice == chosen_accelerator(choice).name
     assert choice.split(":")[1] in LIBRARIES

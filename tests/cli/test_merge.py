@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from cases import for_each
 from command import inputs, read, record, usage, written
 from factories import offload, speedup
 from msgspec.structs import replace
@@ -46,7 +45,7 @@ def group(at_most: float) -> list:
         yield record(f"t[{size}]", size_group=asked, **found)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "second", "options"),
     [
         (0, [TWO], []),
@@ -61,7 +60,7 @@ def test_a_failed_test_or_threshold_is_the_exit_code(call, expected, second, opt
     assert expected == merged(call, second, *options)[0]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("said", "names"),
     [
         ("wrong.json: it is not JSON", ["one.json", "wrong.json"]),

@@ -1,17 +1,15 @@
-"""gpuperf show, validate, recover and history: what each says of a report, a journal and a folder of runs."""
+"""gpuperf show, validate and recover: what each says of a report and of a journal."""
 
 import json
 import os
 from pathlib import Path
 
 import pytest
-from cases import for_each
-from command import NO_GPU, inputs, journaled, read, record, skipped, usage, written
-from factories import GPU, HERE, gate_result, measured, run_of
+from command import NO_GPU, inputs, journaled, read, record, skipped, written
+from factories import GPU, HERE, gate_result, measured
 from msgspec.structs import replace
 
-from pytest_gpuperf.model.comparison import Absent, Commit
-from pytest_gpuperf.report.history import add
+from pytest_gpuperf.model.comparison import Absent
 
 NO_TESTS = "no test with a speedup marker ran"
 SLOW = record("test_a.py::test_2", status="failed", reason="too slow")
@@ -19,7 +17,7 @@ GONE = Absent(name="test_b", metric="speedup", cause="gone", reason=None)
 NOT_RUN = "regression check: 1 of 2 baseline tests was not compared: 1 missing (test_b)"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "records", "changes"),
     [
         ({"CPU EPYC | GPU H200 through cupy", "test_2: too slow"}, [record(), SLOW], {}),
@@ -59,7 +57,7 @@ def test_a_history_is_for_the_page_and_a_folder(refused):
     assert said == "--history is for the page: name it with --html PATH"
 
 
-@for_each(("expected", "count"), [("0 records", 0), ("1 record", 1), ("2 records", 2)])
+@pytest.mark.parametrize(("expected", "count"), [("0 records", 0), ("1 record", 1), ("2 records", 2)])
 def test_validate_counts_the_records(call, expected, count):
     written("r.json", *(record(f"test_a.py::test_{number}") for number in range(count)))
     assert (0, [f"r.json: valid, {expected}"], "") == call("validate", "r.json")
@@ -68,7 +66,7 @@ def test_validate_counts_the_records(call, expected, count):
 # gpuperf recover
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("said", "arguments"),
     [
         ("r.json exists; name a new file, so that nothing is lost", ["r.journal", "r.json"]),
@@ -103,7 +101,7 @@ def test_a_journal_is_called_so_and_how_to_make_a_report_of_it(refused):
 EMULATED, ANOTHER = replace(GPU, emulated=True), replace(GPU, name="another")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "environment", "gpu"),
     [
         (GPU, HERE, ANOTHER),  # the heading's own
@@ -121,45 +119,3 @@ def test_a_recovered_report_has_the_gpu_of_its_heading_or_of_its_records(call, e
     assert found["complete"] is False
     assert (expected and expected.name) == (found["environment"]["gpu"] or {}).get("name")
     assert (None if expected else NO_GPU.gpu_reason) == found["environment"]["gpu_reason"]
-
-
-# gpuperf history
-
-
-def remembered(*speedups) -> str:
-    for number, value in enumerate(speedups):
-        began, commit = f"2026-01-{number + 1:02}T00:00:00+00:00", Commit(id=f"{number:040x}")
-        run = run_of(record(value=value), record("test_b.py::other"), started=began, commit=commit)
-        add(Path("speedups"), run)
-    Path("speedups/\x1b[1mwrong.json").touch()
-    return "speedups"
-
-
-def test_history_tells_each_test_and_where_it_changed_for_people_and_for_programs(call):
-    folder = remembered(*[10.0] * 8, *[5.0] * 8)
-    code, lines, _ = call("history", folder)
-    assert (0, "16 runs from 2026-01-01 to 2026-01-16, 2 tests") == (code, lines[0])
-    assert {"  from 10.0x to 5.00x (-50 %) at 0000000 of 2026-01-09", "  ... 6 earlier"} <= {*lines}
-    assert any(line.startswith(r"  \x1b[1mwrong.json: it is not JSON") for line in lines)
-    lines = call("history", folder, "--only=other", "--last=2")[1]
-    assert (True, 1) == (lines[0].endswith("1 test"), lines.count("  ... 14 earlier"))
-    found = json.loads("\n".join(call("history", folder, "--json", "--only=test_1")[1]))
-    assert ["\x1b[1mwrong.json"] == [*found["rejected"]]
-    (one,) = found["series"]
-    assert ("test_a.py::test_1", "CPU EPYC") == (one["nodeid"], one["fingerprint"][:8])
-    assert {"started": "2026-01-09T00:00:00Z", "status": "recorded"}.items() <= one["points"][8].items()
-    assert (5.0, f"{8:040x}") == (one["points"][8]["speedup"]["value"], one["points"][8]["commit"]["id"])
-    assert [(8, 10.0, 5.0)] == [
-        (each["index"], round(each["before"], 6), round(each["after"], 6)) for each in one["changes"]
-    ]
-
-
-def test_an_empty_history_is_no_error_and_one_that_is_not_there_is(call, refused):
-    Path("empty").mkdir()
-    assert (0, ["no runs yet: run pytest with --gpuperf-history=DIR"], "") == call("history", "empty")
-    assert refused("history", "nowhere").startswith("nowhere is no folder")
-
-
-@pytest.mark.parametrize("last", ["0", "-1", "x", "1.5", ""])
-def test_a_number_of_runs_is_one(capsys, last):
-    assert "is not a number of runs of at least 1" in usage(capsys, "history", "speedups", f"--last={last}")
