@@ -132,7 +132,7 @@ def test_an_option_chooses_one(expected, choice):
 
 def test_without_a_module_the_option_is_an_error_that_shows_how_to_give_one():
     for choice in ("standin", "standin:"):
-        with pytest.raises(GpuPerfError, match="use standin:MODULE$"):
+        with pytest.raises(GpuPerfError, match=r"use standin:MODULE$"):
             Machine(choice).missing()
 
 
