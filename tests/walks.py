@@ -1,10 +1,13 @@
 """Simulated devices, blocks of calls on them, and tests that are walked on two devices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Literal
 
-from pytest_gpuperf.devices.protocol import TimedDevice
+import pytest
+
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Record
@@ -24,6 +27,39 @@ def simulated(
 ) -> SimulatedDevice:
     """Return a device of these times; a kernel takes a millisecond unless `timing` says otherwise."""
     return SimulatedDevice(kind, clock=clock or Clock(), timing=Timing(**timing), noise=noise)
+
+
+def observing(device: SimulatedDevice, change: Callable[[Observation], Any]) -> SimulatedDevice:
+    """Let a device report something else of each call than what it observed of it."""
+    observe = device.observe
+
+    @contextmanager
+    def observe_and_change() -> Iterator[Observation]:
+        with observe() as observation:
+            yield observation
+        change(observation)
+
+    device.observe = observe_and_change
+    return device
+
+
+@contextmanager
+def system(clock: Callable[[], float], **reports: Any) -> Iterator[None]:
+    """Let blocks be timed by a clock as by the host's, on a system that reports this.
+
+    By default no thread has ever waited, nothing is known of other work, and no pool can be limited.
+    """
+    known = {
+        "perf_counter": clock,
+        "thread_time": clock,
+        "waits": dict,
+        "other_work": lambda: None,
+        "one_thread": lambda: nullcontext(None),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, report in {**known, **reports}.items():
+            patch.setattr(blocks, name, report)
+        yield
 
 
 def prepared(device: TimedDevice, body: Callable[..., Any], **brought: Any) -> Workload:
