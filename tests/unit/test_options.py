@@ -1,10 +1,10 @@
 """Options: what their help texts say, and how they are read."""
 
 import os
+import re
 from fnmatch import fnmatch
 
 import pytest
-from _pytest.config.argparsing import Parser
 from cases import for_each
 from factories import recorded, run_of
 
@@ -17,60 +17,44 @@ from pytest_gpuperf.report.json import document
 from pytest_gpuperf.session.session import GpuPerfSession
 
 
-def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
-    parser = Parser(_ispytest=True)
-    options.add_options(parser)
-    named = {
-        group.name: [option.names()[0] for option in group.options]
-        for group in parser._groups
-        if group.options
-    }
+def test_the_help_has_each_option_where_a_reader_looks_and_every_export_format(pytester):
+    shown = str(pytester.runpytest_inprocess("--help").stdout).partition("pytest.ini")[0]
+    groups = dict(
+        part.split(":", 1) for part in shown.split("pytest-gpuperf, speedups of GPU over CPU: ")[1:]
+    )
     members = {
         "device": "gpu default-device require-gpu",
         "measure": "all off max-time cost-ratio lock",
         "gate": "fail baseline baseline-missing fail-on strict allow",
         "output": "json html markdown export history",
     }
-    assert named == {
-        f"gpuperf {group}": [f"--gpuperf-{name}" for name in names.split()]
-        for group, names in members.items()
+    named = {
+        group: re.findall(r"^  --gpuperf-([\w-]+)", text, re.MULTILINE) for group, text in groups.items()
     }
+    assert members == {group: " ".join(names) for group, names in named.items()}
+    assert f"write the report as {', '.join(exports.formats())}, or" in " ".join(groups["output"].split())
 
 
-def test_the_help_names_every_export_format(pytester):
-    shown = " ".join(pytester.runpytest_inprocess("--help").stdout.lines)
-    assert f"write the report as {', '.join(exports.formats())}, or" in " ".join(shown.split())
-
-
-def test_without_options_a_run_measures_by_the_defaults(pytester):
-    config = pytester.parseconfig()
-    assert RunOptions() == options.run_options(config)
-    assert not options.any_option_given(config)
-    assert not options.times_all(config)
-
-
-@pytest.mark.parametrize(
-    ("flag", "name", "value"),
+@for_each(
+    ("expected", "ini", "flags"),
     [
-        ("--gpuperf-max-time=3", "max_time", 3.0),
-        ("--gpuperf-cost-ratio=4", "cost_ratio", 4.0),
-        ("--gpuperf-fail=doubt", "fail", "doubt"),
-        ("--gpuperf-default-device=numpy", "default_device", "numpy"),
-        ("--gpuperf-off", "off", True),
-        ("--gpuperf-lock=none", "lock", "none"),
+        ({}, "", ""),
+        (
+            {"max_time": 3.0, "cost_ratio": 4.0, "fail": "doubt", "default_device": "numpy"},
+            *("", "max-time=3 cost-ratio=4 fail=doubt default-device=numpy"),
+        ),
+        ({"off": True, "lock": "none"}, "", "off lock=none"),
+        ({"cost_ratio": 3.0, "max_time": 7.0}, "cost_ratio = 4\ngpuperf_max_time = 7", "cost-ratio=3"),
     ],
 )
-def test_an_option_has_its_value(pytester, flag, name, value):
-    assert value == getattr(options.run_options(pytester.parseconfig(flag)), name)
+def test_an_option_has_its_value_and_the_command_line_wins_over_the_ini_file(pytester, expected, ini, flags):
+    pytester.makeini(f"[pytest]\ngpuperf_{ini}\n" if ini else "[pytest]\n")
+    config = pytester.parseconfig(*(f"--gpuperf-{flag}" for flag in flags.split()))
+    assert RunOptions(**expected) == options.run_options(config)
+    assert bool(expected) == options.any_option_given(config)
 
 
-def test_the_command_line_wins_over_the_ini_file(pytester):
-    pytester.makeini("[pytest]\ngpuperf_cost_ratio = 4\ngpuperf_max_time = 7\n")
-    run = options.run_options(pytester.parseconfig("--gpuperf-cost-ratio=3"))
-    assert (3.0, 7.0) == (run.cost_ratio, run.max_time)
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "line", "flags"),
     [
         ((), "", []),
@@ -96,33 +80,32 @@ def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester
     pytester.makeini("[pytest]\naddopts = --gpuperf-strict\ngpuperf_cost_ratio = 3\n")
     outputs = ("--gpuperf-json=r.json", "--gpuperf-markdown", "m.md", "--gpuperf-history=h")
     outputs += ("--gpuperf-export=csv:e.csv", "--gpuperf-baseline-missing=create")
-    ours = ("--gpuperf-max-time", "3", "--gpuperf-require-gpu", "--gpuperf-fail-on=gpu_time:5%")
-    ours += ("--gpuperf-baseline=b.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-lock=none")
-    assert (
-        "--gpuperf-max-time=3",
-        "--gpuperf-require-gpu",
-        "--gpuperf-fail-on=gpu_time:5%",
-        "--gpuperf-baseline=b.json",
-        "--gpuperf-fail-on=speedup:10%",
-        "--gpuperf-lock=none",
-    ) == typed(pytester, "-q", *outputs, *ours, "-k", "not slow")
+    ours = ("--gpuperf-require-gpu", "--gpuperf-fail-on=gpu_time:5%", "--gpuperf-baseline=b.json")
+    ours += ("--gpuperf-fail-on=speedup:10%", "--gpuperf-lock=none")
+    words = typed(pytester, "-q", *outputs, "--gpuperf-max-time", "3", *ours, "-k", "not slow")
+    assert ("--gpuperf-max-time=3", *ours) == words
 
 
-def test_a_path_that_was_typed_in_a_folder_is_kept_as_from_the_root(pytester, monkeypatch):
+@for_each(
+    ("kept", "option"),
+    [
+        ("folder/b.json", "baseline=b.json"),
+        ("b.json", "baseline=../b.json"),
+        ("/b.json", "baseline=/b.json"),
+        ("none", "baseline=none"),
+        ("{above}/b.json", "baseline=../../b.json"),
+        ("~/b.json", "baseline=~/b.json"),  # below the home folder
+        ("folder/l", "lock=l"),
+        ("b.json", "default-device=b.json"),  # which is no path
+    ],
+)
+def test_a_path_that_was_typed_in_a_folder_is_kept_as_from_the_root(pytester, monkeypatch, kept, option):
     pytester.makeini("[pytest]")
-    monkeypatch.chdir(pytester.mkdir("folder"))
-    root = pytester.path
-    for expected, path in {
-        "folder/b.json": "b.json",
-        "b.json": "../b.json",
-        "/b.json": "/b.json",
-        "none": "none",
-        str(root.parent / "b.json"): "../../b.json",
-    }.items():
-        assert (f"--gpuperf-baseline={expected}",) == typed(pytester, f"--gpuperf-baseline={path}")
-    assert ("--gpuperf-lock=folder/l", "--gpuperf-default-device=b.json") == typed(
-        pytester, "--gpuperf-lock=l", "--gpuperf-default-device=b.json"
-    )
+    folder, flag = pytester.path / "folder", f"--gpuperf-{option.partition('=')[0]}"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folder)
+    kept = kept.format(above=pytester.path.parent)
+    assert (f"{flag}={kept}",) == typed(pytester, f"--gpuperf-{option}")
 
 
 PATHS = ("json=", "html=", "markdown=", "export=csv:", "history=", "baseline=", "lock=")
@@ -142,12 +125,6 @@ def test_a_tilde_is_the_home_folder(pytester, monkeypatch, place):
     paths = (options.json_path(config), html, markdown, export, found.history)
     paths += (options.gate_options(config).baseline, options.run_options(config).lock)
     assert [str(home / str(number)) for number in range(len(PATHS))] == [*map(str, paths)]
-
-
-def test_a_typed_path_below_the_home_folder_is_kept_as_it_was_typed(pytester, monkeypatch):
-    pytester.makeini("[pytest]")
-    monkeypatch.chdir(pytester.mkdir("folder"))
-    assert ("--gpuperf-baseline=~/b.json",) == typed(pytester, "--gpuperf-baseline=~/b.json")
 
 
 def test_a_usage_error_of_a_worker_is_left_for_its_controller(pytester):
