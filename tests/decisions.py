@@ -1,7 +1,7 @@
 """What a regression check decides, in one table: of each state of a test, with each option.
 
-`test` fails the test, `run` the run as a whole, and a dash neither. The unit tests read all of it, and every
-fifth cell is decided by pytest and by `gpuperf compare`, too.
+`test` fails the test, `run` the run as a whole, and a dash neither. The unit tests read all of it, and so do
+those of pytest's door and of `gpuperf compare`, where a run has a test in each state.
 """
 
 from typing import NamedTuple
