@@ -121,22 +121,6 @@ def job(pytester, monkeypatch):
     return call
 
 
-@pytest.fixture(scope="module")
-def baselines():
-    """The baseline of the suite, once it was made."""
-    return []
-
-
-@pytest.fixture
-def gate(job, baselines):
-    """Commit the baseline of a suite; return what runs the gate's job on another suite."""
-    if not baselines:
-        job("gpu.yml", SUITE, by_hand=True)
-        baselines.append(Path("baseline.json").read_bytes())
-    BASELINE.write_bytes(baselines[0])
-    return lambda source: job("gpu.yml", source)
-
-
 @pytest.fixture
 def nights(monkeypatch):
     """Let every run begin a day after the one before it."""
@@ -178,7 +162,10 @@ def test_a_workflow_may_only_read_ends_in_time_and_runs_no_fork_on_a_machine_of_
 def test_every_line_of_a_workflow_is_run_here_or_known_not_to_be_and_its_extras_exist(file):
     lines = [line for step in the_job(file)["steps"] for line in step.get("run", "").splitlines()]
     assert [] == [line for line in lines if not line.startswith(PROGRAMS + OTHERS)]
-    assert any(line.startswith("pytest") for line in lines)
+    runs = [line for line in lines if line.startswith("pytest")]
+    assert runs
+    has_gpu = "gpu" in the_job(file)["runs-on"]
+    assert [has_gpu] * len(runs) == ["--gpuperf-require-gpu" in run for run in runs]
     (found,) = [step for step in the_job(file)["steps"] if step.get("uses") == "./.github/pytest-gpuperf"]
     assert {*found.get("with", {}).get("extras", "test").split(",")} <= {*PROJECT["optional-dependencies"]}
 
@@ -200,23 +187,10 @@ def test_the_report_and_its_page_are_uploaded_after_a_red_run_too_under_a_name_f
     assert "github.run_attempt" in page["with"]["path"]
 
 
-def test_every_option_of_pytest_in_the_workflows_exists(run):
+def test_every_option_that_their_texts_name_exists(run):
     shown = set(re.findall(r"--[a-z][a-z-]+", run("", "--help", gpu=None).stdout.str()))
-    lines = [line for line in all_commands() if line.startswith("pytest")]
-    used = {word.partition("=")[0] for line in lines for word in shlex.split(line)[1:]}
     texts = "".join(path.read_text(encoding="utf-8") for path in (*FILES, FOLDER / "README.md"))
-    assert used | set(re.findall(r"--gpuperf-[a-z-]+", texts)) <= shown
-    assert "--junit-xml" in used
-
-
-def test_every_command_of_gpuperf_in_the_workflows_exists(capsys):
-    lines = [shlex.split(line)[1:] for line in all_commands() if line.startswith("gpuperf")]
-    assert sorted(line[0] for line in lines) == ["devices", "history", "show", "show"]
-    for name, *options in lines:
-        with pytest.raises(SystemExit, match="0"):
-            main([name, "--help"])
-        shown = capsys.readouterr().out
-        assert all(option in shown for option in options if option.startswith("-"))
+    assert set(re.findall(r"--gpuperf-[a-z-]+", texts)) <= shown
 
 
 def test_the_readme_names_every_workflow():
@@ -232,69 +206,38 @@ def test_the_cpu_job_is_green_without_a_gpu_and_says_what_one_must_reach(job):
         assert "test_filter" in Path(name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("source", "codes"), [(SUITE, [0]), (RENAMED, [1])], ids=["all-tests", "a-test-is-gone"]
-)
-def test_the_cpu_job_has_the_gate_of_the_ini_file_and_says_that_it_has_no_gpu(
-    job, gate, pytester, source, codes
-):
+def test_the_cpu_job_has_the_gate_of_the_ini_file_and_says_that_it_has_no_gpu(job, pytester):
     (pytester.path / "pyproject.toml").write_text(GATE_IN_INI, encoding="utf-8")
-    assert codes == job("cpu.yml", source, gpu="none")
+    assert [4] == job("cpu.yml", SUITE, gpu="none"), "the baseline is not committed"
+    job("gpu.yml", SUITE, by_hand=True)
+    Path("baseline.json").rename(BASELINE)
+    assert [0] == job("cpu.yml", SUITE, gpu="none")
+    assert [1] == job("cpu.yml", RENAMED, gpu="none"), "a test is gone"
     assert pytester.runpytest_inprocess("--gpuperf-gpu=none", "-p", "no:randomly", SHORT).ret == 1
 
 
-def test_the_cpu_job_is_red_where_the_ini_file_names_a_baseline_that_is_not_committed(job, pytester):
-    (pytester.path / "pyproject.toml").write_text(GATE_IN_INI, encoding="utf-8")
-    assert [4] == job("cpu.yml", SUITE, gpu="none")
-
-
-def test_the_first_run_is_red_and_leaves_a_baseline_for_the_second(job, capsys):
+def test_the_first_run_is_red_and_leaves_the_baseline_of_the_gate(job, capsys):
+    assert [0, 1] == job("gpu.yml", SUITE, gpu="none", by_hand=True)
+    assert not Path("baseline.json").exists()
     assert [0, 0, 4] == job("gpu.yml", SUITE)
     assert f"{BASELINE.absolute()} does not exist" in capsys.readouterr().err
     Path("baseline.json").rename(BASELINE)
     assert [0, 0] == job("gpu.yml", SUITE)
-
-
-def test_by_hand_only_the_baseline_is_made(job):
-    BASELINE.write_text("{}", encoding="utf-8")
-    assert [0, 0] == job("gpu.yml", SUITE, by_hand=True)
-    assert {"baseline.json", "report.json", "junit.xml"} <= {path.name for path in Path().iterdir()}
-
-
-def test_the_gate_is_green_for_an_unchanged_suite(gate):
-    assert [0, 0] == gate(SUITE)
     assert "1 passed, 1 recorded" in Path("speedups.txt").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("source", [SLOWER, RENAMED], ids=["slower", "renamed"])
-def test_the_gate_is_red_until_the_baseline_has_the_change(gate, source, capsys):
-    assert [0, 1] == gate(source)
-    assert (f"--prune {BASELINE} report.json" in capsys.readouterr().out) == (source == RENAMED)
-    (update,) = re.findall(r"^gpuperf .*", README, flags=re.MULTILINE)
-    assert main(shlex.split(update)[1:]) == 0
-    assert [0, 0] == gate(source)
-
-
-def test_the_gate_is_red_on_a_machine_that_the_baseline_is_not_of_and_where_the_gpu_is_gone(job, gate):
     assert [0, 1] == job("gpu.yml", SUITE, gpu="none")
+    for changed in (SLOWER, RENAMED):  # red until the baseline has the change
+        capsys.readouterr()
+        assert [0, 1] == job("gpu.yml", changed)
+        assert (f"--prune {BASELINE} report.json" in capsys.readouterr().out) == (changed != SLOWER)
+        (update,) = re.findall(r"^gpuperf .*", README, flags=re.MULTILINE)
+        assert main(shlex.split(update)[1:]) == 0
+        assert [0, 0] == job("gpu.yml", changed)
     text = BASELINE.read_text(encoding="utf-8")
     assert '"name":"simulated GPU"' in text
     BASELINE.write_text(text.replace('"name":"simulated GPU"', '"name":"another GPU"'), encoding="utf-8")
-    assert [0, 1] == gate(SUITE)
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "gpu"),
-    [
-        pytest.param("gpu.yml", SUITE, "none", id="no-gpu"),
-        pytest.param("nightly.yml", SUITE, "none", id="no-gpu-at-night"),
-        pytest.param("gpu.yml", TOO_SLOW, "simulated", id="a-limit-is-missed"),
-    ],
-)
-def test_a_red_run_that_was_to_make_the_baseline_leaves_a_report(job, name, source, gpu):
-    assert 1 in job(name, source, gpu=gpu, by_hand=True)
-    assert gpu != "none" or not Path("baseline.json").exists()
-    assert Path("report.json").exists()
+    assert [0, 1] == job("gpu.yml", changed)
+    assert [0, 0] == job("gpu.yml", changed, by_hand=True), "only a new baseline is made"
+    assert {"baseline.json", "report.json", "junit.xml"} <= {path.name for path in Path().iterdir()}
 
 
 def test_the_nights_show_a_change_and_stay_green_and_a_red_one_is_kept(job, nights, capsys):
@@ -302,7 +245,10 @@ def test_the_nights_show_a_change_and_stay_green_and_a_red_one_is_kept(job, nigh
         codes = job("nightly.yml", source)
         assert codes == ([1, 0] if source is TOO_SLOW else [0, 0])
         assert len(list(Path("speedups").iterdir())) == night
+        assert Path("report.json").exists()
     assert "from 9.95x to 7.97x (-20 %) at 03:17 of 2026-01-07" in capsys.readouterr().out
+    assert [1, 0] == job("nightly.yml", SUITE, gpu="none")
+    assert not Path("baseline.json").exists()
 
 
 def test_a_nights_baseline_may_become_the_gates_and_the_nights_are_none(job, pytester):
