@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,9 @@ def test_a_doubt_in_the_examples_is_a_warning_as_for_users(pytester):
         def test_in_doubt(device):
             return lambda: device.xp.ones(4)
     """)
-    result = pytester.runpytest_subprocess("--gpuperf-gpu=simulated", "--gpuperf-max-time=1")
+    with warnings.catch_warnings():
+        warnings.resetwarnings()  # of our own run
+        result = pytester.runpytest_inprocess("--gpuperf-gpu=simulated", "--gpuperf-max-time=1")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*InconclusiveWarning*"])
 
@@ -107,14 +110,10 @@ def test_the_first_command_gives_the_same_few_lines_each_time_and_none_twice(pyt
     shutil.copytree(ROOT / "examples", pytester.path / "examples")
     shown = []
     for _ in range(2):
-        result = pytester.runpytest_subprocess(*shlex.split(command)[1:], "-p", "no:randomly")
+        result = pytester.runpytest_inprocess(*shlex.split(command)[1:], "-p", "no:randomly")
         assert result.ret == 0
-        lines = [
-            line
-            for line in result.outlines[result.outlines.index(next(filter(_IS_OURS, result.outlines))) :]
-            if line
-        ]
-        shown.append(lines[1:-1])
+        heading = next(number for number, line in enumerate(result.outlines) if _IS_OURS(line))
+        shown.append([line for line in result.outlines[heading:] if line][1:-1])
     assert shown[0] == shown[1]
     assert 8 < len(shown[0]) <= 20
     assert len({*shown[0]}) == len(shown[0])
