@@ -1,7 +1,8 @@
-"""The published schema of a report, which readers in other languages check a document by."""
+"""The published schema of a report, which readers in other languages check a document by, and a report."""
 
 import json
 from importlib import resources
+from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
@@ -11,3 +12,5 @@ SCHEMA = json.loads(
     .read_text(encoding="utf-8")
 )
 JUDGE = Draft202012Validator(SCHEMA)
+FULL = json.loads((Path(__file__).parent / "data" / "report-1.0.json").read_bytes())
+"""A report with every field of the schema."""

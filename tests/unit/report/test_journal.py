@@ -7,13 +7,11 @@ import sys
 from errno import ENOLCK
 
 import pytest
-from cases import for_each
 from factories import record, run_of
 from msgspec.structs import replace
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import Pairing, SizeGroup
-from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.journal import (
     Heading,
     Journal,
@@ -37,7 +35,7 @@ def recovered(path, content: bytes) -> dict[str, int]:
     return {found.nodeid: found.reruns for found in run_in(path).records}
 
 
-@for_each("keep", [True, False])
+@pytest.mark.parametrize("keep", [True, False])
 def test_lines_are_there_without_a_close_which_removes_them_unless_they_are_the_only_copy(tmp_path, keep):
     journal = Journal(tmp_path / "report.json")
     assert list(tmp_path.iterdir()) == []
@@ -99,7 +97,7 @@ def test_a_journal_that_was_left_behind_is_found_until_it_was_recovered(tmp_path
     assert [] == left_behind(report)
 
 
-@for_each("has_fcntl", [True, False])
+@pytest.mark.parametrize("has_fcntl", [True, False])
 def test_where_no_file_can_be_locked_every_run_may_go_on(tmp_path, journal, monkeypatch, has_fcntl):
     def flock(file, operation):
         raise OSError(ENOLCK, "No locks available")
@@ -139,7 +137,7 @@ def test_what_else_there_is_was_not_left_behind(tmp_path, journal):
 # -- recovered -----------------------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "lines"),
     [
         ({"a": 0, "a#2": 1, "b": 0}, line("a") + line("a") + line("a", reruns=1) + line("b")),
@@ -152,20 +150,6 @@ def test_what_else_there_is_was_not_left_behind(tmp_path, journal):
 )
 def test_a_journal_has_each_record_whose_line_is_whole(tmp_path, expected, lines):
     assert expected == recovered(tmp_path / "journal", HEADING + lines)
-
-
-@for_each(
-    ("said", "content"),
-    [
-        (r"it breaks its schema at \$\.status", HEADING + line("a").replace(b'"passed"', b'"bogus"', 1)),
-        (r"it breaks its schema at \$: .*`later`", HEADING + b'{"later":1}\n'),
-        (r"it breaks its schema at \$: Expected `object`", b"[]\n[]\n"),
-        ("it is not JSON: ", b"\xff\n"),
-    ],
-)
-def test_what_is_no_journal_of_this_version_is_refused(tmp_path, said, content):
-    with pytest.raises(GpuPerfError, match=f"journal is no whole journal of a run: {said}"):
-        recovered(tmp_path / "journal", content)
 
 
 # -- results of tests that ran more than once ------------------------------------------------------

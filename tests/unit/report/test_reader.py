@@ -6,16 +6,15 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from cases import for_each
 from msgspec.structs import replace
+from published import FULL
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Report
-from pytest_gpuperf.report import files, reader
-from pytest_gpuperf.report.json import document
+from pytest_gpuperf.report import files, history, journal, reader
+from pytest_gpuperf.report.json import codec, document
 
-FULL = json.loads((Path(__file__).parents[2] / "data" / "report-1.0.json").read_bytes())
 RUN = document.parse(json.dumps(FULL).encode())
 TEXT = document.text(RUN)
 
@@ -25,7 +24,7 @@ def written(path: Path, content: str) -> Path:
     return path
 
 
-def refused(path: Path) -> str:
+def as_report(path: Path) -> str:
     """Return the message with which a file is refused, without the name with which it begins."""
     with pytest.raises(GpuPerfError) as refusal:
         reader.load_report(path)
@@ -34,20 +33,66 @@ def refused(path: Path) -> str:
     return str(refusal.value).removeprefix(named).strip(": ")
 
 
-def test_a_missing_file_a_folder_and_what_has_no_end_are_refused(tmp_path):
-    assert "cannot be read: No such file or directory; name a report" == refused(tmp_path / "missing.json")
-    assert "cannot be read: Is a directory; name a report" == refused(tmp_path)
-    assert "cannot be read" in refused(tmp_path / ("long" * 100))
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    assert "cannot be read" in refused(tmp_path / "loop")
-    os.mkfifo(tmp_path / "pipe")
-    assert "cannot be read: it is not a regular file; name a report" == refused(tmp_path / "pipe")
+def as_run_of_a_history(path: Path) -> str:
+    return history.read(path.parent).rejected[path.name]
 
 
-def test_a_file_beyond_the_limit_is_refused_unread(tmp_path, monkeypatch):
-    with (tmp_path / "huge.json").open("wb") as file:
+def as_journal(path: Path) -> str:
+    with pytest.raises((GpuPerfError, OSError)) as refusal:
+        journal.run_in(path)
+    return getattr(refusal.value, "strerror", None) or str(refusal.value).removeprefix(f"{path} is ")
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
         file.truncate(files.LIMIT + 1)
-    assert "has more than 2.00 GB, the most that is read" in refused(tmp_path / "huge.json")
+
+
+READERS = (as_report, as_run_of_a_history, as_journal)
+NO_FILE = {
+    "missing": lambda path: None,
+    "folder": Path.mkdir,
+    "pipe": os.mkfifo,
+    "link": lambda path: path.symlink_to(written(path.parent.parent / "outside.json", TEXT)),
+    "loop": lambda path: path.symlink_to(path),
+    "huge": huge,
+}
+JOURNAL = codec.text(journal.Heading(started=RUN.started, environment=RUN.environment)) + "\n"
+TOO_NEW = TEXT.replace('"1.0"', '"1.1"', 1)
+CUT = "it is not JSON: it is empty or was cut off"
+WRONG = "no whole journal of a run: it "
+BROKEN = [  # what is there, and what each reader says of it, unless it is no matter of that reader
+    ("missing", "cannot be read: No such file or directory; name a report", None, "No such file or"),
+    ("folder", "cannot be read: Is a directory; name a report", "it cannot be read: Is", "Is a directory"),
+    ("pipe", *["it is not a regular file"] * 3),
+    ("link", None, "it is a link", None),
+    ("loop", "cannot be read: ", "it is a link", "Too many levels of symbolic links"),
+    ("huge", *["has more than 2.00 GB, the most that is read"] * 3),
+    ("", CUT, CUT, "has no whole line: the run ended before it measured anything"),
+    (JOURNAL[:100], None, None, "has no whole line"),
+    ("notes\n", *["it is not JSON: invalid character"] * 3),
+    ("[]\n[]\n", *["it breaks its schema at $: "] * 2, f"{WRONG}breaks its schema at $: Expected `object`"),
+    ("{}\n", *["this is no report: it has no schema_version"] * 2, f"{WRONG}breaks its schema at $: "),
+    (TOO_NEW, *["its schema_version is '1.1', and not 1.0; update"] * 2, f"{WRONG}is not JSON: "),
+    (TEXT.replace(RUN.started, "yesterday"), None, "$.started is 'yesterday', which is not a time", None),
+    (JOURNAL, "this is the journal of an unfinished run; gpuperf recover", "it ", None),
+    (JOURNAL + '{"later":1}\n', "this is the journal", "it ", f"{WRONG}breaks its schema at $: "),
+    (JOURNAL + '{"status":"bogus"}\n', "this is the journal", "it ", f"{WRONG}breaks its schema at $.status"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(content, said) for content, *said in BROKEN], ids=lambda each: str(each)[:9]
+)
+def test_whatever_is_at_a_path_each_reader_says_what_is_wrong_with_it(tmp_path, content, said):
+    path = tmp_path / "reports" / "it.json"
+    path.parent.mkdir()
+    NO_FILE.get(content, lambda path: written(path, content))(path)
+    for read, expected in zip(READERS, said, strict=True):
+        assert expected is None or expected in read(path), read.__name__
+
+
+def test_a_file_as_large_as_the_limit_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LIMIT", len(TEXT))
     assert reader.load_report(written(tmp_path / "report.json", TEXT)) == RUN
 
@@ -99,7 +144,7 @@ def test_other_files_in_a_folder_are_left_out(tmp_path):
     assert [str(report)] == [each.name for each in reader.load_reports(folder)]
 
 
-def test_a_folder_that_may_be_listed_and_no_more_is_refused(tmp_path, monkeypatch):
+def test_a_folder_that_may_be_listed_and_no_more_is_as_report(tmp_path, monkeypatch):
     def is_dir(path):
         if path != tmp_path:
             raise PermissionError(13, "Permission denied", str(path))
@@ -111,7 +156,7 @@ def test_a_folder_that_may_be_listed_and_no_more_is_refused(tmp_path, monkeypatc
         reader.load_reports(tmp_path)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("content", "said"),
     [
         ("{}", "this is no report: "),
@@ -143,11 +188,11 @@ def test_a_baseline_that_is_not_there_is_a_folder_where_it_has_no_suffix(tmp_pat
 def test_any_path_is_read_or_refused_in_words_that_steer_no_terminal(tmp_path):
     assert reader.load_report(str(written(tmp_path / "report.json", TEXT))) == RUN
     for name in ("a\0b", "\x1b[31mred", "\ud800"):
-        assert refused(tmp_path / name).endswith("; name a report")
+        assert as_report(tmp_path / name).endswith("; name a report")
 
 
 def test_a_key_that_is_there_twice_among_very_many_is_found_at_once(tmp_path):
     variables = {f"v{number}": "1" for number in range(100_000)}
     text = json.dumps({**FULL, "environment": {**FULL["environment"], "variables": variables}})
     twice = text.replace('"v99999": "1"', '"v99999": "1", "v99999": "2"')
-    assert "has the key 'v99999' twice" in refused(written(tmp_path / "report.json", twice))
+    assert "has the key 'v99999' twice" in as_report(written(tmp_path / "report.json", twice))
