@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import NO_GPU, record, skipped, usage, written
-from factories import ELSEWHERE, GPU, HERE, LASTED, gate_result, measured, scaled
+from factories import ELSEWHERE, HERE, LASTED, gate_result, scaled
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Absent
@@ -27,33 +27,26 @@ def other(**changes):
     return [record(), record(OTHER, **changes)]
 
 
-ANOTHER_GPU = measured(replace(GPU, name="another GPU"), 1e-3)
 NEVER = lost(source="all", cpu=None, gpu=None)
 
 
 @pytest.mark.parametrize(
     ("code", "options", "base", "new", "changes"),
     [
-        (0, "", [record()], [record(value=10.1)], {}),
         (0, "--fail-on=speedup:60%", [record()], [record(value=5.0)], {}),
         (0, "--fail-on=cpu_time:10%", [record()], [record(value=5.0)], {}),
         (1, "--fail-on=cpu_time:10% --fail-on=gpu_time:10%", [record()], [record(value=5.0)], {}),
         (1, "", [record(), scaling(0.9)], [record(), scaling(0.4)], {}),
-        (0, "", other(), other(gpu=ANOTHER_GPU), {}),
-        (1, "--strict", other(), other(gpu=ANOTHER_GPU), {}),
         # An unmarked test fails for its baseline alone.
         (0, "", [record(), NEVER], [record(), NEVER], {}),
         (1, "", other(source="all"), [record(), lost(source="all")], {}),
         # Nothing can be compared.
         (3, "--allow=missing", [record()], [record("test_a.py::new")], {}),
-        (3, "--strict", [record()], [record("test_a.py::new")], {}),
         (3, "--strict", [record()], [], {}),
         (3, "", [skipped()], [record()], {}),
         (3, "--allow=no-gpu", [record()], [skipped()], {}),
-        (3, "--fail=nothing --allow=no-gpu", [record()], [skipped()], {}),
         (3, "--allow=missing", [record()], [record()], {"environment": ELSEWHERE}),
         (3, "", [record()], [skipped()], {"environment": NO_GPU}),
-        (3, "--fail=nothing", [record()], [skipped()], {"environment": NO_GPU}),
         (0, "--allow=no-gpu", [record()], [skipped()], {"environment": NO_GPU}),
         # A run that ended early has not said all.
         (1, "", [record()], [record()], {"complete": False}),
@@ -204,19 +197,6 @@ def test_why_a_test_is_absent_is_what_the_check_of_its_run_said(call, expected, 
     assert call("compare", "base.json", "new.json")[0] == (0 if expected == "narrowed" else 1)
     code, lines, _ = call("compare", "base.json", "new.json", "--strict")
     assert (1, True) == (code, lines[-1].startswith(f"FAILED: {said}"))
-
-
-def test_a_summary_is_no_input_and_no_page_and_is_written_over_its_like(refused, call):
-    for name in ("base.json", "new.json"):
-        written(name, record())
-        said = f"{name} is an input of this command; choose another file to write"
-        assert refused("compare", "base.json", "new.json", f"--markdown={name}") == said
-    Path("it").touch()
-    Path("link").symlink_to("it")
-    said = refused("compare", "base.json", "base.json", "--markdown=it", "--html=link")
-    assert said == "link is named for markdown and for html; choose another"
-    assert [call("compare", "base.json", "base.json", "--markdown=s.md")[0] for _ in range(2)] == [0, 0]
-    assert Path("s.md").read_text(encoding="utf-8").startswith("<!-- pytest-gpuperf -->\n### Speedups")
 
 
 def test_of_many_changes_the_gravest_have_rows_and_all_are_counted(call):

@@ -49,6 +49,8 @@ def test_an_export_replaces_no_report_and_nobodys_file(refused):
     Path("link.json").hardlink_to("r.json")
     Path("folder").mkdir()
     os.mkfifo("pipe")
+    said = "base.json is an input of this command; choose another file to write"
+    assert said == refused("compare", "base.json", "r.json", "--markdown=base.json")
     for name, why in {
         "r.json": "is an input of this command; choose another file to write",
         "link.json": "is an input of this command; choose another file to write",
@@ -70,10 +72,14 @@ def test_what_is_no_export_is_answered_with_what_is_one(capsys, given, said):
     assert f"argument --export: {said}" in usage(capsys, "show", "r.json", f"--export={given}")
 
 
-def test_standard_output_takes_one_format(refused):
+def test_a_place_takes_one_format(refused):
     written("r.json", record())
+    Path("it").touch()
+    Path("link").symlink_to("it")
     said = "standard output is named for csv and for bencher; choose another"
     assert said == refused("show", "r.json", "--export=csv", "--export=bencher")
+    said = "link is named for markdown and for html; choose another"
+    assert said == refused("compare", "r.json", "r.json", "--markdown=it", "--html=link")
 
 
 def test_what_people_read_goes_to_standard_error_where_an_export_is_printed(capsys):
