@@ -5,10 +5,14 @@ import re
 from pathlib import Path
 
 from factories import (
+    CPU,
+    EMULATED,
     GPU,
     comparison,
+    copies,
     estimate,
     gate_result,
+    measurement,
     offload,
     record,
     run_of,
@@ -21,9 +25,10 @@ from factories import (
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.scaling import curves
-from pytest_gpuperf.model.comparison import Commit, GateNote
+from pytest_gpuperf.model.comparison import METRICS, Commit, GateNote
 from pytest_gpuperf.model.demand import Demand, UnknownValue
-from pytest_gpuperf.model.offload import Diagnosis, Point
+from pytest_gpuperf.model.measurement import Memory, Transfer
+from pytest_gpuperf.model.offload import BreakEven, Diagnosis, Point
 from pytest_gpuperf.model.record import Note, Run
 
 _DATA = Path(__file__).parent / "data" / "golden"
@@ -58,7 +63,28 @@ def run_with_everything() -> Run:
         "10 % less is allowed",
         ratio=estimate(0.5, 0.48, 0.52),
     )
+    two = estimate(2.0, 1.5, 3.0)
+    slower = comparison(reason="slower", baseline=two, found=two, ratio=estimate(0.75, 0.5, 1.25))
+    full = record(
+        "tests/test_full.py::test_full",
+        status="failed",
+        reason="too slow",
+        demand=Demand(min=3, max=9, max_memory=8192),
+        transfer=Transfer(h2d=copies(0.001), d2h=copies(0.001)),
+        memory=Memory(peak=4096),
+        offload=offload(
+            always=speedup(2.0, 1.5, 3.0),
+            once=speedup(4.0, 3.5, 5.0),
+            latency=speedup(6.0, 5.5, 7.0),
+            break_even_calls=BreakEven(transfer=None, first_call=None, both=two, reason=None),
+        ),
+        comparisons=tuple(replace(slower, metric=metric) for metric in METRICS),
+    )
     records = [
+        full,
+        record("tests/test_full.py::test_open", speedup=speedup(high=None)),
+        record("tests/test_full.py::test_or[a|b]", gpu=measurement(EMULATED, 0.001)),
+        skipped("tests/test_full.py::test_on_the_cpu", "no GPU", cpu=measurement(CPU, 0.02)),
         *(
             record(f"tests/test_fft.py::test_fft[{n}-{dtype}]", offload=offload(always=speedup(2.34, 2, 3)))
             for n in (64, 4096, 1048576)
@@ -98,7 +124,8 @@ def run_with_everything() -> Run:
         ),
     ]
     points = tuple(Point(size=n, nodeid=f"test_fft[{n}]", cpu=1.0, gpu=1.0) for n in (64, 4096))
-    scaling = [scaled(1), scaled(2, 0.99), scaled(4, 0.6, required=0.5)]
+    judged = replace(scaled(4, 0.6, required=0.5), demand=Demand(min=2, max=3))
+    scaling = [scaled(1), scaled(2, 0.99), judged]
     gate = gate_result(
         "1 test of the baseline did not run: tests/test_gate.py::test_gone",
         started="2026-11-20T10:00:00+00:00",
@@ -112,7 +139,7 @@ def run_with_everything() -> Run:
         arguments=("--gpuperf-gpu=cupy",),
         unmarked=0,
         unknown_values=(UnknownValue(parameter="backend", value="'dask'", tests=2),),
-        commit=Commit(id="abc123", branch="main", changed=True),
+        commit=Commit(id="abc123", branch="main", time="2026-11-21T10:54:31+00:00", changed=True),
         thresholds=(threshold(name="test_fft[float32]", curve=points),),
         scalings=curves(scaling),
         gate=gate,

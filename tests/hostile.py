@@ -1,11 +1,11 @@
 """A run in which strangers chose all that strangers can choose: names, reasons, commits, the environment."""
 
-from factories import GPU, measurement, record, run_of, scaling_curve, skipped
+from factories import GPU, gate_result, measurement, record, run_of, scaling_curve, skipped
 from msgspec.structs import replace
 
-from pytest_gpuperf.model.comparison import Commit, GateFailure, GateResult
+from pytest_gpuperf.model.comparison import Commit, GateFailure, GateNote
 from pytest_gpuperf.model.offload import Diagnosis
-from pytest_gpuperf.model.record import Note, Run
+from pytest_gpuperf.model.record import Environment, Note, Run
 
 SENTINEL = "window.ran = true"
 HOSTILE = {
@@ -31,8 +31,6 @@ HOSTILE = {
     "combining": "e" + "\u0301" * 500,
 }
 
-TOGETHER = " ".join(HOSTILE.values())
-
 
 def records_of(text):
     """Return records of which a stranger chose all that strangers can choose."""
@@ -41,32 +39,40 @@ def records_of(text):
         record(
             f"tests/test_x.py::test_it[{text}]",
             status="failed",
-            reason=text,
+            reason=text or "-",
             gpu=measurement(device, 1e-3, 2e-3, dtypes=(text,), shapes=(text,)),
             notes=(Note(code="interference", text=text),),
             diagnosis=(Diagnosis(code="float64", sentence=text),),
         ),
         record(text),
-        skipped(f"{text}::test_skipped", reason=text),
+        skipped(f"{text}::test_skipped", reason=text or "-"),
     ]
 
 
-def hostile_run() -> Run:
-    """Return a run with each of the texts wherever a report may have one."""
-    texts = {text: text for text in HOSTILE.values()}
+def hostile_run(*texts: str) -> Run:
+    """Return a run with each of these texts, or of those above, wherever a report may have one."""
+    texts = texts or tuple(HOSTILE.values())
+    together, named = " ".join(texts), {text: text for text in texts}
     diagnoses = {text: Diagnosis(code="serial_part", sentence=text) for text in texts}
-    failures = [GateFailure(code="nothing_measured", text=text) for text in texts]
-    run = run_of(
+    failures = tuple(GateFailure(code="nothing_measured", text=text) for text in texts)
+    notes = tuple(GateNote(code="baseline_stale", text=text) for text in texts)
+    known = {**named, "name": together, "system": together}
+    return run_of(
         *(each for text in texts for each in records_of(text)),
-        gpu=replace(GPU, name=TOGETHER, library=TOGETHER),
-        commit=Commit(id=TOGETHER, branch=TOGETHER, url=HOSTILE["link"]),
+        environment=Environment(
+            host=known,
+            cpu=known,
+            gpu=replace(GPU, name=together, backend=together, library=together),
+            gpu_reason=together,
+            python=together,
+            packages=named,
+            variables=named,
+        ),
+        commit=Commit(id=together, branch=together, url=HOSTILE["link"]),
         job=HOSTILE["attribute"],
-        started=TOGETHER,
-        scalings=tuple(scaling_curve(name=text, diagnosis=(each,)) for text, each in diagnoses.items()),
-        gate=GateResult(baseline=TOGETHER, started=TOGETHER, tolerances=(), failures=tuple(failures)),
+        started=together,
+        scalings=tuple(
+            scaling_curve(name=text or "-", diagnosis=(each,)) for text, each in diagnoses.items()
+        ),
+        gate=gate_result(baseline=together, started=together, tolerances=(), failures=failures, notes=notes),
     )
-    named = {**texts, "name": TOGETHER, "system": TOGETHER}
-    environment = replace(
-        run.environment, host=named, cpu=named, python=TOGETHER, packages=texts, variables=texts
-    )
-    return replace(run, environment=environment)

@@ -9,35 +9,27 @@ from xml.etree import ElementTree
 
 import pytest
 from factories import (
-    CPU,
-    EMULATED,
     GPU,
     HERE,
     comparison,
-    copies,
-    estimate,
     measurement,
-    offload,
     record,
     run_of,
     scaled,
     skipped,
     speedup,
 )
-from golden import assert_golden
+from golden import assert_golden, run_with_everything
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 from strategies import FORMULAS, HOSTILE
 
-from pytest_gpuperf.model.comparison import METRICS, Commit
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Memory, Transfer
-from pytest_gpuperf.model.offload import BreakEven
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report import exports
 
 # https://bencher.dev/docs/reference/bencher-metric-format, with the lengths that its text gives
@@ -70,37 +62,6 @@ JSON = ["bencher", "github-action-benchmark"]
 TABLES = ["csv", *JSON]
 
 
-def run_of_each_kind() -> Run:
-    """Return a run with each kind of record that a format treats in a way of its own."""
-    two = estimate(2.0, 1.5, 3.0)
-    slower = comparison(reason="slower", baseline=two, found=two, ratio=estimate(0.75, 0.5, 1.25))
-    full = record(
-        "test_a.py::test_full",
-        status="failed",
-        reason="too slow",
-        demand=Demand(min=3, max=9, max_memory=8192),
-        transfer=Transfer(h2d=copies(0.001), d2h=copies(0.001)),
-        memory=Memory(peak=4096),
-        offload=offload(
-            always=speedup(2.0, 1.5, 3.0),
-            once=speedup(4.0, 3.5, 5.0),
-            latency=speedup(6.0, 5.5, 7.0),
-            break_even_calls=BreakEven(transfer=None, first_call=None, both=two, reason=None),
-        ),
-        comparisons=tuple(replace(slower, metric=metric) for metric in METRICS),
-    )
-    return run_of(
-        record("test_a.py::test_open", speedup=speedup(high=None)),
-        full,
-        record("test_a.py::test_or[a|b]", gpu=measurement(EMULATED, 0.001)),
-        skipped("test_a.py::test_skipped", "no GPU"),
-        skipped("test_a.py::test_on_the_cpu", "no GPU", cpu=measurement(CPU, 0.02)),
-        scaled(1),
-        replace(scaled(4, 0.5, required=0.4), demand=Demand(min=2, max=3)),
-        commit=Commit(id="abc", branch="main", time="2026-11-21T10:54:31+00:00", changed=True),
-    )
-
-
 def written(format: str, *records: Record, **changes) -> str:
     """Return the text of records in a format of ours."""
     return exports.formats()[format].write(run_of(*records, **changes))
@@ -118,7 +79,7 @@ def test_the_formats_are_those_of_the_documentation():
 @pytest.mark.parametrize("format", [*TABLES, "svg"])
 def test_a_file_has_what_a_run_has(format):
     """Read the diff of a golden file with the page of exports, which says what stands where."""
-    text = exports.formats()[format].write(run_of_each_kind())
+    text = exports.formats()[format].write(run_with_everything())
     if format in SCHEMAS:
         Draft202012Validator(SCHEMAS[format]).validate(json.loads(text))
         text = json.dumps(json.loads(text), indent=1)
