@@ -6,68 +6,56 @@ What takes the place of what is in tests/unit/gate/test_update.py.
 from pathlib import Path
 
 import pytest
-from command import read, record, skipped, update, values, written
+from command import record, skipped, update, values, written
 from factories import ELSEWHERE
+from golden import assert_golden
 
 TEST, OTHER = "test_a.py::test_1", "test_a.py::test_2"
 
 
-def replaced(nodeid, before, after) -> str:
-    """Return the line on a value that another one replaced."""
-    values = (f"{value:.1f}x [{value / 1.02:#.3g}, {value * 1.02:#.3g}]" for value in (before, after))
-    return f"{nodeid}: speedup {' replaced by '.join(values)}"
+UPDATES = {  # the baseline, the report, the options, and what else the report's run was
+    "none there yet": ([], [record(), record(OTHER)]),
+    "the same report again": ([record(), record(OTHER)], [record(), record(OTHER)]),
+    "new measurements of a run that ended early": (
+        [record(), record(OTHER), record("test_a.py::test_3")],
+        [record("test_a.py::new", 3.0), record(OTHER, 12.0)],
+        "",
+        {"complete": False},
+    ),
+    "a regression": ([record(), record(OTHER)], [record(value=8.0), record(OTHER, 12.0)]),
+    "a regression that is accepted": ([record()], [record(value=8.0)], "--accept-regressions"),
+    "measured elsewhere": ([record(), record(OTHER)], [record()], "", {"environment": ELSEWHERE}),
+    "measured elsewhere, in its place": (
+        [record(), record(OTHER)],
+        [record()],
+        "--prune",
+        {"environment": ELSEWHERE},
+    ),
+}
 
 
-def test_a_baseline_is_made_where_there_is_none_and_the_same_report_is_no_older_one(call):
-    written("r.json", record(), record(OTHER), gate=None)
-    assert (0, ["base.json: 0 tests updated, 2 new, 0 kept as before"]) == update(call, "base.json", "r.json")
-    before = Path("base.json").read_bytes()
-    assert (0, ["base.json: 2 tests updated, 0 new, 0 kept as before"]) == update(call, "base.json", "r.json")
-    assert (True, before) == (read("base.json")["complete"], Path("base.json").read_bytes())
+def test_a_baseline_has_what_was_measured_and_refuses_what_got_worse_or_cannot_stand_beside_it(call):
+    """Read the titles above, and what stands below each in the file."""
+    said = []
+    for title, (base, new, *rest) in UPDATES.items():
+        options, changes = [*rest, *("", {})[len(rest) :]]
+        Path("base.json").unlink(missing_ok=True)
+        before = Path(written("base.json", *base)).read_bytes() if base else b""
+        code, lines = update(call, "base.json", written("r.json", *new, **changes), *options.split())
+        is_changed = before != Path("base.json").read_bytes()
+        left = [f"exit code {code}, {'changed' if is_changed else 'unchanged'}: {values('base.json')}", ""]
+        said.append("\n".join([f"=== {title}", *lines, *left]))
+    assert_golden("words/baseline.txt", "\n".join(said))
 
 
-def test_new_measurements_are_taken_those_of_a_run_that_ended_early_too(call):
-    names = [f"test_a.py::test_{letter}" for letter in "abc"]
-    written("base.json", *map(record, names))
+def test_a_small_change_is_a_small_diff(call):
+    written("base.json", *(record(f"test_a.py::test_{letter}") for letter in "abc"))
     before = Path("base.json").read_text().splitlines()
-    written("r.json", record("test_a.py::new", 3.0), record(names[1], 12.0), complete=False)
-    told = [
-        replaced(names[1], 10, 12),
-        "r.json is incomplete: its run ended early",
-        "base.json: 1 test updated, 1 new, 2 kept as before",
-    ]
-    assert (0, told) == update(call, "base.json", "r.json")
-    found = {names[0]: 10.0, names[1]: 12.0, names[2]: 10.0, "test_a.py::new": 3.0}
-    assert list(found.items()) == list(values("base.json").items())
-    after = Path("base.json").read_text().splitlines()
-    changed = [line for line in after if line not in before]
-    assert sum('"nodeid":' in line for line in changed) <= 3, "a small change is a small diff"
-
-
-def test_a_regression_is_refused_with_the_old_and_the_new_value_unless_it_is_accepted(call):
-    names = [f"test_a.py::test_{letter}" for letter in "abc"]
-    written("base.json", *map(record, names))
-    before = Path("base.json").read_bytes()
-    written("r.json", record(names[0], 8.0), record(names[1], 12.0), record(names[2], 9.8))
-    code, (reason, refusal) = update(call, "base.json", "r.json")
-    assert code == 1
-    assert reason.startswith(f"{names[0]}: speedup got worse: 8.00x [7.84, 8.16], baseline 10.0x [9.80, ")
-    remedy = "--accept-regressions makes them what later runs are compared with"
-    assert refusal == f"base.json was not changed: 1 regression; {remedy}"
-    assert before == Path("base.json").read_bytes()
-    assert update(call, "base.json", "r.json", "--accept-regressions")[0] == 0
-    assert values("base.json") == dict(zip(names, (8.0, 12.0, 9.8), strict=True))
-
-
-def test_what_was_measured_elsewhere_does_not_stand_beside_it(call):
-    written("base.json", record(), record(OTHER))
-    before = Path("base.json").read_bytes()
-    written("r.json", record(), environment=ELSEWHERE)
-    code, (line,) = update(call, "base.json", "r.json")
-    assert code == 3
-    assert line.startswith("base.json was not changed, because the runs differ: CPU: EPYC, another; a folder")
-    assert before == Path("base.json").read_bytes()
-    assert update(call, "base.json", "r.json", "--prune")[0] == 0
+    update(
+        call, "base.json", written("r.json", record("test_a.py::new", 3.0), record("test_a.py::test_b", 12.0))
+    )
+    changed = [line for line in Path("base.json").read_text().splitlines() if line not in before]
+    assert sum('"nodeid":' in line for line in changed) <= 3
 
 
 def test_the_latest_report_wins_whatever_the_order_of_the_names(call):
@@ -79,16 +67,14 @@ def test_the_latest_report_wins_whatever_the_order_of_the_names(call):
 
 
 def test_a_folder_gets_a_file_of_its_own(call, refused):
-    written("r.json", record(), started="2026-01-01T00:00:00+00:00")
-    name = "folder/2026-01-01T000000.000Z.json"
-    assert (0, [f"{name}: 0 tests updated, 1 new, 0 kept as before"]) == update(call, "folder/", "r.json")
+    update(call, "folder/", written("r.json", record(), started="2026-01-01T00:00:00+00:00"))
     written("folder/else.json", record(), environment=ELSEWHERE, started="2026-06-01T00:00:00+00:00")
     before = {path: path.read_bytes() for path in Path("folder").iterdir()}
     written("r.json", record(value=12.0), record(OTHER), started="2026-02-01T01:00:00+01:00")
     newer = "folder/2026-02-01T000000.000Z.json"
-    told = [replaced(TEST, 10, 12), f"{newer}: 1 test updated, 1 new, 0 kept as before"]
-    assert (0, told) == update(call, "folder", "r.json")
+    assert f"{newer}: 1 test updated, 1 new, 0 kept as before" == update(call, "folder", "r.json")[1][-1]
     assert {TEST: 12.0, OTHER: 10.0} == values(newer)
+    assert Path("folder/2026-01-01T000000.000Z.json") in before
     assert before == {path: path.read_bytes() for path in before}
     said = f"{newer} already exists, of a run that began at"
     assert refused("baseline", "update", "folder", "r.json").startswith(said)

@@ -11,7 +11,6 @@ import pytest
 from factories import (
     GPU,
     HERE,
-    comparison,
     measurement,
     record,
     run_of,
@@ -80,6 +79,7 @@ def test_the_formats_are_those_of_the_documentation():
 def test_a_file_has_what_a_run_has(format):
     """Read the diff of a golden file with the page of exports, which says what stands where."""
     text = exports.formats()[format].write(run_with_everything())
+    assert (format == "csv") == ("\r\n" in text), "the line ends of its standard"
     if format in SCHEMAS:
         Draft202012Validator(SCHEMAS[format]).validate(json.loads(text))
         text = json.dumps(json.loads(text), indent=1)
@@ -189,22 +189,6 @@ def rows(*records: Record) -> list[dict[str, str]]:
     return list(csv.DictReader(file, strict=True))
 
 
-def test_rows_make_a_table_of_tests_and_metrics():
-    """As `pivot(index="test", columns="metric", values="value")` of pandas does: no pair has two rows."""
-    found = rows(record("a"), record("b", speedup=speedup(4.0, 3.0, 5.0)))
-    table = {(row["test"], row["metric"]): float(row["value"]) for row in found}
-    assert len(table) == len(found)
-    assert (10.0, 4.0, 0.02) == (table["a", "speedup"], table["b", "speedup"], table["b", "cpu_time"])
-    assert 3 == written("csv", skipped("a"), skipped("b")).count("\r\n"), "the line ends of its standard"
-
-
-@pytest.mark.parametrize(("expected", "reason"), [("it got worse", None), ("too slow", "too slow")])
-def test_a_test_without_a_reason_has_that_of_its_regression(expected, reason):
-    worse = comparison(reason="it got worse")
-    found = rows(record("a", reason=reason, comparisons=(worse,)))
-    assert {expected} == {row["reason"] for row in found}
-
-
 @given(HOSTILE)
 @example('"=')
 def test_no_cell_of_text_is_a_formula(anything):
@@ -218,7 +202,7 @@ def test_no_cell_of_text_is_a_formula(anything):
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
-        *((f"'{begin}1+1", f"{begin}1+1") for begin in FORMULAS if begin.isprintable()),
+        ("'=1+1", "=1+1"),
         ("a;'=1+1", "a;=1+1"),
         ("a;' \"-1", 'a; "-1'),
         ("a;;'\uff1d1", "a;;\uff1d1"),
