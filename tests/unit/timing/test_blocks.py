@@ -12,10 +12,9 @@ from time import sleep
 import pytest
 from cases import for_each
 from msgspec import structs
-from walks import simulated, time_block, timer_on, walked, warmed_up
+from walks import simulated, system, time_block, timer_on, walked, warmed_up
 
 from pytest_gpuperf.devices.group import DeviceGroup
-from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import Watched
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.comparison import GateOptions
@@ -43,13 +42,6 @@ class Recorder:
         self.steps.append("synchronize")
 
 
-def test_a_block_is_synchronized_on_both_sides_of_its_calls():
-    device = Recorder()
-    sample = time_block(lambda: device.steps.append("call"), 3, device)
-    assert device.steps == ["synchronize", "clock", "call", "call", "call", "synchronize", "clock"]
-    assert sample == 1 / 3
-
-
 class Waiter(Recorder):
     """A device that waits for results; it may have work left that no result waits for."""
 
@@ -63,19 +55,26 @@ class Waiter(Recorder):
         return self.left
 
 
-def test_a_device_that_waits_for_results_waits_for_the_last_one_and_for_what_is_not_in_it():
-    device = Waiter()
-    results = iter("ab")
-    time_block(lambda: next(results), 2, device)
-    assert device.steps == ["synchronize", "clock", "wait for None", "wait for b", "clock", "look"]
+@for_each(
+    ("expected", "device", "calls_wait"),
+    [
+        ("synchronize, clock, call, call, synchronize, clock", Recorder(), False),
+        ("synchronize, clock, call, call, wait for None, wait for 2, clock, look", Waiter(), False),
+        ("synchronize, clock, call, wait for 1, call, wait for 2, clock, look", Waiter(), True),
+    ],
+)
+def test_a_block_is_waited_for_on_both_sides_of_its_calls_by_its_last_result_where_that_is_possible(
+    expected, device, calls_wait
+):
+    results = count(1)
 
+    def call():
+        device.steps.append("call")
+        return next(results)
 
-def test_a_call_that_waits_for_its_own_result_is_waited_for_once():
-    device = Waiter()
-    results = iter("ab")
-    call = blocks.waited_for(lambda: next(results), device)
-    time_block(call, 2, device, calls_wait=True)
-    assert device.steps == ["synchronize", "clock", "wait for a", "wait for b", "clock", "look"]
+    timed = blocks.waited_for(call, device) if calls_wait else call
+    assert time_block(timed, 2, device, calls_wait=calls_wait) == 1 / 2
+    assert ", ".join(device.steps) == expected
 
 
 def test_work_that_no_result_waits_for_is_in_the_time_of_the_block():
@@ -91,24 +90,6 @@ def test_a_block_of_quick_calls_lasts_the_block_time_and_a_slow_call_is_a_block_
     timer = warmed_up(simulated(kernel=kernel))
     assert 1e-3 <= timer.block_calls * kernel <= 1.2e-3 + kernel
     assert kernel < 1e-3 or timer.block_calls == 1
-
-
-def test_the_block_time_is_the_plans():
-    timer = warmed_up(simulated(kernel=1e-3), options=RunOptions(sampling=SamplingPlan(block_time=50e-3)))
-    assert 50 <= timer.block_calls <= 60
-
-
-@for_each("cost", [100e-6, 1e-3, 5e-3])
-def test_a_block_lasts_twenty_empty_synchronizes(cost):
-    timer = warmed_up(simulated(kernel=10e-6, synchronize=cost))
-    assert timer.synchronize_cost == pytest.approx(cost)
-    assert timer.block_calls * 10e-6 + cost >= 20 * cost
-
-
-def test_a_block_lasts_a_thousand_steps_of_its_clock(monkeypatch):
-    monkeypatch.setattr(blocks, "_resolution", lambda: 15e-6)
-    timer = warmed_up(simulated(kernel=1e-3))
-    assert 15 <= timer.block_calls <= 20
 
 
 def test_the_cost_of_an_empty_synchronize_is_its_least():
@@ -196,12 +177,10 @@ def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compar
         assert expected == (timer.overlap_left is not None)
 
 
-def test_of_slow_calls_nothing_is_compared():
-    """Two of them take more than a tenth of the time that is left."""
-    for kernel, compared in [(0.4, True), (0.6, False)]:
-        timer = filled(simulated(kernel=kernel, launch=0.1))
-        assert (kernel, compared) == (kernel, timer.overlap_left is not None)
-        assert timer.block_calls == 1
+@for_each(("kernel", "compared"), [(0.4, True), (0.6, False)])
+def test_of_calls_of_which_two_take_more_than_a_tenth_of_the_time_left_nothing_is_compared(kernel, compared):
+    timer = filled(simulated(kernel=kernel, launch=0.1))
+    assert (compared, 1) == (timer.overlap_left is not None, timer.block_calls)
 
 
 def test_blocks_are_compared_for_a_fiftieth_of_the_time_that_is_left():
@@ -213,19 +192,15 @@ def test_blocks_are_compared_for_a_fiftieth_of_the_time_that_is_left():
 
 
 @for_each("seed", range(8))
-@for_each(("kernel", "most"), [(1e-3, 5), (4e-3, 1)])
-def test_what_noise_alone_may_show_makes_a_block_five_times_the_least_one_at_most(seed, kernel, most):
+@for_each(
+    ("kernel", "spread", "most"),
+    [(1e-3, 0.02, 5), (4e-3, 0.02, 1), (40e-3, 0.03, 1), (90e-3, 0.03, 1), (0.3, 0.03, 1)],
+)
+def test_what_noise_alone_may_show_makes_a_block_five_times_the_least_one_at_most(seed, kernel, spread, most):
+    """Of long blocks there are one or two pairs, which show no overlap."""
     draws = Random(seed)  # noqa: S311 - noise, not a secret
-    timer = filled(simulated(kernel=kernel, noise=lambda: draws.lognormvariate(0, 0.02)))
+    timer = filled(simulated(kernel=kernel, noise=lambda: draws.lognormvariate(0, spread)))
     assert (timer.block_calls <= most, timer.overlap_left) == (True, 0.0)
-
-
-@for_each("seed", range(20))
-@for_each("kernel", [40e-3, 90e-3, 0.3])
-def test_one_or_two_pairs_of_noisy_blocks_show_no_overlap(seed, kernel):
-    draws = Random(seed)  # noqa: S311 - noise, not a secret
-    timer = filled(simulated(kernel=kernel, noise=lambda: draws.lognormvariate(0, 0.03)))
-    assert (timer.block_calls, timer.overlap_left) == (1, 0.0)
 
 
 @for_each(("options", "remaining"), [(RunOptions(), 0.3), (UNMARKED, 10.0)])
@@ -236,15 +211,15 @@ def test_blocks_are_as_short_as_a_short_time_for_them_asks(options, remaining):
     assert timer.block_calls < 10
 
 
-def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing(monkeypatch):
-    monkeypatch.setattr(BlockTimer, "_compare_blocks", lambda timer, seconds: ([4e-3], [3.9e-3]))
-    timer = filled(simulated(kernel=1e-3))
-    assert (timer.block_calls, timer.overlap_left) == (1, None)
+def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing():
+    device, made = simulated(), []
 
+    def synchronize():
+        device.clock.advance({0: 0.0, 1: 4e-3, 2: 3.9e-3}[len(made)])
+        made.clear()
 
-def test_a_fresh_start_compares_blocks_again():
-    timer = filled(simulated(kernel=1e-3, synchronize=30e-6))
-    timer.restart()
+    device.synchronize = synchronize
+    timer = filled(device, lambda: made.append(1))
     assert (timer.block_calls, timer.overlap_left) == (1, None)
 
 
@@ -257,21 +232,10 @@ def test_no_result_is_held_after_blocks_were_compared():
 
 
 @for_each("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
-def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
-    device = simulated()
-    states = []
-
-    def call():
-        states.append(gc.isenabled())
-        device.launch()
-
-    step(timer_on(device, call))
-    assert set(states) == {False}
-    assert gc.isenabled()
-
-
-@for_each("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
-def test_a_workload_that_raised_has_no_sample_and_the_garbage_collector_is_on_again(step):
+def test_the_garbage_collector_is_off_inside_blocks_and_on_again_though_one_raised(step):
+    device, states = simulated(), []
+    step(timer_on(device, lambda: (states.append(gc.isenabled()), device.launch())))
+    assert (set(states), gc.isenabled()) == ({False}, True)
     timer = timer_on(simulated(), call=lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         step(timer)
@@ -280,31 +244,15 @@ def test_a_workload_that_raised_has_no_sample_and_the_garbage_collector_is_on_ag
     assert timer.samples == array("d")
 
 
-def test_a_garbage_collector_that_was_off_stays_off():
-    gc.disable()
-    try:
-        timer_on(simulated()).take_sample()
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
-def test_the_result_of_each_call_is_dropped_as_it_comes():
+@for_each(("held", "keeps_result"), [(0, False), (8000, True)])
+def test_each_result_is_dropped_as_it_comes_or_before_the_next_block_makes_its_own(held, keeps_result):
     device = simulated(kernel=1e-5)
     timer = warmed_up(device, call=lambda: device.xp.ones(1000))
-    timer.take_sample()
+    timer.keeps_result = keeps_result
+    for _ in range(2):
+        timer.take_sample()
+        assert (held, 8000) == (device.live_bytes, device.peak_bytes)
     assert timer.block_calls > 50
-    assert (0, 8000) == (device.live_bytes, device.peak_bytes)
-
-
-def test_a_result_that_is_kept_is_freed_before_the_next_block_makes_its_own():
-    device = simulated(kernel=1e-5)
-    timer = warmed_up(device, call=lambda: device.xp.ones(1000))
-    timer.keeps_result = True
-    timer.take_sample()
-    assert (8000, 8000) == (device.live_bytes, device.peak_bytes)
-    timer.take_sample()
-    assert (8000, 8000) == (device.live_bytes, device.peak_bytes)
 
 
 def test_a_measurement_is_what_is_known_by_now():
@@ -326,14 +274,14 @@ def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
     assert not timer.samples
 
 
-def blocks_of(monkeypatch, seen, others=(), *, blocks_before=0) -> BlockTimer:
+def blocks_of(seen, others=(), *, blocks_before=0) -> BlockTimer:
     """Return a timer whose threads were seen to have waited so long, before each block and after it."""
     left, worked = iter(seen), iter(others)
-    monkeypatch.setattr(blocks, "waits", lambda: next(left))
-    monkeypatch.setattr(blocks, "other_work", lambda: next(worked, None))
-    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
-    for _ in range(blocks_before or len(seen) // 2):
-        timer.take_sample()
+    timer = timer_on(simulated("cpu"))
+    reports = {"waits": lambda: next(left), "other_work": lambda: next(worked, None)}
+    with system(timer.device.clock, **reports):
+        for _ in range(blocks_before or len(seen) // 2):
+            timer.take_sample()
     return timer
 
 
@@ -355,31 +303,26 @@ POOL = [f"{n}" for n in range(10_000)]
     ids=["blocks alone", "all threads", "others", "each block", "for each other", "a little each", "unknown"],
 )
 def test_threads_waited_for_processors_in_blocks_but_no_longer_than_these_worked_for_others(
-    monkeypatch, waited, threads, lost, seen, others
+    waited, threads, lost, seen, others
 ):
-    timer = blocks_of(monkeypatch, seen, others)
+    timer = blocks_of(seen, others)
     found = timer.measurement
     assert (waited and pytest.approx(waited), threads) == (timer.waited, found.waiting_threads)
     assert (lost and pytest.approx(lost)) == found.waited
     assert lost or timer.interference is None
 
 
-def test_what_others_worked_goes_with_the_samples(monkeypatch):
-    seen = [{"1": t} for t in (0.0, 1.0, 1.0, 2.0, 2.0, 3.0)]
-    timer = blocks_of(monkeypatch, seen, [1.0, 1.25, 9.0, 9.0, 9.5], blocks_before=2)
+def test_what_others_worked_goes_with_the_samples():
+    seen = [{"1": t} for t in (0.0, 1.0, 1.0, 2.0)]
+    timer = blocks_of(seen, [1.0, 1.25, 9.0])
     assert timer.lost == 2.0
     timer.drop_last_sample()
     assert timer.lost == 0.25
     timer.restart()
-    timer.take_sample()
+    left, worked = iter([2.0, 3.0]), iter([9.0, 9.5])
+    with system(timer.device.clock, waits=lambda: {"1": next(left)}, other_work=lambda: next(worked)):
+        timer.take_sample()
     assert timer.lost == 0.5
-
-
-def needing(monkeypatch, seconds, threads=2):
-    """Let a call on one thread need so many seconds, which so many threads can share."""
-    clock = count(0.0, seconds * 4)
-    monkeypatch.setattr(blocks, "thread_time", lambda: next(clock))
-    monkeypatch.setattr(blocks, "one_thread", lambda: nullcontext(threads))
 
 
 def busy(waited=9.0) -> BlockTimer:
@@ -389,55 +332,52 @@ def busy(waited=9.0) -> BlockTimer:
     return timer
 
 
-def test_what_a_call_needs_on_one_thread_is_its_own_however_long_others_kept_it_waiting(monkeypatch):
-    needing(monkeypatch, 0.2)
+def on_one_thread(threads=2):
+    """Let a call on one thread need 0.2 s, which so many threads can share."""
+    return system(None, thread_time=count(0.0, 0.2 * 4).__next__, one_thread=lambda: nullcontext(threads))
+
+
+def test_what_a_call_needs_on_one_thread_is_its_own_however_long_others_kept_it_waiting():
     timer = busy()
     assert timer.interference.own_share == 0.0
-    timer.measure_least_time(remaining=60.0)
+    with on_one_thread():
+        timer.measure_least_time(remaining=60.0)
     assert timer.measurement.least_time == pytest.approx(0.1)
     assert timer.interference.own_share == pytest.approx(0.2)
     assert len(timer.samples) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("waited", "remaining", "threads"), [(0.1, 60.0, 2), (9.0, 7.9, 2), (9.0, -1.0, 2), (9.0, 60.0, None)]
 )
 def test_what_a_call_needs_is_measured_only_where_that_matters_and_can_be_had_in_time(
-    monkeypatch, waited, remaining, threads
+    waited, remaining, threads
 ):
-    needing(monkeypatch, 0.2, threads)
     timer = busy(waited)
     last = timer.last_result = object()
-    timer.measure_least_time(remaining)
+    with on_one_thread(threads):
+        timer.measure_least_time(remaining)
     assert timer.least_time is None
     assert timer.last_result is last
 
 
-def test_work_on_one_thread_that_raises_stays_marked_as_running(monkeypatch):
-    needing(monkeypatch, 0.2)
-    clock = Clock()
-    timer = timer_on(simulated("cpu", clock), lambda: clock.advance(1 / next(left)))
+def test_work_on_one_thread_that_raises_stays_marked_as_running():
+    timer = timer_on(simulated("cpu"), lambda: timer.device.launch(1 / next(left)))
     left = iter([1, 0])
     timer.take_sample()
     timer.waited = 9.0
-    with pytest.raises(ZeroDivisionError):
+    with on_one_thread(), pytest.raises(ZeroDivisionError):
         timer.measure_least_time(remaining=60.0)
     assert timer.is_running
 
 
-def test_times_of_an_emulated_gpu_are_watched_where_its_threads_are_seen_to_wait():
-    timer = timer_on(simulated("gpu"))
-    timer.samples.extend([0.5, 0.5])
-    timer.fastest_sample = 0.5
-    assert timer.interference is None
-    timer.waited = 0.6
-    assert timer.interference.own_share == pytest.approx(0.4)
-
-
 @for_each(
-    ("expected", "waited", "fastest"), [(None, 0.2, 1.0), (0.6, 0.4, 1.0), (0.0, 1.5, 1.0), (0.25, 0.0, 0.25)]
+    ("expected", "waited", "fastest"),
+    [(None, 0.2, 1.0), (0.6, 0.4, 1.0), (0.25, 0.0, 0.25), (None, None, 0.25)],
 )
-def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
+def test_what_disturbed_the_samples_of_an_emulated_gpu_is_taken_off_where_its_threads_are_seen_to_wait(
+    expected, waited, fastest
+):
     timer = timer_on(simulated())
     timer.samples.extend([0.5, 0.5])
     timer.waited, timer.fastest_sample = waited, fastest / 2
@@ -445,29 +385,24 @@ def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
     assert expected == (found and pytest.approx(found.own_share))
 
 
-def test_no_thread_is_asked_around_the_blocks_of_a_real_gpu(monkeypatch):
-    asked = []
-    monkeypatch.setattr(blocks, "waits", lambda: asked.append(1))
-    device = HostDevice("a GPU")
-    for emulated in (True, False):
-        device.kind, device.info = "gpu", structs.replace(device.info, kind="gpu", emulated=emulated)
-        timer_on(device, call=lambda: sum(range(1000))).take_sample()
-    assert len(asked) == 2, "before and after the block of the emulated one"
+@for_each(("asked", "emulated"), [(2, True), (0, False)])  # before and after the block
+def test_no_thread_is_asked_around_the_blocks_of_a_real_gpu(asked, emulated):
+    device, looks = simulated(), []
+    device.info = structs.replace(device.info, emulated=emulated)
+    with system(device.clock, waits=lambda: looks.append(1)):
+        timer_on(device).take_sample()
+    assert asked == len(looks)
 
 
-def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked_in_the_timed_blocks():
-    timer = timer_on(simulated("cpu", kernel=2e-3, threads=3.5), block_calls=4)
-    timer.take_sample()
-    timer.device.launch(5.0)
-    timer.take_sample()
-    assert timer.measurement.processors == pytest.approx(3.5)
-
-
-def test_without_samples_nobody_tells_the_processors_and_a_gpu_never():
-    assert timer_on(simulated("cpu")).measurement.processors is None
-    timer = timer_on(simulated("gpu"))
-    timer.take_sample()
-    assert timer.measurement.processors is None
+@for_each(("expected", "kind", "samples"), [(3.5, "cpu", 2), (None, "cpu", 0), (None, "gpu", 2)])
+def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked_in_the_timed_blocks(
+    expected, kind, samples
+):
+    timer = timer_on(simulated(kind, kernel=2e-3, threads=3.5), block_calls=4)
+    for _ in range(samples):
+        timer.take_sample()
+        timer.device.launch(5.0)
+    assert timer.measurement.processors == (expected and pytest.approx(expected))
 
 
 @for_each("kernel", [2e-3, 1e-5])
@@ -492,16 +427,6 @@ def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():
     assert [pytest.approx(10e-6 + 5e-6 / calls)] == list(timer.measurement.samples)
 
 
-def test_a_single_call_is_waited_for_by_its_result_where_the_device_can():
-    device = simulated(kernel=10e-6, synchronize=50e-6)
-    device.wait = lambda result: setattr(
-        device.clock, "now", max(device.clock(), *device._streams.values(), 0)
-    )
-    timer = warmed_up(device)
-    timer.per_call(RunOptions()).take_sample()
-    assert [pytest.approx(10e-6)] == list(timer.measurement.latencies)
-
-
 def test_what_is_sampled_aside_is_warmed_up_for_a_quarter_of_its_time():
     device = simulated()
     times = (1e-3 * (1 + step % 2) for step in count(1))
@@ -516,10 +441,12 @@ def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
     timer = warmed_up(simulated("cpu", kernel=1e-5, threads=2.0))
     timer.per_call(RunOptions())
     timer.take_sample()
+    timer.overlap_left = 0.0
     timer.waited, fastest = 1.0, timer.fastest_sample
     timer.restart()
     assert (array("d"), 1, False) == (timer.samples, timer.block_calls, timer.steady)
     assert (None, None, None) == (timer.waited, timer.processor_time, timer.per_call_timer)
+    assert timer.overlap_left is None, "blocks are compared again"
     assert fastest == timer.fastest_sample
 
 
@@ -631,20 +558,19 @@ def test_a_call_of_constants_is_an_error_with_the_remedy():
         pair.record(slow_at_first)
 
 
-def test_constants_beside_arguments_are_noted_once():
-    pair = Pair()
-    pair.cpu.captured = pair.gpu.captured = "65.54KB"
-    record = pair.record(slow_at_first)
-    (text,) = (note.text for note in record.notes if note.code == "not_on_device")
-    assert text == (
-        "a compiled function closes over arrays (65.54KB), and the compiler computes what depends on nothing "
-        "else; pass them as arguments to time that, too"
-    )
+CAPTURED = (
+    "a compiled function closes over arrays (65.54KB), and the compiler computes what depends on nothing "
+    "else; pass them as arguments to time that, too"
+)
+LEFT = "simulated GPU left to the CPU: aten::linalg_eig; the times of the GPU include that, and its copies"
 
 
-def test_operators_that_were_left_to_the_cpu_are_named():
+@for_each(
+    ("said", "watched"),
+    [(CAPTURED, {"captured": "65.54KB"}), (LEFT, {"on_cpu": ("aten::linalg_eig",)})],
+)
+def test_constants_beside_arguments_and_operators_that_were_left_to_the_cpu_are_noted_once(said, watched):
     pair = Pair()
-    pair.gpu.on_cpu = ("aten::linalg_eig",)
-    assert notes(pair.record(slow_at_first))["not_on_device"] == (
-        "simulated GPU left to the CPU: aten::linalg_eig; the times of the GPU include that, and its copies"
-    )
+    vars(pair.gpu).update(watched)
+    vars(pair.cpu).update({**watched, "on_cpu": ()})
+    assert [said] == [note.text for note in pair.record(slow_at_first).notes if note.code == "not_on_device"]

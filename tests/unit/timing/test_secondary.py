@@ -88,28 +88,14 @@ def test_both_devices_are_sampled_in_the_same_rounds():
     assert [(0, 7), (0, 7)] == [samples_of(timer) for timer in timers]
 
 
-@for_each("demand", [THROUGHPUT, LATENCY])
-def test_where_a_block_is_one_call_there_is_no_other_mode(demand):
-    timer = warmed_up(simulated(kernel=2e-3))
-    launches = timer.device.launches
-    other_mode([timer], demand)
-    assert (launches, 0, None) == (timer.device.launches, len(timer.samples), timer.per_call_timer)
-
-
-def test_of_two_devices_only_the_one_with_longer_blocks_is_sampled():
+def test_where_a_block_is_one_call_there_is_no_other_mode():
     clock = Clock()
     cpu, gpu = warmed_up(simulated("cpu", clock, kernel=2e-3)), warmed_up(simulated("gpu", clock))
-    other_mode([cpu, gpu], THROUGHPUT)
-    assert (0, (0, 11)) == (len(cpu.samples), samples_of(gpu))
-
-
-def test_the_latency_of_a_single_call_includes_its_launch_and_its_synchronize():
-    timer = warmed_up(simulated(kernel=10e-6, launch=5e-6, synchronize=2e-6))
-    other_mode([timer], THROUGHPUT)
-    timer.take_sample()
-    at_the_blocks_end = 2e-6 / timer.per_call_timer.block_calls
-    assert timer.measurement.latency == pytest.approx(5e-6 + 10e-6 + 2e-6 + at_the_blocks_end)
-    assert timer.measurement.median == pytest.approx(10e-6 + (5e-6 + 2e-6) / timer.block_calls)
+    launches = cpu.device.launches
+    for demand in (THROUGHPUT, LATENCY):
+        other_mode([cpu, gpu], demand)
+        assert (launches, 0, None) == (cpu.device.launches, len(cpu.samples), cpu.per_call_timer)
+    assert (7, 11) == samples_of(gpu)
 
 
 @for_each(("expected", "seconds"), [(7, 1e-9), (60, 1.0)])
@@ -178,16 +164,11 @@ def rounds_of(transfer) -> int:
     return len(h2d.samples)
 
 
-def test_a_quick_call_is_timed_in_a_loop_with_its_copies_too():
-    found = transfers(prepared(simulated(kernel=1e-3, bandwidth=8e6)), call=1e-3)
-    assert [pytest.approx(3e-3)] * 7 == list(found.loop)
+@for_each(("looped", "kernel"), [(7, 10e-3), (0, 11e-3)])
+def test_only_a_quick_call_is_timed_in_a_loop_with_its_copies_too(looped, kernel):
+    found = transfers(prepared(simulated(kernel=kernel, bandwidth=8e6)), call=kernel)
+    assert [pytest.approx(kernel + 2e-3)] * looped == list(found.loop)
     assert [pytest.approx(2e-3)] * 7 == found.samples
-
-
-def test_a_slow_call_is_not_repeated_for_its_copies():
-    found = transfers(prepared(simulated(kernel=1.0)), call=1.0)
-    assert found.samples
-    assert not found.loop
 
 
 @for_each("left", [plenty, lambda: -1.0])
@@ -200,17 +181,13 @@ def test_a_loop_that_was_in_the_rounds_of_the_verdict_is_not_timed_again(left):
     assert len(loop.samples) == 1
 
 
-@for_each(("expected", "rounds"), [(1, 1), (2, 2), (7, 7), (7, 60)])
-def test_copies_have_at_most_as_many_rounds_as_the_workload_had(expected, rounds):
-    assert expected == rounds_of(transfers(prepared(simulated(bandwidth=5e6)), rounds))
+@for_each(("expected", "rounds", "seconds"), [(1, 1, 3e-3), (7, 60, 3e-3), (60, 600, inf)])
+def test_copies_have_at_most_as_many_rounds_as_the_workload_had_and_sixty(expected, rounds, seconds):
+    options = RunOptions(sampling=SamplingPlan(secondary_time=seconds))
+    assert expected == rounds_of(transfers(prepared(simulated(bandwidth=5e6)), rounds, options))
 
 
-def test_copies_have_sixty_rounds_at_most():
-    endless = RunOptions(sampling=SamplingPlan(secondary_time=inf))
-    assert rounds_of(transfers(prepared(simulated()), 600, endless)) == 60
-
-
-@for_each(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)])
+@for_each(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5)])
 def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(expected, rounds_left):
     device = simulated(bandwidth=8e3)
     workload = prepared(device)
@@ -219,37 +196,46 @@ def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(expected, r
     assert expected == rounds_of(transfers(workload, left=lambda: until - device.clock()))
 
 
-@for_each("body", [neither, whole_body])
-def test_where_there_is_nothing_to_copy_there_is_nothing_to_say(body):
+@for_each(
+    ("reason", "said", "body"),
+    [
+        (None, "nothing is transferred: ", neither),
+        (secondary.TIMED_WITH_BODY, "the whole body is the workload, including its transfers", whole_body),
+    ],
+)
+def test_where_there_is_nothing_to_copy_the_reason_says_so(reason, said, body):
     workload = prepared(simulated(), body)
     launches = workload.device.launches
-    nothing = untimed(workload)
-    assert nothing == transfers(workload)
-    assert nothing == transfers(workload, left=lambda: -1.0)
+    found = untimed(workload, "no GPU was measured")
+    assert found == transfers(workload) == transfers(workload, left=lambda: -1.0)
     assert launches == workload.device.launches
+    assert reason in (None, found.reason)
+    assert found.reason.startswith(said)
+    assert ([], found.bytes) == (found.samples, found.median), (
+        "no bytes take no time, and unknown ones unknown"
+    )
+    assert (found.h2d is None, found.made) == ((True, 0) if body is whole_body else (False, SIZE))
+    assert loop_timer(workload, RunOptions()) is None
 
 
 @for_each(
-    ("reason", "said", "options"),
+    ("reason", "said", "options", "memory"),
     [
-        (secondary.NO_TIME, "max_time was reached before the transfers were timed", {"left": lambda: -1e-9}),
-        (secondary.NO_ROUNDS, "every round was dropped", {"rounds": 0}),
+        (secondary.NO_TIME, "max_time was reached", {"left": lambda: -1e-9}, inf),
+        (secondary.NO_ROUNDS, "every round was dropped", {"rounds": 0}, inf),
+        (secondary.NO_ROOM, "not enough device memory for a second copy of the inputs", {}, 2.5 * SIZE),
     ],
 )
-def test_without_time_or_rounds_copies_are_not_timed_and_the_sentence_says_so(reason, said, options):
-    workload = prepared(simulated())
-    launches = workload.device.launches
-    assert transfers(workload, **options).reason == reason
-    assert said in reason
-    assert launches == workload.device.launches
-
-
-def test_without_room_for_them_copies_are_not_timed_and_the_sentence_says_so():
-    device = simulated(memory=2 * SIZE + SIZE // 2)
+def test_without_time_rounds_or_room_copies_are_not_timed_and_the_sentence_says_so(
+    reason, said, options, memory
+):
+    device = simulated(memory=memory)
     workload = prepared(device)
-    assert transfers(workload).reason == secondary.NO_ROOM
-    assert secondary.NO_ROOM.startswith("not enough device memory for a second copy of the inputs")
-    assert device.released == 1
+    launches = device.launches
+    assert transfers(workload, **options).reason == reason
+    assert reason.startswith(said)
+    assert device.released == (memory < inf)
+    assert memory < inf or launches == device.launches
 
 
 @for_each("copies_before", [0, 20])
@@ -291,32 +277,6 @@ def copied(body, *, device=None, **timing) -> Transfer:
     return transfers(prepared(device, body), rounds=1)
 
 
-def test_copies_take_their_bytes_over_the_bandwidth_of_each_direction_and_nothing_else():
-    found = copied(both_ways, upload=4e6, kernel=5.0)
-    assert (SIZE, 1, SIZE, 1) == (found.h2d.bytes, found.h2d.arrays, found.d2h.bytes, found.d2h.arrays)
-    assert [pytest.approx(2e-3)] == list(found.h2d.samples)
-    assert [pytest.approx(8e-3)] == list(found.d2h.samples)
-    assert (pytest.approx(4e6), pytest.approx(1e6)) == (found.h2d.bandwidth, found.d2h.bandwidth)
-    assert (16_000, [pytest.approx(10e-3)], None) == (found.bytes, found.samples, found.reason)
-
-
-def test_a_copy_is_waited_for_as_a_call_with_copies_has_to_be():
-    found = copied(both_ways, synchronize=50e-6)
-    of_its_block = 50e-6  # 20 of them and more: a block of one copy
-    assert found.h2d.median == found.d2h.median == pytest.approx(8e-3 + 50e-6 + of_its_block)
-
-
-def test_several_arrays_are_copied_as_one():
-    def body(device):
-        a, b, c = (device.asarray(part) for part in (HOST, np.ones((5, 100)), np.ones(500, "f4")))
-        return lambda: (a + 1, b.sum(axis=0), c + 1)
-
-    found = copied(body)
-    assert (8000 + 4000 + 2000, 3) == (found.h2d.bytes, found.h2d.arrays)
-    assert (8000 + 800 + 2000, 3) == (found.d2h.bytes, found.d2h.arrays)
-    assert (pytest.approx(14e-3), pytest.approx(10.8e-3)) == (found.h2d.median, found.d2h.median)
-
-
 @for_each(
     "pack",
     [
@@ -353,42 +313,15 @@ def test_arrays_that_fixtures_put_up_are_copied_up_too():
     assert (SIZE, pytest.approx(8e-3)) == (transfers(workload).h2d.bytes, transfers(workload).h2d.median)
 
 
-@for_each(("up", "down", "body"), [(8e-3, 0.0, up_only), (0.0, 8e-3, down_only)])
-def test_what_stays_on_its_side_is_not_copied(up, down, body):
-    found = copied(body)
-    assert (pytest.approx(up), pytest.approx(down)) == (found.h2d.median, found.d2h.median)
-    still = found.h2d if up == 0 else found.d2h
-    assert (0, 0, array("d"), None) == (still.bytes, still.arrays, still.samples, still.bandwidth)
-    assert (found.median, found.reason) == (pytest.approx(8e-3), None)
-
-
-def test_where_nothing_moves_or_a_whole_body_is_timed_the_reason_says_so():
-    found = copied(neither)
-    assert ([], 0, 0.0, SIZE) == (found.samples, found.bytes, found.median, found.made)
-    assert found.reason.startswith("nothing is transferred: ")
-    assert untimed(prepared(simulated(), neither), "no GPU was measured") == found
-    found = untimed(prepared(simulated(), whole_body))
-    assert Transfer(h2d=None, d2h=None, reason=secondary.TIMED_WITH_BODY) == found
-    assert found.reason.startswith("the whole body is the workload, including its transfers")
-
-
-@for_each("body", [both_ways, up_only, down_only])
-def test_copies_that_were_not_timed_have_their_bytes_and_the_reason(body):
-    found = untimed(prepared(simulated(), body), "no GPU was measured")
-    assert (None, "no GPU was measured") == (found.median, found.reason)
-    assert (SIZE if body is not down_only else 0) == found.h2d.bytes
-    assert (SIZE if body is not up_only else 0) == found.d2h.bytes
-
-
 @for_each(
     ("expected", "kinds"),
     [
         ("pinned", ["pinned", "pinned"]),
         ("pageable", ["pinned", "pageable"]),
-        ("pageable", ["pageable", "pageable"]),
-        (None, [None, None]),
         (None, ["pinned", None]),
         ("pageable", ["pageable", None]),
+        ("pageable", "the device's own"),
+        (None, None),
     ],
 )
 def test_one_array_in_pageable_memory_makes_the_whole_of_it_so(expected, kinds):
@@ -397,48 +330,11 @@ def test_one_array_in_pageable_memory_makes_the_whole_of_it_so(expected, kinds):
         return lambda: a + b
 
     device = simulated()
-    told = iter(kinds)
-    device.host_memory = lambda host: next(told)
-    assert expected == copied(body, device=device).h2d.memory
-
-
-def test_the_simulated_hosts_memory_is_pageable_and_a_device_that_does_not_tell_leaves_it_open():
-    device = simulated()
-    device.host_memory = None
-    for expected, of in (("pageable", None), (None, device)):
-        found = copied(both_ways, device=of)
-        assert (expected, "pageable") == (found.h2d.memory, found.d2h.memory)
-
-
-def loop_of(body, **timing):
-    """Return the seconds of a call with its copies, as a loop makes it."""
-    timer = loop_timer(prepared(simulated(**{"bandwidth": 1e6, **timing}), body), RunOptions())
-    timer.take_sample()
-    return timer.samples[0]
-
-
-@for_each(("expected", "body"), [(17e-3, both_ways), (9e-3, up_only), (9e-3, down_only)])
-def test_a_loop_has_the_uploads_the_call_and_the_download(expected, body):
-    assert loop_of(body, kernel=1e-3) == pytest.approx(expected)
-
-
-def test_a_loop_waits_once_for_a_call_with_its_copies():
-    wait, of_its_block = 50e-6, 50e-6
-    for body, time in ((both_ways, 17e-3), (down_only, 9e-3)):
-        assert loop_of(body, kernel=1e-3, synchronize=50e-6) == pytest.approx(time + wait + of_its_block)
-
-
-def test_a_loop_brings_results_down_from_wherever_they_stand():
-    def body(device):
-        a = device.asarray(HOST)
-        return lambda: {"a": a + 1, "b": [a[:500] + 1, 3.0]}
-
-    assert loop_of(body, kernel=1e-3) == pytest.approx(8e-3 + 2e-3 + 12e-3)
-
-
-@for_each("body", [neither, whole_body])
-def test_without_copies_of_its_own_a_workload_has_no_loop(body):
-    assert loop_timer(prepared(simulated(), body), RunOptions()) is None
+    if kinds != "the device's own":  # a simulated host knows no other memory
+        told = iter(kinds or ())
+        device.host_memory = (lambda host: next(told)) if kinds else None
+    found = copied(body, device=device)
+    assert (expected, "pageable") == (found.h2d.memory, found.d2h.memory)
 
 
 def test_a_loop_holds_one_result_and_the_inputs_twice_and_leaves_its_result_to_be_checked():
@@ -458,11 +354,3 @@ def test_what_copies_add_to_calls_is_what_a_loop_takes_longer_than_the_last_of_t
     found = Transfer(h2d=copies, d2h=copies)
     assert [2.0, 4.0] == found.beside([9.0, 9.0, 9.0])
     assert [4.0, 6.0] == replace(found, loop=array("d", [5.0, 8.0])).beside([0.5, 1.0, 2.0])
-
-
-def test_one_result_and_the_inputs_twice_are_held_while_copies_are_timed():
-    device = simulated()
-    workload = prepared(device, both_ways)
-    device.peak_bytes = device.live_bytes
-    transfers(workload)
-    assert (SIZE, 3 * SIZE) == (device.live_bytes, device.peak_bytes)
