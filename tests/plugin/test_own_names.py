@@ -52,60 +52,18 @@ def test_parametrized(device):
 """
 
 
-def test_a_suites_own_fixtures_and_options_are_its_own(suite):
-    found = suite(
-        OWN_TESTS, "--gpu", "--device=cuda", "--side=right", "--gpuperf-site=top", conftest=OWN_FIXTURES
-    )
-    found.ended(passed=7)
-    assert [] == found.written["records"]
-    found.result.stdout.no_fnmatch_line("*- gpuperf -*")
-
-
-def test_a_marked_test_that_takes_a_suites_own_device_says_that_it_has_none_of_ours(suite):
-    source = """
-@pytest.mark.speedup(min=3)
-def test_own(device, gpuperf):
-    pass
-
-@pytest.mark.speedup(min=3)
-def test_gpu(gpu):
-    pass
-"""
-    found = suite(source, conftest=OWN_FIXTURES)
-    found.ended(errors=2)
-    assert {"test_own": "error", "test_gpu": "error"} == found.statuses
-    own = {"test_own": "device", "test_gpu": "gpu"}
-    for name, record in found.records.items():
-        assert f"the suite's own fixture `{own[name]}` (conftest.py:" in record["reason"]
-        assert "give that fixture params" in record["reason"]
-
-
-def test_a_test_without_a_device_is_timed_on_the_default_device_alone(suite):
-    """A regression check can compare its times; a speedup it has only with both devices."""
-    source = "@pytest.mark.speedup(min=3)\ndef test_it(): return lambda: conftest.cupy.ones(3)"
-    record = suite(source, "--gpuperf-default-device=cupy").records["test_it"]
-    assert ("recorded", None) == (record["status"], record["cpu"])
-    assert ["no_partner"] == [note["code"] for note in record["notes"]]
-    assert record["gpu"]["median"] > 0
-
-
-def test_a_fixture_without_source_a_parameter_of_such_a_name_and_no_device_are_named_right(suite):
+def test_a_marked_test_that_takes_no_device_of_ours_says_which_one_of_the_suites_it_takes(suite):
     source = """
 import os
 
 process = pytest.fixture(name="device")(os.getpid)
 
 @pytest.mark.speedup
-def test_fixture(device):
-    pass
-
-@pytest.mark.parametrize("cpu", [1])
-@pytest.mark.speedup(min=2)
-def test_parameter(cpu):
+def test_no_source(device):
     pass
 
 @pytest.mark.speedup(min=3)
-def test_nothing(tmp_path):
+def test_gpu(gpu, gpuperf):
     pass
 
 class TestOurs:
@@ -116,15 +74,41 @@ class TestOurs:
     @pytest.mark.speedup(min=3)
     def test_xp(self, xp):
         xp.ones(3)
+
+@pytest.mark.parametrize("cpu", [1])
+@pytest.mark.speedup(min=2)
+def test_parameter(cpu):
+    pass
+
+@pytest.mark.speedup(min=3)
+def test_nothing(tmp_path):
+    pass
 """
-    reasons = {
-        name: record["reason"] for name, record in suite(source, conftest="\n    del xp\n").records.items()
-    }
-    assert reasons["test_fixture"].startswith("the test uses the suite's own fixture `device`, whose value")
-    of_xp = "the test uses the suite's own fixture `device` (test_it.py:"
-    assert reasons["TestOurs::test_xp"].startswith(of_xp)
-    for name in ("test_parameter[1]", "test_nothing"):
-        assert reasons[name].startswith("a speedup test must use a device: request the `device` or `xp`")
+    ours_is_xp = OWN_FIXTURES.partition("@pytest.fixture\n")[2]
+    found = suite(source, conftest=f"\n    del xp\n    @pytest.fixture\n{ours_is_xp}")
+    found.ended(passed=1, errors=4)
+    own, no_device = (
+        "the test uses the suite's own fixture ",
+        "a speedup test must use a device: request the ",
+    )
+    for name, begins in {
+        "test_no_source": f"{own}`device`, whose value",
+        "test_gpu": f"{own}`gpu` (conftest.py:",
+        "TestOurs::test_xp": f"{own}`device` (test_it.py:",
+        "test_parameter[1]": f"{no_device}`device` or `xp`",
+        "test_nothing": f"{no_device}`device` or `xp`",
+    }.items():
+        assert found.records[name]["reason"].startswith(begins), name
+        assert ("give that fixture params" in found.records[name]["reason"]) == begins.startswith(own), name
+
+
+def test_a_test_without_a_device_is_timed_on_the_default_device_alone(suite):
+    """A regression check can compare its times; a speedup it has only with both devices."""
+    source = "@pytest.mark.speedup(min=3)\ndef test_it(): return lambda: conftest.cupy.ones(3)"
+    record = suite(source, "--gpuperf-default-device=cupy").records["test_it"]
+    assert ("recorded", None) == (record["status"], record["cpu"])
+    assert ["no_partner"] == [note["code"] for note in record["notes"]]
+    assert record["gpu"]["median"] > 0
 
 
 FOREIGN = """
@@ -140,7 +124,7 @@ def test_backends(backend):
 
 @pytest.mark.speedup
 def test_libraries(xp):
-    xp.ones(3)
+    assert xp
 
 @pytest.mark.speedup("fast", factor=3)
 def test_arguments():
@@ -212,9 +196,11 @@ def test_a_mark_called_speedup_that_a_suite_registers_is_its_own(suite, where):
     } == found.statuses
 
 
-def test_a_suite_whose_marks_are_all_its_own_has_no_section(suite):
-    found = suite(FOREIGN, "--strict-markers", "-Werror", ini=IN_INI)
-    found.ended(passed=7)
+def test_a_suite_whose_fixtures_options_and_marks_are_all_its_own_has_no_section(suite):
+    options = ("--gpu", "--device=cuda", "--side=right", "--gpuperf-site=top")
+    strict = ("--strict-markers", "-Werror")
+    found = suite(OWN_TESTS + FOREIGN, *options, *strict, ini=IN_INI, conftest=OWN_FIXTURES)
+    found.ended(passed=7 + 7)
     assert [] == found.written["records"]
     found.result.stdout.no_fnmatch_line("*- gpuperf -*")
 
