@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import TWO_DEVICES
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_gpuperf.model.nodeid import split, without_number
@@ -39,7 +39,6 @@ class TestMethods:
 def test_sizes(device, n):
     return lambda: work(device.xp, "numpy" if device.kind == "cpu" else "cupy")
 """
-PACKAGES = ["package.near", "package.far"]
 PLACES = [
     "package.near.test_fft",
     "package.far.test_fft",
@@ -113,7 +112,8 @@ def expected_id(item, root):
     return f"{'suite/' if root == '.' else ''}{path}::{function}"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6)
+@example(root="beside", places=["{suite}/package/far", *PLACES[:2]], options=["--keep-duplicates"])
 @given(
     root=st.sampled_from(["beside", "."]),
     places=st.lists(st.sampled_from(PLACES), min_size=1, max_size=4),
@@ -153,58 +153,56 @@ def test_workers_tell_tests_apart_that_have_one_node_id(run_places, monkeypatch)
             assert expected == statuses[f"package.{module}.test_fft::{test}"]
 
 
-def test_a_baseline_finds_each_test_however_it_was_collected(run_places, pytester):
-    places = ["package.far", "package.near"]
-    path = pytester.path / "base.json"
+def test_a_baseline_finds_each_test_of_a_package_and_why_one_did_not_run(run_places, pytester):
+    near, far = "package.near", "package.far"
     gate = [
-        f"--gpuperf-baseline={path}",
+        f"--gpuperf-baseline={pytester.path / 'base.json'}",
         "--gpuperf-fail-on=speedup:90%",
         "--gpuperf-fail=nothing",
         "--gpuperf-max-time=0.2",
     ]
-    run_places("beside", places, *gate, "--gpuperf-baseline-missing=create")
-    for chosen in (places[::-1], ["{suite}/package/near/test_fft.py", "{suite}/package/far"]):
+    run_places("beside", [near, far], *gate, "--gpuperf-baseline-missing=create")
+    for chosen in ([far, near], ["{suite}/package/near/test_fft.py", "{suite}/package/far"]):
         found = run_places("beside", chosen, *gate)
         outcomes = Counter(each.outcome for record in found.records for each in record.comparisons)
-        assert {"not_regressed": 10} == outcomes
+        assert {"not_regressed": 10} == outcomes, chosen
+
+    def causes(*chosen):
+        absent = run_places("beside", chosen, *gate).run.gate.absent
+        return {each.cause for each in absent if each.name == f"{near}.test_fft::test_slot"}
+
+    assert {"narrowed"} == causes(f"{far}.test_fft")
+    assert {"narrowed"} == causes(f"{far}.test_fft", "-k", "test_slot")
+    folder = pytester.path / "suite/package/near"
+    (folder / "conftest.py").write_text("collect_ignore = ['test_fft.py']", encoding="utf-8")
+    assert {"gone"} == causes(near, far), "ignored"
+    (folder / "conftest.py").unlink()
+    (folder / "test_fft.py").write_text(MODULE.format(calls=9).replace("test_slot", "test_new"), "utf-8")
+    assert {"gone"} == causes(near, far), "renamed"
 
 
-@pytest.mark.parametrize(
-    ("cause", "chosen", "file", "source"),
-    [
-        ("narrowed", ["package.far.test_fft"], "__init__.py", ""),
-        ("narrowed", ["package.far.test_fft", "-k", "test_slot"], "__init__.py", ""),
-        ("gone", PACKAGES, "test_fft.py", MODULE.format(calls=9).replace("test_slot", "test_new")),
-        ("gone", PACKAGES, "conftest.py", "collect_ignore = ['test_fft.py']"),
-    ],
-    ids=["a path", "-k", "renamed", "ignored"],
-)
-def test_why_a_test_of_an_installed_package_did_not_run(run_places, pytester, cause, chosen, file, source):
-    path = pytester.path / "base.json"
-    gate = [
-        f"--gpuperf-baseline={path}",
-        "--gpuperf-fail-on=speedup:10%",
-        "--gpuperf-fail=nothing",
-        "--gpuperf-max-time=0.2",
-    ]
-    run_places("beside", PACKAGES, *gate, "--gpuperf-baseline-missing=create")
-    (pytester.path / "suite/package/near" / file).write_text(source, encoding="utf-8")
-    absent = run_places("beside", chosen, *gate).run.gate.absent
-    assert {cause} == {each.cause for each in absent}
-    assert "package.near.test_fft::test_slot" in [each.name for each in absent]
+def test_items_that_are_collected_or_run_more_than_once_have_a_record_each(suite):
+    source = """
+def test_late(xp):
+    xp.ones(3)
 
-
-def test_variants_that_are_marked_late_and_collected_twice_are_paired(suite):
-    source = "def test_it(xp):\n    xp.ones(3)\n"
+@pytest.mark.speedup(min=3)
+def test_again(device):
+    return lambda: device.xp.ones(3)
+"""
     conftest = """
     def pytest_collection_modifyitems(items):
         for item in items:
-            item.add_marker(pytest.mark.speedup(min=3))
+            if item.name.startswith("test_late"):
+                item.add_marker(pytest.mark.speedup(min=3))
+        items += [item for item in items if item.name == "test_again"][:1]
 """
     found = suite(source, "--keep-duplicates", "test_it.py", "test_it.py", conftest=conftest)
-    found.ended(passed=4)
-    gpus = {"test_it[cupy]": "passed", "test_it[cupy]#2": "passed"}
-    assert gpus | {"test_it[numpy]": "recorded", "test_it[numpy]#2": "recorded"} == found.statuses
+    found.ended(passed=4 + 3)
+    gpus = dict.fromkeys(("test_late[cupy]", "test_late[cupy]#2"), "passed")
+    cpus = dict.fromkeys(("test_late[numpy]", "test_late[numpy]#2"), "recorded")
+    again = dict.fromkeys(("test_again", "test_again#2", "test_again#3"), "passed")
+    assert {**gpus, **cpus, **again} == found.statuses
 
 
 def test_each_result_of_a_test_that_runs_twice_is_compared_with_its_baseline(suite):
@@ -239,6 +237,7 @@ def test_a_file_of_the_baseline_that_is_gone_is_imported_from_nowhere_else(suite
     assert [("narrowed", "test_gone.py::test_it")] == absent
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize("dist", ["loadfile", "loadscope", "loadgroup", "load"])
 def test_where_xdist_would_lose_a_test_with_the_node_id_of_another_the_run_is_refused(suite, dist):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
@@ -278,24 +277,6 @@ def test_it(device):
     reruns = {name: record["reruns"] for name, record in found.records.items()}
     assert {"test_it": 1, "test_it#2": 1} == reruns
     assert {"passed"} == {*found.statuses.values()}
-
-
-def test_an_item_that_a_plugin_runs_twice_has_two_records(suite):
-    source = """
-@pytest.mark.speedup(min=3)
-def test_it(device):
-    return lambda: device.xp.ones(3)
-
-def test_between(): pass
-"""
-    conftest = """
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(items):
-        items *= 2
-"""
-    found = suite(source, conftest=conftest)
-    found.ended(passed=4)
-    assert {"test_it": "passed", "test_it#2": "passed"} == found.statuses
 
 
 def test_a_pair_name_that_two_modules_use_pairs_within_each(suite, pytester):
