@@ -36,9 +36,10 @@ def test_a_gpu_that_cannot_be_used_is_probed_once_and_its_tests_skip_with_cause_
     result.assert_outcomes(passed=1, skipped=3)
     result.stdout.fnmatch_lines(["probed 1 times", "SKIPPED*: it is asleep; wake it up"])
     result.stdout.no_fnmatch_line("*NoGpu*")
-    required = run(GPU_TEST, "--gpuperf-require-gpu", gpu="broken")
-    required.assert_outcomes(passed=1, errors=1)
-    required.stdout.fnmatch_lines(["a GPU is required (--gpuperf-require-gpu): it is asleep; wake it up"])
+    required = run(GPU_TEST + SPEEDUP_TEST, "--gpuperf-require-gpu", gpu="broken")
+    required.assert_outcomes(passed=1, errors=2)
+    said = "a GPU is required (--gpuperf-require-gpu): it is asleep; wake it up"
+    required.stdout.fnmatch_lines([said, said, "test_fft*error"])
 
 
 def test_none_turns_the_gpu_off_and_a_speedup_test_times_the_cpu_alone(run):
@@ -50,7 +51,7 @@ def test_none_turns_the_gpu_off_and_a_speedup_test_times_the_cpu_alone(run):
 
     def test_halves(device): pass
     """
-    result = run(source, "-rs", gpu="none")
+    result = run(source, "-rs", "--gpuperf-max-time=1", gpu="none")
     result.assert_outcomes(passed=2, skipped=3, failed=1)
     result.stdout.fnmatch_lines(["SKIPPED [[]1[]] test_*.py:*turned off by --gpuperf-gpu=none*"])
     result.stdout.re_match_lines(
@@ -61,9 +62,6 @@ def test_none_turns_the_gpu_off_and_a_speedup_test_times_the_cpu_alone(run):
         ]
     )
     result.stdout.no_fnmatch_line("SKIPPED*session.py*")
-    required = run(SPEEDUP_TEST, "--gpuperf-require-gpu", gpu="none")
-    required.assert_outcomes(errors=1)
-    required.stdout.fnmatch_lines(["*a GPU is required*turned off*", "test_fft*error"])
 
 
 BROKEN = """
@@ -175,26 +173,22 @@ class TestExtended:
 """
 
 
-def test_devices_are_given_to_tests_and_fixtures_and_parametrize_what_is_unmarked(run):
-    result = run(FIXTURES, "-v", "-rs")
+ODD = """
+    from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+    BACKEND = SimulatedBackend(name="odd")
+    BACKEND.gpu("").fault = lambda error: 1 / 0
+
+    def pytest_gpuperf_devices():
+        return [BACKEND]
+"""
+
+
+def test_devices_are_given_to_tests_and_fixtures_and_parametrize_what_is_unmarked(run, pytester):
+    pytester.makeconftest(ODD)  # whose defect hides no test's own error
+    result = run(FIXTURES, "-v", "-rs", gpu="odd")
     result.assert_outcomes(passed=18, skipped=1, failed=1)
     result.stdout.fnmatch_lines(["*request it as an argument of the test function*"])
     result.stdout.fnmatch_lines(["SKIPPED [[]1[]] test_it.py:11: not today"])
     for name in ("test_device", "test_xp", "TestExtended::test_plain", "TestExtended::test_fast"):
         result.stdout.fnmatch_lines_random([f"*{name}[[]{kind}] PASSED*" for kind in ("cpu", "gpu")])
-
-
-def test_a_backend_that_breaks_does_not_stop_the_run(run, pytester):
-    pytester.makeconftest(
-        """
-        from pytest_gpuperf.devices.simulated import SimulatedBackend
-
-        BACKEND = SimulatedBackend(name="odd")
-        BACKEND.gpu("").fault = lambda error: 1 / 0
-
-        def pytest_gpuperf_devices():
-            return [BACKEND]
-        """
-    )
-    result = run("def test_a(gpu): assert 0\ndef test_b(gpu): pass\n", gpu="odd")
-    result.assert_outcomes(passed=1, failed=1)

@@ -564,7 +564,8 @@ def test_engine(engine):
     conftest.LIBRARIES[engine].ones(3)
 """
     source = OTHERS.replace('"numpy", "cupy"]', '"numpy", "fast"]') + engine
-    found = suite(source, ini=f"gpuperf_device_values = {mapped}\ngpuperf_device_params = engine")
+    keys = f"gpuperf_device_values = {mapped}\ngpuperf_device_params = engine\nkey_of_another_plugin = 1"
+    found = suite(source, ini=keys)
     assert found.written["unknown_values"] == []
     assert len(found.records) == 12
     assert found.statuses["test_engine[cupy]"] == "passed"
