@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 from published import JUDGE
 
 from pytest_gpuperf.cli import main
-from pytest_gpuperf.report.html import page
+from pytest_gpuperf.report.html import page as html_page
 
 SUITE = """
     import numpy as np
@@ -82,23 +83,13 @@ def test_every_marked_test_has_its_record(whole):
         "test_lonely": "error",
     }
     assert by_name(whole.report) == expected
-    assert whole.report["summary"] == {
-        "passed": 1,
-        "failed": 1,
-        "inconclusive": 0,
-        "recorded": 1,
-        "skipped": 1,
-        "error": 1,
-    }
+    assert whole.report["summary"] == {"inconclusive": 0, **Counter(expected.values())}
+    JUDGE.validate(whole.report)
     assert whole.report["complete"] is True
     for record in whole.report["records"]:
         assert (record["reason"] is None) == (record["status"] in ("passed", "recorded"))
     assert whole.files == ["report.json"], "the journal is gone"
     whole.result.stdout.fnmatch_lines(["simulated CPU | simulated GPU: synthetic times"])
-
-
-def test_the_report_satisfies_its_published_schema(whole):
-    JUDGE.validate(whole.report)
 
 
 def test_the_numbers_are_those_of_the_devices(whole):
@@ -107,17 +98,10 @@ def test_the_numbers_are_those_of_the_devices(whole):
     assert record["gpu"]["median"] == pytest.approx(1e-3, rel=0.01)
     assert record["gpu"]["device_time"] == pytest.approx(1e-3)
     assert record["speedup"]["value"] == pytest.approx(10, rel=0.01)
-    certain = record["speedup"]["certain"]
-    seen = [record["speedup"][end] for end in ("low", "value", "high")]
-    assert [certain["low"], *seen, certain["high"]] == sorted([certain["low"], *seen, certain["high"]])
-    assert certain["low"] < seen[0], "less is certain than was seen"
+    certain, seen = record["speedup"]["certain"], record["speedup"]
+    assert certain["low"] < seen["low"] <= seen["value"] <= seen["high"] <= certain["high"]
     assert record["gpu"]["device"]["emulated"] is True
-    assert record["check"] == {
-        "agreed": True,
-        "error": 0,
-        "tolerance": pytest.approx(1.5e-8, rel=0.01),
-        "reason": None,
-    }
+    assert (True, 0) == (record["check"]["agreed"], record["check"]["error"])
 
 
 def test_without_gpu_the_report_has_the_cpu_times_and_the_reason(run, pytester):
@@ -156,15 +140,17 @@ def test_control_c_keeps_what_was_measured(pytester):
     assert report(pytester)["complete"] is False
 
 
-def test_a_run_that_measured_nothing_leaves_an_earlier_report(run, pytester, whole):
-    before = whole.report
-    (pytester.path / "report.json").write_text(json.dumps(before), encoding="utf-8")
-    result = run(SUITE + "\n1 / 0\n", "--gpuperf-json=report.json")
+def test_a_run_that_measured_nothing_leaves_an_earlier_report_and_has_a_page_without_a_history(
+    run, pytester, whole
+):
+    (pytester.path / "report.json").write_text(json.dumps(whole.report), encoding="utf-8")
+    outputs = ("--gpuperf-json=report.json", "--gpuperf-html=it.html", "--gpuperf-history=runs")
+    result = run(SUITE + "\n1 / 0\n", *outputs)
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert report(pytester) == before
-    result.stdout.fnmatch_lines(
-        ["*report.json was left as it is: this run ended before it measured anything"]
-    )
+    assert report(pytester) == whole.report
+    kept = "*report.json was left as it is: this run ended before it measured anything"
+    result.stdout.fnmatch_lines_random([kept, "html file: *it.html"])
+    assert 'id="history"' not in (pytester.path / "it.html").read_text()
 
 
 def test_a_killed_run_is_recovered_from_its_journal(run, pytester, capsys):
@@ -209,24 +195,9 @@ BROKEN = """name = "pytest_gpuperf.timing.time_budget.TimeBudget.elapsed"
         return lambda: device.launch()"""
 
 
-def test_a_run_writes_its_page_with_what_changed_over_earlier_runs(run, pytester):
-    for _ in range(2):
-        result = run(SUITE, "--gpuperf-html=it.html", "--gpuperf-history=runs", "-k", "fast or slow")
-    result.stdout.fnmatch_lines(["history: *", "html file: *it.html"])
-    content = (pytester.path / "it.html").read_text()
-    assert content.index("test_slow") < content.index("test_fast")
-    assert 'id="history"' in content
-
-
-def test_a_first_run_that_ends_before_it_measures_has_a_page_without_a_history(run, pytester):
-    result = run(SUITE + "\n1 / 0\n", "--gpuperf-html=it.html", "--gpuperf-history=runs")
-    result.stdout.fnmatch_lines(["html file: *it.html"])
-    assert 'id="history"' not in (pytester.path / "it.html").read_text()
-
-
 def test_a_page_that_cannot_be_made_ends_the_run_before_the_first_test(run, pytester, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    page.template.cache_clear()
+    html_page.template.cache_clear()
     result = run(SUITE, "--gpuperf-html=it.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
@@ -270,7 +241,7 @@ def test_outputs_are_written_with_their_folders_and_anew_by_each_run_that_measur
     files = [
         f"--gpuperf-{option}" for option in ("markdown=a/it.md", "export=csv:b/c/it.csv", "history=d/kept")
     ]
-    files += ["--gpuperf-export=bencher:it.json", "--gpuperf-json=e/f/report.json"]
+    files += ["--gpuperf-export=bencher:it.json", "--gpuperf-json=e/f/report.json", "--gpuperf-html=it.html"]
     result = run(SUITE, *files, "-k", "bare")
     assert pytest.ExitCode.OK == result.ret
     result.stdout.fnmatch_lines(["history: *kept*", "markdown file: *it.md", "csv file: *it.csv"])
@@ -280,8 +251,11 @@ def test_outputs_are_written_with_their_folders_and_anew_by_each_run_that_measur
     assert "test_it.py::test_bare" in json.loads(before["it.json"])
     assert pytest.ExitCode.INTERRUPTED == run(SUITE + "\n1 / 0\n", *files).ret
     assert before == written()
-    run(SUITE, *files, "-k", "fast")
+    run(SUITE, *files, "-k", "fast or slow")
     assert "test_fast" in written()["b/c/it.csv"]
+    page = (pytester.path / "it.html").read_text()
+    assert 'id="history"' in page
+    assert page.index("test_slow") < page.index("test_fast"), "what failed comes first"
     assert 2 == len([*(pytester.path / "d/kept").iterdir()])
 
 
@@ -363,27 +337,27 @@ def test_the_quieter_pytest_the_less_is_shown(run):
         for line in section_of(run(SUITE, "-q", "--tb=no"))
         if not line.startswith("  ")
     ]
-    for option in ("-qq", "--no-summary"):
-        assert "gpuperf -" not in str(run(SUITE, option, "--gpuperf-json=report.json").stdout)
 
 
 @pytest.mark.parametrize("option", ["-qq", "--no-summary"])
-def test_a_report_that_cannot_be_written_is_told_however_quiet(run, option):
+def test_a_report_that_cannot_be_written_is_told_however_quiet_and_nothing_else(run, option):
     source = SUITE + "\n    def test_last():\n        __import__('pathlib').Path('report.json').mkdir()\n"
     shown = run(source, option, "--gpuperf-json=report.json", "-k", "fast or last").outlines
-    (told,) = [line for line in shown if line.startswith("the report ")]
-    assert "was not written: " in told
+    ours = [line for line in shown if line.startswith(("the report ", "verdicts", "test_fast"))]
+    assert ["the report "] == [line[:11] for line in ours]
+    assert "was not written: " in ours[0]
 
 
-def test_the_verdict_is_coloured_where_pytest_colours(run, monkeypatch):
+def test_the_verdict_is_coloured_where_pytest_colours(run, monkeypatch, whole):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    coloured = str(run(SUITE, "--color=yes").stdout)
-    for row in ("test_fast *passed\x1b[0m", "test_slow *failed\x1b[0m", "test_bare *recorded"):
-        name, word = row.split(" *")
-        assert any(line.startswith(name) and line.endswith(word) for line in coloured.splitlines())
-    assert "  \x1b[32mpassed" in coloured
-    assert "  \x1b[31mfailed" in coloured
-    assert "\x1b" not in str(run(SUITE, "--color=no").stdout)
+    coloured = run(SUITE, "--color=yes").outlines
+    for name, ending in (
+        ("fast", "  \x1b[32mpassed\x1b[0m"),
+        ("slow", "  \x1b[31mfailed\x1b[0m"),
+        ("bare", "recorded"),
+    ):
+        assert any(line.startswith(f"test_{name}") and line.endswith(ending) for line in coloured), name
+    assert "\x1b" not in str(whole.result.stdout)
 
 
 @pytest.mark.parametrize(
