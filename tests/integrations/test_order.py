@@ -28,14 +28,14 @@ def test_plain():
 """
     expected, orders = suite(source).statuses, set()
     assert {"passed": 3, "recorded": 3} == Counter(expected.values())
-    for seed in range(5):
+    for seed in range(3):
         found = suite(source, "-p", "randomly", f"--randomly-seed={seed}", "-v")
         found.ended(passed=7)
         assert expected == found.statuses
         orders.add(tuple(line.split()[0] for line in found.result.outlines if " PASSED " in line))
         for name in ("test_ones[cupy-3]", "test_ones[cupy-4]", "TestMore::test_zeros_cupy"):
             assert 10 == found.speedup(name)
-    assert len(orders) > 2
+    assert len(orders) > 1
     first = "test_it.py::test_ones[cupy-3]", "test_it.py::test_ones[numpy-3]"
     assert any(order.index(first[0]) < order.index(first[1]) for order in orders), "GPU before CPU, too"
 
@@ -58,7 +58,7 @@ LIBRARIES = """
 """
 
 
-@pytest.mark.parametrize("option", ["--ff", "--nf", "--lf", "--sw", "--sw-skip"])
+@pytest.mark.parametrize("option", ["--ff", "--lf", "--sw"])
 def test_what_orders_or_selects_tests_by_earlier_runs_leaves_gpus_their_verdicts(suite, option):
     suite(CACHED.format(least=300, numbers=[1]), conftest=LIBRARIES).ended(passed=3, failed=2)
     found = suite(CACHED.format(least=3, numbers=[1]), option, "-v", conftest=LIBRARIES)
@@ -84,8 +84,7 @@ def test_a_run_that_stops_at_a_failure_says_what_did_not_run(suite, option, last
     assert found.written["complete"] is (last == "failed")
 
 
-@pytest.mark.parametrize("options", [["-k", "speedup"], ["-m", "speedup"], ["-p", "no:cacheprovider"]])
-def test_marked_tests_are_selected_by_their_mark(suite, options):
-    found = suite(CACHED.format(least=3, numbers=[1, 2]), *options)
-    assert (4 if "no:cacheprovider" not in options else 6) == found.result.parseoutcomes()["passed"]
+def test_marked_tests_are_selected_by_their_mark(suite):
+    found = suite(CACHED.format(least=3, numbers=[1, 2]), "-k", "speedup", "-m", "speedup")
+    found.ended(passed=4, deselected=2)
     assert {"recorded": 2, "passed": 2} == Counter(found.statuses.values())

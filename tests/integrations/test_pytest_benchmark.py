@@ -115,24 +115,30 @@ def test_hidden(run, device):
     )
 
 
-@pytest.mark.parametrize("use", ["stats['mean']", "stats.stats.mean", "weave(sum)", "patch('x')"])
-def test_a_member_of_benchmark_that_needs_a_timing_says_that_there_is_none(suite, use):
+def test_a_member_of_benchmark_that_needs_a_timing_says_that_there_is_none(suite):
     needed("pytest_benchmark", "pytest-benchmark")
-    source = f"""
+    uses = {
+        "stats['mean']": "stats",
+        "stats.stats.mean": "stats",
+        "weave(sum)": "weave",
+        "patch('x')": "patch",
+    }
+    tests = (
+        f"""
 @pytest.mark.speedup(min=3)
-def test_it(benchmark, device):
+def test_{index}(benchmark, device):
     benchmark(device.xp.ones, 3)
     assert not benchmark.stats, "which is how a suite asks whether there is one"
     assert benchmark.{use}
 """
-    found = suite(source)
-    found.ended(failed=1)
-    reason = found.records["test_it"]["reason"]
-    member = use.partition("(")[0].partition("[")[0].partition(".")[0]
-    assert reason.startswith(
-        f"benchmark.{member} needs a timing, and only pytest-gpuperf times a speedup test"
+        for index, use in enumerate(uses)
     )
-    assert "require a speedup with min= or max=" in reason
+    found = suite("".join(tests))
+    found.ended(failed=4)
+    for index, member in enumerate(uses.values()):
+        reason = found.records[f"test_{index}"]["reason"]
+        assert reason.startswith(f"benchmark.{member} needs a timing, and only pytest-gpuperf times")
+        assert "require a speedup with min= or max=" in reason
 
 
 SIDE_BY_SIDE = """

@@ -29,20 +29,16 @@ def test_a_timer_is_set_again_for_what_is_left_and_never_for_no_time(timeout, le
         assert 2 == len(set_to), "it was cancelled"
 
 
-# The method `thread` ends the whole process where it finds a test too slow: such a run is one of its own.
-@pytest.mark.parametrize(("method", "func_only"), [("signal", "false"), ("thread", "true")])
-def test_waiting_is_not_the_time_that_pytest_timeout_gives_a_test(
-    on_hosts, pytester, lock_file, method, func_only
-):
+def test_waiting_is_not_the_time_that_pytest_timeout_gives_a_test(on_hosts, pytester, lock_file):
     needed("pytest_timeout", "pytest-timeout")
-    options = ["--timeout=1.5", f"--timeout-method={method}", "-o", f"timeout_func_only={func_only}"]
+    options = ("--timeout=1.5", "--timeout-method=signal", "-o", "timeout_func_only=true")
     with held(lock_file, 1.8, after=pytester.path / "begun"):
-        nap = NAP.format(seconds=1e-3)
-        result, (record,) = on_hosts(nap, "--gpuperf-max-time=0.3", *options, apart=method == "thread")
+        result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.3", *options)
     result.assert_outcomes(passed=1)
     assert record["turn_wait"] > 1.5
 
 
+# The method `thread` ends the whole process where it finds a test too slow: such a run is one of its own.
 @pytest.mark.parametrize("method", ["signal", "thread"])
 def test_a_test_that_is_too_slow_is_ended_after_its_wait(on_hosts, pytester, lock_file, method):
     needed("pytest_timeout", "pytest-timeout")
