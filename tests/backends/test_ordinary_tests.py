@@ -10,34 +10,46 @@ import pytest
 # Here, and not in an inner run, which would forget them: compiled modules cannot be imported twice.
 torch = pytest.importorskip("torch", reason="CI's second environment has it")
 jax = pytest.importorskip("jax", reason="CI's second environment has it")
+torch.compile(torch.neg, backend="aot_eager")(
+    torch.ones(1)
+)  # it registers what no process can register twice
 
 TORCH = """
+import copy
+from collections import OrderedDict
+
 import pytest, torch
 from torch import nn
 
-@pytest.fixture(autouse=True)
-def seed():
+def network(device):
     torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to(device.native)
+
+def data(device):
+    torch.manual_seed(1)
+    return torch.randn(128, 64).to(device.native), torch.randint(0, 8, (128,)).to(device.native)
+
+def training(device, make):
+    model, (x, y) = network(device), data(device)
+    optimizer = make(model.parameters())
+    before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+
+    def step():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def restore():
+        model.load_state_dict(before[0])
+        optimizer.load_state_dict(before[1])
+    return model, step, restore
 
 @pytest.mark.speedup(max=100)
 def test_network(device):
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to(device.native)
-    x = torch.ones(32, 64, device=device.native)
-    return lambda: network(x)
-
-@pytest.mark.speedup
-def test_training_step(device):
-    torch.manual_seed(0)
-    layer = nn.Linear(64, 64).to(device.native)
-    x = torch.ones(32, 64, device=device.native)
-
-    def step():
-        layer.zero_grad()
-        loss = layer(x).square().mean()
-        loss.backward()
-        return loss.item()
-    return step
+    model, (x, _) = network(device), data(device)
+    return lambda: model(x)
 
 @pytest.mark.speedup
 def test_bfloat16(device):
@@ -45,24 +57,76 @@ def test_bfloat16(device):
     return lambda: {"sum": x.sum(), "product": [torch.matmul(x, x)]}
 
 @pytest.mark.speedup
-def test_in_place(device):
-    x = torch.ones(1000, device=device.native)
-    return lambda: x.clone().mul_(2).add_(1)
-"""
-JAX = """
-import jax, jax.numpy as jnp, numpy as np, pytest
-
-@pytest.mark.speedup(max=100)
-def test_jit(device):
-    product = jax.jit(lambda a: a @ a)
-    a = device.asarray(np.ones((64, 64), np.float32))
-    return lambda: product(a)
+def test_loss(device, gpuperf):
+    _, step, restore = training(device, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9))
+    return gpuperf.workload(lambda: step().item(), reset=restore)
 
 @pytest.mark.speedup
-def test_value_and_grad(device):
-    step = jax.jit(jax.value_and_grad(lambda w, x: jnp.mean((x @ w) ** 2)))
-    w, x = jax.device_put((np.ones((64, 8), np.float32), np.ones((32, 64), np.float32)), device.native)
-    return lambda: step(w, x)
+def test_step(device, gpuperf):
+    model, step, restore = training(device, lambda p: torch.optim.AdamW(p, lr=1e-3))
+    return gpuperf.workload(lambda: {"loss": step(), "weights": model.state_dict()}, reset=restore)
+
+class ModelOutput(OrderedDict):  # as transformers'
+    def __init__(self, **k):
+        super().__init__(**k)
+        for n, v in k.items():
+            super().__setattr__(n, v)
+    def __getitem__(self, k):
+        if isinstance(k, str):
+            return dict(self.items())[k]
+        return tuple(self.values())[k]
+
+@pytest.mark.speedup
+def test_model_output(device):
+    model, (x, _) = network(device), data(device)
+    return lambda: ModelOutput(logits=model(x))
+
+@pytest.mark.speedup
+def test_distribution(device):
+    model, (x, _) = network(device), data(device)
+    return lambda: torch.distributions.Categorical(logits=model(x))
+
+@pytest.mark.speedup
+def test_packed_sequence(device):
+    torch.manual_seed(0)
+    lstm = nn.LSTM(16, 16, batch_first=True).to(device.native)
+    x = torch.randn(4, 10, 16).to(device.native)
+    return lambda: lstm(nn.utils.rnn.pack_padded_sequence(x, [10, 8, 5, 2], batch_first=True))
+"""
+JAX = """
+from collections.abc import Mapping
+
+import jax, jax.numpy as jnp, numpy as np, pytest
+
+W = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+X = np.random.default_rng(1).normal(size=(128, 64)).astype(np.float32)
+
+@jax.tree_util.register_pytree_node_class
+class Linear:
+    def __init__(self, w, b, act=jnp.tanh): self.w, self.b, self.act = w, b, act
+    def __call__(self, x): return self.act(x @ self.w + self.b)
+    def tree_flatten(self): return (self.w, self.b), self.act
+    @classmethod
+    def tree_unflatten(cls, aux, kids): return cls(*kids, aux)
+
+def loss(m, x): return jnp.mean(m(x) ** 2)
+
+@jax.jit
+def sgd(m, x):
+    v, g = jax.value_and_grad(loss)(m, x)
+    return jax.tree.map(lambda a, b: a - 0.1 * b, m, g), v
+
+class Batch(Mapping):
+    def __init__(self, d): self._d = d
+    def __getitem__(self, k): return self._d[k]
+    def __iter__(self): return iter(self._d)
+    def __len__(self): return len(self._d)
+
+@pytest.mark.speedup(max=100)
+def test_mapping(device):
+    product = jax.jit(lambda x: x @ x.T)
+    x = device.asarray(X)
+    return lambda: Batch({"product": product(x)})
 
 @pytest.mark.speedup(check=False)
 def test_keys(device):
@@ -71,18 +135,29 @@ def test_keys(device):
     return lambda: split(key)
 
 @pytest.mark.speedup
-def test_pytree(device):
-    scan = jax.jit(lambda xs: jax.lax.scan(lambda c, x: (c + x, {"sum": c}), jnp.float32(0), xs))
-    xs = jax.device_put(jnp.ones(100, jnp.bfloat16).astype(jnp.float32), device.native)
-    return lambda: scan(xs)
+def test_carried(device, gpuperf):
+    x = device.asarray(X)
+    first = Linear(device.asarray(W), device.asarray(np.zeros(64, np.float32)))
+    state = {"m": first}
+    def step():
+        state["m"], v = sgd(state["m"], x)
+        return state["m"], v
+    def restore(): state["m"] = first
+    return gpuperf.workload(step, reset=restore)
+
+@pytest.mark.speedup
+def test_donated(device, gpuperf):
+    x = device.asarray(X)
+    state = {}
+    f = jax.jit(lambda w, x: (w - 0.01 * (x.T @ (x @ w)) / 128, (x @ w).sum()), donate_argnums=0)
+    def restore(): state["w"] = device.asarray(W)
+    def step():
+        state["w"], v = f(state["w"], x)
+        return v
+    return gpuperf.workload(step, reset=restore)
 """
 SUITES = {"torch": TORCH, "jax": JAX}
-RAISES = {
-    "torch": "import pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n"
-    "    return lambda: torch.ones(2) @ torch.ones(3)",
-    "jax": "import pytest, jax.numpy as jnp\n\n@pytest.mark.speedup\ndef test_it(device):\n"
-    "    return lambda: jnp.ones(2) @ jnp.ones(3)",
-}
+COUNTS = {"torch": 7, "jax": 4}
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
@@ -96,15 +171,17 @@ def library(request, monkeypatch):
 
 @pytest.fixture
 def ended(run, pytester):
-    """Run a suite; return pytest's result and the records."""
+    """Run a suite; return pytest's result and the records by the tests' names."""
 
     def call(source, gpu, *options):
         result = run(source, "--gpuperf-json=r.json", "--gpuperf-max-time=3", "-Werror", *options, gpu=gpu)
-        return result, json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+        listed = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+        return result, {record["nodeid"].partition("::test_")[2]: record for record in listed}
 
     return call
 
 
+SOON = ("--gpuperf-max-time=0.2", "--gpuperf-lock=none")  # where what a CPU takes is of no matter
 OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 
 
@@ -112,20 +189,21 @@ OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use 
 def test_without_a_gpu_they_are_skipped_and_the_line_that_chooses_their_library_for_good_is_said(
     ended, library, gpu
 ):
-    result, records = ended(SUITES[library], library if gpu == "the library's" else gpu)
-    result.assert_outcomes(skipped=4)
-    assert {("skipped", "no_gpu")} == {(record["status"], record["reason_code"]) for record in records}
+    result, records = ended(SUITES[library], library if gpu == "the library's" else gpu, *SOON)
+    result.assert_outcomes(skipped=COUNTS[library])
+    assert {("skipped", "no_gpu")} == {(each["status"], each["reason_code"]) for each in records.values()}
+    reason = next(iter(records.values()))["reason"]
     if gpu is None:
-        assert records[0]["reason"].startswith(
+        assert reason.startswith(
             f"the test computes with {library}, and no GPU was chosen for {library}: gpuperf_gpu = {library} "
             "in the ini file (keras for a test of Keras) compares its CPU and its GPU; without a GPU, "
             f"--gpuperf-gpu={library}:cpu emulates one"
         )
-    assert gpu != "none" or OFF == records[0]["reason"], "and nothing else is the reason"
+    assert gpu != "none" or OFF == reason, "and nothing else is the reason"
 
 
 OF_ONE_DEVICE = """
-import jax.numpy as jnp, pytest
+import jax.numpy as jnp, numpy as np, pytest, torch
 
 @pytest.fixture
 def ones(device):
@@ -143,95 +221,219 @@ def test_parameter(device):
 @pytest.mark.speedup
 def test_cpu_alone(cpu):
     return lambda: jnp.ones(10) + 1
+
+@pytest.mark.speedup
+def test_any_value(device):
+    return lambda: (1.0, np.float64(2), torch.ones(2))
 """
 
 
 @pytest.mark.parametrize("gpu", [None, "none", "torch"])
 def test_variants_that_compute_with_jax_are_skipped_without_a_gpu_too(ended, gpu):
-    result, records = ended(OF_ONE_DEVICE, gpu)
-    result.assert_outcomes(skipped=5)
-    assert all(record["reason"] for record in records)
+    result, records = ended(OF_ONE_DEVICE, gpu, *SOON)
+    result.assert_outcomes(skipped=6)
+    assert all(record["reason"] for record in records.values())
+    if gpu is None:
+        assert records["any_value"]["reason"].startswith("the test computes with torch, ")
 
 
-def test_any_tensor_in_the_result_shows_what_the_test_computes_with(ended):
-    source = "import numpy as np, pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n"
-    _, (record,) = ended(f"{source}    return lambda: (1.0, np.float64(2), torch.ones(2))", None)
-    assert record["reason"].startswith("the test computes with torch, ")
+BESIDE = """
+import pytest, torch
+
+@pytest.mark.speedup(min=1e-9)
+@pytest.mark.parametrize("factor", [1, 2])
+def test_dense(device, factor):
+    ones = torch.ones(4) * (factor if device.kind == "gpu" else 1)
+    return lambda: ones + 1
+
+@pytest.mark.speedup(min=1e-9)
+def test_sparse(device):
+    return lambda: torch.eye(10).to_sparse() * 2
+
+@pytest.mark.speedup(min=1e-9, check=False)
+def test_unchecked(device):
+    return lambda: torch.eye(10).to_sparse() * 2
+"""
 
 
-def test_sparse_tensors_beside_another_library_need_not_be_compared(ended):
-    source = "import pytest, torch\n\n@pytest.mark.speedup({})\ndef test_it(device):\n"
-    source += "    return lambda: torch.eye(10).to_sparse() * 2"
-    _, (record,) = ended(source.format("min=1e-9, check=False"), "standin:jax.numpy", "-Wdefault")
-    assert "passed" == record["status"]
-    _, (record,) = ended(source.format("min=1e-9"), "standin:jax.numpy")
-    assert "which can be neither compared nor copied; return dense arrays" in record["reason"]
+def test_beside_another_library_tensors_are_compared_where_they_are_dense(ended):
+    _, records = ended(BESIDE, "standin:jax.numpy", "-Wdefault")
+    ends = {
+        name: (each["status"], each["check"] and each["check"]["agreed"]) for name, each in records.items()
+    }
+    assert (("passed", True), ("failed", False)) == (ends["dense[1]"], ends["dense[2]"])
+    assert "which can be neither compared nor copied; return dense arrays" in records["sparse"]["reason"]
+    assert "passed" == records["unchecked"]["status"]
 
 
-def test_a_body_that_raises_is_red_without_a_gpu(ended, library):
-    result, (record,) = ended(RAISES[library], None)
+@pytest.mark.parametrize("ones", ["torch.ones", "jax.numpy.ones"])
+def test_a_body_that_raises_is_red_without_a_gpu(ended, ones):
+    source = "import jax, pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n"
+    result, records = ended(f"{source}    return lambda: {ones}(2) @ {ones}(3)", None)
     result.assert_outcomes(failed=1)
-    assert "error" == record["status"]
+    assert "error" == records["it"]["status"]
+
+
+COMPILED = """
+@pytest.mark.speedup
+def test_compiled(device):
+    model, (x, _) = torch.compile(network(device), backend="aot_eager"), data(device)
+    return lambda: model(x)
+"""
+RANDOM = """
+@pytest.mark.speedup(min=0.01)
+def test_dropout(device):
+    model, (x, _) = nn.Dropout(), data(device)
+    return lambda: model(x)
+
+@pytest.mark.speedup(min=0.01)
+def test_weights(device):
+    layer = nn.Linear(64, 8).to(device.native)
+    x, _ = data(device)
+    return lambda: layer(x)
+"""
+NUMPYS = """
+import itertools, numpy as np, pytest
+{imports}
+
+pytestmark = pytest.mark.speedup(min=0.01)
+HOST = np.random.default_rng(0).random((64, 64), dtype=np.float32)
+
+def estimate(size):
+    return float((np.random.default_rng(0).random(size) ** 2 < 0.5).mean())
+
+def test_numpys_function(device):
+    a = device.asarray(HOST)
+    return lambda: np.sort(a, axis=0)
+
+def test_no_device(device):
+    return lambda: estimate(1000)
+
+def test_xp(device, xp):
+    return lambda: float(xp.ones(5).sum())
+
+def test_library(device):
+    return lambda: float({ones}(5).sum())
+
+def test_device(device):
+    return lambda: float(device.asarray(HOST).sum())
+
+def test_array(device):
+    a = device.asarray(HOST)
+    return lambda: a + a
+
+def test_download(device):
+    a = device.asarray(HOST)
+    return lambda: device.asnumpy(a + a)
+
+def test_iterator(device):
+    batches = itertools.cycle([device.asarray(HOST)])
+    return lambda: float(next(batches).sum())
+"""
+ON_ITS_CPU = ("--gpuperf-fail=nothing", "-Wdefault")
 
 
 def test_an_emulated_gpu_is_compared_with_the_library_itself(ended, library):
-    result, records = ended(SUITES[library], f"{library}:cpu", "--gpuperf-fail=nothing", "-Wdefault")
-    result.assert_outcomes(passed=4)
-    for record in records:
-        assert [library, library] == [record[kind]["device"]["backend"] for kind in ("cpu", "gpu")]
+    # In one inner run alone: torch compiles by what no process can register twice.
+    source = TORCH + COMPILED if library == "torch" else JAX
+    result, records = ended(source, f"{library}:cpu", *ON_ITS_CPU)
+    result.assert_outcomes(passed=COUNTS[library] + (library == "torch"))
+    for name, record in records.items():
+        assert [library, library] == [record[kind]["device"]["backend"] for kind in ("cpu", "gpu")], name
         assert [False, True] == [record[kind]["device"]["emulated"] for kind in ("cpu", "gpu")]
+        assert record["speedup"] is not None, name
         assert record["speedup"]["value"] > 0
-        assert record["check"]["agreed"] is (True if record["demand"]["check"] else None)
+        assert record["check"]["agreed"] is (True if record["demand"]["check"] else None), name
+
+
+def test_random_numbers_are_refused_with_what_to_do_about_them(ended):
+    _, records = ended(TORCH + RANDOM, "torch:cpu", "-k", "dropout or weights", *ON_ITS_CPU)
+    said = {name: (record["status"], record["reason"]) for name, record in records.items()}
+    assert ("error", "failed") == (said["dropout"][0], said["weights"][0])
+    assert "from call to call" in said["dropout"][1]
+    assert "draw before the call" in said["weights"][1]
+
+
+@pytest.mark.parametrize(
+    ("library", "imports", "ones"),
+    [("torch", "import torch", "torch.ones"), ("jax", "from jax import numpy as jnp", "jnp.ones")],
+)
+def test_work_that_would_not_reach_a_gpu_is_noted_on_an_emulated_one(ended, library, imports, ones):
+    _, records = ended(NUMPYS.format(imports=imports, ones=ones), f"{library}:cpu", *ON_ITS_CPU)
+    noted = {
+        name: note["text"]
+        for name, record in records.items()
+        for note in record["notes"]
+        if note["code"] == "not_on_device"
+    }
+    assert noted.keys() == {"numpys_function", "no_device"}
+    assert f"the result on {library} on the CPU is an array of NumPy" in noted["numpys_function"]
+    assert f"the call refers to nothing on {library} on the CPU, so that" in noted["no_device"]
 
 
 def test_beside_another_library_jaxs_results_are_refused_checked_or_not(ended):
     result, records = ended(JAX, "standin:jax.numpy")
     result.assert_outcomes(failed=2, skipped=2)  # with arguments in the marker, and without
-    for record in records:
+    for record in records.values():
         assert "which numpy does not wait for; compare jax with itself: gpuperf_gpu = jax" in record["reason"]
 
 
-@pytest.mark.parametrize(
-    ("said", "gpu", "call"),
-    [
-        ("choose gpuperf_gpu = torch", None, "torch.nn.Linear(2, 2).to(device)"),
-        ("choose gpuperf_gpu = torch", None, "torch.ones(2, device=device)"),
-        ("choose gpuperf_gpu = jax*\n*<device cpu jax *>", "jax:cpu", "jax.device_put(1.0, device)"),
-        (
-            "choose gpuperf_gpu = torch",
-            None,
-            "torch.nn.functional.relu(device.asarray(np.ones((2, 2), np.float32)))",
-        ),
-        ("choose gpuperf_gpu = torch", "jax:cpu", "torch.ones(2, device=device.native)"),
-    ],
-)
-def test_a_library_that_refuses_what_it_was_given_gets_what_to_hand_it(ended, said, gpu, call):
-    source = "import jax, numpy as np, pytest, torch\n\n@pytest.mark.speedup\ndef test_it(device):\n"
-    result, _ = ended(f"{source}    return lambda: {call}", gpu)
-    for line in said.splitlines():
-        result.stdout.fnmatch_lines([f"*{line}*"])
+REFUSED = """
+import jax, numpy as np, pytest, torch
 
+pytestmark = pytest.mark.speedup
 
-def test_an_array_that_was_donated_gets_the_way_to_carry_it(ended):
-    source = """
-import jax, jax.numpy as jnp, pytest
+def test_module(device):
+    return lambda: torch.nn.Linear(2, 2).to(device)
 
-@pytest.mark.speedup
-def test_it(device):
+def test_factory(device):
+    return lambda: torch.ones(2, device=device)
+
+def test_array(device):
+    return lambda: torch.nn.functional.relu(device.asarray(np.ones((2, 2), np.float32)))
+
+def test_native(device):
+    return lambda: torch.ones(2, device=device.native)
+
+def test_put(device):
+    return lambda: jax.device_put(1.0, device)
+
+def test_donated(device):
     step = jax.jit(lambda w: w * 2, donate_argnums=0)
     w = device.xp.ones(1000)
     return lambda: step(w)
 """
-    result, _ = ended(source, "jax:cpu")
-    result.stdout.fnmatch_lines(["*a call that donates an array deletes it: keep the new one, and let *"])
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        (None, dict.fromkeys(("module", "factory", "array"), "choose gpuperf_gpu = torch")),
+        (
+            "jax:cpu",
+            {
+                "native": "choose gpuperf_gpu = torch",
+                "put": "choose gpuperf_gpu = jax",
+                "donated": "a call that donates an array deletes it: keep the new one, and let ",
+            },
+        ),
+    ],
+)
+def test_a_library_that_refuses_what_it_was_given_gets_what_to_hand_it(ended, gpu, said):
+    result, _ = ended(REFUSED, gpu, "-k", " or ".join(said))
+    result.assert_outcomes(failed=len(said))
+    output = str(result.stdout).split("_ test_")
+    assert said == {name: words for name, words in said.items() if words in output[[*said].index(name) + 1]}
+    assert gpu is None or "<device cpu jax " in output[2]
 
 
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
-    result, records = ended(TORCH, None)
-    result.assert_outcomes(skipped=4)
-    assert "both torch and jax are imported: choose one, gpuperf_gpu = torch or jax" in records[0]["reason"]
-    _, (record, *_) = ended(TORCH, "none")
-    assert OFF == record["reason"]
+    result, records = ended(TORCH, None, *SOON)
+    result.assert_outcomes(skipped=7)
+    both = "both torch and jax are imported: choose one, gpuperf_gpu = torch or jax"
+    assert both in records["network"]["reason"]
+    _, records = ended(TORCH, "none", *SOON)
+    assert OFF == records["network"]["reason"]
 
 
 @pytest.mark.parametrize("page", ["libraries", "training"])
@@ -239,6 +441,6 @@ def test_the_tests_of_a_guide_are_timed_and_their_results_compared(ended, librar
     text = (GUIDES / f"{page}.md").read_text(encoding="utf-8")
     snippets = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     sources = [snippet for snippet in snippets if f'importorskip("{library}")' in snippet]
-    result, records = ended("\n".join(sources), f"{library}:cpu", "--gpuperf-fail=nothing", "-Wdefault")
+    result, records = ended("\n".join(sources), f"{library}:cpu", *ON_ITS_CPU)
     result.assert_outcomes(passed=len(sources))
-    assert [True] * len(sources) == [record["check"]["agreed"] for record in records]
+    assert [True] * len(sources) == [record["check"]["agreed"] for record in records.values()]
