@@ -7,6 +7,7 @@ import json
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
+from textwrap import indent
 
 import numpy as np
 import pytest
@@ -35,135 +36,129 @@ def one_process(monkeypatch):
     monkeypatch.setattr(parallel, "n_jobs", 1)
 
 
-@pytest.fixture
-def measured(pytester):
-    """Measure a test's body with an accelerator; return its record."""
-
-    def call(choice, body, *options):
-        lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
-        pytester.makepyfile(
-            test_it="import numpy as np\nimport pytest\nfrom sklearn.linear_model import Ridge\n\n"
-            f"@pytest.mark.speedup\ndef test_it(xp):\n{lines}\n"
-        )
-        ours = [f"--gpuperf-gpu=accelerator:{choice}", "--gpuperf-json=r.json", "--gpuperf-max-time=3"]
-        alone = ["--gpuperf-lock=none", "-Werror", "-p", "no:randomly"]
-        result = pytester.runpytest_inprocess(*alone, *ours, *options)
-        assert result.ret == pytest.ExitCode.OK
-        (record,) = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
-        return record
-
-    return call
-
-
 GRAPH = "graph = xp.gnp_random_graph(30, 0.3, seed=1)"
 FRAME = """
 frame = xp.LazyFrame({"k": np.arange(1000) % 7, "v": np.arange(1000.0), "s": ["a", None] * 500})
 query = frame.group_by("k").agg(xp.col("v").mean(), xp.col("s").first()).sort("k")
 """
-ONLY_AT_FIRST = """
+ONLY_AT_FIRST = f"""
+{GRAPH}
 calls = []
 def call():
     calls.append(1)
-    how = {} if len(calls) == 1 else {"backend": "networkx"}
+    how = {{}} if len(calls) == 1 else {{"backend": "networkx"}}
     return xp.square_clustering(graph, **how)
 return call
 """
-IN_CONTEXT = """
+IN_CONTEXT = f"""
+{FRAME}
 def in_context():
     with xp.Config(engine_affinity="streaming"):
         return query.collect()
+return in_context
 """
 POINTS = "points = np.random.default_rng(0).random((1000, 5))"
 
 
-SUPPORTED = [
-    (
-        "networkx:parallel",
-        "networkx with nx-parallel ",
-        f"{GRAPH}\nreturn lambda: xp.square_clustering(graph)",
-    ),
-    *(
-        ("polars:streaming", "polars with its streaming engine ", f"{FRAME}\nreturn lambda: {call}")
-        for call in (
-            "query.collect()",
-            "xp.collect_all([query, query])",
-            "xp.concat(list(query.collect_batches(lazy=True)))",
-        )
-    ),
-    (
-        "sklearnex",
-        "scikit-learn with scikit-learn-intelex ",
-        f"{POINTS}\nreturn lambda: xp.linear_model.Ridge().fit(points, points[:, 0]).coef_",
-    ),
-]
+def of(setup, call):
+    return f"{setup}\nreturn lambda: {call}"
 
 
-@for_each(("choice", "name", "body"), SUPPORTED)
-def test_what_an_accelerator_supports_is_measured_and_compared_on_both_sides(measured, choice, name, body):
-    record = measured(choice, body)
-    assert ("recorded", None) == (record["status"], record["reason"])
-    assert record["speedup"]["value"] > 0
-    assert record["check"]["agreed"] is True
-    device = record["gpu"]["device"]
-    assert device["name"].startswith(name)
-    assert device["name"].endswith(" on the CPU")
-    assert device["emulated"] is True
-
-
-LEFT = {  # by what the accelerator did not run, or left idle for want of a call that it knows
-    "did not run pagerank, ": ("networkx:parallel", GRAPH, "xp.pagerank(graph)"),
-    "did not run linear_model.Ridge.fit, ": (
-        "sklearnex",
-        POINTS,
-        "xp.linear_model.Ridge(positive=True).fit(points, points[:, 0]).coef_",
-    ),
-    "the device was idle; call what it accelerates through xp, inside the test": (
-        "sklearnex",  # a class that the module imported is not patched
-        POINTS,
-        "Ridge().fit(points, points[:, 0]).coef_",
-    ),
-    "the device was idle; collect a lazy query: ": (
-        "polars:streaming",
-        'frame = xp.DataFrame({"a": [1, 2]})',
-        "(frame.sum(), frame.write_ndjson())",
-    ),
-    "return what its method collect returns": ("polars:streaming", FRAME, "query"),
-    "did not run LazyFrame.collect, which fell back to the library without it; ": (
-        "polars:streaming",
-        FRAME,
-        'query.collect(engine="in-memory")',
-    ),
-    "did not run polars.collect_all, ": (
-        "polars:streaming",
-        FRAME,
-        'xp.collect_all([query], engine="in-memory")',
-    ),
+NAMES = {
+    "networkx:parallel": "networkx with nx-parallel ",
+    "polars:streaming": "polars with its streaming engine ",
+    "sklearnex": "scikit-learn with scikit-learn-intelex ",
+}
+SUPPORTED = {
+    "networkx:parallel": [
+        of(GRAPH, "xp.square_clustering(graph)"),
+        of(f"{GRAPH}\nranks = xp.pagerank(graph)", "xp.square_clustering(graph)"),  # falls back in the setup
+    ],
+    "polars:streaming": [
+        of(FRAME, "query.collect()"),
+        of(FRAME, "xp.collect_all([query, query])"),
+        of(FRAME, "xp.concat(list(query.collect_batches(lazy=True)))"),
+    ],
+    "sklearnex": [of(POINTS, "xp.linear_model.Ridge().fit(points, points[:, 0]).coef_")],
+}
+CHOSEN = "accelerator:polars:streaming was switched off and yet ran "
+REFUSED = {  # what was left to the library, left the accelerator idle, or chose one itself
+    "networkx:parallel": [
+        (of(GRAPH, "xp.pagerank(graph)"), "did not run pagerank, "),
+        (ONLY_AT_FIRST, "the last call submitted no work to networkx with nx-parallel"),
+    ],
+    "polars:streaming": [
+        (
+            of('frame = xp.DataFrame({"a": [1, 2]})', "(frame.sum(), frame.write_ndjson())"),
+            "the device was idle; collect a lazy query: ",
+        ),
+        (of(FRAME, "query"), "return what its method collect returns"),
+        (
+            of(FRAME, 'query.collect(engine="in-memory")'),
+            "did not run LazyFrame.collect, which fell back to the library without it; ",
+        ),
+        (of(FRAME, 'xp.collect_all([query], engine="in-memory")'), "did not run polars.collect_all, "),
+        (of(FRAME, 'query.collect(engine="streaming")'), CHOSEN),
+        (of(FRAME, "query.collect(engine=xp.StreamingEngine())"), CHOSEN),
+        (of(FRAME, 'xp.collect_all([query], engine="streaming")'), CHOSEN),
+        (of(FRAME, 'query.execute(engine="streaming").head'), CHOSEN),
+        (IN_CONTEXT, CHOSEN),
+    ],
+    "sklearnex": [
+        (
+            of(POINTS, "xp.linear_model.Ridge(positive=True).fit(points, points[:, 0]).coef_"),
+            "did not run linear_model.Ridge.fit, ",
+        ),
+        (  # a class that the module imported is not patched
+            of(POINTS, "Ridge().fit(points, points[:, 0]).coef_"),
+            "the device was idle; call what it accelerates through xp, inside the test",
+        ),
+    ],
 }
 
 
-@for_each("reason", LEFT)
-def test_what_an_accelerator_leaves_to_the_cpu_is_an_error_that_names_it(measured, reason):
-    choice, setup, call = LEFT[reason]
-    record = measured(choice, f"{setup}\nreturn lambda: {call}")
-    assert "error" == record["status"]
-    assert reason in record["reason"]
+@pytest.fixture
+def measured(pytester):
+    """Measure the bodies of tests with an accelerator; return their records, in their order."""
+
+    def call(choice, bodies, max_time):
+        source = "import numpy as np\nimport pytest\nfrom sklearn.linear_model import Ridge\n"
+        for number, body in enumerate(bodies):
+            source += f"\n@pytest.mark.speedup\ndef test_{number}(xp):\n{indent(body.strip(), '    ')}\n"
+        pytester.makepyfile(test_it=source)
+        ours = [
+            f"--gpuperf-gpu=accelerator:{choice}",
+            "--gpuperf-json=r.json",
+            f"--gpuperf-max-time={max_time}",
+        ]
+        alone = ["--gpuperf-lock=none", "-Werror", "-p", "no:randomly"]
+        assert pytester.runpytest_inprocess(*alone, *ours, max_time).ret == pytest.ExitCode.OK
+        return json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+
+    return call
 
 
-@for_each(
-    "call",
-    [
-        'lambda: query.collect(engine="streaming")',
-        "lambda: query.collect(engine=xp.StreamingEngine())",
-        'lambda: xp.collect_all([query], engine="streaming")',
-        'lambda: query.execute(engine="streaming").head',
-        "in_context",
-    ],
-)
-def test_an_engine_of_polars_that_the_test_chooses_itself_is_an_error(measured, call):
-    record = measured("polars:streaming", f"{FRAME}\n{IN_CONTEXT}\nreturn {call}")
-    assert "error" == record["status"]
-    assert "accelerator:polars:streaming was switched off and yet ran " in record["reason"]
-    assert "; choose no engine in the test: " in record["reason"]
+@pytest.mark.parametrize("choice", NAMES)
+def test_what_an_accelerator_supports_is_measured_and_compared_on_both_sides(measured, choice):
+    records = measured(choice, SUPPORTED[choice], "--gpuperf-max-time=3")
+    assert len(records) == len(SUPPORTED[choice])
+    for record in records:
+        assert ("recorded", None) == (record["status"], record["reason"])
+        assert (record["speedup"]["value"] > 0, record["check"]["agreed"]) == (True, True)
+        device = record["gpu"]["device"]
+        assert device["name"].startswith(NAMES[choice])
+        assert device["name"].endswith(" on the CPU")
+        assert device["emulated"] is True
+
+
+@pytest.mark.parametrize("choice", NAMES)
+def test_what_an_accelerator_leaves_to_the_cpu_or_the_test_chooses_itself_is_an_error(measured, choice):
+    # The last call is looked at while there is time, and always where it takes a hundredth of that.
+    records = measured(choice, [body for body, _ in REFUSED[choice]], "--gpuperf-max-time=10")
+    for record, (_, reason) in zip(records, REFUSED[choice], strict=True):
+        assert "error" == record["status"], reason
+        assert reason in record["reason"]
+        assert reason != CHOSEN or "; choose no engine in the test: " in record["reason"]
 
 
 @for_each("engine", ["gpu", import_module("polars").GPUEngine()])
@@ -194,18 +189,6 @@ def test_a_data_frame_that_is_written_is_no_work_of_an_engine_of_polars(write):
         with device.context(), device.observe() as observation:
             getattr(frame, write)(BytesIO())
         assert (device.kind == "cpu", ()) == (observation.worked, observation.fallbacks)
-
-
-def test_calls_that_do_without_the_accelerator_after_the_first_are_an_error(measured):
-    # The last call is looked at while there is time, and always where it takes a hundredth of that.
-    record = measured("networkx:parallel", f"{GRAPH}\n{ONLY_AT_FIRST}", "--gpuperf-max-time=10")
-    assert "error" == record["status"]
-    assert "the last call submitted no work to networkx with nx-parallel" in record["reason"]
-
-
-def test_what_falls_back_in_the_setup_is_no_matter(measured):
-    body = f"{GRAPH}\nranks = xp.pagerank(graph)\nreturn lambda: xp.square_clustering(graph)"
-    assert "recorded" == measured("networkx:parallel", body)["status"]
 
 
 def test_functions_that_an_algorithm_calls_itself_do_not_fall_back():
@@ -276,13 +259,8 @@ def test_graphs_are_compared_by_nodes_edges_and_attributes():
     other["a"]["b"]["weight"] = 3.0
     assert contents(cpu, one) != contents(cpu, other)
     assert ["'a'", "'b'", "'c'"] == contents(cpu, one)["result['nodes']"]
-
-
-def test_a_graph_of_a_backend_is_compared_as_one_of_networkx():
-    cpu = chosen_accelerator("accelerator:networkx:parallel").cpu()
-    graph = cpu.xp.path_graph(4)
-    converted = import_module("nx_parallel").ParallelGraph(graph)
-    assert contents(cpu, graph) == contents(cpu, converted)
+    converted = import_module("nx_parallel").ParallelGraph(one)
+    assert contents(cpu, one) == contents(cpu, converted), "a backend's graph is as one of networkx"
 
 
 def test_data_frames_are_compared_by_their_columns():

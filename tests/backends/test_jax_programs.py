@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from contextlib import nullcontext
 
 import pytest
 
@@ -69,19 +70,9 @@ CONSTANT = """
 CASES = {
     "returned": lambda a: jax.jit(lambda: a @ a),
     "called": lambda a: called(lambda: a @ a),
-    "a number": lambda a: jax.jit(lambda: (a @ a).sum()),
-    "a gradient": lambda a: jax.jit(lambda: jax.value_and_grad(lambda w: ((a @ w) ** 2).mean())(a)),
-    "vmap": lambda a: jax.jit(lambda: jax.vmap(lambda row: row @ a)(a)),
-    "scan": lambda a: jax.jit(lambda: jax.lax.scan(lambda c, row: (c + row, c.sum()), jnp.zeros(128), a)),
-    "a pytree": lambda a: jax.jit(lambda tree={"a": a, "b": [a]}: jax.tree.map(lambda x: x @ x, tree)),
     "a static argument": lambda a: called(lambda n: a @ a * n, 3, static_argnums=0),
-    "a static argument of a number": lambda a: called(lambda n: (a @ a).sum() * n, 3, static_argnums=0),
-    "a static argument of a loop": lambda a: called(
-        lambda n: jax.lax.fori_loop(0, 20, lambda _, x: jnp.tanh(x @ a), a) * n, 3, static_argnums=0
-    ),
     "another operation, too": lambda a: with_hypot(lambda n: a @ a * n),
     "an argument that is not read": lambda a: called(lambda x: a @ a, a),
-    "a gradient that does not depend on it": lambda a: called(jax.grad(lambda x: (x @ a).sum()), a),
     "a method": lambda a: Network(a).run,
     "called before": lambda a: warmed(lambda: a @ a),
     "of the module": lambda a: lambda: product(),
@@ -95,10 +86,6 @@ TABLE = jnp.arange(1024.0)
 CASES = {
     "weights": lambda a: called(lambda x: x @ a, a),
     "weights of NumPy": lambda a: called(lambda x: x @ HOST, a),
-    "two layers": lambda a: called(lambda x: jnp.tanh(x @ a) @ a, a),
-    "vmap": lambda a: called(jax.vmap(lambda row: row @ a), a),
-    "a gradient": lambda a: called(jax.grad(lambda x: ((x @ a) ** 2).sum()), a),
-    "scan": lambda a: called(lambda x: jax.lax.scan(lambda c, _: (c @ a, None), x, None, 3)[0], a),
     "without jit": lambda a: lambda: a @ a,
     "new arrays, too": lambda a: added(lambda x: x @ a, a),
     "a table that a program made": lambda a: called(lambda x, t: x @ t, a, jax.jit(lambda: a @ a)()),
@@ -108,7 +95,7 @@ CASES = {
     "one output of two": lambda a: called(lambda x: (x @ a, a.sum()), a),
     **{
         f"a table of {size}": lambda a, table=TABLE[:size]: called(lambda x: table[(x > 0).astype(int)], a)
-        for size in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+        for size in (2, 512, 1024)
     },
     "numbers of a loop": lambda a: jax.jit(lambda: (jnp.arange(10000.0) ** 2).sum()),
     "random numbers": lambda a: jax.jit(lambda: jax.random.normal(jax.random.key(0), (64, 64))),
@@ -118,6 +105,24 @@ TEST = """
 @pytest.mark.parametrize("name", CASES)
 def test_it(device, name):
     return CASES[name](device.asarray(HOST))
+"""
+OTHERS = """
+import itertools, warnings
+
+def test_filter(device):
+    a = device.xp.ones(3)
+    warnings.filterwarnings("ignore", message="mine")
+
+    def call():
+        warnings.warn("mine")
+        return a + 1
+    return call
+
+@pytest.mark.speedup(check=False)
+def test_shapes(device):
+    sizes = itertools.count(10)
+    total = jax.jit(lambda x: x.sum())
+    return lambda: total(jnp.ones(next(sizes)))
 """
 
 
@@ -129,15 +134,20 @@ def records(run, pytester):
         options = ("--gpuperf-json=r.json", "--gpuperf-max-time=2", "--gpuperf-fail=nothing", *options)
         run(source, *options, gpu="jax:cpu")
         listed = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
-        return {record["nodeid"].partition("[")[2].removesuffix("]"): record for record in listed}
+        names = [record["nodeid"].partition("::test_")[2] for record in listed]
+        return {
+            name.removeprefix("it[").removesuffix("]"): record
+            for name, record in zip(names, listed, strict=True)
+        }
 
     return call
 
 
-@pytest.mark.parametrize("filters", [(), ("-Werror",)])
-def test_what_is_computed_from_constants_is_refused_with_the_remedy(records, filters):
-    found = records(HEAD + CONSTANT + TEST, *filters)
-    assert len(found) == 19
+def test_what_is_computed_from_constants_is_refused_with_the_remedy_and_filters_are_the_bodys(records):
+    found = records(HEAD + CONSTANT + TEST + OTHERS, "-Werror")
+    assert "passed" == found.pop("filter")["status"]
+    assert "the call compiles again and again" in found.pop("shapes")["reason"]
+    assert len(found) == 11
     for name, record in found.items():
         assert "error" == record["status"], name
         assert record["reason"] == (
@@ -148,7 +158,7 @@ def test_what_is_computed_from_constants_is_refused_with_the_remedy(records, fil
 
 def test_what_reads_an_argument_or_makes_its_values_is_timed(records):
     found = records(HEAD + COMPUTED + TEST)
-    assert len(found) == 25
+    assert len(found) == 14
     assert {"passed"} == {record["status"] for record in found.values()}
     noted = [
         name
@@ -156,7 +166,8 @@ def test_what_reads_an_argument_or_makes_its_values_is_timed(records):
         if any(note["code"] == "not_on_device" for note in record["notes"])
     ]
     assert {"weights", "weights of NumPy", "one output of two", "a table of 1024"} <= set(noted)
-    assert not {"without jit", "a table of 2", "a table that a program made", "random numbers"} & set(noted)
+    timed = {"without jit", "a table of 512", "a table that a program made", "random numbers"}
+    assert not timed & set(noted)
 
 
 @pytest.fixture
@@ -164,47 +175,18 @@ def device():
     return chosen_stand_in("jax:cpu").gpu("")
 
 
-def test_a_users_warnings_are_given_and_the_option_is_restored(device):
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_users_warnings_are_given_and_the_option_is_restored(device, raises):
     before = jax.config.jax_captured_constants_warn_bytes
     assert before > 1_000_000
-    with pytest.warns(DeprecationWarning, match="old"), device.watch() as seen:
+    expected = pytest.raises(ZeroDivisionError) if raises else nullcontext()
+    with warnings.catch_warnings(record=True) as given, expected, device.watch() as seen:
+        warnings.simplefilter("always")
         warnings.warn("old", DeprecationWarning, stacklevel=1)
+        assert 1 / (not raises)
+    assert ["old"] == [str(each.message) for each in given]
     assert (seen.captured, seen.constant) == (None, ())
     assert before == jax.config.jax_captured_constants_warn_bytes
-    with pytest.raises(ZeroDivisionError), device.watch():
-        1 / 0  # noqa: B018 - it raises
-    assert before == jax.config.jax_captured_constants_warn_bytes
-
-
-def test_warnings_of_a_call_that_raises_are_given(device):
-    def raises():
-        with device.watch():
-            warnings.warn("old", DeprecationWarning, stacklevel=1)
-            raise ZeroDivisionError
-
-    with warnings.catch_warnings(record=True) as given:
-        warnings.simplefilter("always")
-        with pytest.raises(ZeroDivisionError):
-            raises()
-    assert ["old"] == [str(each.message) for each in given]
-
-
-def test_a_filter_that_a_body_sets_holds_for_its_callable(records):
-    source = """
-import warnings, pytest
-
-@pytest.mark.speedup
-@pytest.mark.parametrize("name", ["ignored"])
-def test_it(device, name):
-    a = device.xp.ones(3)
-    warnings.filterwarnings("ignore", message="mine")
-
-    def call():
-        warnings.warn("mine")
-        return a + 1
-    return call
-"""
-    assert "recorded" == records(source, "-Werror")["ignored"]["status"]
 
 
 def test_what_is_compiled_is_counted(device):
@@ -215,17 +197,3 @@ def test_what_is_compiled_is_counted(device):
     assert after > first
     compiled(device.xp.ones(7))
     assert after == device.compilations()
-
-
-def test_a_call_whose_shape_changes_each_time_is_an_error(records):
-    source = """
-import itertools, jax, jax.numpy as jnp, pytest
-
-@pytest.mark.speedup(check=False)
-@pytest.mark.parametrize("name", ["shapes"])
-def test_it(device, name):
-    sizes = itertools.count(10)
-    total = jax.jit(lambda x: x.sum())
-    return lambda: total(jnp.ones(next(sizes)))
-"""
-    assert "the call compiles again and again" in records(source)["shapes"]["reason"]
