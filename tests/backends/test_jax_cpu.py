@@ -20,7 +20,7 @@ from walks import time_block
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import RunOptions
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing import inputs, leaves
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -77,30 +77,29 @@ EMULATED = """
 """
 
 
-def test_a_suite_that_does_not_import_jax_has_float64_on_both_sides(pytester):
+@pytest.mark.parametrize(
+    ("choice", "selected", "cpu", "dtype"),
+    [("standin:jax.numpy", "", "numpy", "float64"), ("jax:cpu", "product", "jax", "float32")],
+)
+def test_a_suite_that_does_not_import_jax_has_float64_beside_numpy_and_jaxs_own_precision_beside_jax(
+    pytester, choice, selected, cpu, dtype
+):
     pytester.makepyfile(EMULATED)
-    result = pytester.runpytest_subprocess(
-        "--gpuperf-gpu=standin:jax.numpy",
+    options = (
+        "-k",
+        selected,
         "--gpuperf-json=r.json",
         "-Werror",
         "-Wignore::pytest_gpuperf.InconclusiveWarning",
     )
-    result.assert_outcomes(passed=3)
+    result = pytester.runpytest_subprocess(f"--gpuperf-gpu={choice}", *options)
     result.stdout.fnmatch_lines(["CPU * | emulated: jax on the CPU, not a GPU"])
-    records = json.loads((pytester.path / "r.json").read_text())["records"]
-    assert [each["cpu"]["device"]["backend"] for each in records] == ["numpy"] * 3
-    assert [each["gpu"]["dtypes"] for each in records if each["gpu"]] == [["float64"]] * 2
-    assert all(each["check"]["agreed"] for each in records if each["check"])
-
-
-def test_jax_beside_itself_has_its_own_precision_as_on_a_gpu(pytester):
-    pytester.makepyfile(EMULATED)
-    pytester.runpytest_subprocess(
-        "-k", "product", "--gpuperf-gpu=jax:cpu", "--gpuperf-json=r.json", "--gpuperf-fail=nothing"
-    )
-    records = json.loads((pytester.path / "r.json").read_text())["records"]
-    record = next(record for record in records if "product" in record["nodeid"])
-    assert [["float32"]] * 2 == [record[kind]["dtypes"] for kind in ("cpu", "gpu")]
+    listed = json.loads((pytester.path / "r.json").read_text())["records"]
+    records = [each for each in listed if each["gpu"]]
+    assert len(records) == (1 if selected else 2)
+    for each in records:
+        assert ("passed", True) == (each["status"], each["check"]["agreed"])
+        assert (cpu, [dtype]) == (each["cpu"]["device"]["backend"], each["gpu"]["dtypes"])
 
 
 def products(device, count=3, size=1500):
@@ -230,14 +229,9 @@ def test_an_array_that_failed_or_was_deleted_does_not_fail_others(cpu):
     "make",
     [
         lambda xp: xp.ones(3),
-        lambda xp: xp.arange(3) * 2,
-        lambda xp: xp.asarray([1.0, 2.0]),
         lambda xp: xp.sin(1.0),
-        lambda xp: xp.cumsum(np.ones(3)),
-        lambda xp: xp.concatenate([np.ones(3), np.ones(3)]),
         lambda xp: xp.meshgrid(np.ones(3), np.ones(3))[1],
         lambda xp: xp.fft.fftfreq(4),
-        lambda xp: xp.fft.fft(np.ones(4)),
         lambda xp: xp.linalg.norm(np.ones(3)),
         lambda xp: xp.stack([xp.ones(3), xp.ones(3)]) @ xp.ones(3),
     ],
@@ -256,12 +250,9 @@ def test_the_suites_default_device_does_not_move_what_xp_makes(cpu):
         assert not cpu.holds(jnp.ones(3))
 
 
-@pytest.mark.parametrize(
-    "make", [lambda xp, **there: xp.ones(3, **there), lambda xp, **there: xp.eye(3, **there)]
-)
-def test_a_place_that_was_asked_for_wins(cpu, second, make):
-    assert second.holds(make(cpu.xp, device=jax.local_devices(backend="cpu")[1]))
-    assert second.holds(make(second.xp, device=None))
+def test_a_place_that_was_asked_for_wins(cpu, second):
+    assert second.holds(cpu.xp.ones(3, device=jax.local_devices(backend="cpu")[1]))
+    assert second.holds(second.xp.ones(3, device=None))
 
 
 def test_an_array_of_another_device_stays_there_and_is_not_held(cpu, second):
@@ -294,17 +285,14 @@ def test_a_host_array_that_xla_could_use_in_place_is_copied(cpu):
     assert not cpu.asnumpy(there).any()
 
 
-def test_a_random_key_comes_down_as_its_numbers(cpu):
-    host = cpu.asnumpy(jax.random.key(7))
-    assert ("uint32", [0, 7]) == (str(host.dtype), host.tolist())
-
-
-def test_an_array_of_jax_is_copied_too(cpu, second):
+def test_an_array_of_jax_is_copied_too_and_a_random_key_comes_down_as_its_numbers(cpu, second):
     array = second.xp.ones(3)
-    copies = [second.asarray(array), cpu.asarray(array), second.asarray(jax.random.key(0))]
+    copies = [second.asarray(array), cpu.asarray(array), second.asarray(jax.random.key(7))]
     array.delete()
     assert copies[0].tolist() == copies[1].tolist() == [1, 1, 1]
     assert (second.holds(copies[0]), cpu.holds(copies[1]), second.holds(copies[2])) == (True, True, True)
+    host = second.asnumpy(copies[2])
+    assert ("uint32", [0, 7]) == (str(host.dtype), host.tolist())
 
 
 def test_a_plugin_for_cuda_that_failed_is_told_from_one_that_is_not_there(monkeypatch):
@@ -315,15 +303,6 @@ def test_a_plugin_for_cuda_that_failed_is_told_from_one_that_is_not_there(monkey
     with pytest.raises(Unavailable, match=r"failed to initialize: INTERNAL: cuSPARSE was not") as caught:
         JaxBackend().gpu("")
     assert caught.value.broken
-
-
-def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(monkeypatch):
-    def refuse(*, backend):
-        raise RuntimeError("Unknown backend cpu")
-
-    monkeypatch.setattr(jax, "local_devices", refuse)
-    with pytest.raises(GpuPerfError, match="add cpu to JAX_PLATFORMS"):
-        JaxBackend().cpu()
 
 
 def test_the_inputs_of_a_workload_are_found(cpu):

@@ -13,7 +13,7 @@ from cases import for_each
 
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.machine import Machine
-from pytest_gpuperf.model.errors import Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 
 class FakeArray:
@@ -114,20 +114,6 @@ def test_a_jax_without_a_plugin_names_the_remedies(monkeypatch):
     assert cause().endswith("JAX_PLATFORMS is not set")
 
 
-def test_a_plugin_for_cuda_that_failed_is_broken_and_says_why(monkeypatch):
-    made = fake(monkeypatch)
-
-    def fall_back(backend=None):
-        if backend == "cuda":
-            raise RuntimeError("Backend 'cuda' failed to initialize: no supported devices found. Available")
-        return [FakeDevice("cpu")]
-
-    made.local_devices = fall_back
-    with pytest.raises(Unavailable, match="only the CPU: Backend 'cuda' failed to initialize: no") as caught:
-        JaxBackend().gpu("")
-    assert caught.value.broken
-
-
 def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
     made = fake(monkeypatch)
 
@@ -139,6 +125,11 @@ def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
     said = cause()
     assert "JAX finds no device: Unable to initialize backend 'cuda'; install the plugin for" in said
     assert "JAX_PLATFORMS is 'cuda'" in said
+
+
+def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(jax):
+    with pytest.raises(GpuPerfError, match="add cpu to JAX_PLATFORMS"):
+        JaxBackend().cpu()
 
 
 def test_the_report_knows_library_and_runtime(device):
