@@ -45,12 +45,14 @@ _SECRETS = (
     re.compile(r"()\b(?:gh[a-z]_|github_pat_|hf_|sk-|AKIA|eyJ)[\w.-]{16,}"),
 )
 _ROOT = Path("/")
-_PROCESSORS = "/proc/stat"
 _LINE = 100  # bytes: three numbers of at most twenty digits
 
 
-def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
-    """Return the environment of this process, without clocks; a value that is not available is None."""
+def survey(gpu: DeviceInfo | None, gpu_reason: str | None, *, root: Path = _ROOT) -> Environment:
+    """Return the environment of this process, without clocks; a value that is not available is None.
+
+    `root` is the folder that has the system's `proc` and `sys`.
+    """
     return Environment(
         host={
             "name": platform.node(),
@@ -59,11 +61,11 @@ def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
             "memory": _memory(),
         },
         cpu={
-            "name": cpu_name(),
+            "name": cpu_name(root),
             "logical": os.cpu_count(),
             "usable": _usable(),
-            "quota": _quota(),
-            "governor": _governor(),
+            "quota": _quota(root),
+            "governor": _governor(root),
         },
         gpu=gpu,
         gpu_reason=gpu_reason,
@@ -86,14 +88,14 @@ def blocking_setting(variables: Mapping[str, str] = os.environ) -> str | None:
     return next(found, None)
 
 
-def usable_processors() -> float:
+def usable_processors(root: Path = _ROOT) -> float:
     """Return how many processors' worth of time this process can get; a quota may leave less than one."""
-    return min(_usable() or os.cpu_count() or 1, _quota() or inf)
+    return min(_usable() or os.cpu_count() or 1, _quota(root) or inf)
 
 
-def cpu_name() -> str:
+def cpu_name(root: Path = _ROOT) -> str:
     """Return the processor's model name, or the architecture where the system does not report it."""
-    text = _read(_ROOT / "proc/cpuinfo") or ""
+    text = _read(root / "proc/cpuinfo") or ""
     models = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
     return next(models, "") or platform.processor() or platform.machine()
 
@@ -119,7 +121,7 @@ def waits() -> dict[str, float] | None:
     return found
 
 
-def other_work() -> float | None:
+def other_work(root: Path = _ROOT) -> float | None:
     """Return the seconds that processors have worked for others than this process, from a fixed time on.
 
     That is the time in which the machine's processors were not idle (proc_stat(5), in hundredths of a
@@ -127,18 +129,18 @@ def other_work() -> float | None:
     threads that wait.
     """
     try:
-        with open(_PROCESSORS, "rb") as file:  # noqa: PTH123 - this runs between blocks, as `waits`
+        with open(f"{root}/proc/stat", "rb") as file:  # noqa: PTH123 - this runs between blocks, as `waits`
             idle = sum(map(int, file.readline().split()[4:6]))  # the second waits for a disk
         processors, ticks = os.sysconf("SC_NPROCESSORS_ONLN"), os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError):
         return None
-    is_known = idle and _quota_at_start() is None
+    is_known = idle and _quota_at_start(root) is None
     return processors * perf_counter() - idle / ticks - process_time() if is_known else None
 
 
 @cache
-def _quota_at_start() -> float | None:
-    return _quota()
+def _quota_at_start(root: Path) -> float | None:
+    return _quota(root)
 
 
 @contextmanager
@@ -177,26 +179,26 @@ def _usable() -> int | None:
         return None
 
 
-def _quota() -> float | None:
+def _quota(root: Path) -> float | None:
     """Return the processors' worth of time that cgroups grant this process; None without a limit.
 
     Every group up to the root has its own limit, and the smallest holds (cgroup v2: cpu.max; v1:
     cpu.cfs_quota_us). In a container the root is the container's, and the path to it may not be there.
     """
-    limits = (_limit(group) for group in _groups())
+    limits = (_limit(group) for group in _groups(root))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _groups() -> Iterator[Path]:
+def _groups(root: Path) -> Iterator[Path]:
     """Yield the directories that may limit this process, for every hierarchy that it is in."""
-    for line in (_read(_ROOT / "proc/self/cgroup") or "").splitlines():
+    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         if not path or (controllers and "cpu" not in controllers.split(",")):
             continue
         names = (controllers, "cpu") if controllers else ("", "unified")
         inside = PurePosixPath(path.lstrip("/"))
-        root = _ROOT / "sys/fs/cgroup"
-        yield from (root / name / group for name in names for group in (inside, *inside.parents))
+        folder = root / "sys/fs/cgroup"
+        yield from (folder / name / group for name in names for group in (inside, *inside.parents))
 
 
 def _limit(group: Path) -> float | None:
@@ -211,9 +213,9 @@ def _limit(group: Path) -> float | None:
         return None
 
 
-def _governor() -> str | None:
+def _governor(root: Path) -> str | None:
     """Return the frequency governor of the processors; "mixed" when they differ."""
-    found = (_ROOT / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    found = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
     texts = {_read(path) for path in found}
     governors = {text.strip() for text in texts if text is not None}
     return "mixed" if len(governors) > 1 else next(iter(governors), None)

@@ -6,6 +6,7 @@ import sys
 from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
+from time import perf_counter, process_time
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -18,40 +19,44 @@ from msgspec.structs import replace
 from pytest_gpuperf.devices import environment
 from pytest_gpuperf.model.record import ThreadPool
 
+CPU_INFO = "processor\t: 0\nmodel name\t: A CPU @ 3 GHz: fast\n\nmodel name\t: another"
+ARCHITECTURE = platform.processor() or platform.machine()
 CGROUP = "sys/fs/cgroup/"
+USABLE = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 VERSION_1 = {"quota": "50000", "period": "100000"}
 
 
 @pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """Let the system tell what these files say and no more; return the survey."""
-    monkeypatch.setattr(environment, "_ROOT", tmp_path)
+def machine(tmp_path):
+    """Return a folder with these files: all that the system shows."""
 
-    def survey(files):
+    def call(files):
         for name, text in files.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text if isinstance(text, bytes) else f"{text}\n".encode())
-        return environment.survey(None, None)
+        return tmp_path
 
-    return survey
+    return call
+
+
+def governors(**names):
+    return {f"sys/devices/system/cpu/{cpu}/cpufreq/scaling_governor": name for cpu, name in names.items()}
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
+    ("field", "expected", "files"),
     [
-        (
-            "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz: fast\n\nmodel name\t: Other",
-            "Some CPU @ 3 GHz: fast",
-        ),
-        ("", None),
-        ("model name\t:", None),
+        ("name", "A CPU @ 3 GHz: fast", {"proc/cpuinfo": CPU_INFO}),
+        ("name", ARCHITECTURE, {"proc/cpuinfo": "model name\t:"}),
+        ("name", ARCHITECTURE, {}),
+        ("governor", None, {}),
+        ("governor", "performance", governors(cpu0="performance", cpu1="performance")),
+        ("governor", "mixed", governors(cpu0="performance", cpu9="powersave")),
     ],
 )
-def test_the_processor_is_called_by_its_model_or_else_by_its_architecture(monkeypatch, machine, text, name):
-    monkeypatch.setattr(platform, "processor", lambda: "")
-    assert machine({}).cpu["name"] == platform.machine()
-    assert machine({"proc/cpuinfo": text}).cpu["name"] == (name or platform.machine())
+def test_a_processor_has_a_name_and_the_governor_of_all(machine, field, expected, files):
+    assert expected == environment.survey(None, None, root=machine(files)).cpu[field]
 
 
 def test_the_survey_names_what_the_numbers_depend_on():
@@ -76,7 +81,6 @@ def test_a_report_s_limit_that_is_no_number_limits_nothing():
         ("0::/", {"cpu.max": "150000 100000"}, 1.5),
         ("0::/", {"cpu.max": "max 100000"}, None),
         ("0::/", {}, None),
-        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "200000 100000"}, 2),
         ("0::/a/b", {"a/b/cpu.max": "100000 100000", "a/cpu.max": "200000 100000"}, 1),
         ("0::/a", {"a/cpu.max": "400000 100000", "cpu.max": "50000 100000"}, 0.5),
         ("0::/a", {"b/cpu.max": "100000 100000"}, None),
@@ -101,20 +105,8 @@ def test_a_report_s_limit_that_is_no_number_limits_nothing():
 )
 def test_the_quota_is_the_smallest_limit_up_to_the_root(machine, own, files, limit):
     told = {} if own is None else {"proc/self/cgroup": own}
-    assert machine({**told, **{CGROUP + name: text for name, text in files.items()}}).cpu["quota"] == limit
-
-
-@pytest.mark.parametrize(
-    ("governors", "said"),
-    [
-        ({}, None),
-        ({0: "performance", 1: "performance"}, "performance"),
-        ({0: "performance", 9: "powersave"}, "mixed"),
-    ],
-)
-def test_the_governor_is_that_of_all_processors(machine, governors, said):
-    path = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
-    assert machine({path.format(number): name for number, name in governors.items()}).cpu["governor"] == said
+    root = machine({**told, **{CGROUP + name: text for name, text in files.items()}})
+    assert limit == environment.survey(None, None, root=root).cpu["quota"]
 
 
 @for_each(
@@ -133,9 +125,10 @@ def test_a_process_can_use_what_affinity_and_quota_leave(machine, affinity, coun
         monkeypatch.setattr(os, "sched_getaffinity", Mock(side_effect=[affinity] * 2), raising=False)
         if affinity is None:  # as on a Mac
             monkeypatch.delattr(os, "sched_getaffinity")
-        found = machine({"proc/self/cgroup": "0::/", f"{CGROUP}cpu.max": f"{limit} 100000"})
-        assert found.cpu["usable"] == (len(affinity) if isinstance(affinity, set) else None)
-        assert environment.usable_processors() == usable
+        root = machine({"proc/self/cgroup": "0::/", f"{CGROUP}cpu.max": f"{limit} 100000"})
+        known = environment.survey(None, None, root=root).cpu["usable"]
+        assert known == (len(affinity) if isinstance(affinity, set) else None)
+        assert environment.usable_processors(root) == usable
 
 
 @for_each(("size", "memory"), [(4096, 4096000), (ValueError(), None), (AttributeError(), None), (-1, None)])
@@ -165,14 +158,6 @@ def test_thread_pools_are_those_of_the_loaded_libraries_that_tell_their_size(mon
         ThreadPool(library="lib_openmp", api="openmp", threads=8, version="1.2"),
     )
     assert environment.survey(None, None).thread_pools == (known if told else ())
-
-
-def test_the_pool_of_numpys_own_blas_is_found():
-    np.ones((2, 2)) @ np.ones((2, 2))
-    if not np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"].endswith("openblas"):
-        pytest.skip("NumPy is built with another BLAS")
-    pools = {found.library: found for found in environment.survey(None, None).thread_pools}
-    assert ("blas", True) == (pools["openblas"].api, pools["openblas"].threads >= 1)
 
 
 @for_each(
@@ -243,43 +228,40 @@ def test_the_wait_for_a_processor_only_grows():
         assert all(0 <= wait <= now.get(thread, wait) for thread, wait in first.items())
 
 
-def test_others_have_worked_when_a_usable_processor_was_not_idle_and_this_process_did_not_work(
-    monkeypatch, tmp_path
-):
-    stat = tmp_path / "stat"
-    monkeypatch.setattr(environment, "_PROCESSORS", str(stat))
-    monkeypatch.setattr(environment, "perf_counter", lambda: now)
-    monkeypatch.setattr(environment, "process_time", lambda: own)
-    known = {"SC_NPROCESSORS_ONLN": 2, "SC_CLK_TCK": 100}
-    monkeypatch.setattr(environment.os, "sysconf", known.get, raising=False)
-    monkeypatch.setattr(environment, "_quota_at_start", lambda: None)
-    line = "{0} 1 2 3 {1} {2} 4 5 6 7 8\n".format
-    rest = line("cpu0", 999, 999) + "intr 7 1 2 3\n"
-    stat.write_text(line("cpu ", 100, 50) + rest)
-    now, own = 10.0, 1.0
-    before = environment.other_work()
-    stat.write_text(line("cpu ", 300, 60) + rest)
-    now, own = 15.0, 3.0
-    # Of 2 x 5 s the two were idle for 2 and 0.1 s, and worked for this process for 2 s.
-    assert environment.other_work() - before == pytest.approx(10 - 2.1 - 2)
+def test_others_have_worked_when_a_processor_was_not_idle_and_this_process_did_not_work(machine):
+    def work(busy, idle, waiting):
+        """Return other work, between the times before and after that, and this process's own."""
+        line = f"{{}} 1 2 {busy} {idle} {waiting} 4 5 6 7 8\n".format
+        root = machine({"proc/stat": line("cpu ") + line("cpu0")})
+        return perf_counter(), environment.other_work(root), perf_counter(), process_time()
+
+    begun, first, before, own = work(1, 100, 50)
+    while process_time() < own + 0.02:
+        pass
+    after, second, ended, own_later = work(999, 300, 60)
+    processors, ticks = os.sysconf("SC_NPROCESSORS_ONLN"), os.sysconf("SC_CLK_TCK")
+    known = second - first + 210 / ticks
+    assert processors * (after - before) - (own_later - own) <= known
+    assert known <= processors * (ended - begun) - 0.02
 
 
 @pytest.mark.parametrize(
-    ("text", "quota"),
-    [(None, None), ("cpu  a b c d e f\n", None), ("cpu  0 0 0 0 0 0\n", None), ("cpu  1 2 3 4 5 6\n", 1.5)],
+    "files",
+    [
+        {},
+        {"proc/stat": "cpu  a b c d e f"},
+        {"proc/stat": "cpu  0 0 0 0 0 0"},
+        {"proc/stat": "cpu  1 2 3 4 5 6", "proc/self/cgroup": "0::/", f"{CGROUP}cpu.max": "150000 100000"},
+    ],
+    ids=["no file", "no numbers", "no time", "a quota"],
 )
-def test_without_the_times_of_processors_nothing_is_known_of_others(monkeypatch, tmp_path, text, quota):
-    stat = tmp_path / "stat"
-    if text:
-        stat.write_text(text)
-    monkeypatch.setattr(environment, "_PROCESSORS", str(stat))
-    monkeypatch.setattr(environment, "_quota_at_start", lambda: quota)
-    assert environment.other_work() is None
+def test_without_the_times_of_processors_nothing_is_known_of_others(machine, files):
+    assert environment.other_work(machine(files)) is None
 
 
 @for_each(
     ("expected", "threads"),
-    [(1, []), (4, [2, 4]), (6, [8]), (None, None)],
+    [(1, []), (min(4, USABLE), [2, 4]), (USABLE, [USABLE + 2]), (None, None)],
 )
 def test_the_work_of_one_thread_is_shared_by_the_largest_pool_on_as_many_processors(expected, threads):
     """The loaded libraries are looked at once: that takes long."""
@@ -290,7 +272,6 @@ def test_the_work_of_one_thread_is_shared_by_the_largest_pool_on_as_many_process
     make = Mock(side_effect=[controller])
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setitem(sys.modules, "threadpoolctl", SimpleNamespace(ThreadpoolController=make))
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6), raising=False)
         with environment.one_thread() as found:
             assert expected == found
 
@@ -298,6 +279,8 @@ def test_the_work_of_one_thread_is_shared_by_the_largest_pool_on_as_many_process
 def test_the_pools_have_one_thread_within_and_their_own_number_after():
     np.ones((2, 2)) @ np.ones((2, 2))
     before = environment.survey(None, None).thread_pools
+    if np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"].endswith("openblas"):
+        assert ("openblas", "blas") in [(found.library, found.api) for found in before]
     with environment.one_thread():
         assert all(found.threads == 1 for found in environment.survey(None, None).thread_pools)
     assert before == environment.survey(None, None).thread_pools
