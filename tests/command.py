@@ -17,9 +17,6 @@ from pytest_gpuperf.report.journal import Heading
 from pytest_gpuperf.report.json import codec, document
 
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no GPU was found")
-
-NONE = "no GPU was found"
-
 HOSTILE = "test_a.py::test[\x1b[31m\r\nall is well\x07]"
 
 
@@ -28,7 +25,7 @@ def record(nodeid="test_a.py::test_1", value=10.0, **changes) -> Record:
 
 
 def skipped(nodeid="test_a.py::test_1", **changes) -> Record:
-    return factories.skipped(nodeid, **{"reason": NONE, **changes})
+    return factories.skipped(nodeid, **{"reason": NO_GPU.gpu_reason, **changes})
 
 
 def written(name, *records, **changes) -> str:

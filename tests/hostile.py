@@ -28,6 +28,15 @@ HOSTILE = {
     "lone surrogate": "a\ud800b\udfff",
     "long": "x" * 10_000,
     "long words": "long_name " * 1_000,
+    "cells": "a|b|c a\\|b ends in a backslash\\",
+    "backticks": "``` `` `ticks` `",
+    "mentions": "@octocat and #1 and GH-2 https://example.org www.example.org me@example.org",
+    "links": "[link](https://example.org) ![image](x) [^1] :smile: $x$",
+    "emphasis": "~~gone~~ **bold** _it_ <!-- comment",
+    "heading": "line\nbreak\r\n\n# heading",
+    "end of the table": "</details></table><h1>",
+    "spaces": " spaces ",
+    "nothing": "",
     "combining": "e" + "\u0301" * 500,
 }
 

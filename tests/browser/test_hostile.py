@@ -1,7 +1,6 @@
 """What strangers wrote into a report (names, reasons, commits, the environment) stays text on the page."""
 
 import pytest
-from cases import for_each
 from hostile import HOSTILE, hostile_run
 
 from pytest_gpuperf.report.html import page
@@ -24,7 +23,7 @@ def test_nothing_that_a_stranger_wrote_runs_or_loads(opened, hostile):
     assert 1 == shown.locator("script").count() == shown.locator("style").count()
 
 
-@for_each("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_that_a_stranger_wrote_breaks_the_layout(opened, hostile, width):
     shown = opened(hostile, width=width)
     assert [] == shown.misplaced()

@@ -4,7 +4,6 @@ import re
 
 import factories
 import pytest
-from cases import for_each
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.report.html import page
@@ -74,7 +73,7 @@ def suite_of(count):
     return factories.run_of(*records, gate=factories.gate_result(started="2026-01-01T00:00:00+00:00"))
 
 
-@for_each(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "dark")])
 def test_axe_finds_nothing_against_wcag_a_and_aa(opened, example, width, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
@@ -85,7 +84,7 @@ def test_axe_finds_nothing_against_wcag_a_and_aa(opened, example, width, scheme)
     assert 0 == found.violations_count, found.generate_report()
 
 
-@for_each("width", [360, 390, 768, 1280, 1600])
+@pytest.mark.parametrize("width", [360, 390, 768, 1280, 1600])
 def test_no_text_is_cut_or_lies_over_another_and_nothing_is_wider_than_the_window(opened, example, width):
     shown = opened(example, width=width)
     assert [] == shown.misplaced()
@@ -149,7 +148,7 @@ def test_what_went_wrong_is_one_choice_of_the_filter(opened):
     assert "Failures" not in opened(page.text(factories.run_of(records[-1]))).inner_text("#verdict")
 
 
-@for_each("key", ["CPU", "GPU", "speedup"])
+@pytest.mark.parametrize("key", ["CPU", "GPU", "speedup"])
 def test_a_heading_sorts_both_ways_by_keyboard_alone(opened, example, key):
     shown = opened(example)
     first = cells(shown, "th")
@@ -170,7 +169,7 @@ def test_a_heading_sorts_both_ways_by_keyboard_alone(opened, example, key):
     assert first == cells(shown, "th")
 
 
-@for_each("device", ["GPU", "emulated"])
+@pytest.mark.parametrize("device", ["GPU", "emulated"])
 def test_a_phone_sorts_by_a_list_and_labels_what_a_row_has(opened, device):
     gpu = factories.measurement(factories.EMULATED if device == "emulated" else factories.GPU, 1e-3)
     known = {"gpu": gpu, "speedup": factories.speedup(20)}
@@ -200,7 +199,7 @@ def test_a_test_opens_to_its_record_by_keyboard_alone(opened, example):
     assert '"nodeid": "tests/' in details.inner_text()
 
 
-@for_each(("scheme", "is_light"), [("light", True), ("dark", False)])
+@pytest.mark.parametrize(("scheme", "is_light"), [("light", True), ("dark", False)])
 def test_the_page_follows_the_scheme_of_its_reader_and_paper_has_all_of_it_on_white(opened, scheme, is_light):
     shown = opened(page.text(suite_of(12)), width=700, scheme=scheme)
 

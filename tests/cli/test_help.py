@@ -10,16 +10,7 @@ from command import usage
 import pytest_gpuperf
 from pytest_gpuperf.cli import main
 
-COMMANDS = [
-    "devices",
-    "show",
-    "validate",
-    "recover",
-    "compare",
-    "baseline",
-    "merge",
-    "history",
-]
+COMMANDS = ["devices", "show", "validate", "recover", "compare", "baseline", "merge", "history"]
 WITH_EXAMPLES = {"compare", "history", "merge", "show"}
 
 

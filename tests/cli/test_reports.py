@@ -21,7 +21,6 @@ NOT_RUN = "regression check: 1 of 2 baseline tests was not compared: 1 missing (
     [
         ({"CPU EPYC | GPU H200 through cupy", "test_2: too slow"}, [record(), SLOW], {}),
         ({"CPU unknown | GPU H200 through cupy"}, [record()], {"environment": replace(HERE, cpu={})}),
-        ({NO_TESTS}, [], {}),
         ({NO_TESTS}, [skipped(reason_code="deselected")], {}),
         ({"", "the run ended early: this is not all of it"}, [record()], {"complete": False}),
         ({"", "FAILED: nothing was compared"}, [record()], {"gate": gate_result("nothing was compared")}),
@@ -56,10 +55,9 @@ def test_a_history_is_for_the_page_and_a_folder(refused):
     assert said == "--history is for the page: name it with --html PATH"
 
 
-@pytest.mark.parametrize(("expected", "count"), [("0 records", 0), ("1 record", 1), ("2 records", 2)])
-def test_validate_counts_the_records(call, expected, count):
-    written("r.json", *(record(f"test_a.py::test_{number}") for number in range(count)))
-    assert (0, [f"r.json: valid, {expected}"], "") == call("validate", "r.json")
+def test_validate_counts_the_records(call):
+    written("r.json", record(), SLOW)
+    assert (0, ["r.json: valid, 2 records"], "") == call("validate", "r.json")
 
 
 # gpuperf recover

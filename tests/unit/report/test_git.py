@@ -18,17 +18,14 @@ GITLAB = {
     "CI_JOB_URL": "https://gitlab.com/ripple/-/jobs/42",
     "CI_COMMIT_SHA": "1a2b",
 }
+ON_GITHUB, ON_GITLAB = "https://github.com/ripple/ripple", "https://gitlab.com/ripple/-"
 
 
 @pytest.mark.parametrize(
     ("variables", "commit", "job"),
     [
-        (
-            GITHUB,
-            "https://github.com/ripple/ripple/commit/1a2b",
-            "https://github.com/ripple/ripple/actions/runs/42",
-        ),
-        (GITLAB, "https://gitlab.com/ripple/-/commit/1a2b", "https://gitlab.com/ripple/-/jobs/42"),
+        (GITHUB, f"{ON_GITHUB}/commit/1a2b", f"{ON_GITHUB}/actions/runs/42"),
+        (GITLAB, f"{ON_GITLAB}/commit/1a2b", f"{ON_GITLAB}/jobs/42"),
         ({"GITHUB_SHA": "1a2b", "GITHUB_RUN_ID": "42"}, None, None),
     ],
 )

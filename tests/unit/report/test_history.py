@@ -69,26 +69,26 @@ def test_a_point_has_the_start_the_commit_and_the_range(tmp_path):
     assert ("passed", MEASURED.speedup.estimate) == (point.status, point.speedup)
 
 
-def test_tests_without_a_speedup_are_kept_with_how_they_ended_and_deselected_ones_are_not(tmp_path):
-    others = [status for status in STATUSES if status not in ("passed", "recorded")]
-    several = [skipped(f"test_{status}", status=status) for status in others]
-    found = kept(tmp_path, *several, skipped("test_out", reason_code="deselected"))
-    assert {f"test_{status}": status for status in others} == {
-        name: one.status for name, (one,) in found.items()
-    }
-
-
-def test_a_cpu_variant_stands_with_its_gpu_variant(tmp_path):
+def test_each_test_is_kept_with_how_it_ended_and_what_it_ran_on_or_else_the_run(tmp_path):
+    ends = {f"test_{status}": status for status in STATUSES if status not in ("passed", "recorded")}
     cpu = record("test_a[cpu]", gpu=None, speedup=None, pairing=Pairing(kind="cpu", library="numpy"))
     gpu = record("test_a[gpu]", pairing=Pairing(kind="gpu", library="cupy", partner="test_a[cpu]"))
-    assert ["test_a[gpu]"] == [*kept(tmp_path, cpu, gpu)]
-
-
-def test_a_fingerprint_is_that_of_the_test_s_devices_or_of_the_run_s_where_it_was_not_measured(tmp_path):
-    torch = record("test_t", gpu=measurement(replace(GPU, backend="torch"), 1.0))
-    kept(tmp_path, MEASURED, torch, skipped("test_b", status="error"))
+    torch = record("test_t", cpu=MEASURED.cpu, gpu=measurement(replace(GPU, backend="torch"), 1.0))
+    unmeasured = [skipped(name, status=status) for name, status in ends.items()]
+    deselected = skipped("test_out", reason_code="deselected")
+    kept(
+        tmp_path,
+        MEASURED,
+        *unmeasured,
+        deselected,
+        torch,
+        cpu,
+        replace(gpu, cpu=MEASURED.cpu, gpu=MEASURED.gpu),
+    )
     (ours, tests), (other, others) = read(tmp_path).points.items()
-    assert (["test_a", "test_b"], ["test_t"]) == ([*tests], [*others])
+    known = {"test_a": "passed", **ends, "test_a[gpu]": "passed"}
+    assert known == {name: point.status for name, (point,) in tests.items()}
+    assert ["test_t"] == [*others]
     assert ("GPU backend cupy" in ours, "GPU backend torch" in other) == (True, True)
 
 

@@ -125,26 +125,22 @@ STARTS = {
 }
 
 
-def test_a_folder_gives_its_reports_newest_first(tmp_path):
-    assert reader.load_reports(tmp_path) == ()
-    for name, started in STARTS.items():
-        written(tmp_path / name, document.text(replace(RUN, started=started)))
-    expected = [str(tmp_path / f"{name}.json") for name in "cbad"]
-    assert expected == [report.name for report in reader.load_reports(tmp_path)]
-
-
-def test_other_files_in_a_folder_are_left_out(tmp_path):
+def test_a_folder_gives_its_reports_newest_first_and_leaves_out_other_files(tmp_path):
     folder = tmp_path / "reports"
     (folder / "below.json").mkdir(parents=True)
     for name in ("below.json/deep.json", ".hidden.json", "report.json.17.journal", "notes.txt"):
         written(folder / name, "no report")
-    report = written(folder / "report.json", TEXT)
-    for link, leads_to in {"within": "report", "out": "../outside", "loop": "loop"}.items():
+    for link, leads_to in {"within": "a", "out": "../outside", "loop": "loop"}.items():
         (folder / f"{link}.json").symlink_to(f"{leads_to}.json")
-    assert [str(report)] == [each.name for each in reader.load_reports(folder)]
+    assert reader.load_reports(folder) == ()
+    for name, started in STARTS.items():
+        written(folder / name, document.text(replace(RUN, started=started)))
+    assert [str(folder / f"{name}.json") for name in "cbad"] == [
+        each.name for each in reader.load_reports(folder)
+    ]
 
 
-def test_a_folder_that_may_be_listed_and_no_more_is_as_report(tmp_path, monkeypatch):
+def test_a_folder_that_may_be_listed_and_no_more_is_refused(tmp_path, monkeypatch):
     def is_dir(path):
         if path != tmp_path:
             raise PermissionError(13, "Permission denied", str(path))
@@ -157,21 +153,15 @@ def test_a_folder_that_may_be_listed_and_no_more_is_as_report(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("{}", "this is no report: "),
-        *(
-            (
-                document.text(replace(RUN, started=started)),
-                r"\$\.started is .*, which is not a time with an offset",
-            )
-            for started in ("yesterday", "", "2026-01-01T00:00:00", "2026-13-01T00:00:00+00:00")
-        ),
-    ],
+    "started", ["yesterday", "", "2026-01-01T00:00:00", "2026-13-01T00:00:00+00:00", None]
 )
-def test_a_file_in_a_folder_that_is_no_report_or_does_not_say_when_it_began_is_named(tmp_path, content, said):
+def test_a_file_in_a_folder_that_is_no_report_or_does_not_say_when_it_began_is_named(tmp_path, started):
     written(tmp_path / "good.json", TEXT)
-    written(tmp_path / "wrong.json", content)
+    no_report = "{}" if started is None else document.text(replace(RUN, started=started))
+    written(tmp_path / "wrong.json", no_report)
+    said = (
+        "this is no report" if started is None else r"\$\.started is .*, which is not a time with an offset"
+    )
     with pytest.raises(GpuPerfError, match=rf"wrong\.json: {said}.*; or move the file out of the folder"):
         reader.load_reports(tmp_path)
 

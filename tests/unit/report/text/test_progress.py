@@ -1,6 +1,6 @@
 """Progress: the words of -v for a test that was measured, and a line for a run that will take long."""
 
-from cases import for_each
+import pytest
 from factories import CPU, GPU, comparison, measurement, record
 
 from pytest_gpuperf.model.demand import Demand
@@ -10,7 +10,7 @@ LASTED = {"elapsed": 0.4124, "rounds_elapsed": 8.0}
 EMPTY = {"speedup": None, "cpu": measurement(CPU), "gpu": measurement(GPU)}
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "changes"),
     [
         ("10.0x [9.00, 11.0], required 3x, 28 rounds in 8.00 s, 412 ms", LASTED),
@@ -32,7 +32,7 @@ def test_a_finished_test_has_what_its_verdict_rests_on(expected, changes):
     assert expected == progress.outcome(record(**changes))
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("expected", "limits"),
     [
         (None, [10.0] * 6),
