@@ -48,24 +48,12 @@ def test_the_statistic_of_every_split_is_that_of_its_pairs(values):
     assert pytest.approx(expected, abs=1e-9) == room._energies(np.array([values]))[0]
 
 
-def test_rows_have_nothing_to_do_with_each_other():
-    rows = np.array([noisy([1.0] * 21, seed=seed) for seed in range(5)])
-    expected = [room._energies(rows[[row]])[0] for row in range(5)]
-    assert np.allclose(expected, room._energies(rows))
-
-
 def test_a_step_is_found_where_it_is_with_the_means_beside_it():
     found = changes(noisy([9.9] * 15 + [8.1] * 15))
     assert [15] == [change.index for change in found]
     assert pytest.approx((9.9, 8.1), rel=0.01) == (found[0].before, found[0].after)
     assert pytest.approx(-18, abs=1) == found[0].percent
     assert pytest.approx(1 / 1000) == found[0].p
-
-
-def test_a_step_is_found_at_the_third_run_after_it():
-    values = noisy([10.0] * 30 + [9.0] * 3)
-    assert [] == [change.index for change in changes(values[:-1])]
-    assert [30] == [change.index for change in changes(values)]
 
 
 @for_each(("before", "after", "expected"), [(8, 4, [8]), (12, 3, [12]), (9, 3, []), (8, 3, [])])

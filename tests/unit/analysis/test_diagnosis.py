@@ -153,20 +153,11 @@ def test_each_diagnosis_says_its_numbers_and_its_remedy():
     assert_golden("words/diagnoses.txt", "".join(f"{sentence(*case)}\n" for case in cases))
 
 
-def test_a_wait_needs_no_times_beside_it():
-    gpu = measurement(GPU, inspection=seen(synchronizes=True))
-    assert ["host_synchronization"] == codes(replace(EMPTY, cpu=measurement(CPU), gpu=gpu))
-
-
-@for_each("offload", [*NOT_KNOWN, earning(first_call=3.0)])
-def test_copies_that_no_calls_are_known_to_earn_back_only_bound_the_call(offload):
+@for_each("offload", NOT_KNOWN)
+def test_costs_that_no_calls_are_known_to_earn_back_have_no_number_of_them(offload):
     assert sentence(copied(3.0, offload=offload)).endswith("and reuse it")
-
-
-@for_each("offload", [*NOT_KNOWN, earning(transfer=3.0)])
-def test_a_first_call_that_no_calls_are_known_to_earn_back_has_no_number_of_them(offload):
-    of = record(gpu=on_gpu(first_call=90.0), offload=offload)
-    assert sentence(of).endswith("or its compiled kernels")
+    slow_first = record(gpu=on_gpu(first_call=90.0), offload=offload)
+    assert sentence(slow_first).endswith("or its compiled kernels")
 
 
 UNTIMED = Copies(bytes=8, arrays=1)
@@ -179,34 +170,26 @@ NOTHING = Copies(bytes=0, arrays=0)
         (["launch_bound"], inspected(device_time=0.99)),
         ([], inspected(device_time=0.0)),  # the body prepared something, and worked on nothing
         ([], inspected(device_time=1.0)),
-        ([], inspected(device_time=None)),
         # A wait, or work on other streams, explains that the device idles.
         (["host_synchronization"], inspected(device_time=0.1, synchronizes=True)),
         (["side_stream"], inspected(device_time=0.1, outside_time=1.8)),
         ([], inspected(synchronizes=False)),
-        ([], inspected(synchronizes=None)),
         (["transfer_bound"], copied(1.01, 1.0)),
         ([], copied(1.0, 1.0)),
         # What is copied once is shared by the calls.
         (["transfer_bound"], copied(10.0, demand=Demand(transfer="once", calls=4))),
         ([], copied(10.0, demand=Demand(transfer="once", calls=5))),
-        (["transfer_bound"], copied(10.0, demand=Demand(transfer="always"))),
         # Copies that were not timed
         ([], record(transfer=None)),
-        ([], record(transfer=Transfer(h2d=None, d2h=None))),
         ([], record(transfer=Transfer(h2d=UNTIMED, d2h=NOTHING))),
-        ([], record(transfer=Transfer(h2d=NOTHING, d2h=NOTHING))),
         (["first_call"], record(cpu=on_cpu(8.0), gpu=on_gpu(2.0, first_call=80.1))),
         ([], record(cpu=on_cpu(8.0), gpu=on_gpu(2.0, first_call=80.0))),
-        ([], record(cpu=on_cpu(2.0), gpu=on_gpu(8.0, first_call=80.0))),
         (["first_call"], record(cpu=on_cpu(2.0), gpu=on_gpu(8.0, first_call=80.1))),
         (["side_stream"], inspected(outside_time=0.21)),
         ([], inspected(outside_time=0.2)),
         ([], inspected(outside_time=0.3, synchronize_cost=0.03)),
         (["side_stream"], inspected(outside_time=0.31, synchronize_cost=0.03)),
-        ([], inspected(outside_time=None)),
         ([], inspected(allocations=0)),
-        ([], inspected(allocations=None)),
     ],
 )
 def test_each_diagnosis_is_made_beyond_its_boundary(expected, of):
@@ -216,8 +199,6 @@ def test_each_diagnosis_is_made_beyond_its_boundary(expected, of):
 @for_each(
     ("expected", "usable", "pool_threads", "processors", "waited"),
     [
-        (["cpu_threads"], 8, 7, 7.0, None),
-        ([], 8, 8, 7.0, None),
         ([], 8.9, 8, 7.0, None),
         (["cpu_threads"], 8, None, 1.24, None),
         ([], 8, None, 1.25, None),
@@ -240,16 +221,11 @@ def test_a_cpu_that_uses_what_it_may_does_not_flatter_the_gpu(
     ("expected", "of_cpu", "of_gpu", "device"),
     [
         # Double precision is slow on some GPUs; the CPU may use it.
-        (["float64"], (), ("float32", "float64"), GPU),
         (["float64"], (), ("complex128", "int64"), GPU),
-        ([], (), ("complex64", "float16", "int64"), GPU),
         ([], ("float64",), (), GPU),
         # Only floats that are known can differ.
         ([], ("float32", "int64"), ("int32", "float32"), GPU),
-        ([], ("complex64", "float32"), ("float32", "complex64"), GPU),
         ([], (), ("float32",), GPU),
-        ([], ("float32",), (), GPU),
-        (["precision_differs"], ("float32",), ("bfloat16",), GPU),
         (["precision_differs"], ("float32",), ("complex64",), GPU),
         *(
             (["precision_differs"], (dtype,), ("int64",), GPU)
@@ -259,7 +235,6 @@ def test_a_cpu_that_uses_what_it_may_does_not_flatter_the_gpu(
         *(([], (dtype,), (dtype,), TF32) for dtype in ("int32", "float16")),
         (["float64"], ("float64", "int64"), ("float64", "int64"), TF32),
         (["precision_differs"], ("complex64",), ("complex64",), TF32),
-        (["precision_differs"], ("float32", "int32"), ("float32", "int32"), TF32),
         (["precision_differs"], (), (), TF32),
     ],
 )

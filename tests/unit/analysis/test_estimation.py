@@ -1,13 +1,14 @@
 """Estimation: from the times of two devices to a speedup, what was seen of it and what is certain."""
 
 from math import inf
+from statistics import median
 
 import pytest
 from cases import for_each
-from factories import ROUNDS, sampled
+from factories import sampled
 from msgspec.structs import replace
 
-from pytest_gpuperf.analysis.estimation import Sampled, estimate_time, sampled_rounds, with_copies
+from pytest_gpuperf.analysis.estimation import Sampled, estimate_time, sampled_rounds
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Bounds, Interference, Neighbours, Round
 
@@ -17,12 +18,6 @@ STRETCHES = [ratio for middle in IN_ORDER for ratio in (9.0, middle, 0.1, middle
 
 def of(cpu, gpu, seconds: float = 10.0, sampling: Neighbours = "interleaved") -> Sampled:
     return Sampled(cpu=cpu, gpu=gpu, seconds=seconds, sampling=sampling)
-
-
-def test_the_speedup_is_the_median_ratio_with_the_range_of_seven_stretches():
-    found = sampled(*STRETCHES).speedup()
-    assert (2.0, 1.8, 2.4) == pytest.approx((found.value, found.low, found.high))
-    assert (ROUNDS, "interleaved") == (found.rounds, found.sampling)
 
 
 @for_each(
@@ -36,9 +31,12 @@ def test_the_speedup_is_the_median_ratio_with_the_range_of_seven_stretches():
         (4.9, [1.8, 2.4], 7.5),
     ],
 )
-def test_certain_is_what_a_limit_beyond_would_be_missed_by(factor, ratios, seconds):
+def test_a_speedup_is_the_median_with_what_was_seen_and_what_a_limit_beyond_would_be_missed_by(
+    factor, ratios, seconds
+):
     found = sampled(*ratios, seconds=seconds).speedup()
     assert (1.8, 2.4) == pytest.approx((found.low, found.high))
+    assert (median(ratios), len(ratios)) == (pytest.approx(found.value), found.rounds)
     assert (1.8 / factor, 2.4 * factor) == pytest.approx((found.certain.low, found.certain.high))
 
 
@@ -55,13 +53,6 @@ def test_rounds_are_compared_each_for_itself_and_variants_stretch_by_stretch():
     assert (10, 10, 10) == pytest.approx((together.value, together.low, together.high))
     assert (10, 2.5, 40) == pytest.approx((apart.value, apart.low, apart.high))
     assert apart.sampling == "variants"
-
-
-def test_of_two_variants_the_shorter_counts_and_the_medians_are_of_all_samples():
-    found = of([10.0] * 5 + [30.0] * 4, [1.0, 2.0, 4.0], sampling="variants")
-    assert (5.0, 3) == (found.value, found.rounds)
-    assert found.look.misses == 2.7
-    assert found.seen == pytest.approx((10 / 4, 30 / 1))
 
 
 def test_stretches_of_so_many_rounds_have_a_range_of_those_that_are_full():
@@ -121,19 +112,6 @@ def test_nothing_is_disturbed_without_other_work_or_without_rounds():
 
 
 # Times of one device.
-
-
-@for_each(
-    ("expected", "demand"),
-    [
-        (2.0, Demand()),
-        (12.0, ALWAYS),
-        (4.0, Demand(transfer="once", calls=5)),
-    ],
-)
-def test_a_call_on_the_gpu_takes_its_copies_with_it_as_the_demand_says(expected, demand):
-    assert with_copies(2.0, 10.0, demand) == expected
-    assert sampled_rounds([Round(cpu=60.0, gpu=2.0, copies=10.0)], demand, 1.0).ratios == [60.0 / expected]
 
 
 def test_the_time_of_a_device_is_the_median_with_the_range_of_its_stretches():

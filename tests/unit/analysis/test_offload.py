@@ -80,16 +80,12 @@ GATED = [Demand(), Demand(transfer="once", calls=7), Demand(transfer="always"), 
 
 ABOVE_ONE = [
     (True, WON),
-    (True, (3.0, 2.9, None)),
     (False, LOST),
-    (False, (0.5, None, 0.6)),
     (None, DOUBT),
     (None, (3.0, None, 3.1)),
-    (None, (0.5, 0.4, None)),
     (None, (1.2, 1.005, 1.4)),  # by less than 1 %
     (None, (0.8, 0.6, 0.995)),
 ]
-ANY = [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)]
 
 
 @for_each(
@@ -111,19 +107,14 @@ ANY = [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)]
         (True, True, PRICED, seen(found=(10.0, 9.9, 10.1))),
         (True, True, PRICED, seen(found=(5.0, 2.6, None))),
         (False, True, PRICED, seen(found=(2.0, 1.9, 2.1))),
-        (False, False, PRICED, seen(found=(0.5, 0.4, 0.6))),
         (None, True, PRICED, seen(found=(2.5, 2.4, 2.6))),
         (None, True, PRICED, seen(found=(5.0, 2.51, 9.0))),  # by less than 1 %
-        (None, None, PRICED, seen(found=(5.0, None, 9.0))),
         (False, None, PRICED, seen(found=(2.0, 1.0, 2.45))),
         # What a short measurement shows must lie farther from one, on either side as far as for a pass.
         (True, True, PLAN, seen(found=(1.3, 1.21, 1.4), seconds=1.0)),
         (None, None, PLAN, seen(found=(1.3, 1.19, 1.4), seconds=1.0)),
-        (True, True, PLAN, seen(found=(1.3, 1.11, 1.4), seconds=2.0)),
         (False, False, PLAN, seen(found=(0.8, 0.7, 0.9), seconds=2.0)),
         (None, None, PLAN, seen(found=(0.8, 0.7, 0.92), seconds=2.0)),
-        (None, None, PLAN, seen(found=(1.9, 1.8, 1.99), seconds=0.1)),
-        (True, True, PLAN, seen(found=(2.1, 2.01, 2.2), seconds=0.1)),
         # A win does not rest on time that the CPU lost to others, and a loss is one all the same.
         (True, True, PLAN, seen(found=WON, own_share=0.4)),
         *((None, None, PLAN, seen(found=WON, own_share=own)) for own in (0.3, 0.0)),
@@ -131,7 +122,7 @@ ANY = [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)]
         (None, True, PRICED, seen(found=WON, own_share=0.8)),
         *((False, False, PLAN, seen(found=LOST, own_share=own)) for own in (1.0, 0.3, 0.0)),
         # A GPU that was slowed down decides nothing.
-        *((None, None, PRICED, seen(found=found, throttled="heat")) for found in ANY),
+        *((None, None, PRICED, seen(found=found, throttled="heat")) for found in (WON, LOST)),
     ],
 )
 def test_whether_moving_the_work_is_worth_it(worth, faster, options, observed):
@@ -147,13 +138,11 @@ def test_whether_moving_the_work_is_worth_it(worth, faster, options, observed):
         ({"never": 10, "always": 2}, seen(10, 1, moved=4)),
         ({"never": 10, "once": 10 / 1.5, "always": 2}, seen(10, 1, moved=4, demand=SHARED)),
         ({"never": 10, "always": 2}, seen(10, 1, moved=4, demand=Demand(transfer="always"))),
-        ({"never": 10, "once": 2, "always": 2}, seen(10, 1, moved=4, demand=replace(SHARED, calls=1))),
         # Without times of the copies only the resident regime is known.
         *(({"never": 10}, seen(10, 1, transfer=transfer)) for transfer in (UNTIMED, MOVED, None)),
         # Where nothing is copied, all are equal.
         ({"never": 10, "always": 10}, seen(10, 1)),
         ({"never": 10, "once": 10, "always": 10}, seen(10, 1, demand=SHARED)),
-        ({"never": 10, "always": 10}, seen(10, 1, demand=Demand(transfer="always"))),
         ({}, of_a_body()),
     ],
 )
@@ -175,7 +164,7 @@ def test_regimes_beside_the_gated_one_have_ranges_of_their_own():
     assert always.rounds == ROUNDS
 
 
-@for_each(("factor", "copied"), [(1.01, ROUNDS), (2.0, ROUNDS - 1), (2.7, 3)])
+@for_each(("factor", "copied"), [(1.01, ROUNDS), (2.7, 3)])
 def test_copies_of_fewer_rounds_took_an_unknown_part_of_the_time(factor, copied):
     always = assess(seen(copies=[4.0] * copied, transfer=MOVED), PLAN).always
     assert pytest.approx([2 / factor, 2 * factor]) == [always.certain.low, always.certain.high]
@@ -187,14 +176,6 @@ def test_copies_that_are_fewer_than_the_rounds_are_set_beside_the_last_of_them()
     assert (pytest.approx(2), 3) == (offload.always.value, offload.always.rounds)
     assert offload.break_even_calls.transfer.value == 1  # 4 / 9; the others need 4 / 5
     assert offload.break_even_calls.first_call.value == 0
-
-
-def test_the_medians_of_rounds_and_copies_count():
-    rounds = [Round(cpu=10, gpu=1), Round(cpu=20, gpu=1), Round(cpu=30, gpu=1)]
-    offload = assess(seen(rounds=rounds, copies=[4.0, 9.0, 29.0], transfer=MOVED), PLAN)
-    assert pytest.approx(2) == offload.always.value  # of 2, 2, 1
-    assert (1, 1) == (offload.break_even_calls.transfer.value, offload.break_even_calls.transfer.low)
-    assert offload.break_even_calls.transfer.high == 1  # 9 / 9
 
 
 @for_each("latency", [True, False])
@@ -228,10 +209,6 @@ def test_single_calls_have_a_speedup_of_their_own():
     assert assess(seen(demand=Demand(latency=True)), PLAN).by_latency is True
 
 
-def test_a_whole_body_has_no_copies_to_earn_back():
-    assert assess(of_a_body(), PLAN).break_even_calls is None
-
-
 # The number of calls that earn back their cost: median(cost / (cpu - gpu)), rounded up.
 
 
@@ -258,24 +235,20 @@ def test_jax_matmul_is_33_times_faster_and_earns_back_copy_and_compilation_in_13
 @for_each(
     ("expected", "observed"),
     [
-        ([1, 0, 1], seen(10, 1, moved=1)),
         ([1, 0, 1], seen(10, 1, moved=9)),
         ([2, 0, 2], seen(10, 1, moved=9.1)),
         ([3, 0, 3], seen(0.3, 0.2, moved=0.3)),  # 0.3 / (0.3 - 0.2) is a little more than 3 in floats
         ([3, 2, 4], seen(10, 1, moved=20, first_call=15)),
         ([0, 2, 2], seen(10, 1, first_call=15)),
         ([3, 0, 3], seen(10, 1, moved=20, first_call=0.5)),  # a first call that was fast costs nothing
-        ([2, 0, 2], seen(1.5, 1, moved=1, first_call=0.01)),
         *(
             ([0, 0, 0], seen(10, 1, demand=demand))
             for demand in (Demand(), SHARED, Demand(transfer="always"))
         ),
         ([3, 2, 4], seen(10, 1, moved=20, first_call=15, demand=Demand(transfer="always"))),
-        ([3, 2, 4], seen(10, 1, moved=20, first_call=15, demand=Demand(transfer="once", calls=4))),
         ([None, 2, None], seen(10, 1, first_call=15, transfer=UNTIMED)),
         ([None, None, None], seen(10, 10, moved=20, first_call=15)),
         ([None, None, None], seen(1, 10, moved=20, first_call=15)),
-        ([None, None, None], seen(1, 10)),
     ],
 )
 def test_costs_are_earned_back_after_so_many_calls(expected, observed):

@@ -24,49 +24,32 @@ LOST_TIME = Disturbance(speedup=speedup(10, 4, 21), least=4, most=21, reason="a 
 
 
 @for_each(
-    ("expected", "low", "high", "demand"),
+    ("expected", "low", "high", "demand", "look"),
     [
-        ("passed", 3.04, 5.0, Demand(min=3)),
-        ("failed", 1.0, 2.96, Demand(min=3)),
-        (None, 2.9, 3.1, Demand(min=3)),
-        (None, 3.03, 5.0, Demand(min=3)),  # 1 % beyond, and not more
-        (None, 1.0, 2.98, Demand(min=3)),
-        ("passed", 0.5, 0.9, Demand(max=1)),
-        ("failed", 1.1, 2.0, Demand(max=1)),
-        (None, 0.9, 1.1, Demand(max=1)),
-        (None, 0.5, 1.0, Demand(max=1)),
-        (None, 1.0, 2.0, Demand(max=1)),
-        ("passed", 2.1, 3.9, Demand(min=2, max=4)),
-        ("failed", 1.0, 1.9, Demand(min=2, max=4)),
-        ("failed", 4.1, 9.0, Demand(min=2, max=4)),
-        (None, 1.9, 3.0, Demand(min=2, max=4)),
-        (None, 3.0, 4.1, Demand(min=2, max=4)),
-        (None, 1.0, 9.0, Demand(min=2, max=4)),
-        ("passed", 3.1, None, Demand(min=3)),
-        (None, 3.1, None, Demand(min=3, max=4)),
-        (None, None, None, Demand(min=3)),
-        (None, None, None, Demand(max=3)),
+        ("passed", 3.04, 5.0, Demand(min=3), SURE),
+        ("failed", 1.0, 2.96, Demand(min=3), SURE),
+        (None, 3.03, 5.0, Demand(min=3), SURE),  # 1 % beyond, and not more
+        (None, 1.0, 2.98, Demand(min=3), SURE),
+        ("passed", 0.5, 0.9, Demand(max=1), SURE),
+        ("failed", 1.1, 2.0, Demand(max=1), SURE),
+        (None, 0.9, 1.1, Demand(max=1), SURE),
+        ("passed", 2.1, 3.9, Demand(min=2, max=4), SURE),
+        ("failed", 1.0, 1.9, Demand(min=2, max=4), SURE),
+        ("failed", 4.1, 9.0, Demand(min=2, max=4), SURE),
+        (None, 1.9, 3.0, Demand(min=2, max=4), SURE),
+        ("passed", 3.1, None, Demand(min=3), SURE),
+        (None, None, None, Demand(min=3), SURE),
+        # After a short time a limit is missed farther away than it is met.
+        ("passed", 3.4, 9.0, Demand(min=3), EARLY),
+        (None, 3.2, 9.0, Demand(min=3), EARLY),
+        ("failed", 1.0, 1.9, Demand(min=3), EARLY),
+        (None, 1.0, 2.1, Demand(min=3), EARLY),
+        ("passed", 1.0, 2.7, Demand(max=3), EARLY),
+        (None, 4.4, 9.0, Demand(max=3), EARLY),
     ],
 )
-def test_the_whole_range_decides(expected, low, high, demand):
-    assert expected == decision(speedup(3.0, low, high), demand, SURE)
-
-
-@for_each(
-    ("expected", "low", "high", "demand"),
-    [
-        ("passed", 3.4, 9.0, Demand(min=3)),
-        (None, 3.2, 9.0, Demand(min=3)),
-        ("failed", 1.0, 1.9, Demand(min=3)),
-        (None, 1.0, 2.1, Demand(min=3)),
-        ("passed", 1.0, 2.7, Demand(max=3)),
-        (None, 1.0, 2.8, Demand(max=3)),
-        ("failed", 4.6, 9.0, Demand(max=3)),
-        (None, 4.4, 9.0, Demand(max=3)),
-    ],
-)
-def test_after_a_short_time_a_limit_is_missed_farther_away_than_it_is_met(expected, low, high, demand):
-    assert expected == decision(speedup(3.0, low, high), demand, EARLY)
+def test_the_whole_range_decides(expected, low, high, demand, look):
+    assert expected == decision(speedup(3.0, low, high), demand, look)
 
 
 @for_each(
@@ -95,7 +78,6 @@ SLOW_GPU = "the GPU was slowed down"
         ("passed", None, speedup(), Demand(min=2), SURE, ()),
         ("failed", "speedup_outside_limits", speedup(), Demand(min=4), SURE, ()),
         ("inconclusive", "limit_too_close", speedup(2.9, 2.6, 3.2), Demand(min=3), SURE, ()),
-        ("inconclusive", "limit_too_close", speedup(2.9, 2.6, 3.2), Demand(max=3), EARLY, ()),
         ("inconclusive", "limit_too_close", speedup(3.1, 3.02, 3.2), Demand(min=3), SURE, ()),
         ("inconclusive", "limit_too_close", speedup(2.9, 2.8, 2.98), Demand(min=3), EARLY, ()),
         ("inconclusive", "not_enough_time", speedup(2.9, 2.8, 2.95), Demand(min=3), EARLY, ()),
@@ -134,21 +116,14 @@ def test_a_verdict_says_the_demand_the_number_its_range_and_what_would_decide():
     ("expected", "low", "high", "demand"),
     [
         # It does not rest on a CPU that was slow
-        (True, 9.0, 11, Demand(min=3)),
         (True, 3.6, 11, Demand(min=3)),
         (False, 2.7, 11, Demand(min=3)),
         (False, None, 11, Demand(min=3)),
-        (True, None, 11, Demand(max=30)),
-        (False, 2.7, 11, Demand(max=3)),
-        (True, None, 11, Demand(min=30)),
         (True, None, 11, Demand()),
         # nor on an emulated GPU that was.
         (True, 9, 29.0, Demand(min=30)),
         (False, 9, 31.0, Demand(min=30)),
-        (False, 9, None, Demand(min=30)),
-        (True, 9, None, Demand(min=3)),
         (False, 9, None, Demand(max=30)),
-        (True, 9, None, Demand(max=3)),
     ],
 )
 def test_a_verdict_on_9_to_11_stands_where_another_range_has_the_same(expected, low, high, demand):

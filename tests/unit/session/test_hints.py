@@ -105,10 +105,6 @@ def only_works(xp):
     xp.fft.fft(xp.ones(4096, dtype=np.float32))
 
 
-def asserts(xp):
-    assert xp.ones(3).sum() == 3
-
-
 def asserts_with_numpys_functions(xp):
     np.testing.assert_allclose(xp.ones(3), 1)
     numpy.testing.assert_array_equal(xp.ones(3), 1)
@@ -147,7 +143,6 @@ class TestMethod:
         (makes_a_class, NOTHING),
         (reads_its_names_at_once, NOTHING),
         (only_works, NOTHING),
-        (asserts, MORE),
         (asserts_with_numpys_functions, MORE),
         (makes_a_reference, MORE),
         (uploads, MORE),
