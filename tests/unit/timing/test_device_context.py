@@ -1,7 +1,6 @@
 """A device's context: every use of the device is within it, and nothing of it within what is timed."""
 
 from contextlib import contextmanager
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -9,13 +8,8 @@ import pytest
 from cases import for_each
 from walks import time_block, walked
 
-from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.session import timed_call
-
-PATIENT = RunOptions(max_time=1e6)
+from pytest_gpuperf.model.demand import Demand
 
 
 class Switched(SimulatedDevice):
@@ -112,22 +106,7 @@ def test_a_context_that_takes_seconds_changes_no_time(body, demand):
     assert (plain.status, plain.reason) == (slow.status, slow.reason)
 
 
-@for_each("kind", [0, 1])
-def test_each_context_that_was_entered_was_left_and_none_is_within_another(kind):
-    device = (devices := pair())[kind]
-    measured(uploading, *devices, Demand(min=3))
-    assert device.steps.count("enter") == device.steps.count("leave") > 10
-    switches = [step for step in device.steps if step in ("enter", "leave")]
-    assert ["enter", "leave"] * (len(switches) // 2) == switches
-
-
-def test_a_block_enters_its_context_once_however_many_calls_it_has():
-    _, gpu = pair()
-    time_block(gpu.launch, 3, gpu)
-    assert ["enter", "launch", "launch", "launch", "leave"] == gpu.steps
-
-
-def test_the_context_is_entered_before_the_first_wait_and_left_after_the_last_reading():
+def test_a_block_enters_its_context_once_before_the_first_wait_and_leaves_it_after_the_last_reading():
     _, gpu = pair()
     steps = gpu.steps
 
@@ -139,10 +118,10 @@ def test_the_context_is_entered_before_the_first_wait_and_left_after_the_last_re
             return float(len(steps))
 
         def synchronize(self):
-            steps.append("synchronize")
+            steps.append("wait")
 
-    time_block(lambda: None, 1, Watched())
-    assert ["enter", "synchronize", "clock", "synchronize", "clock", "leave"] == steps
+    time_block(gpu.launch, 3, Watched())
+    assert ["enter", "wait", "clock", *3 * ["launch"], "wait", "clock", "leave"] == steps
 
 
 @for_each("launch", [1, 2, 8])
@@ -160,29 +139,3 @@ def test_a_workload_that_raises_leaves_the_context(launch):
         measured(body, cpu, gpu, Demand(min=3))
     assert not gpu.entered
     assert "leave" == gpu.steps[-1]
-
-
-def test_a_context_that_cannot_be_entered_ends_the_trial_with_its_own_error():
-    cpu, gpu = pair()
-
-    def refuse():
-        raise RuntimeError("no such engine")
-
-    gpu.context = refuse
-    with pytest.raises(RuntimeError, match="no such engine"):
-        measured(whole, cpu, gpu, Demand(min=3))
-    assert "leave" == cpu.steps[-1]
-    assert not gpu.steps
-
-
-def test_a_single_untimed_run_is_within_the_context():
-    _, gpu = pair()
-    timed_call.run_once(lambda device: partial(uploading, device), gpu)
-    assert ["enter", "upload", "launch", "leave"] == gpu.steps
-
-
-def test_a_device_without_one_gets_the_same_empty_context_each_time():
-    device = HostDevice("CPU")
-    assert capabilities.context(device) is capabilities.context(None)
-    with capabilities.context(device) as entered:
-        assert entered is None

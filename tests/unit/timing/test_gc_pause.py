@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_gpuperf.timing.gc_pause import MemoryWatch, gc_paused
+from pytest_gpuperf.timing.gc_pause import MemoryWatch
 
 MEMINFO = "MemTotal:  9 kB\nMemFree: 1 kB\nMemAvailable:   {} kB\nBuffers: 0 kB\n"
 
@@ -67,15 +67,3 @@ def test_where_free_memory_is_not_known_nothing_is_collected(memory, content):
     unknown.collect_if_grown(memory.device)
     memory._watch = unknown
     assert not memory.collects()
-
-
-@pytest.mark.parametrize("collects", [True, False])
-def test_a_collector_is_after_a_pause_as_it_was_before(collects):
-    was_on = gc.isenabled()
-    try:
-        (gc.enable if collects else gc.disable)()
-        with gc_paused():
-            assert not gc.isenabled()
-        assert collects is gc.isenabled()
-    finally:
-        (gc.enable if was_on else gc.disable)()

@@ -1,6 +1,6 @@
 """A GPU's clocks: for how long they change after it has idled, and the untimed work until then."""
 
-from collections import deque
+from itertools import chain, repeat
 from math import inf
 from random import Random
 
@@ -12,9 +12,6 @@ from walks import simulated, walked, warmed_up
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.gpu_clocks import clocks_of
-from pytest_gpuperf.timing.workload import Workload
 
 KERNEL = 1.5e-3
 
@@ -42,7 +39,7 @@ class Ramping(SimulatedDevice):
         return factor
 
 
-def found_on(device, call=None) -> BlockTimer:
+def found_on(device, call=None):
     timer = warmed_up(device, call)
     timer.find_ramp(RunOptions())
     return timer
@@ -74,24 +71,26 @@ def test_where_idling_does_not_matter_no_block_runs_untimed(slower):
     assert (timer.measurement.ramp, timer.raised, timer.device.launches - launches) == (0.0, 0.0, 1)
 
 
-def test_noise_is_no_ramp():
+def noisy(clock):
     chance = Random(1)  # noqa: S311 - a simulation
-    for _ in range(20):
-        device = Ramping(noise=lambda: chance.lognormvariate(0, 0.05))
-        assert found_on(device).measurement.ramp == 0.0
+    return lambda: chance.lognormvariate(0, 0.05)
 
 
-def test_one_run_that_is_slow_alone_is_no_ramp():
+def slow_in_one_run(clock):
+    return lambda: 1.5 if clock() < 0.4 else 1.0
+
+
+def slow_late_in_a_run(clock):
+    factors = chain(repeat(1.0, 200), repeat(3.0, 20), repeat(1.0))
+    return lambda: next(factors)
+
+
+@for_each("noise", [noisy, slow_in_one_run, slow_late_in_a_run])
+def test_noise_and_other_work_are_no_ramp(noise):
     clock = Clock()
-    device = Ramping(clock=clock, noise=lambda: 1.5 if clock() < 0.4 else 1.0)
-    assert found_on(device).measurement.ramp == 0.0
-
-
-def test_a_disturbance_late_in_a_run_is_no_ramp():
-    device = Ramping()
-    slow = deque([1.0] * 200 + [3.0] * 20)
-    disturbed = found_on(device, lambda: device.launch(KERNEL * (slow.popleft() if slow else 1.0)))
-    assert disturbed.measurement.ramp == 0.0
+    factors = noise(clock)
+    for _ in range(20 if noise is noisy else 1):
+        assert found_on(Ramping(clock=clock, noise=factors)).measurement.ramp == 0.0
 
 
 def test_before_a_block_that_lasts_twenty_times_as_long_a_ramp_does_not_matter():
@@ -116,8 +115,7 @@ def test_blocks_of_which_four_take_longer_than_the_work_show_no_ramp():
 def test_a_gpu_is_asked_once_in_a_process():
     device = Ramping(30e-3)
     first = found_on(device)
-    second = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
-    second.warm_up(RunOptions())
+    second = warmed_up(device)
     launches = device.launches
     second.find_ramp(RunOptions())
     assert (launches, first.measurement.ramp) == (device.launches, second.measurement.ramp)
@@ -128,9 +126,7 @@ def test_after_idling_warm_up_finds_blocks_that_are_long_enough_at_risen_clocks(
     device = Ramping(30e-3)
     found_on(device)
     device.pause(0.05)
-    workload = Workload(device=device, call=lambda: device.launch(30e-6), scope="call", first_call=30e-6)
-    timer = BlockTimer(workload=workload)
-    timer.warm_up(RunOptions())
+    timer = warmed_up(device, lambda: device.launch(30e-6))
     assert timer.block_calls * 30e-6 >= 1e-3
     launches = device.launches
     timer.take_sample()
@@ -139,7 +135,6 @@ def test_after_idling_warm_up_finds_blocks_that_are_long_enough_at_risen_clocks(
 
 @for_each("device", [simulated("gpu"), simulated("cpu")])
 def test_a_cpu_and_an_emulated_gpu_have_no_clocks_of_their_own(device):
-    assert clocks_of(device) is None
     timer = found_on(device)
     assert (3, None) == (device.launches, timer.measurement.ramp)
 
@@ -148,8 +143,9 @@ def test_the_record_has_the_lowest_and_the_highest_clock_after_timed_blocks():
     device = Ramping()
     timer = found_on(device)
     for mhz in (1755, 1980, 1410):
-        device.sm_mhz = lambda mhz=mhz: mhz
+        device.sm_mhz = lambda mhz=mhz: device.pause(1.0) or mhz  # outside of the block
         timer.take_sample()
+    assert [pytest.approx(KERNEL)] * 3 == list(timer.samples)
     device.sm_mhz = lambda: 345
     timer.run_untimed()
     found = timer.measurement
@@ -160,25 +156,20 @@ def test_the_record_has_the_lowest_and_the_highest_clock_after_timed_blocks():
     assert (None, None) == (timer.measurement.lowest_sm_mhz, timer.measurement.highest_sm_mhz)
 
 
-def test_the_clock_is_read_outside_of_the_timed_block():
-    device = Ramping()
-    timer = found_on(device)
-    device.sm_mhz = lambda: device.pause(1.0) or 1980
-    timer.take_sample()
-    assert [pytest.approx(KERNEL)] == list(timer.samples)
-
-
 def test_a_device_that_cannot_be_remembered_is_asked_in_each_test():
-    class Slotted:
-        __slots__ = ("info", "kind")
+    class Forgotten(Ramping):
+        __hash__ = None
 
-    device = Slotted()
-    device.kind, device.info = "gpu", Ramping().info
-    assert clocks_of(device) is not clocks_of(device)
+    device = Forgotten(30e-3)
+    asked = []
+    for _ in range(2):
+        launches = device.launches
+        assert found_on(device).measurement.ramp >= 30e-3
+        asked.append(device.launches - launches)
+    assert min(asked) > 500  # for half a second
 
 
-@for_each("transfer", ["never", "always"])
-@for_each("latency", [False, True])
+@for_each(("transfer", "latency"), [("never", False), ("always", True)])
 def test_a_slow_cpu_beside_it_leaves_a_gpu_at_the_clocks_of_steady_work(transfer, latency):
     found = compared(Ramping(30e-3), Demand(min=3, transfer=transfer, latency=latency))
     assert found.gpu.ramp >= 30e-3
