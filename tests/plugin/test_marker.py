@@ -170,36 +170,30 @@ OFF = """
 import pytest
 
 calls = []
-minimal = pytest.mark.speedup(min=300)
+pytestmark = pytest.mark.speedup(min=300)
 
 @pytest.fixture
 def ones(device):
     return device.xp.ones(3)
 
-@minimal
 def test_call(device, xp):
     assert xp is device.xp
     return lambda: calls.append(device.kind)
 
-@minimal
 def test_body(xp):
     calls.append("body")
     return 3
 
-@minimal
 def test_reset(gpuperf):
     return gpuperf.workload(lambda: calls.append("call"), reset=lambda: calls.append("reset"))
 
-@minimal
 def test_fixture(ones, device):
     calls.append(f"fixture on {device.kind}")
 
-@minimal
 @pytest.mark.parametrize("backend", ["numpy", "torch", "dask"])
 def test_own(backend):
     calls.append(backend)
 
-@minimal
 def test_lonely(gpuperf):
     calls.append("lonely")
 
@@ -209,16 +203,14 @@ def test_misused():
     calls.append("misused")
 
 @pytest.mark.parametrize("run", [lambda: pytest.skip("why"), lambda: 1 / 0])
-@minimal
 def test_ends(device, run):
     run()
 
-@minimal
 def test_ends_in_its_workload(device):
     return lambda: 1 / 0
 
 def test_after(request):
-    request.applymarker(minimal)
+    request.applymarker(pytest.mark.speedup(min=3))
     assert calls[:5] == ["cpu", "body", "reset", "call", "fixture on cpu"]
     assert calls[5:] == ["numpy", "torch", "dask", "lonely", "misused"]
 """
@@ -387,12 +379,12 @@ def test_markers_orders_and_runners_of_a_conftest_count(suite):
 HINTED = """
 import numpy as np
 
-@pytest.mark.speedup
+pytestmark = pytest.mark.speedup
+
 def test_forgot(device):
     a = device.xp.ones(3)
     work = lambda: a + a
 
-@pytest.mark.speedup
 def test_all_of_it(device):
     a = device.asarray(np.ones(3))
     assert (device.asnumpy(a + a) == 2).all()
@@ -411,7 +403,6 @@ def test_well(device):
     a = device.asarray(np.ones(3))
     return lambda: a + a
 
-@pytest.mark.speedup
 def test_both(gpuperf):
     assert gpuperf.both(lambda xp: xp.ones(3))
 
@@ -499,6 +490,8 @@ WRAPPED = """
 from functools import partial
 from unittest import mock
 
+pytestmark = pytest.mark.speedup(min=3)
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(f"{__name__}.helper", lambda: 1)
@@ -510,18 +503,15 @@ def wait(device):
     assert helper() == 1, "the patch is gone"
     device.launch(1e-3 if device.kind == "gpu" else 10e-3)
 
-@pytest.mark.speedup(min=3)
 @mock.patch(f"{__name__}.print", create=True)
 def test_decorated(_print, device):
     return lambda: wait(device)
 
-@pytest.mark.speedup(min=3)
 def test_block(device):
     if device:
         with mock.patch(f"{__name__}.helper") as _, mock.patch(f"{__name__}.print", create=True):
             return partial(wait, device)
 
-@pytest.mark.speedup(min=3)
 def test_block_in_the_callable(device):
     def work():
         with mock.patch(f"{__name__}.print", create=True):
@@ -530,43 +520,44 @@ def test_block_in_the_callable(device):
         pass
     return work
 
-@pytest.mark.speedup(min=3)
 @mock.patch(f"{__name__}.print", create=True)
 def test_decorated_body(_print, device):
     wait(device)
 
 patch = partial(mock.patch, f"{__name__}.helper", lambda: 2)
+
+def work():
+    raise LookupError(f"helper() is {helper()}")
+
+@patch()
+def test_raises_decorator(device):
+    return lambda: work()
+
+def test_raises_block(device):
+    with patch():
+        return lambda: work()
+
+def test_raises_nothing(device):
+    return lambda: work()
+
+def test_raises_body(device):
+    with patch():
+        raise LookupError(1)
+        return lambda: work()
+
+def test_raises_both(gpuperf):
+    with patch():
+        gpuperf.both(lambda device: work())
+        return lambda: work()
 """
-ENDED = {  # the decorator of a test that raises, the end of its body, and what is said of the exception
-    "decorator": (
-        '@mock.patch(f"{__name__}.helper", lambda: 2)',
-        "return work",
-        "the test's decorator has ended",
-    ),
-    "block": (
-        "",
-        "with patch():\n        return work",
-        "`with patch():` has ended when the timed callable runs",
-    ),
-    "nothing": ("", "return work", None),
-    "body": ("", "with patch():\n        raise LookupError(1)\n        return work", None),
-    "both": ("", "with patch():\n        gpuperf.both(lambda device: work())\n        return work", None),
+HAS_ENDED = {  # what is said of the exception that a test raises; nothing of the others
+    "decorator": "the test's decorator has ended",
+    "block": "`with patch():` has ended when the timed callable runs",
 }
-RAISING = "".join(
-    f"""
-@pytest.mark.speedup
-{head}
-def test_raises_{name}({"gpuperf" if name == "both" else "device"}):
-    def work():
-        raise LookupError(f"helper() is {{helper()}}")
-    {body}
-"""
-    for name, (head, body, _) in ENDED.items()
-)
 
 
 def test_what_a_test_sets_around_its_callable_has_ended_when_that_is_timed(suite):
-    found = suite(WRAPPED + RAISING)
+    found = suite(WRAPPED)
     found.ended(passed=4, failed=5)
     notes = {
         name: [note["text"] for note in record["notes"] if note["code"] == "check_the_test"]
@@ -583,10 +574,11 @@ def test_what_a_test_sets_around_its_callable_has_ended_when_that_is_timed(suite
         "test_decorated_body": [],
     }
     failures = str(found.result.stdout).partition("- gpuperf -")[0]
-    sections = re.split(r"^_+ (\w+) _+$", failures, flags=re.MULTILINE)[1:]
+    sections = re.split(r"^_+ test_raises_(\w+) _+$", failures, flags=re.MULTILINE)[1:]
     shown = dict(zip(sections[::2], sections[1::2], strict=True))
-    for name, (_, _, said) in ENDED.items():
-        section = shown[f"test_raises_{name}"]
+    assert {*HAS_ENDED, "nothing", "body", "both"} == {*shown}
+    for name, section in shown.items():
         assert "LookupError: " in section
-        assert ("has ended" in section) == (said is not None)
-        assert said is None or (said in section and "LookupError: helper() is 1" in section)
+        assert ("has ended" in section) == (name in HAS_ENDED), name
+        assert HAS_ENDED.get(name, "") in section
+        assert name not in HAS_ENDED or "LookupError: helper() is 1" in section

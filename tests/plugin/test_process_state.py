@@ -9,7 +9,7 @@ import array_api_strict
 import numpy
 
 BACKEND, XP, DTYPE, TIMES, RAN = "cpu", numpy, "float64", [], []
-LIMITED = pytest.mark.speedup(min=3)
+pytestmark = pytest.mark.speedup(min=3)
 
 @pytest.fixture(autouse=True)
 def clean():
@@ -20,7 +20,6 @@ def clean():
 def solve(device, cpu=10e-3, gpu=1e-3):
     device.launch(cpu if BACKEND == "cpu" else gpu)
 
-@LIMITED
 @pytest.mark.parametrize(
     "cpu, gpu",
     [(10e-3, 1e-3), (10e-3, 50e-3), (1, 0.1), (5e-6, 5e-7)],
@@ -38,11 +37,9 @@ def of_device(device):
     yield device
     BACKEND = before
 
-@LIMITED
 def test_fixture(of_device):
     return lambda: solve(of_device)
 
-@LIMITED
 def test_callable(device):
     def call():
         global BACKEND
@@ -50,13 +47,11 @@ def test_callable(device):
         solve(device)
     return call
 
-@LIMITED
 def test_body(device):
     global BACKEND
     BACKEND = device.kind
     solve(device)
 
-@LIMITED
 @pytest.mark.parametrize("first, second", [(10e-3, 1e-3), (1e-3, 10e-3)], ids=["faster", "slower"])
 def test_once(device, first, second):
     RAN.append(device.kind)
@@ -69,7 +64,6 @@ def test_slow_body(device):
     device.launch(6)
     return lambda: solve(device)
 
-@LIMITED
 def test_raises(device):
     global BACKEND
     BACKEND = device.kind
@@ -80,12 +74,10 @@ def test_raises(device):
         device.launch(1e-3)
     return call
 
-@LIMITED
 def test_raises_later(device):
     calls = iter(range(12))
     return lambda: (next(calls, None) is None and 1 / 0, device.launch(10e-3))
 
-@LIMITED
 @pytest.mark.parametrize("slow", [8, 10_000])
 def test_busy(device, slow):
     RAN.append(device.kind)
@@ -104,7 +96,6 @@ def test_restarted(device):
     own = lambda: TIMES.pop() if TIMES else (1e-3 if RAN == ["cpu"] else 4e-3)
     return lambda: device.launch(own() if device.kind == "cpu" else 1e-4)
 
-@LIMITED
 def test_default_dtype(device):
     global DTYPE
     DTYPE = "float64" if device.kind == "cpu" else "float32"
@@ -130,7 +121,6 @@ def for_good(device):
     RAN.append(device.kind)
     return lambda: device.launch(1e-3 if device.kind == "gpu" or BACKEND == "gpu" else 10e-3)
 
-@LIMITED
 def test_open(device):
     return for_good(device)
 
@@ -142,7 +132,6 @@ def test_closed(device):
 def test_bare(device):
     return for_good(device)
 
-@LIMITED
 def test_open_after_one_run(device):
     assert len(RAN) < 2, "this body cannot run again"
     return for_good(device)

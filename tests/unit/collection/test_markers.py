@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.collection.markers import ARGUMENTS, demand, scaling, signature, size, threshold
+from pytest_gpuperf.collection.markers import ARGUMENTS, demand, scaling, size, threshold
 from pytest_gpuperf.model.demand import Demand
 
 
@@ -20,15 +20,6 @@ def refusal(*args, **kwargs) -> str:
     with pytest.raises(ValueError, match=r".") as refused:
         asked(*args, **kwargs)
     return str(refused.value)
-
-
-def test_a_signature_has_every_argument_with_its_default():
-    expected = (
-        'scaling(devices, *, mode="strong", efficiency=None, rtol=None, atol=None, check=True, max_time=None)'
-    )
-    assert expected == signature("scaling")
-    assert "offload_threshold(parameter, *, at_most=None, at_least=None)" == signature("offload_threshold")
-    assert signature("speedup").startswith('speedup(min=None, *, max=None, transfer="never", calls=None, ')
 
 
 @for_each("marker", ARGUMENTS)
