@@ -102,6 +102,12 @@ class Names{index}:
     assert not {"0.txt", "1.txt", "2.txt", "3.txt"} & written
 
 
+def test_a_format_may_end_the_whole_run(with_conftest):
+    result = with_conftest(FORMAT.format(body="pytest.exit('enough')"), *ASKED)
+    result.stderr.fnmatch_lines(["Exit: enough"])
+    result.stdout.no_fnmatch_line("*was not written*")
+
+
 NAME, LISTED, BEGINS = 'name, suffix = "names"', "return [Names()]", 'return head.startswith(b"names")'
 HOOK_RAISED = "pytest_gpuperf_reports: the hook raised *conftest.py, line 14"
 BEGINS_RAISED = "--gpuperf-export: begins_as of conftest.Names raised *, line 10"
