@@ -13,7 +13,6 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import for_unmarked
-from pytest_gpuperf.timing.trial import Trial
 
 
 def simulated(kind, kernel, clock=None, factors=()) -> SimulatedDevice:
@@ -42,33 +41,25 @@ def compared(*, cpu=1e-3, gpu=1e-3, first=(), on="cpu", demand=None, options=Non
 UNMARKED = RunOptions(sampling=for_unmarked(SamplingPlan(), GateOptions()))
 
 
-@for_each(("kernel", "calls"), [(0.2e-3, 256), (0.5e-3, 256), (1e-3, 64), (5e-3, 64), (20e-3, 24)])
-def test_later_blocks_follow_so_many_calls(kernel, calls):
+@for_each(
+    ("kernel", "calls", "samples"),
+    [(0.2e-3, 256, 6), (0.5e-3, 256, 6), (1e-3, 64, 6), (5e-3, 64, 6), (20e-3, 24, 6), (1e-3, 106, 100)],
+)
+def test_later_blocks_follow_so_many_calls_and_at_once_after_many_samples(kernel, calls, samples):
     device = simulated("cpu", kernel)
-    timer = sampled(device)
+    timer = sampled(device, samples)
     assert timer.changed_late(10.0) is None
-    assert (
-        calls - 1 <= device.launches + 1 <= calls + 2 * timer.block_calls
-    )  # with the first call, of the setup
+    made = device.launches + 1  # with the first call, of the setup
+    assert calls - 1 <= made <= calls + 2 * timer.block_calls
 
 
-def test_after_many_calls_only_the_later_blocks_are_left():
-    device = simulated("cpu", 1e-3)
-    timer = sampled(device, samples=100)
-    launches = device.launches
-    assert timer.changed_late(10.0) is None
-    assert device.launches - launches == 3 * timer.block_calls
-
-
-@for_each("change", [0.5, 0.8, 1.25, 3.0])
-def test_calls_that_take_another_time_later_have_changed(change):
-    device = simulated("cpu", 1e-3, factors=chain(repeat(1 / change, 40)))
-    assert sampled(device).changed_late(10.0) == pytest.approx(1e-3)
-
-
-@for_each("change", [0.85, 1.0, 1.15])
-def test_a_difference_of_less_than_a_fifth_is_no_change(change):
-    assert sampled(simulated("cpu", 1e-3, factors=repeat(1 / change, 40))).changed_late(10.0) is None
+@for_each(
+    ("expected", "change"),
+    [(1e-3, 0.5), (1e-3, 0.8), (None, 0.85), (None, 1.15), (1e-3, 1.25), (1e-3, 3.0)],
+)
+def test_calls_that_take_another_time_later_by_a_fifth_have_changed(expected, change):
+    timer = sampled(simulated("cpu", 1e-3, factors=repeat(1 / change, 40)))
+    assert timer.changed_late(10.0) == (expected and pytest.approx(expected))
 
 
 def test_three_slow_blocks_are_no_change_where_six_more_are_as_before():
@@ -106,15 +97,6 @@ def test_what_is_slow_in_its_first_calls_is_measured_again(on, demand, slower):
 def test_what_stays_as_it_was_is_measured_once():
     found = compared(cpu=3e-3)
     assert (found.status, found.restart_reason) == ("passed", None)
-
-
-def test_measuring_begins_again_once(monkeypatch):
-    """Calls become 2x faster after every 60th one."""
-    begun = []
-    monkeypatch.setattr(Trial, "_restart", lambda *timers, do=Trial._restart: begun.append(do(*timers)))
-    steps = chain.from_iterable(repeat(2.0**-spell, 60) for spell in range(9))
-    compared(cpu=3e-3, first=steps)
-    assert len(begun) == 1
 
 
 def test_a_test_without_a_limit_records_what_later_calls_take():

@@ -21,7 +21,6 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.comparison import METRICS, GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
-from pytest_gpuperf.model.measurement import Round
 from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
@@ -46,15 +45,10 @@ def always():
     return (HOT,)
 
 
-def adding(device):
-    a = device.asarray(np.ones(1000))
-    return lambda: a + 1
-
-
 class Bench:
     """A CPU and a GPU on one clock, and the rounds of one demand.
 
-    Each direction copies 8000 bytes: 2 ms up, 8 ms down.
+    Each direction copies 8000 bytes: 2 ms up, 8 ms down. `steps` are the devices called in each round.
     """
 
     def __init__(
@@ -80,18 +74,26 @@ class Bench:
             throttle=throttle,
             noise=lambda: gpu_noise(self.clock() - self.begun),
         )
-        self.begun = 0.0
-        self.cpu, self.gpu = (BlockTimer(workload=prepared(device, adding)) for device in (here, there))
-        self.begun = self.clock()
-        self.watched = []
+        self.begun, self.steps = 0.0, [[]]
+        self.cpu, self.gpu = (BlockTimer(workload=prepared(device, self._adding)) for device in (here, there))
+        self.begun, self.steps = self.clock(), [[]]
         context = TrialContext(
             demand=demand or Demand(),
             options=options,
             order=Random(seed),  # noqa: S311 - an order, not a secret
             remaining=lambda: self.begun + allowed - self.clock(),
-            on_round=lambda _: self.watched.append((len(self.cpu.samples), len(self.gpu.samples))),
+            on_round=lambda _: self.steps.append([]),
         )
         self.sampling = RoundSampler(context, limits)
+
+    def _adding(self, device):
+        a = device.asarray(np.ones(1000))
+
+        def call():
+            self.steps[-1].append(device.kind)
+            return a + 1
+
+        return call
 
     def interleaved(self, loop=None, **options) -> RoundSampler:
         self.sampling.take_interleaved(self.cpu, self.gpu, loop, **options)
@@ -122,32 +124,12 @@ def kept(sampling) -> list[tuple[float, float]]:
     return [(taken.cpu, taken.gpu) for taken in sampling.rounds]
 
 
-def test_rounds_are_of_both_devices_and_without_copies_have_none():
-    bench = Bench()
-    found = bench.interleaved()
-    assert found.rounds == [Round(cpu=pytest.approx(10e-3), gpu=pytest.approx(1e-3))] * 10
-    assert (10, 0, (), None) == (found.begun, found.dropped, found.throttle, found.throttled)
-    assert kept(found) == list(zip(bench.cpu.samples, bench.gpu.samples, strict=True))
-    assert found.elapsed == found.seconds == pytest.approx(10 * 11e-3)
-    assert (found.speedup().value, found.speedup().sampling) == (pytest.approx(10), "interleaved")
-    assert [(taken, taken) for taken in range(1, 11)] == bench.watched, "between rounds only"
-
-
 def test_before_the_first_round_and_after_a_restart_there_is_nothing():
     begun = Bench(throttle=hot_in(1)).interleaved()
     begun.restart()
     for sampling in (Bench().sampling, begun):
         assert ([], 0, 0, ()) == (sampling.rounds, sampling.begun, sampling.dropped, sampling.throttle)
         assert {None} == {sampling.elapsed, sampling.seconds, sampling.speedup(), sampling.throttled}
-
-
-def test_a_round_that_raised_was_begun_and_those_before_it_stay():
-    bench = Bench()
-    stepping(bench.gpu, (1e-3 / left for left in (2, 1, 0)))
-    with pytest.raises(ZeroDivisionError):
-        bench.interleaved()
-    assert (3, 2) == (bench.sampling.begun, len(bench.sampling.rounds))
-    assert bench.gpu.is_running
 
 
 def test_rounds_of_a_gpu_that_was_slowed_down_are_dropped_from_all_workloads_alike():
@@ -218,125 +200,107 @@ def test_two_rounds_or_samples_of_one_device_are_begun_while_there_is_time(allow
     assert Bench(cpu=30.0, allowed=allowed).alone(inf).begun == begun
 
 
-@for_each("throttle", [tuple, hot_in(1, 2), always])
-def test_a_round_begins_only_where_there_is_time_for_it_and_for_two_calls_more(throttle):
-    options = RunOptions(max_time=100.0)
-    bench = Bench(cpu=3.0, gpu=1.0, demand=LIMIT, options=options, throttle=throttle, allowed=20.0)
-    assert bench.interleaved().begun == 4
+def near(value, **changes):
+    """Return a bench whose speedup is so many times its limit, measured until the verdict."""
+    return {"gpu": 1e-3 / value, "demand": LIMIT, "options": QUICK, **changes}
+
+
+def at_first(factor, seconds, then=1.0):
+    """Return the noise of a GPU that takes so many times as long for some seconds."""
+    return {"gpu_noise": lambda now: factor if now < seconds else then}
+
+
+def worst(factor):
+    """Return the noise of a GPU whose second round of seven is the worst."""
+    steps = count()
+    return {"gpu_noise": lambda now: factor if next(steps) % 7 == 1 else 1.0}
+
+
+UNTIL_NARROW = RunOptions(sampling=SamplingPlan(precision=0.05, precision_time=0.2))
+LATER = RunOptions(sampling=SamplingPlan(precision=0.0, precision_time=0.3))
+FAR = {"demand": Demand(min=3), "options": QUICK}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [
+            ("passed", 0.08, near(2.1)),  # seven rounds
+            ("passed", 1, near(1.25)),
+            ("passed", 2, near(1.15)),
+            ("passed", 7.5, near(1.05)),
+            ("inconclusive", 7.5, near(1.005)),
+            ("failed", 7.5, near(1 / 1.05)),
+            ("failed", 7.5, near(1 / 1.4)),
+            ("failed", 2, near(1 / 1.6)),
+        ],
+        # The limit is met by 4 % in the first 0.4 s, and by 30 % then: from 5.6 s on all stretches show it.
+        [("passed", 7.5, near(1.3, **at_first(1.25, 0.4)))],
+        [
+            ("inconclusive", 2 * 7.5 / 7, near(1, **at_first(1.3, 0.6 * 2 * 7.5 / 7, 0.7))),
+            ("inconclusive", 2 * 3.5 / 7, near(1, allowed=3.5, **at_first(1.3, 0.6 * 2 * 3.5 / 7, 0.7))),
+        ],
+        # It misses the limit by a factor of three meanwhile, and meets it by 5 % then.
+        [
+            ("passed", 7.5, near(1.05, **at_first(3.0, 0.3))),  # less than half of a stretch
+            ("inconclusive", 2.5, near(1.05, **at_first(3.0, 1.5))),  # until one of the seven ended after it
+            ("failed", 2, near(1.05, **at_first(3.0, inf))),
+        ],
+        [
+            ("passed", 2, {**FAR, "limits": [Limit(16, 17)]}),
+            ("passed", 7.5, {**FAR, "limits": [Limit(9.4, 9.6)]}),
+            ("passed", 7.5, {**FAR, "limits": [Limit(5, 20), Limit(9.4, 9.6)]}),  # no look decides the first
+        ],
+        [
+            ("passed", 0.08, {**FAR, "options": UNTIL_NARROW, **worst(0.98)}),
+            ("passed", 0.2, {**FAR, "options": UNTIL_NARROW, **worst(0.9)}),
+            ("passed", 0.2, {**FAR, "options": UNTIL_NARROW, **worst(1.1)}),
+        ],
+        # Until the range is narrow, seven rounds are twice the limit, and all later ones miss it.
+        [("failed", 7.5, near(1, options=LATER, **at_first(0.45, 0.075, 1.2)))],
+    ],
+    ids=[
+        "the nearer to the limit the longer",
+        "between two looks nothing is decided",
+        "until stretches lie on both sides",
+        "a slow spell fails nothing",
+        "other limits",
+        "until the range is narrow",
+        "a verdict that later rounds take back",
+    ],
+)
+def test_with_a_limit_sampling_goes_on_until_a_look_decides_it(rows):
+    for expected, seconds, bench in rows:
+        found = Bench(**bench).interleaved()
+        assert found.elapsed == pytest.approx(seconds, rel=0.2 if expected == "inconclusive" else 0.1), bench
+        assert judge(found.speedup(), bench["demand"], found.sampled.look).status == expected, bench
 
 
 @for_each(
-    ("expected", "seconds", "value"),
+    ("seconds", "value", "price", "plan"),
     [
-        ("passed", 0.08, 10 * 2.1),  # seven rounds
-        ("passed", 1, 10 * 1.25),
-        ("passed", 2, 10 * 1.15),
-        ("passed", 7.5, 10 * 1.05),
-        ("inconclusive", 7.5, 10 * 1.005),
-        ("failed", 7.5, 10 / 1.05),
-        ("failed", 7.5, 10 / 1.4),
-        ("failed", 2, 10 / 1.6),
-        ("failed", 2, 10 / 30),
+        (0.08, 10, None, {}),  # it shows on which device the work is faster
+        (1, 1.01, None, {}),
+        (2, 1.001, None, {"record_time": 2}),
+        (7.5, 10, None, {"whole": True}),
+        # With a price it shows whether the GPU is faster, and whether it is worth it.
+        (0.08, 10, 4, {}),
+        (1, 5, 4, {}),
+        (1, 1.3, 4, {}),
+        (0.1, 2.5, 0.2, {}),
     ],
 )
-def test_the_nearer_a_speedup_is_to_its_limit_the_longer_it_is_sampled(expected, seconds, value):
-    bench = Bench(gpu=10e-3 / value, demand=LIMIT, options=QUICK)
-    found = bench.interleaved()
-    assert found.elapsed == pytest.approx(seconds, rel=0.1)
-    assert judge(found.speedup(), LIMIT, found.sampled.look).status == expected
-
-
-def test_between_two_looks_nothing_is_decided():
-    """The limit is met by 4 % in the first 0.4 s, and by 30 % then: from 5.6 s on all stretches show it."""
-    demand, gpu = Demand(min=10), 1e-3 / 1.3
-    bench = Bench(gpu=gpu, demand=demand, options=QUICK, gpu_noise=lambda now: 1.25 if now < 0.4 else 1.0)
-    assert bench.interleaved().elapsed == pytest.approx(7.5, rel=0.01)
-
-
-@for_each(("seconds", "allowed"), [(2 * 7.5 / 7, inf), (2 * 3.5 / 7, 3.5)])
-def test_sampling_ends_when_two_stretches_of_the_time_left_lie_on_both_sides_of_the_limit(seconds, allowed):
-    def noise(now):
-        return 1.3 if now < 0.6 * seconds else 0.7
-
-    found = Bench(gpu=1e-3, demand=LIMIT, options=QUICK, allowed=allowed, gpu_noise=noise).interleaved()
-    assert found.elapsed == pytest.approx(seconds, rel=0.1)
-
-
-@for_each(
-    ("expected", "seconds", "spell"),
-    [
-        ("passed", 7.5, 0.3),  # less than half of a stretch
-        ("inconclusive", 2.5, 1.5),  # until one of the seven stretches to come has ended after it
-        ("failed", 2, inf),
-    ],
-)
-def test_a_spell_in_which_the_gpu_is_slow_fails_nothing(expected, seconds, spell):
-    """It misses the limit by a factor of three meanwhile, and meets it by 5 % then."""
-    noise = lambda now: 3.0 if now < spell else 1.0  # noqa: E731 - as short as the lambda of the default
-    found = Bench(gpu=1e-3 / 1.05, demand=LIMIT, options=QUICK, gpu_noise=noise).interleaved()
-    assert found.elapsed == pytest.approx(seconds, rel=0.2)
-    assert judge(found.speedup(), LIMIT, found.sampled.look).status == expected
-
-
-@for_each(
-    ("seconds", "limits"),
-    [
-        (0.08, ()),
-        (2, [Limit(16, 17)]),
-        (7.5, [Limit(9.4, 9.6)]),
-        (7.5, [Limit(5, 20)]),  # no look decides it
-        (7.5, [Limit(5, 20), Limit(9.4, 9.6)]),
-    ],
-)
-def test_other_limits_than_those_of_the_demand_must_be_decided_too(seconds, limits):
-    found = Bench(demand=Demand(min=3), options=QUICK, limits=limits).interleaved()
-    assert found.elapsed == pytest.approx(seconds, rel=0.1)
-
-
-@for_each(
-    ("seconds", "value", "plan"),
-    [
-        (0.08, 10, SamplingPlan(precision_time=0)),  # it shows on which device the work is faster
-        (1, 1.01, SamplingPlan(precision_time=0)),
-        (2, 1.001, SamplingPlan(precision_time=0, record_time=2)),
-        (7.5, 10, SamplingPlan(precision_time=0, whole=True)),
-    ],
-)
-def test_without_a_limit_sampling_takes_a_second_at_most_unless_it_takes_all_its_time(seconds, value, plan):
-    found = Bench(gpu=10e-3 / value, options=RunOptions(sampling=plan)).interleaved()
-    assert found.elapsed == pytest.approx(seconds, rel=0.1)
-
-
-@for_each(("seconds", "price", "value"), [(0.08, 4, 10), (1, 4, 5), (1, 4, 1.3), (0.1, 0.2, 2.5)])
-def test_with_a_price_it_shows_whether_the_gpu_is_faster_and_whether_it_is_worth_it(seconds, price, value):
-    options = RunOptions(cost_ratio=price, sampling=SamplingPlan(precision_time=0))
+def test_without_a_limit_sampling_takes_a_second_at_most_unless_it_takes_all_its_time(
+    seconds, value, price, plan
+):
+    options = RunOptions(cost_ratio=price, sampling=SamplingPlan(precision_time=0, **plan))
     found = Bench(gpu=10e-3 / value, options=options).interleaved()
     assert found.elapsed == pytest.approx(seconds, rel=0.1)
 
 
-@for_each(("seconds", "worst"), [(0.08, 0.98), (0.2, 0.9), (0.08, 1.02), (0.2, 1.1)])
-def test_after_the_verdict_sampling_goes_on_until_the_range_is_narrow_or_for_some_time(seconds, worst):
-    """Of seven rounds the second is the worst."""
-    steps = count()
-    options = RunOptions(sampling=SamplingPlan(precision=0.05, precision_time=0.2))
-    bench = Bench(
-        demand=Demand(min=3), options=options, gpu_noise=lambda now: worst if next(steps) % 7 == 1 else 1.0
-    )
-    assert bench.interleaved().elapsed == pytest.approx(seconds, rel=0.1)
-
-
-def test_a_verdict_of_the_first_look_that_later_rounds_take_back_is_none():
-    """Until the range is narrow, seven rounds are twice the limit, and all later ones miss it."""
-    options = RunOptions(sampling=SamplingPlan(precision=0.0, precision_time=0.3))
-    bench = Bench(demand=LIMIT, options=options, gpu_noise=lambda now: 0.45 if now < 0.075 else 1.2)
-    found = bench.interleaved()
-    assert judge(found.speedup(), LIMIT, found.sampled.look).status == "failed"
-    assert found.elapsed == pytest.approx(7.5, rel=0.1)
-
-
 @for_each(("seconds", "may_stop"), [(1, lambda now: now > 1), (7.5, lambda now: False)])
 def test_where_the_verdict_may_not_stand_sampling_goes_on_while_there_is_time(seconds, may_stop):
-    bench = Bench(demand=Demand(min=3), options=QUICK)
+    bench = Bench(**FAR)
     bench.interleaved(may_stop=lambda: may_stop(bench.clock() - bench.begun))
     assert bench.sampling.elapsed == pytest.approx(seconds, rel=0.1)
 
@@ -357,7 +321,6 @@ def test_rounds_against_a_variant_take_its_samples_in_turn_and_their_copies():
     [
         ("passed", 0.07, 10 * 2.1, 7.5, inf),
         ("failed", 7.5, 10 / 1.05, 7.5, inf),
-        ("failed", 7.5, 10 / 1.05, 9.0, inf),
         ("inconclusive", 3, 10 / 1.05, 3.0, inf),  # as long as the other variant: more decides no more
         ("inconclusive", 3, 10 / 1.05, 7.5, 3.0),
         ("failed", 2, 10 / 1.6, 3.0, inf),
@@ -386,25 +349,13 @@ def test_one_device_alone_is_sampled_for_so_many_seconds_and_no_longer_than_in_r
     assert found.speedup() is None
 
 
-@for_each(
-    ("expected", "demand"),
-    [
-        (10 / (1 + 10), Demand(transfer="always")),
-        (10 / (1 + 10 / 4), Demand(transfer="once", calls=4)),
-    ],
-)
-def test_copies_enter_the_estimate_shared_by_the_calls(expected, demand):
-    bench = Bench(cpu=10e-3, gpu=1e-3, demand=demand)
-    assert bench.interleaved(bench.loop()).speedup().value == pytest.approx(expected)
-
-
-def test_all_workloads_of_a_round_come_in_an_order_drawn_afresh(monkeypatch):
-    steps, take = [], BlockTimer.take_sample
-    monkeypatch.setattr(BlockTimer, "take_sample", lambda timer: (steps.append(id(timer)), take(timer)))
+def test_all_workloads_of_a_round_come_in_an_order_drawn_afresh():
     bench = Bench(options=RunOptions(max_time=2.0, sampling=SamplingPlan(whole=True)))
-    bench.interleaved(bench.loop())
-    rounds = [tuple(steps[first : first + 3]) for first in range(0, len(steps), 3)]
-    assert {3} == {len(set(taken)) for taken in rounds}
+    loop = bench.loop()
+    in_loop = loop.workload.call
+    loop.workload = replace(loop.workload, call=lambda: (bench.steps[-1].append("loop"), in_loop())[1])
+    bench.interleaved(loop)
+    rounds = [tuple(steps) for steps in bench.steps if len(steps) == 4]  # the loop calls the GPU's
     assert len(set(rounds)) == 6
 
 
@@ -415,16 +366,10 @@ def between(seconds, seed=0) -> tuple[int, list[float], dict[int, list[str]]]:
     """
     options = RunOptions(sampling=SamplingPlan(whole=True))
     bench = Bench(cpu=0.9 * seconds, gpu=0.1 * seconds, options=options, seed=seed)
-    waits, untimed, pause = [], {}, bench.gpu.device.pause
-
-    def run_untimed(timer, run=BlockTimer.run_untimed):
-        untimed.setdefault(bench.sampling.begun, []).append(timer.device.kind)
-        run(timer)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BlockTimer, "run_untimed", run_untimed)
-        bench.gpu.device.pause = lambda waited: (waits.append(waited), pause(waited))
-        bench.interleaved()
+    waits, pause = [], bench.gpu.device.pause
+    bench.gpu.device.pause = lambda waited: (waits.append(waited), pause(waited))
+    bench.interleaved()
+    untimed = {number: steps[:-2] for number, steps in enumerate(bench.steps) if len(steps) > 2}
     return bench.sampling.begun, waits, untimed
 
 
