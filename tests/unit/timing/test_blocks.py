@@ -5,7 +5,7 @@ from array import array
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import count, cycle, repeat
+from itertools import chain, count, cycle, repeat
 from random import Random
 from time import sleep
 
@@ -85,13 +85,6 @@ def test_work_that_no_result_waits_for_is_in_the_time_of_the_block():
     assert sample == 2, "the two seconds in which it waited; not the one in which it looked"
 
 
-@for_each("kernel", [1e-7, 1e-6, 1e-5, 0.9e-3, 1.1e-3, 0.5])
-def test_a_block_of_quick_calls_lasts_the_block_time_and_a_slow_call_is_a_block_of_its_own(kernel):
-    timer = warmed_up(simulated(kernel=kernel))
-    assert 1e-3 <= timer.block_calls * kernel <= 1.2e-3 + kernel
-    assert kernel < 1e-3 or timer.block_calls == 1
-
-
 def test_the_cost_of_an_empty_synchronize_is_its_least():
     device = simulated()
     costs = iter([9.0, 3.0, 5.0, 9.0, 9.0, 1.0, 8.0, 8.0, 9.0, 9.0])
@@ -152,13 +145,6 @@ def test_a_block_is_long_enough_to_show_how_host_and_device_overlap(seconds):
     assert timer.samples[0] == pytest.approx(seconds, rel=0.05)
     assert timer.samples[0] * timer.block_calls <= 0.101
     assert timer.overlap_left == pytest.approx(1 / (1 + timer.block_calls))
-
-
-def test_a_block_has_no_more_calls_than_that_takes():
-    timer = filled(simulated(kernel=1e-3, synchronize=30e-6))
-    assert (timer.block_calls, timer.overlap_left) == (3, pytest.approx(30e-6 / 3.03e-3))
-    timer = filled(simulated(kernel=1e-3))
-    assert (timer.block_calls, timer.overlap_left) == (1, 0.0)
 
 
 def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compared():
@@ -405,28 +391,6 @@ def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked_in_the_timed_
     assert timer.measurement.processors == (expected and pytest.approx(expected))
 
 
-@for_each("kernel", [2e-3, 1e-5])
-def test_where_a_block_is_one_call_its_samples_are_latencies_and_of_many_calls_none(kernel):
-    timer = warmed_up(simulated(kernel=kernel))
-    is_one = timer.block_calls == 1
-    assert is_one == (kernel > 1e-3) == (timer.per_call(RunOptions()) is timer)
-    timer.take_sample()
-    assert [pytest.approx(kernel)] * is_one == list(timer.measurement.waited_for)
-    assert array("d") == timer.measurement.latencies
-    assert timer.measurement.latency == (pytest.approx(kernel) if is_one else None)
-
-
-def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():
-    timer = warmed_up(simulated(kernel=10e-6, launch=5e-6))
-    per_call = timer.per_call(RunOptions())
-    assert timer.per_call(RunOptions()) is per_call
-    per_call.take_sample()
-    timer.take_sample()
-    calls = timer.block_calls
-    assert [pytest.approx(15e-6)] == list(timer.measurement.latencies)
-    assert [pytest.approx(10e-6 + 5e-6 / calls)] == list(timer.measurement.samples)
-
-
 def test_what_is_sampled_aside_is_warmed_up_for_a_quarter_of_its_time():
     device = simulated()
     times = (1e-3 * (1 + step % 2) for step in count(1))
@@ -458,6 +422,54 @@ def test_a_workload_whose_single_call_raised_is_running():
     with pytest.raises(ZeroDivisionError):
         per_call.take_sample()
     assert timer.is_running
+
+
+def sampled(device, samples=6) -> BlockTimer:
+    timer = warmed_up(device)
+    for _ in range(samples):
+        timer.take_sample()
+    return timer
+
+
+def at_first(times):
+    """Return the noise of a device whose first 40 calls take so many times as long."""
+    return chain(repeat(times, 40), repeat(1.0)).__next__
+
+
+@for_each(
+    ("kernel", "calls", "samples"),
+    [(0.2e-3, 256, 6), (0.5e-3, 256, 6), (1e-3, 64, 6), (5e-3, 64, 6), (20e-3, 24, 6), (1e-3, 106, 100)],
+)
+def test_later_blocks_follow_so_many_calls_and_at_once_after_many_samples(kernel, calls, samples):
+    device = simulated("cpu", kernel=kernel)
+    timer = sampled(device, samples)
+    assert timer.changed_late(10.0) is None
+    made = device.launches + 1  # with the first call, of the setup
+    assert calls - 1 <= made <= calls + 2 * timer.block_calls
+
+
+@for_each(
+    ("expected", "change"),
+    [(1e-3, 0.5), (1e-3, 0.8), (None, 0.85), (None, 1.15), (1e-3, 1.25), (1e-3, 3.0)],
+)
+def test_calls_that_take_another_time_later_by_a_fifth_have_changed(expected, change):
+    timer = sampled(simulated("cpu", noise=at_first(1 / change)))
+    assert timer.changed_late(10.0) == (expected and pytest.approx(expected))
+
+
+def test_three_slow_blocks_are_no_change_where_six_more_are_as_before():
+    steps = count()
+    device = simulated("cpu", noise=lambda: 2.0 if next(steps) in range(60, 64) else 1.0)
+    timer = sampled(device)
+    launches = device.launches
+    assert timer.changed_late(10.0) is None
+    assert device.launches >= launches + 9 * timer.block_calls
+
+
+def test_without_time_for_as_many_samples_again_no_later_block_is_made():
+    timer = sampled(simulated("cpu", noise=at_first(2.0)))
+    launches = timer.device.launches
+    assert (None, launches) == (timer.changed_late(0.1), timer.device.launches)
 
 
 class Compiling(SimulatedDevice):

@@ -4,6 +4,7 @@ import gc
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -124,23 +125,17 @@ def test_a_body_whose_fixtures_brought_arrays_of_the_device_is_taken_for_work():
     assert prepared(device, lambda seen, held: None, held=held).did_device_work
 
 
-@for_each(("expected", "seen_in"), [(True, 9), (False, 1000)])
-def test_a_call_of_which_nothing_was_seen_is_looked_at_again(expected, seen_in):
-    looks = []
-
-    def look(observation):
-        looks.append(observation)
-        observation.worked = len(looks) == seen_in
-
-    workload = prepared(observing(simulated(), look), lambda seen: lambda: None)  # as the replay of a graph
-    assert expected is workload.did_device_work
-    assert len(looks) < 50
-
-
-def test_a_long_call_is_not_made_again_to_see_its_work():
-    device, calls = unseen(), []
-    prepared(device, lambda seen: lambda: (calls.append(1), device.clock.advance(0.1))[-1])
-    assert len(calls) == 2
+@for_each(
+    ("expected", "calls", "seen_in", "seconds"),
+    [(True, 9, 9, 0.0), (False, 31, inf, 0.0), (False, 2, inf, 0.1)],
+)
+def test_a_quick_call_of_which_nothing_was_seen_is_looked_at_again(expected, calls, seen_in, seconds):
+    looks = count(0)  # the first is at the body
+    device = observing(simulated(), lambda seen: setattr(seen, "worked", next(looks) == seen_in))
+    workload = prepared(
+        device, lambda seen: lambda: device.clock.advance(seconds)
+    )  # as the replay of a graph
+    assert (expected, calls + 1) == (workload.did_device_work, next(looks))
 
 
 @for_each("seconds", [-1.0, float("nan")])
@@ -225,35 +220,10 @@ def test_the_last_call_shows_its_times(host_time, device_time, outside, kind, ca
     assert found.outside_time == (outside and pytest.approx(outside))
 
 
-@for_each(
-    ("memory", "body"),
-    [
-        # 8000 bytes for a time, and 8000 for its result; a peak of the past is not the call's.
-        (16_000, lambda seen: (a := seen.asarray(np.ones(1000)), lambda: ((a + 1) + 2)[:500])[1]),
-        (80, lambda seen: (seen.xp.ones(100_000), lambda: seen.xp.ones(10))[1]),
-    ],
-)
-def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs(memory, body):
-    timer = BlockTimer(workload=prepared(simulated(), body))
-    first_call.inspected_call(timer)
-    assert timer.inspection.memory == memory
-
-
-@for_each(
-    ("expected", "pool", "sizes"),
-    [(0, True, [10, 10]), (3, False, [10, 10]), (2, True, [10, 20])],  # the last one has to grow
-)
-def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool, sizes):
-    left = iter(sizes)
-
-    def body(seen):
-        def call():
-            size = next(left)
-            return seen.xp.ones(size) + seen.xp.ones(size)
-
-        return call
-
-    timer = BlockTimer(workload=prepared(simulated(pool=pool), body))
+@for_each(("expected", "pool"), [(0, True), (3, False)])
+def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool):
+    device = simulated(pool=pool)
+    timer = BlockTimer(workload=prepared(device, lambda seen: lambda: seen.xp.ones(9) + seen.xp.ones(9)))
     first_call.inspected_call(timer)
     assert expected == timer.inspection.allocations
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import walks
 from cases import for_each
-from factories import Answer
 from msgspec.structs import replace
 from walks import warmed_up
 
@@ -79,13 +78,6 @@ def test_what_no_limit_rests_on_has_blocks_of_its_own_no_longer_than_others(expe
     assert expected == timer.per_call_timer.block_time
     copies = transfers(prepared(simulated()), options=options)
     assert copied == rounds_of(copies)  # more rounds of shorter blocks in the same time
-
-
-def test_both_devices_are_sampled_in_the_same_rounds():
-    clock = Clock()
-    timers = [warmed_up(simulated(kind, clock)) for kind in ("cpu", "gpu")]
-    other_mode(timers, THROUGHPUT)
-    assert [(0, 7), (0, 7)] == [samples_of(timer) for timer in timers]
 
 
 def test_where_a_block_is_one_call_there_is_no_other_mode():
@@ -277,25 +269,6 @@ def copied(body, *, device=None, **timing) -> Transfer:
     return transfers(prepared(device, body), rounds=1)
 
 
-@for_each(
-    "pack",
-    [
-        lambda a, b: (a, b),
-        lambda a, b: [a, None, [b]],
-        lambda a, b: {"a": a, "b": {"deep": b, "text": "host"}},
-        lambda a, b: Answer(a, (b, 3.0)),
-        lambda a, b: [{"pair": Answer(a, np.ones(99))}, b],
-    ],
-)
-def test_results_come_down_from_wherever_they_stand(pack):
-    def body(device):
-        a = device.asarray(HOST)
-        return lambda: pack(a + 1, a[:500] + 1)
-
-    found = copied(body).d2h
-    assert (12_000, 2, pytest.approx(12e-3)) == (found.bytes, found.arrays, found.median)
-
-
 @for_each("values", [[1.0] * 1000, np.arange(1000.0)])
 def test_what_goes_up_is_what_went_up_first_and_a_list_as_the_array_that_it_becomes(values):
     device, went_up = simulated(), []
@@ -305,12 +278,6 @@ def test_what_goes_up_is_what_went_up_first_and_a_list_as_the_array_that_it_beco
     assert transfers(workload, rounds=1).h2d.bytes == SIZE
     assert {np.ndarray} == {type(moved) for moved in went_up}
     assert (went_up[0] is values) == (type(values) is np.ndarray)
-
-
-def test_arrays_that_fixtures_put_up_are_copied_up_too():
-    device = simulated(bandwidth=1e6)
-    workload = walks.prepared(device, lambda seen, weights: lambda: weights + 1, weights=device.asarray(HOST))
-    assert (SIZE, pytest.approx(8e-3)) == (transfers(workload).h2d.bytes, transfers(workload).h2d.median)
 
 
 @for_each(

@@ -4,7 +4,7 @@ import gc
 import weakref
 from contextlib import nullcontext
 from functools import partial
-from itertools import count, cycle, product
+from itertools import chain, count, cycle, product, repeat
 from math import inf
 
 import numpy as np
@@ -789,6 +789,36 @@ def test_after_a_restart_nothing_is_said_twice():
     assert ["on the CPU", "on the GPU"] == [
         side for note in found.notes for side in ("on the CPU", "on the GPU") if side in note.text
     ]
+
+
+def at_first(times, calls=50):
+    """Return the noise of a device whose first calls take so many times as long."""
+    return chain(repeat(times, calls), repeat(1.0)).__next__
+
+
+@pytest.mark.parametrize(
+    ("status", "on", "slower", "demand", "options"),
+    [
+        ("failed", "cpu", 2.2, Demand(min=1.07), None),
+        ("failed", "gpu", 5.0, Demand(max=0.93), None),
+        ("recorded", "cpu", 5.0, Demand(), None),
+        ("recorded", "cpu", 5.0, Demand(), UNMARKED),
+    ],
+    ids=["slow CPU", "slow GPU", "nothing is demanded", "unmarked"],
+)
+def test_what_was_slow_in_its_first_calls_is_measured_again(status, on, slower, demand, options):
+    """They meet the limit by a factor of two, which the first look decides, and later ones miss it."""
+    bench = Bench(cpu=1e-3, **{{"cpu": "noise", "gpu": "gpu_noise"}[on]: at_first(slower)})
+    found = bench.compare(lambda device: partial(ones, device), demand, options=options)
+    said = f"on the {on.upper()} later calls took 1.00 ms each, and the timed ones {slower:.2f} ms"
+    expected = (status, said, 1) if options is None else (status, None, slower)
+    assert expected == (found.status, found.restart_reason, pytest.approx(found.speedup.value))
+    assert "work_in_doubt" not in codes_of(found)
+
+
+def test_a_verdict_that_took_a_quarter_of_a_second_stands():
+    found = Bench(cpu=60e-3, noise=at_first(3, 12)).compare(lambda device: partial(ones, device))
+    assert (found.status, found.restart_reason, found.rounds_elapsed > 0.25) == ("passed", None, True)
 
 
 @for_each(
