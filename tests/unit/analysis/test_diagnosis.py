@@ -123,7 +123,6 @@ def test_all_reasons_are_given_in_their_order(synchronizes):
 
 
 TF32 = replace(GPU, reduced_precision="TF32")
-NOT_KNOWN = [None, earning(), replace(earning(), break_even_calls=None)]
 
 
 def on_threads(usable, pool_threads, processors):
@@ -151,13 +150,6 @@ def test_each_diagnosis_says_its_numbers_and_its_remedy():
         on_threads(7.5, 8, 1.02),
     ]
     assert_golden("words/diagnoses.txt", "".join(f"{sentence(*case)}\n" for case in cases))
-
-
-@for_each("offload", NOT_KNOWN)
-def test_costs_that_no_calls_are_known_to_earn_back_have_no_number_of_them(offload):
-    assert sentence(copied(3.0, offload=offload)).endswith("and reuse it")
-    slow_first = record(gpu=on_gpu(first_call=90.0), offload=offload)
-    assert sentence(slow_first).endswith("or its compiled kernels")
 
 
 UNTIMED = Copies(bytes=8, arrays=1)

@@ -55,6 +55,13 @@ def test_rounds_are_compared_each_for_itself_and_variants_stretch_by_stretch():
     assert apart.sampling == "variants"
 
 
+def test_of_two_variants_the_shorter_counts_and_the_medians_are_of_all_samples():
+    found = of([10.0] * 5 + [30.0] * 4, [1.0, 2.0, 4.0], sampling="variants")
+    assert (5.0, 3) == (found.value, found.rounds)
+    assert found.look.misses == 2.7
+    assert found.seen == pytest.approx((10 / 4, 30 / 1))
+
+
 def test_stretches_of_so_many_rounds_have_a_range_of_those_that_are_full():
     assert (2.0, 4.0) == sampled(2, 2, 2, 4, 4, 4, 9).in_stretches_of(3)
     cpu = [10.0] * 7 + [20.0] * 7

@@ -164,12 +164,6 @@ def test_regimes_beside_the_gated_one_have_ranges_of_their_own():
     assert always.rounds == ROUNDS
 
 
-@for_each(("factor", "copied"), [(1.01, ROUNDS), (2.7, 3)])
-def test_copies_of_fewer_rounds_took_an_unknown_part_of_the_time(factor, copied):
-    always = assess(seen(copies=[4.0] * copied, transfer=MOVED), PLAN).always
-    assert pytest.approx([2 / factor, 2 * factor]) == [always.certain.low, always.certain.high]
-
-
 def test_copies_that_are_fewer_than_the_rounds_are_set_beside_the_last_of_them():
     rounds = [Round(cpu=10, gpu=5)] * 9 + [Round(cpu=10, gpu=1)] * 3
     offload = assess(seen(rounds=rounds, copies=[4.0] * 3, transfer=MOVED), PLAN)

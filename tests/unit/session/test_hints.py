@@ -9,7 +9,7 @@ from pytest_gpuperf.session.hints import Body, read_body
 SOURCE = """
 from functools import partial
 import numpy as np
-import numpy.testing
+from numpy.testing import assert_array_equal
 
 def forgets_a_named_function(device):
     a = device.xp.ones(3)
@@ -79,7 +79,9 @@ def only_works(xp):
 
 def asserts_with_numpys_functions(xp):
     np.testing.assert_allclose(xp.ones(3), 1)
-    numpy.testing.assert_array_equal(xp.ones(3), 1)
+
+def asserts_with_a_function(xp):
+    assert_array_equal(xp.ones(3), 1)
 
 def makes_a_reference(xp):
     return np.fft.fft(np.ones(3)) - xp.fft.fft(xp.ones(3))
@@ -101,7 +103,8 @@ SHOWN = {
     Body(unused="a lambda"): "forgets_a_lambda",
     Body(returns_callable=True): "returns_its_function returns_a_lambda_or_nothing returns_a_partial",
     NESTED: "returns_a_lambda_from_nested_blocks",
-    Body(does_more=True): "asserts asserts_with_numpys_functions makes_a_reference uploads",
+    Body(does_more=True): "asserts asserts_with_numpys_functions asserts_with_a_function "
+    "makes_a_reference uploads",
     Body(): "calls_its_function returns_a_result_from_a_block returns_what_its_function_returns only_works "
     "registers_its_function makes_a_class reads_its_names_at_once no_function without_source",
 }

@@ -43,6 +43,13 @@ def test_slow_calls_that_a_loop_pays_for_are_noted():
     assert "on the GPU a call takes 1.63 s on average and 1.00 s typically" in text
 
 
+def test_the_note_names_the_uneven_device_where_its_typical_block_holds_the_slow_call():
+    """Most blocks of the GPU hold the slow call: without it a fifth of them takes a tenth as long."""
+    (text,) = notes(times(10.0), times(1.0, slow=12, factor=0.1))
+    assert "give 12.2x" in text
+    assert "on the GPU a call takes 820 ms on average and 1.00 s typically" in text
+
+
 @for_each(
     ("cpu", "gpu"),
     [
