@@ -190,22 +190,17 @@ OWN_CONFTEST = f"""{CONFTEST}
 # CPU variants that end otherwise than by passing, and GPU variants that have nothing to be compared with.
 BROKEN = """
 SPEEDUP = pytest.mark.speedup(min=3)
+ENDS = {
+    "skips": lambda: pytest.skip("not today"),
+    "fails": lambda: 1 / 0,
+    "xfails": lambda: pytest.xfail("a bad day"),
+}
 
 @SPEEDUP
-def test_cpu_skips(xp):
+@pytest.mark.parametrize("how", ENDS)
+def test_cpu(xp, how):
     if xp is conftest.numpy:
-        pytest.skip("not today")
-    xp.ones(3)
-
-@SPEEDUP
-def test_cpu_fails(xp):
-    assert xp is conftest.cupy
-    xp.ones(3)
-
-@SPEEDUP
-def test_cpu_xfails(xp):
-    if xp is conftest.numpy:
-        pytest.xfail("a bad day")
+        ENDS[how]()
     xp.ones(3)
 """
 LONELY = """
@@ -219,68 +214,42 @@ ODD = (
     + LONELY
     + """
 @SPEEDUP
-def test_gpu_skips(xp):
+@pytest.mark.parametrize("how", ["skips", "fails"])
+def test_gpu(xp, how):
     if xp is conftest.cupy:
-        pytest.skip("not today")
+        ENDS[how]()
     xp.ones(3)
-
-@SPEEDUP
-def test_gpu_fails(xp):
-    assert xp is conftest.numpy
-    xp.ones(3)
-
-def end(library, xp):
-    assert xp is not library, "not clean"
 
 @pytest.fixture
-def cpu_unclean(xp):
+def at_last(xp, where):
     yield
-    end(conftest.numpy, xp)
-
-@pytest.fixture
-def gpu_unclean(xp):
-    yield
-    end(conftest.cupy, xp)
-
-@pytest.fixture
-def skips_at_last(xp):
-    yield
-    pytest.skip("at last")
+    if where == "both":
+        pytest.skip("at last")
+    assert xp is not conftest.LIBRARIES[where], "not clean"
 
 @SPEEDUP
-def test_cpu_unclean(xp, cpu_unclean):
+@pytest.mark.parametrize("where", ["cpu", "gpu", "both"])
+def test_at_last(xp, where, at_last):
     xp.ones(3)
 
-@SPEEDUP
-def test_gpu_unclean(xp, gpu_unclean):
-    xp.ones(3)
-
-@SPEEDUP
-def test_skips_at_last(xp, skips_at_last):
-    xp.ones(3)
-
-def unit(pair):
+def unit(where, least=3):
     class Unit(unittest.TestCase):
-        @pytest.mark.speedup(pair=pair, min=3)
+        @pytest.mark.speedup(pair=where, min=least)
         def test_numpy(self):
             conftest.numpy.ones(3)
 
-        @pytest.mark.speedup(pair=pair, min=3)
+        @pytest.mark.speedup(pair=where, min=least)
         def test_cupy(self):
             conftest.cupy.ones(3)
+
+        def tearDown(self):
+            if where == "both":
+                pytest.skip("at last")
+            assert where not in self._testMethodName, "not clean"
     return Unit
 
-class TestCpuUnclean(unit("cpu")):
-    def tearDown(self):
-        assert self._testMethodName != "test_numpy", "not clean"
-
-class TestGpuUnclean(unit("gpu")):
-    def tearDown(self):
-        assert self._testMethodName != "test_cupy", "not clean"
-
-class TestSkipsAtLast(unit("skips")):
-    def tearDown(self):
-        pytest.skip("at last")
+TestCpuUnclean, TestGpuUnclean, TestSkipsAtLast = unit("numpy"), unit("cupy"), unit("both")
+TestTooSlow = unit("nowhere", 300)
 
 class TestExpected(unittest.TestCase):
     @pytest.mark.speedup(pair="expected")
@@ -291,15 +260,6 @@ class TestExpected(unittest.TestCase):
     @pytest.mark.speedup(pair="expected")
     def test_cupy(self):
         raise ValueError("known")
-
-class TestTooSlow(unittest.TestCase):
-    @pytest.mark.speedup(pair="slow", min=300)
-    def test_cupy(self):
-        conftest.cupy.ones(3)
-
-    @pytest.mark.speedup(pair="slow")
-    def test_numpy(self):
-        conftest.numpy.ones(3)
 
 @pytest.mark.parametrize(
     "xp",
@@ -342,19 +302,19 @@ ALONE = "nothing to compare with: its CPU variant test_it.py::{} ended as error:
 NO_PAIR = "nothing to compare with: this test runs on the CPU, and no other variant of it runs on a GPU; *"
 UNCLEAN = "*AssertionError: not clean"
 ENDINGS = {
-    "test_cpu_skips[numpy]": ("SKIPPED", "skipped", "not today"),
-    "test_cpu_skips[cupy]": ("SKIPPED", "skipped", "its CPU variant was skipped: not today"),
-    "test_cpu_fails[numpy]": ("FAILED", "error", "AssertionError: *"),
-    "test_cpu_fails[cupy]": ("FAILED", "error", "*test_cpu_fails[numpy] ended as error: Assert*"),
-    "test_cpu_xfails[numpy]": ("XFAIL", "skipped", "a bad day"),
-    "test_cpu_xfails[cupy]": ("SKIPPED", "skipped", "its CPU variant was skipped: a bad day"),
-    "test_gpu_skips[cupy]": ("SKIPPED", "skipped", "not today"),
-    "test_gpu_fails[cupy]": ("FAILED", "error", "AssertionError: *"),
-    "test_cpu_unclean[numpy]": ("ERROR", "error", UNCLEAN),
-    "test_cpu_unclean[cupy]": ("FAILED", "error", ALONE.format("test_cpu_unclean[numpy]") + UNCLEAN),
-    "test_gpu_unclean[cupy]": ("ERROR", "error", UNCLEAN),
-    "test_skips_at_last[numpy]": ("SKIPPED", "recorded", None),
-    "test_skips_at_last[cupy]": ("SKIPPED", "passed", None),
+    "test_cpu[numpy-skips]": ("SKIPPED", "skipped", "not today"),
+    "test_cpu[cupy-skips]": ("SKIPPED", "skipped", "its CPU variant was skipped: not today"),
+    "test_cpu[numpy-fails]": ("FAILED", "error", "ZeroDivisionError: *"),
+    "test_cpu[cupy-fails]": ("FAILED", "error", ALONE.format("test_cpu[numpy-fails]") + "ZeroDivision*"),
+    "test_cpu[numpy-xfails]": ("XFAIL", "skipped", "a bad day"),
+    "test_cpu[cupy-xfails]": ("SKIPPED", "skipped", "its CPU variant was skipped: a bad day"),
+    "test_gpu[cupy-skips]": ("SKIPPED", "skipped", "not today"),
+    "test_gpu[cupy-fails]": ("FAILED", "error", "ZeroDivisionError: *"),
+    "test_at_last[numpy-cpu]": ("ERROR", "error", UNCLEAN),
+    "test_at_last[cupy-cpu]": ("FAILED", "error", ALONE.format("test_at_last[numpy-cpu]") + UNCLEAN),
+    "test_at_last[cupy-gpu]": ("ERROR", "error", UNCLEAN),
+    "test_at_last[numpy-both]": ("SKIPPED", "recorded", None),
+    "test_at_last[cupy-both]": ("SKIPPED", "passed", None),
     "TestCpuUnclean::test_numpy": ("FAILED", "error", UNCLEAN),
     "TestCpuUnclean::test_cupy": ("FAILED", "error", ALONE.format("TestCpuUnclean::test_numpy") + UNCLEAN),
     "TestGpuUnclean::test_cupy": ("FAILED", "error", UNCLEAN),
@@ -388,12 +348,12 @@ def test_a_variant_says_what_became_of_the_other_one(suite):
     skipped = [
         name for name, record in found.records.items() if record["reason_code"] == "cpu_variant_skipped"
     ]
-    assert ["test_cpu_skips[cupy]", "test_cpu_xfails[cupy]"] == skipped
-    for name in (*skipped, "test_cpu_fails[cupy]", "test_cpu_unclean[cupy]", "TestCpuUnclean::test_cupy"):
+    assert ["test_cpu[cupy-skips]", "test_cpu[cupy-xfails]"] == skipped
+    for name in (*skipped, "test_cpu[cupy-fails]", "test_at_last[cupy-cpu]", "TestCpuUnclean::test_cupy"):
         assert (None, None) == (found.records[name]["speedup"], found.records[name]["cpu"])
-    for name in ("test_gpu_skips", "test_gpu_fails"):
-        notes = {note["code"]: note["text"] for note in found.records[f"{name}[numpy]"]["notes"]}
-        assert notes["no_partner"].startswith(f"its GPU variant test_it.py::{name}[cupy] was ")
+    for how in ("skips", "fails"):
+        notes = {note["code"]: note["text"] for note in found.records[f"test_gpu[numpy-{how}]"]["notes"]}
+        assert notes["no_partner"].startswith(f"its GPU variant test_it.py::test_gpu[cupy-{how}] was ")
     others = [record for name, record in found.records.items() if name.startswith("TestOther")]
     assert [None] * 4 == [record["pairing"]["partner"] for record in others], "they differ in more"
     marked = [record for name, record in found.records.items() if name.startswith("test_marked")]
@@ -422,7 +382,7 @@ def test_gone(xp):
 
 def test_a_variant_alone_says_what_became_of_the_other_one(suite):
     found = suite(BROKEN + WARNS, "-v", "-k", "(cupy and not gone) or (numpy and gone)")
-    broken = [f"test_cpu_{what}[cupy]" for what in ("skips", "fails", "xfails")]
+    broken = [f"test_cpu[cupy-{how}]" for how in ("skips", "fails", "xfails")]
     assert [*broken, "test_cpu_warns[cupy]", "test_gone[numpy]"] == [*found.endings]
     for name in broken:
         assert matches(found.records[name]["reason"], ENDINGS[name][2])
@@ -432,7 +392,7 @@ def test_a_variant_alone_says_what_became_of_the_other_one(suite):
     (note,) = (note for note in found.records["test_gone[numpy]"]["notes"] if note["code"] == "no_partner")
     assert "was skipped: deselected" in note["text"]
     assert "deselected" == found.records["test_gone[cupy]"]["reason_code"]
-    found.says("- CPU variant test_it.py::test_cpu_fails[[]numpy], call -", "E*assert <module")
+    found.says("- CPU variant test_it.py::test_cpu[[]numpy-fails], call -", "E*ZeroDivisionError")
 
 
 UNKNOWN = ".* is not a known device.*gpuperf_device_values.*gpuperf_device_params"
