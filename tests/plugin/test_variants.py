@@ -690,6 +690,8 @@ WITHOUT_GPU = """
         return [BACKEND, JAX]
 """
 ON_CPU = """
+NO_CARD = unittest.skip("no card in this machine")
+
 @pytest.mark.speedup(min=2)
 @pytest.mark.parametrize("backend", ["numpy", "jax.numpy"])
 def test_ones(backend):
@@ -704,32 +706,35 @@ def test_on_cpu(backend):
 @pytest.mark.parametrize("backend", ["numpy", "jax.numpy"])
 def test_without_limits(backend):
     conftest.numpy.ones(3)
-"""
-UNIT_SKIPS = "".join(
-    f"""
-{skip if where == "Class" else ""}
-class Test{where}(unittest.TestCase):
-    @pytest.mark.speedup(pair="{where}")
-    def test_ones_cpu(self):
-        conftest.numpy.ones(3)
 
-    @pytest.mark.speedup(pair="{where}", min=3)
-    {skip}
-    def test_ones_gpu(self):
-        conftest.cupy.ones(3)
-"""
-    for where in ("Class", "Method")
-    for skip in ("@unittest.skip('no card in this machine')",)
-)
-PLAIN = """
 @pytest.mark.speedup
 def test_plain(xp):
     xp.ones(3)
+
+@NO_CARD
+class TestClass(unittest.TestCase):
+    @pytest.mark.speedup(pair="class")
+    def test_ones_cpu(self):
+        conftest.numpy.ones(3)
+
+    @pytest.mark.speedup(pair="class", min=3)
+    def test_ones_gpu(self):
+        conftest.cupy.ones(3)
+
+class TestMethod(unittest.TestCase):
+    @pytest.mark.speedup(pair="method")
+    def test_ones_cpu(self):
+        conftest.numpy.ones(3)
+
+    @pytest.mark.speedup(pair="method", min=3)
+    @NO_CARD
+    def test_ones_gpu(self):
+        conftest.cupy.ones(3)
 """
 
 
 def test_without_a_gpu_variants_skip_with_the_remedy_and_the_suites_own_reasons_stay(suite):
-    found = suite(ON_CPU + UNIT_SKIPS + PLAIN, "--gpuperf-gpu=none", conftest=WITHOUT_GPU)
+    found = suite(ON_CPU, "--gpuperf-gpu=none", conftest=WITHOUT_GPU)
     found.ended(passed=6, skipped=5)
     codes = {
         name: record["reason_code"] for name, record in found.records.items() if record["status"] == "skipped"
@@ -742,7 +747,7 @@ def test_without_a_gpu_variants_skip_with_the_remedy_and_the_suites_own_reasons_
     assert {"no card in this machine"} == {found.records[name]["reason"] for name in own}
     assert "no_partner" in [note["code"] for note in found.records["test_on_cpu[jax:cpu]"]["notes"]]
     required = suite(ON_CPU, "--gpuperf-gpu=none", "--gpuperf-require-gpu", conftest=WITHOUT_GPU)
-    required.ended(passed=2, errors=3)
+    required.ended(passed=4, skipped=3, errors=4)
 
 
 @pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
