@@ -376,62 +376,6 @@ def test_markers_orders_and_runners_of_a_conftest_count(suite):
         assert found.records[name]["reason"].startswith(reason)
 
 
-HINTED = """
-import numpy as np
-
-pytestmark = pytest.mark.speedup
-
-def test_forgot(device):
-    a = device.xp.ones(3)
-    work = lambda: a + a
-
-def test_all_of_it(device):
-    a = device.asarray(np.ones(3))
-    assert (device.asnumpy(a + a) == 2).all()
-
-@pytest.mark.speedup(pair="x", transfer="always")
-def test_lonely(device):
-    a = device.xp.ones(3)
-    return lambda: a + a
-
-@pytest.mark.speedup(transfer="always")
-def test_random(device):
-    return lambda: device.xp.ones(3)
-
-@pytest.mark.speedup(transfer="once", calls=3)
-def test_well(device):
-    a = device.asarray(np.ones(3))
-    return lambda: a + a
-
-def test_both(gpuperf):
-    assert gpuperf.both(lambda xp: xp.ones(3))
-
-@pytest.mark.speedup(pair="z")
-class TestUnit(unittest.TestCase):  # a method of unittest's may return nothing
-    def test_cpu(self):
-        assert len(conftest.numpy.ones(3)) == 3
-
-    def test_gpu(self):
-        assert len(conftest.cupy.ones(3)) == 3
-"""
-
-
-def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(suite):
-    found = suite(HINTED)
-    found.ended(passed=8)
-    assert {name: {note["code"] for note in record["notes"]} for name, record in found.records.items()} == {
-        "test_forgot": {"check_the_test", "results_not_compared"},
-        "test_all_of_it": {"check_the_test", "results_not_compared"},
-        "test_lonely": {"check_the_test"},
-        "test_random": set(),
-        "test_well": set(),
-        "test_both": set(),
-        "TestUnit::test_cpu": set(),
-        "TestUnit::test_gpu": {"results_not_compared"},
-    }
-    found.says("test_all_of_it: the whole body is timed, including assertions, NumPy")
-
-
 HIDES = """
 from functools import partial, wraps
 
@@ -486,9 +430,11 @@ def test_a_decorator_that_hides_the_callable_is_an_error(suite):
     }
 
 
-WRAPPED = """
+HINTED = """
 from functools import partial
 from unittest import mock
+
+import numpy as np
 
 pytestmark = pytest.mark.speedup(min=3)
 
@@ -529,6 +475,39 @@ patch = partial(mock.patch, f"{__name__}.helper", lambda: 2)
 def work():
     raise LookupError(f"helper() is {helper()}")
 
+def test_forgot(device):
+    a = device.xp.ones(3)
+    work = lambda: a + a
+
+def test_all_of_it(device):
+    a = device.asarray(np.ones(3))
+    assert (device.asnumpy(a + a) == 2).all()
+
+@pytest.mark.speedup(pair="x", transfer="always")
+def test_lonely(device):
+    a = device.xp.ones(3)
+    return lambda: a + a
+
+@pytest.mark.speedup(transfer="always")
+def test_random(device):
+    return lambda: device.xp.ones(3)
+
+@pytest.mark.speedup(transfer="once", calls=3)
+def test_well(device):
+    a = device.asarray(np.ones(3))
+    return lambda: a + a
+
+def test_calls_both(gpuperf):
+    assert gpuperf.both(lambda xp: xp.ones(3))
+
+@pytest.mark.speedup(pair="z")
+class TestUnit(unittest.TestCase):  # a method of unittest's may return nothing
+    def test_cpu(self):
+        assert len(conftest.numpy.ones(3)) == 3
+
+    def test_gpu(self):
+        assert len(conftest.cupy.ones(3)) == 3
+
 @patch()
 def test_raises_decorator(device):
     return lambda: work()
@@ -556,23 +535,35 @@ HAS_ENDED = {  # what is said of the exception that a test raises; nothing of th
 }
 
 
-def test_what_a_test_sets_around_its_callable_has_ended_when_that_is_timed(suite):
-    found = suite(WRAPPED)
-    found.ended(passed=4, failed=5)
-    notes = {
-        name: [note["text"] for note in record["notes"] if note["code"] == "check_the_test"]
-        for name, record in found.records.items()
-        if "raises" not in name
+def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(suite):
+    found = suite(HINTED)
+    found.ended(passed=12, failed=5)
+    records = {name: record for name, record in found.records.items() if "raises" not in name}
+    assert {name: {note["code"] for note in record["notes"]} for name, record in records.items()} == {
+        "test_decorated": {"check_the_test", "results_not_compared"},
+        "test_block": {"check_the_test", "results_not_compared"},
+        "test_block_in_the_callable": {"results_not_compared"},
+        "test_decorated_body": {"results_not_compared"},
+        "test_forgot": {"check_the_test", "results_not_compared"},
+        "test_all_of_it": {"check_the_test", "results_not_compared"},
+        "test_lonely": {"check_the_test"},
+        "test_random": set(),
+        "test_well": set(),
+        "test_calls_both": set(),
+        "TestUnit::test_cpu": set(),
+        "TestUnit::test_gpu": {"results_not_compared"},
+    }
+    hints = {
+        name: note["text"]
+        for name, record in records.items()
+        for note in record["notes"]
+        if note["code"] == "check_the_test"
     }
     ended = "has ended when the timed callable runs; what it needs of that belongs in it, or in a fixture"
-    (block,) = notes.pop("test_block")
     with_ = "with mock.patch(f'{__name__}.helper') as _, mock.patch(f'{__name__}.print', create=True):"
-    assert block == f"`{with_}` {ended}"
-    assert notes == {
-        "test_decorated": [f"the test's decorator {ended}"],
-        "test_block_in_the_callable": [],
-        "test_decorated_body": [],
-    }
+    assert f"`{with_}` {ended}" == hints["test_block"]
+    assert f"the test's decorator {ended}" == hints["test_decorated"]
+    assert hints["test_all_of_it"].startswith("the whole body is timed, including assertions, NumPy")
     failures = str(found.result.stdout).partition("- gpuperf -")[0]
     sections = re.split(r"^_+ test_raises_(\w+) _+$", failures, flags=re.MULTILINE)[1:]
     shown = dict(zip(sections[::2], sections[1::2], strict=True))
