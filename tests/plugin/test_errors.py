@@ -288,32 +288,26 @@ def test_memory_of_a_test_that_ran_out_is_freed(faulty, fault, size, rounds, sai
     assert rounds <= ((found["test_large"]["speedup"] or {}).get("rounds") or 0)
 
 
-def test_a_lost_device_fails_the_tests_after_it_at_once(faulty):
-    result, found = faulty("kind='lost', call=54")
-    result.assert_outcomes(passed=1, failed=1, errors=2)
-    lost = "the GPU (simulated GPU) was lost in test_it.py::test_first: *"
-    result.stdout.fnmatch_lines([lost, lost, lost])
+@pytest.mark.parametrize(
+    ("before", "call", "ended", "where"),
+    [
+        ("", 54, {"passed": 1, "failed": 1, "errors": 2}, "first"),
+        (
+            "    def test_zeroth(gpu):\n        gpu.launch()\n",
+            1,
+            {"passed": 1, "failed": 1, "errors": 3},
+            "zeroth",
+        ),
+    ],
+    ids=["in a speedup test", "in an unmarked test"],
+)
+def test_a_lost_device_fails_the_tests_after_it_at_once(faulty, before, call, ended, where):
+    result, found = faulty(f"kind='lost', call={call}", source=before + TWO_TESTS)
+    result.assert_outcomes(**ended)
+    lost = f"the GPU (simulated GPU) was lost in test_it.py::test_{where}: *"
+    result.stdout.fnmatch_lines([lost] * 3)
     assert [found[name]["status"] for name in ("test_first", "test_second")] == ["error", "error"]
-    assert found["test_second"]["reason"].startswith(
-        "the GPU (simulated GPU) was lost in test_it.py::test_first"
-    )
-
-
-def test_a_device_lost_in_an_unmarked_test_is_noticed(faulty):
-    source = "    def test_zeroth(gpu):\n        gpu.launch()\n" + TWO_TESTS
-    result, found = faulty("kind='lost', call=1", source=source)
-    result.assert_outcomes(passed=1, failed=1, errors=3)
-    assert "was lost in test_it.py::test_zeroth" in found["test_first"]["reason"]
-
-
-# tests/unit/test_options.py has everything that is refused.
-@pytest.mark.parametrize("place", ["the command line", "the ini file"])
-def test_a_bad_option_is_a_usage_error_before_the_first_test(run, pytester, place):
-    pytester.makeini("[pytest]\ngpuperf_max_time = -1\n" if place == "the ini file" else "[pytest]\n")
-    options = ["--gpuperf-max-time=small"] if place == "the command line" else []
-    result = run("def test_it(): raise SystemExit('a test ran')", *options, gpu=None)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --gpuperf-max-time (ini: gpuperf_max_time): * is not a positive *"])
+    assert fnmatch(found["test_second"]["reason"], lost)
 
 
 def test_a_limit_that_is_set_while_the_test_runs_comes_too_late_and_is_no_pass(suite):

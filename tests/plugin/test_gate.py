@@ -32,7 +32,6 @@ CREATE = (*GATE, "--gpuperf-baseline-missing=create")
 KEPT = ("--gpuperf-baseline=kept", *CREATE[1:])
 INI_GATE = "gpuperf_baseline = base.json\ngpuperf_fail_on = speedup:10%"
 SPREAD = pytest.mark.parametrize("spread", [(), ("-n", "1")], ids=["serial", "-n 1"])
-MADE = {}  # baselines by their suites: simulated devices measure the same each time
 BEFORE, SLOWER = 1e-3, 1.25e-3
 
 
@@ -56,28 +55,11 @@ def ends(pytester, forked_workers, monkeypatch):
 
 
 @pytest.fixture
-def made(ends, pytester):
-    """Make the baseline of a suite, in its first test by a run and in later ones from what that wrote."""
-
-    def call(source, name=None):
-        path = pytester.path / "base.json"
-        name = name or source
-        if name in MADE:
-            path.write_bytes(MADE[name])
-        else:
-            assert pytest.ExitCode.OK == ends(source, *CREATE).ret
-            MADE[name] = path.read_bytes()
-            (pytester.path / "report.json").unlink()
-
-    return call
-
-
-@pytest.fixture
-def held(ends, made):
-    """Make a baseline of a suite; then run it against that."""
+def held(ends):
+    """Make a baseline of a suite; then run it, or another one, against that."""
 
     def call(source, *options, then=None, **others):
-        made(source)
+        assert pytest.ExitCode.OK == ends(source, *CREATE).ret
         return ends(then or source, *GATE, *options, **others)
 
     return call
@@ -114,8 +96,8 @@ def test_a_lost_speedup_fails_its_own_test_although_its_demand_is_met(held, pyte
     assert "regressed" == properties["gpuperf.baseline.speedup"]
 
 
-def test_without_fail_on_losses_are_only_said(ends, made):
-    made(BARE)
+def test_without_fail_on_losses_are_only_said(ends):
+    ends(BARE, *CREATE)
     lost = ends(BARE, "--gpuperf-baseline=base.json", gpu=SLOWER)
     assert pytest.ExitCode.OK == lost.ret
     assert {("test_bare", "speedup"): "regressed"} == outcomes(lost)
@@ -180,8 +162,8 @@ def on_another_machine(path):
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
-def test_another_machine_is_not_compared_and_stays_and_warns_once(ends, made, pytester):
-    made(FAST + BARE)
+def test_another_machine_is_not_compared_and_stays_and_warns_once(ends, pytester):
+    ends(FAST + BARE, *CREATE)
     path = pytester.path / "base.json"
     on_another_machine(path)
     before = path.read_bytes()
@@ -541,9 +523,9 @@ def test_measuring_that_is_off_refuses_a_gate(ends, pytester, spread):
 
 
 def test_the_ini_file_asks_for_the_same_from_its_folder_until_the_command_line_does_not(
-    made, ends, pytester, monkeypatch
+    ends, pytester, monkeypatch
 ):
-    made(BARE)
+    ends(BARE, *CREATE)
     gate = "gpuperf_baseline = base.json\ngpuperf_fail_on = memory:5% speedup:10%\n"
     pytester.makeini(f"[pytest]\n{gate}gpuperf_markdown = summary.md\n")
     pytester.makepyfile(test_it=BARE.format(gpu=SLOWER))
@@ -596,13 +578,12 @@ STOPPED = f"{BARE}\n\ndef test_stops():\n    assert False\n\n{BARE.replace('test
 @pytest.mark.parametrize(
     ("code", "source", "option", "told"),
     [
-        (1, "def test_it(): pass\n", "-v", "the new baseline was not written: *measured nothing*"),
-        (1, "def test_it(): pass\n", KEPT[0], "the new baseline was not written: *"),
+        (1, "def test_it(): pass\n", KEPT[0], "the new baseline was not written: *measured nothing*"),
         (1, STOPPED, "-x", "the new baseline was not written: this run ended early*"),
         (1, HOST, "-v", "the new baseline was not written: this run measured nothing*"),
         (0, HOST, "--gpuperf-allow=no-gpu", "no baseline was created at *base.json: there was no GPU*"),
     ],
-    ids=["measured nothing", "in a folder", "ended early", "no GPU", "no GPU, allowed"],
+    ids=["measured nothing, in a folder", "ended early", "no GPU", "no GPU, allowed"],
 )
 def test_a_run_that_did_not_measure_what_the_gate_is_about_makes_no_baseline(
     ends, pytester, code, source, option, told
@@ -621,8 +602,8 @@ def test_a_run_that_did_not_measure_what_the_gate_is_about_makes_no_baseline(
     ],
     ids=["a baseline", "something else"],
 )
-def test_what_another_run_has_created_meanwhile_is_left_as_it_is(ends, made, pytester, code, content, told):
-    made(BARE)
+def test_what_another_run_has_created_meanwhile_is_left_as_it_is(ends, pytester, code, content, told):
+    ends(BARE, *CREATE)
     base = pytester.path / "base.json"
     theirs = content or base.read_bytes()
     base.rename(pytester.path / "theirs").write_bytes(theirs)

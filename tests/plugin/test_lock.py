@@ -6,7 +6,6 @@ import time
 from itertools import pairwise
 from types import SimpleNamespace
 
-import pytest
 from real_clock import NAP, REAL_TIME, held
 
 from pytest_gpuperf import options
@@ -81,17 +80,15 @@ def test_a_lock_file_in_the_ini_file_starts_at_the_root_wherever_pytest_is_calle
     assert str(pytester.path / "turn.lock") == options.run_options(pytester.parseconfig(pytester.path)).lock
 
 
-@pytest.mark.parametrize("place", ["an option", "the ini file"])
-def test_no_file_is_locked_when_none_is_chosen(pytester, monkeypatch, tmp_path, place):
+def test_no_file_is_locked_when_none_is_chosen(pytester, monkeypatch, tmp_path):
     machines = tmp_path / "machine.lock"
     monkeypatch.setattr(lock, "default_path", lambda: machines)
-    pytester.makeini("[pytest]\ngpuperf_lock = none\n" if place == "the ini file" else "[pytest]\n")
+    pytester.makeini("[pytest]\ngpuperf_lock = none\n")
     pytester.makeconftest(REAL_TIME)
     pytester.makepyfile(test_it=NAP.format(seconds=1e-3))
-    chosen = ["--gpuperf-lock=none"] if place == "an option" else []
     with held(machines, 60):
         result = pytester.runpytest_inprocess(
-            "-p", "no:randomly", "--gpuperf-gpu=hosts", "--gpuperf-max-time=0.1", *chosen
+            "-pno:randomly", "--gpuperf-gpu=hosts", "--gpuperf-max-time=0.1"
         )
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("waited*")

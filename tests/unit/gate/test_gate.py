@@ -143,16 +143,6 @@ def test_without_a_baseline_nothing_is_compared():
     assert held.with_comparisons(record()) == record()
 
 
-@for_each(
-    ("expected", "here"),
-    [("old.json", HERE), ("new.json", ELSEWHERE), ("new.json", replace(HERE, python="3.13"))],
-)
-def test_of_several_baselines_the_newest_of_this_machine_is_taken_and_else_the_newest(expected, here):
-    newest, fitting = base_of(name="new.json", environment=ELSEWHERE), base_of(name="old.json")
-    assert gating(newest, fitting, base_of(name="oldest.json"), here=here).base.name == expected
-    assert gating(newest, here=here).base.name == "new.json"
-
-
 def test_the_machine_is_looked_at_once_and_only_when_it_matters():
     looks = []
     held = Gate(GATE, [base_of(record())], lambda: looks.append(1) or HERE)
