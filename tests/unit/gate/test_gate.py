@@ -1,7 +1,5 @@
 """Gating: a run held against an earlier one; what it measured, matched or compared nothing of, it says."""
 
-from pathlib import Path
-
 import factories
 import pytest
 from cases import for_each
@@ -115,26 +113,6 @@ def test_where_an_improvement_fails_a_test_is_told_from_that_too():
 )
 def test_without_a_limit_that_sampling_could_tell_there_is_none(held):
     assert held.limits("a") == ()
-
-
-@for_each(
-    ("expected", "tolerances"),
-    [
-        (
-            [
-                ("speedup", 0.1, "regressed"),
-                ("gpu_time", 0.5, "not_regressed"),
-                ("speedup", 0.3, "not_regressed"),
-            ],
-            (within(), within(0.5, "gpu_time"), within(0.3)),
-        ),
-        ([("speedup", 0.1, "regressed")], ()),  # without a check the speedup is compared all the same
-    ],
-)
-def test_a_record_is_held_against_each_tolerance(expected, tolerances):
-    held = gating(base_of(record()), asked=GateOptions(tolerances=tolerances))
-    found = held.with_comparisons(record(value=8.0)).comparisons
-    assert expected == [(each.metric, each.tolerance, each.outcome) for each in found]
 
 
 def test_without_a_baseline_nothing_is_compared():
@@ -360,14 +338,6 @@ def test_the_decision_of_each_state_with_each_option(row: Row):
     assert row.outcome == (absent[0] if absent else found)
 
 
-def test_without_a_gate_nothing_fails_and_what_is_absent_is_listed():
-    run = ended(
-        [OTHER, LOST], recorded("a"), OTHER, record("b"), asked=GateOptions(baseline=Path("base.json"))
-    )
-    assert (run.gate.failures, [each.name for each in run.gate.absent]) == ((), ["a", "b"])
-    assert failed(run, recorded("a"), asked=GateOptions()) == []
-
-
 @for_each(
     ("expected", "metric", "now"),
     [
@@ -428,10 +398,8 @@ def test_the_first_result_that_has_the_metric_is_held():
 @for_each(
     ("expected", "now", "changes"),
     [
-        ("excused", {"value": 5.0}, {}),
         ("excused", {"value": 9.0}, {"fail": "doubt"}),
         ("inconclusive", {"value": 9.0}, {}),
-        ("excused", {"value": 20.0}, {"asked": replace(GATE, improvements=True)}),
         ("excused", {"status": "error", "speedup": None}, {}),
         ("not_regressed", {"status": "failed"}, {}),
     ],
@@ -442,10 +410,3 @@ def test_an_expected_failure_excuses_nothing_that_would_fail(expected, now, chan
     assert [expected] == found
     assert failed(run, recorded("a"), **changes) == []
     assert bool(run.gate.failures) == (expected == "excused")
-
-
-@for_each("asked", [GATE, replace(GATE, strict=True)])
-def test_what_the_baseline_does_not_hold_is_no_entry_and_fails_nothing(asked):
-    run = ended([recorded("new"), OTHER], OTHER, factories.skipped("never measured"), asked=asked)
-    assert (run.gate.absent, run.gate.failures, run.gate.baseline_tests) == ((), (), 1)
-    assert ("new", []) == (run.records[0].comparisons[0].outcome, failed(run, OTHER, asked=asked))

@@ -60,6 +60,7 @@ LOST = threshold(
         ("regressed: so", None, (), record("regressed", "inconclusive"), GATE, SURE, None),
         (None, None, (), record("regressed"), NO_GATE, SURE, None),
         (None, None, (), record("not_regressed"), GATE, SURE, None),
+        (None, None, (), record("new"), STRICT, DOUBT, None),
         ("the GPU loses", None, (), record("inconclusive"), GATE, SURE, LOST),
         # A doubt warns where it does not fail.
         (None, None, ("inconclusive: so",), record("inconclusive", "new"), GATE, SURE, None),
