@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cpu_devices import second_of_jax, two_of_jax
 from plugins import skip_module
-from walks import time_block
+from walks import time_block, warmed_up
 
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
@@ -23,8 +23,6 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing import inputs, leaves
-from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.workload import Workload
 
 if find_spec("jax") is None:
     skip_module("JAX is not installed; CI's second environment has it")
@@ -197,8 +195,7 @@ def test_arrays_that_are_alive_are_not_in_the_time_of_a_call(either, monkeypatch
     live_arrays = jax.live_arrays
     monkeypatch.setattr(jax, "live_arrays", lambda *inputs: (steps.append("look"), live_arrays(*inputs))[1])
     monkeypatch.setattr(either, "clock", lambda: (steps.append("clock"), perf_counter())[1])
-    timer = BlockTimer(workload=Workload(device=either, call=lambda: array + 1, scope="call"))
-    timer.warm_up(RunOptions())
+    timer = warmed_up(either, lambda: array + 1)
     for sampled in (timer, timer.per_call(RunOptions())):
         steps.clear()
         sampled.take_sample()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from factories import on_host
 from plugins import skip_module
+from walks import walked, warmed_up
 
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
@@ -22,9 +23,6 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing import inputs, kept_results
-from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.workload import Workload
 
 if find_spec("torch") is None:
     skip_module("torch is not installed; CI's second environment has it")
@@ -167,23 +165,19 @@ def test_a_result_that_the_next_call_frees_is_compared_and_copied_while_it_is_th
     """As are those of `torch.compile(mode="reduce-overhead")`, which torch lets nobody read after that."""
     host = np.ones((100, 100), dtype=np.float32)
 
-    def bind(device):
-        def body():
-            array, earlier = device.asarray(host), []
+    def body(device):
+        array, earlier = device.asarray(host), []
 
-            def call():
-                for result in earlier:
-                    result.untyped_storage().resize_(0)
-                    torch._C._set_storage_access_error_msg(result, "overwritten by a subsequent run")
-                earlier[:] = [array @ array]
-                return earlier[0]
+        def call():
+            for result in earlier:
+                result.untyped_storage().resize_(0)
+                torch._C._set_storage_access_error_msg(result, "overwritten by a subsequent run")
+            earlier[:] = [array @ array]
+            return earlier[0]
 
-            return call
+        return call
 
-        return body
-
-    trial = Trial(nodeid="test_it", demand=Demand(min=1e-7), options=RunOptions(max_time=5))
-    record = trial.record(trial.compare(bind, cpu, StandIn("torch").gpu("")))
+    record = walked(body, cpu, StandIn("torch").gpu(""), Demand(min=1e-7), max_time=5)
     assert ("passed", True) == (record.status, record.check.agreed)
     assert record.transfer.d2h.samples
 
@@ -231,9 +225,7 @@ def test_kernels_that_no_operator_of_torch_launched_may_be_products(cpu):
 
 def test_blocks_of_an_emulated_gpu_are_as_short_as_those_of_the_cpu():
     gpu = chosen_stand_in("torch:cpu").gpu("")
-    workload = Workload(device=gpu, call=lambda: torch.ones(10).sum(), scope="call")
-    timer = BlockTimer(workload=workload)
-    timer.warm_up(RunOptions())
+    timer = warmed_up(gpu, lambda: torch.ones(10).sum())
     calls = timer.block_calls
     timer.fill_pipeline(RunOptions(), 10.0)
     assert (timer.block_calls, timer.overlap_left) == (calls, None)

@@ -5,19 +5,18 @@ Runs only where they find one, which may be fake: `python tests/fakes/cuda -m py
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
+from walks import prepared
 
 from pytest_gpuperf.devices import capabilities, nvml
 from pytest_gpuperf.devices.cupy import CupyBackend
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing.first_call import first_call
 
 BYTES = "uint8"
 
@@ -135,8 +134,8 @@ def test_in_place_work_without_a_result_is_work_however_short(cuda, size):
         array = device.xp.ones(size)
         return lambda: (device.xp.add(array, 1, out=array), None)[1]
 
-    assert first_call(lambda seen: partial(body, seen), cuda)[0].did_device_work
-    assert not first_call(lambda seen: lambda: lambda: None, cuda)[0].did_device_work
+    assert prepared(cuda, body).did_device_work
+    assert not prepared(cuda, lambda device: lambda: None).did_device_work
 
 
 def test_precision_is_reduced_only_where_it_was_asked_for(library, cuda, monkeypatch):

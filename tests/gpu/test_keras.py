@@ -6,13 +6,13 @@ tests/fakes/cuda -m pytest tests/gpu`.
 
 import numpy as np
 import pytest
+from walks import walked
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.keras import KerasBackend
-from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing.trial import Trial
 
 try:
     KerasBackend().gpu("")
@@ -47,15 +47,11 @@ def test_each_side_makes_layers_and_tensors_on_its_own_device():
 def test_a_layer_is_measured_on_both_sides():
     backend = KerasBackend()
 
-    def bind(device):
-        def body():
-            layer = keras.layers.Dense(256, kernel_initializer="ones")
-            x = device.asarray(np.ones((64, 256), dtype=np.float32))
-            return lambda: layer(x)
+    def body(device):
+        layer = keras.layers.Dense(256, kernel_initializer="ones")
+        x = device.asarray(np.ones((64, 256), dtype=np.float32))
+        return lambda: layer(x)
 
-        return body
-
-    trial = Trial(nodeid="test_it", demand=Demand(check=False), options=RunOptions(max_time=5))
-    record = trial.record(trial.compare(bind, backend.cpu(), backend.gpu("")))
+    record = walked(body, backend.cpu(), backend.gpu(""), Demand(check=False), max_time=5)
     assert ("recorded", "keras") == (record.status, record.gpu.device.backend)
     assert record.transfer.h2d.bytes == 64 * 256 * 4
