@@ -219,7 +219,7 @@ def refusal(backend):
     [
         ("cupy", "CuPy is installed but no NVIDIA driver is; install the driver"),
         ("torch", r"built without any GPU|cannot use \w+:0: .+; install the driver"),
-        ("jax", "JAX sees no GPU, only the CPU; install JAX's plugin"),
+        ("jax", "JAX sees no GPU, only the CPU; install JAX's plugin .*; JAX_PLATFORMS is "),
         ("keras", r"(sees no GPU|without any GPU|cannot use).*; install"),
         ("mlx", r"MLX \S+ has no GPU here; use a Mac .*; mlx:cpu emulates one"),
         ("sycl", "no Intel GPU; install its compute runtime"),
@@ -251,14 +251,15 @@ def test_too_large_an_array_is_out_of_memory_with_its_bytes(name, make, requeste
 
 
 @pytest.mark.parametrize(
-    ("choice", "namespace"),
+    ("choice", "namespace", "library"),
     [
-        ("keras:cpu", "keras.ops"),
-        ("mlx:cpu", "mlx.core"),
-        ("standin:array_api_strict", "array_api_strict"),
+        ("keras:cpu", "keras.ops", "keras"),
+        ("mlx:cpu", "mlx.core", "mlx"),
+        ("sycl:cpu", "dpnp", "sycl"),
+        ("standin:array_api_strict", "array_api_strict", "array_api_strict"),
     ],
 )
-def test_a_suites_own_values_mean_it_without_a_conftest(run, pytester, choice, namespace):
+def test_a_suites_own_values_mean_it_without_a_conftest(run, pytester, choice, namespace, library):
     need(namespace.partition(".")[0])
     source = f"""
         import numpy, pytest, {namespace}
@@ -269,8 +270,9 @@ def test_a_suites_own_values_mean_it_without_a_conftest(run, pytester, choice, n
             array = xp.ones((10, 10), dtype="float32" if xp.__name__ == "keras.ops" else xp.float32)
             return lambda: xp.sum(xp.matmul(array, array))
     """
-    run(source, "--gpuperf-json=r.json", gpu=choice).assert_outcomes(passed=2)
+    result = run(source, "--gpuperf-json=r.json", gpu=choice)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines([f"*| emulated: *{library}*, not a GPU"])
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
-    library = namespace.partition(".")[0]
     assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == (library, True)
     assert (there["speedup"]["value"] > 0, there["check"]["agreed"]) == (True, True)

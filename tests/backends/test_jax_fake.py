@@ -101,19 +101,6 @@ def device(jax):
     return JaxBackend().gpu("")
 
 
-def cause(selector=""):
-    with pytest.raises(Unavailable) as caught:
-        JaxBackend().gpu(selector)
-    return str(caught.value)
-
-
-def test_a_jax_without_a_plugin_names_the_remedies(monkeypatch):
-    fake(monkeypatch, FakeDevice("cpu"))
-    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
-    assert "JAX sees no GPU, only the CPU; install JAX's plugin" in cause()
-    assert cause().endswith("JAX_PLATFORMS is not set")
-
-
 def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
     made = fake(monkeypatch)
 
@@ -122,9 +109,9 @@ def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
 
     made.local_devices = refuse
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
-    said = cause()
-    assert "JAX finds no device: Unable to initialize backend 'cuda'; install the plugin for" in said
-    assert "JAX_PLATFORMS is 'cuda'" in said
+    said = "JAX finds no device: Unable to initialize backend 'cuda'; install the plugin for .* is 'cuda'"
+    with pytest.raises(Unavailable, match=said):
+        JaxBackend().gpu("")
 
 
 def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(jax):

@@ -61,17 +61,14 @@ def test_an_axis_that_cannot_be_divided_is_an_error(pair):
         pair.asarray(np.zeros(5), shard=0)
 
 
-def test_it_holds_arrays_on_its_devices_and_no_others(devices, pair):
-    on_second = jax.device_put(np.ones(2), jax.local_devices(backend="cpu")[1])
-    assert pair.holds(pair.asarray(np.ones(2), shard=0))
-    assert pair.holds(on_second)
+def test_it_tells_which_device_has_what_part_of_its_arrays(devices, pair):
+    host = np.ones(8, dtype=np.float32)
+    divided, copied = pair.asarray(host, shard=0), pair.asarray(host)
+    on_second = pair.all[1].asarray(host)
+    assert [True, True, False] == [pair.holds(each) for each in (divided, on_second, host)]
     assert not devices.group(1).holds(on_second)
-    assert not pair.holds(np.ones(2))
-
-
-def test_devices_without_a_part_of_the_arrays_are_idle(pair):
-    assert pair.idle([pair.all[1].asarray(np.ones(2))]) == [0]
-    assert pair.idle([pair.asarray(np.ones(2), shard=0)]) == []
+    assert ([0], []) == (pair.idle([on_second]), pair.idle([divided]))
+    assert [part.nbytes for part in pair.on_first([divided, copied])] == [16, 32]
 
 
 def test_what_follows_the_work_is_submitted_to_all_devices_and_then_waited_for(pair, monkeypatch):
@@ -149,9 +146,3 @@ def test_a_step_is_compared_with_itself_on_one_device_divided_grown_or_submitted
     assert ended["weak[1device]"]["gpu"]["shapes"] != ended["weak[2devices]"]["gpu"]["shapes"]
     agreed = {name: ended[f"{name}[2devices]"]["check"]["agreed"] for name in ("strong", "weak", "apart")}
     assert agreed == {"strong": True, "weak": None, "apart": True}
-
-
-def test_the_first_device_has_a_part_of_what_is_divided_and_a_copy_of_the_rest(pair):
-    host = np.ones(8, dtype=np.float32)
-    divided, copied = pair.asarray(host, shard=0), pair.asarray(host)
-    assert [part.nbytes for part in pair.on_first([divided, copied])] == [16, 32]

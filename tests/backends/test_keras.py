@@ -53,14 +53,11 @@ def test_variables_of_a_layer_are_on_the_device_and_come_down(cpu):
         layer = keras.layers.Dense(3, kernel_initializer="ones")
         layer.build((2, 4))
     assert cpu.holds(layer.kernel)
+    assert not any(map(cpu.holds, (np.ones(3), keras.KerasTensor((3,)), layer, "cpu:0")))
     assert cpu.asnumpy(layer.kernel).tolist() == [[1] * 3] * 4
     copied = cpu.asarray(layer.kernel)
     layer.kernel.assign(keras.ops.zeros((4, 3)))
     assert cpu.asnumpy(copied).sum() == 12
-
-
-def test_what_others_hold_it_does_not(cpu):
-    assert not any(map(cpu.holds, (np.ones(3), keras.KerasTensor((3,)), keras.layers.Dense(3), "cpu:0")))
 
 
 def measured(body, **demand):
@@ -82,28 +79,26 @@ def test_a_layer_has_a_verdict_and_its_copies():
     assert record.transfer.d2h.samples
 
 
-def test_training_has_a_verdict():
-    def body(device):
-        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, kernel_initializer="ones")])
-        model.compile(optimizer=keras.optimizers.SGD(0.0), loss="mse")
-        x, y = np.ones((16, 8), dtype=np.float32), np.ones((16, 4), dtype=np.float32)
-        return lambda: model.train_on_batch(x, y)
-
-    record = measured(body)
-    assert ("recorded", True) == (record.status, record.check.agreed)
+def training(device):
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, kernel_initializer="ones")])
+    model.compile(optimizer=keras.optimizers.SGD(0.0), loss="mse")
+    x, y = np.ones((16, 8), dtype=np.float32), np.ones((16, 4), dtype=np.float32)
+    return lambda: model.train_on_batch(x, y)
 
 
-def test_a_variable_that_each_call_writes_and_returns_was_not_kept():
-    def body(device):
-        layer, x = keras.layers.Dense(256), device.asarray(np.ones((256, 256), dtype=np.float32))
-        layer.build((None, 256))
+def assigning(device):
+    layer, x = keras.layers.Dense(256), device.asarray(np.ones((256, 256), dtype=np.float32))
+    layer.build((None, 256))
 
-        def train():
-            layer.kernel.assign(device.xp.matmul(x, x))
-            return layer.kernel
+    def train():
+        layer.kernel.assign(device.xp.matmul(x, x))
+        return layer.kernel
 
-        return train
+    return train
 
+
+@pytest.mark.parametrize("body", [training, assigning])
+def test_training_has_a_verdict_and_a_variable_that_each_call_writes_and_returns_was_not_kept(body):
     record = measured(body)
     assert ("recorded", True) == (record.status, record.check.agreed)
 
@@ -135,11 +130,8 @@ def test_the_networks_of_the_gallery_run_both_ways_on_keras_and_on_nothing_else(
     sizes, small = "= 1024, 64, 64, 32, 10", "= 16, 2, 16, 4, 10"
     source = GALLERY.read_text(encoding="utf-8")
     assert sizes in source
-    options = (
-        "--gpuperf-fail=nothing",
-        "--gpuperf-max-time=8",
-        "--gpuperf-json=r.json",
-    )  # the second call compiles, too
+    # The second call compiles, too.
+    options = ("--gpuperf-fail=nothing", "--gpuperf-max-time=8", "--gpuperf-json=r.json")
     result = run(source.replace(sizes, small), *options, gpu=gpu)
     if gpu == "simulated":
         result.assert_outcomes(skipped=4)

@@ -6,6 +6,7 @@ The library itself is in test_torch_cpu.py, and in tests/gpu and tests/fakes on 
 import sys
 import warnings
 from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 from cases import for_each
@@ -16,17 +17,11 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 H200, V100 = 9, 7  # the first numbers of their compute capabilities
 
 
-class FakeDevice:
-    def __init__(self, type_, index=None):
-        self.type, self.index = type_, index
+class FakeDevice(NamedTuple):
+    type: str
+    index: int | None = None
 
-    def __eq__(self, other):
-        return (self.type, self.index) == (other.type, other.index)
-
-    def __hash__(self):
-        return hash((self.type, self.index))
-
-    def __repr__(self):
+    def __str__(self):
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
 
@@ -103,12 +98,6 @@ def device(torch):
     return TorchDevice(torch, FakeDevice("cuda", 0), "Fake")
 
 
-def cause(selector=""):
-    with pytest.raises(Unavailable) as caught:
-        TorchBackend().gpu(selector)
-    return str(caught.value)
-
-
 @for_each("selector", ["", "cuda", "cuda:0", "cuda:12", "xpu", "xpu:1", "mps", "hpu:0"])
 def test_a_selector_names_a_type_and_a_number(selector):
     TorchBackend().check(selector)
@@ -120,22 +109,24 @@ def test_any_other_selector_is_refused_with_the_valid_ones(selector):
         TorchBackend().check(selector)
 
 
-def test_a_build_without_any_gpu_says_so(monkeypatch):
-    fake(monkeypatch, accelerator=None)
-    assert "torch 2.99 was built without any GPU; install the build for your GPU" in cause()
+def not_compiled(size, device):
+    raise AssertionError
 
 
-def test_a_type_that_torch_was_not_built_for_is_named(monkeypatch):
-    def not_compiled(size, device):
-        raise AssertionError
-
-    fake(monkeypatch, ones=not_compiled)
-    assert "cannot use xpu:1: AssertionError; check the device" in cause("xpu:1")
-
-
-def test_a_torch_without_accelerators_is_too_old(torch):
-    del torch.accelerator
-    assert "torch 2.99 is too old; install torch>=2.6" in cause()
+@for_each(
+    ("facts", "selector", "said"),
+    [
+        ({"accelerator": None}, "", "torch 2.99 was built without any GPU; install the build for your GPU"),
+        ({"ones": not_compiled}, "xpu:1", "cannot use xpu:1: AssertionError; check the device"),
+        ({}, "", "torch 2.99 is too old; install torch>=2.6"),
+    ],
+)
+def test_a_build_without_the_gpu_or_too_old_says_so(monkeypatch, facts, selector, said):
+    made = fake(monkeypatch, **facts)
+    if not facts:
+        del made.accelerator
+    with pytest.raises(Unavailable, match=said):
+        TorchBackend().gpu(selector)
 
 
 def test_another_type_is_opened_by_its_name(torch):
