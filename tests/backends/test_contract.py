@@ -270,7 +270,7 @@ def test_a_suites_own_values_mean_it_without_a_conftest(run, pytester, choice, n
             array = xp.ones((10, 10), dtype="float32" if xp.__name__ == "keras.ops" else xp.float32)
             return lambda: xp.sum(xp.matmul(array, array))
     """
-    result = run(source, "--gpuperf-json=r.json", gpu=choice)
+    result = run(source, "--gpuperf-json=r.json", "--gpuperf-max-time=2", gpu=choice)
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines([f"*| emulated: *{library}*, not a GPU"])
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]

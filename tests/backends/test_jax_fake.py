@@ -18,10 +18,9 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 class FakeArray:
     def __init__(self, device):
-        self.device, self.waited = device, 0
+        self.device = device
 
     def block_until_ready(self):
-        self.waited += 1
         return self
 
     def devices(self):
@@ -73,8 +72,7 @@ def fake(monkeypatch, *devices):
         default_device=lambda device: nullcontext(),
         device_put=lambda value, device, **_: FakeArray(device),
         jit=lambda function: function,
-        live_arrays=lambda platform: made.live,
-        live=[],
+        live_arrays=lambda platform: [],
         local_devices=local_devices,
         numpy=SimpleNamespace(
             __name__="jax.numpy", __doc__="", ones=lambda size, device=None: FakeArray(device)
@@ -122,12 +120,6 @@ def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(jax):
 def test_the_report_knows_library_and_runtime(device):
     info = device.info
     assert ("gpu", "Fake", "jax 0.99", "cuda 13000") == (info.kind, info.name, info.library, info.runtime)
-
-
-def test_synchronize_waits_for_a_later_computation_and_for_every_array(jax, device):
-    jax.live[:] = [FakeArray(None), FakeArray(None)]
-    device.synchronize()
-    assert [array.waited for array in [device._mark, *jax.live]] == [2, 1, 1]
 
 
 def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_all_is_work(device, chip):

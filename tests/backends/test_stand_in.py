@@ -166,7 +166,7 @@ def test_a_suite_that_declares_it_as_its_page_does_is_timed_on_both_sides(pytest
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     (conftest,) = [snippet for snippet in snippets if "StandIn" in snippet]
     pytester.makeconftest(conftest)
-    result = run(SUITE, "--gpuperf-json=r.json", gpu=None)
+    result = run(SUITE, "--gpuperf-json=r.json", "--gpuperf-max-time=2", gpu=None)
     result.assert_outcomes(passed=2)
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
     assert there["gpu"]["device"]["emulated"]

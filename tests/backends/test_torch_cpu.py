@@ -147,20 +147,6 @@ def test_a_view_is_counted_with_what_it_views(cpu):
     assert [(400, "float32"), (0, "float32")] == [(entry.bytes, entry.dtype) for entry in found]
 
 
-def test_a_tensor_that_the_workload_changes_is_found(cpu):
-    weights, other = cpu.xp.ones(3), cpu.xp.ones(4)
-
-    def call():
-        weights.add_(other[0])
-
-    found = inputs.fingerprints([weights, other], cpu)
-    assert inputs.changes_of(found, call, cpu) == ()
-    call()
-    assert inputs.changes_of(found, call, cpu) == (
-        inputs.Change("float32 array of shape (3,)", goes_on=True),
-    )
-
-
 def test_a_result_that_the_next_call_frees_is_compared_and_copied_while_it_is_there(cpu):
     """As are those of `torch.compile(mode="reduce-overhead")`, which torch lets nobody read after that."""
     host = np.ones((100, 100), dtype=np.float32)
