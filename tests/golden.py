@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from factories import (
@@ -45,6 +46,11 @@ def assert_golden(name: str, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text
+
+
+def assert_told(name: str, said: Iterable[tuple[str, str]]) -> None:
+    """Assert that what is said under each title is that of the file."""
+    assert_golden(f"words/{name}.txt", "\n".join(f"=== {title}\n{text}" for title, text in said))
 
 
 def without_assets(page: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import record, skipped, update, values, written
 from factories import ELSEWHERE
-from golden import assert_golden
+from golden import assert_told
 
 TEST, OTHER = "test_a.py::test_1", "test_a.py::test_2"
 
@@ -43,9 +43,9 @@ def test_a_baseline_has_what_was_measured_and_refuses_what_got_worse_or_cannot_s
         before = Path(written("base.json", *base)).read_bytes() if base else b""
         code, lines = update(call, "base.json", written("r.json", *new, **changes), *options.split())
         is_changed = before != Path("base.json").read_bytes()
-        left = [f"exit code {code}, {'changed' if is_changed else 'unchanged'}: {values('base.json')}", ""]
-        said.append("\n".join([f"=== {title}", *lines, *left]))
-    assert_golden("words/baseline.txt", "\n".join(said))
+        left = f"exit code {code}, {'changed' if is_changed else 'unchanged'}: {values('base.json')}"
+        said.append((title, "\n".join([*lines, left, ""])))
+    assert_told("baseline", said)
 
 
 def test_a_small_change_is_a_small_diff(call):

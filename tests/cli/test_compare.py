@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import NO_GPU, record, skipped, usage, written
 from factories import ELSEWHERE, LASTED, gate_result, scaled
-from golden import assert_golden
+from golden import assert_told
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Absent
@@ -103,8 +103,8 @@ def test_what_changed_is_a_table_and_why_it_failed_is_last(call, monkeypatch):
         written("base.json", *base)
         written("new.json", *new, **changes)
         code, lines, _ = call("compare", "base.json", "new.json", *options.split())
-        said.append("\n".join([f"=== {title}", *lines, f"exit code {code}", ""]))
-    assert_golden("words/compare.txt", "\n".join(said))
+        said.append((title, "\n".join([*lines, f"exit code {code}", ""])))
+    assert_told("compare", said)
 
 
 def test_a_summary_of_what_nothing_fails_says_of_no_failure(call):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command import record, skipped, usage
 from factories import GPU, STEP, measured, run_of, speedup
-from golden import assert_golden
+from golden import assert_told
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit
@@ -32,6 +32,8 @@ def remembered(folder="runs", commit=KNOWN, **tests) -> str:
 
 def folders():
     """Yield what a history is of, and its folder."""
+    Path("in full").mkdir()
+    Path("in full/\x1b[1mwrong").touch()
     elsewhere = record("test_c", 2.0, gpu=ANOTHER, status="failed", reason="too slow")
     yield (
         "changes, and runs without a speedup",
@@ -56,13 +58,8 @@ def folders():
 
 def test_a_history_tells_each_test_and_where_it_changed(call):
     """Read the titles above, and what stands below each in the file."""
-    said = []
-    for title, folder in folders():
-        if not said:
-            (Path(folder) / "\x1b[1mwrong").touch()
-        lines = call("history", folder, "--last=3")[1]
-        said.append("\n".join([f"=== {title}", *lines, ""]))
-    assert_golden("words/history.txt", "\n".join(said))
+    shown = {title: call("history", folder, "--last=3")[1] for title, folder in folders()}
+    assert_told("history", ((title, "\n".join([*lines, ""])) for title, lines in shown.items()))
 
 
 def test_only_the_tests_that_were_asked_for_are_shown(call):

@@ -22,7 +22,7 @@ from factories import (
     threshold,
     variants,
 )
-from golden import assert_golden, run_with_everything
+from golden import assert_golden, assert_told, run_with_everything
 from msgspec.structs import replace
 from screen import columns
 
@@ -350,8 +350,7 @@ def curves():
 @pytest.mark.parametrize("part", [headlines, rows, notes, totals, curves])
 def test_what_is_said_and_how_often(part):
     """Read the titles here, and what stands below each in the file."""
-    said = [f"=== {title}\n{text}" for title, text in part()]
-    assert_golden(f"words/terminal-{part.__name__}.txt", "\n".join(said))
+    assert_told(f"terminal-{part.__name__}", part())
 
 
 @pytest.mark.parametrize("width", WIDTHS)
