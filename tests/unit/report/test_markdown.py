@@ -132,31 +132,54 @@ def test_of_many_commands_ten_whole_ones_are_shown_and_all_counted():
     assert "aaaa\n" not in found
 
 
-STEP = replace(scaled(4, 0.8), status="failed", reason="too slow")
+STEP, STEP_COMMAND = (
+    replace(scaled(4, 0.8), status="failed", reason="too slow"),
+    "pytest 'a.py::test_step[4]'",
+)
 FFT = "tests/test_x.py::test_fft"
+CPU_VARIANT, GPU_VARIANT = variants(FFT, status="failed", reason="too slow")
 
 
 @pytest.mark.parametrize(
-    ("expected", "one", "variables"),
+    ("expected", "records", "changes"),
     [
-        ("pytest 'a.py::test_step[4]'", STEP, None),
-        ("JAX_NUM_CPU_DEVICES=4 pytest 'a.py::test_step[4]'", STEP, {"JAX_NUM_CPU_DEVICES": "4"}),
+        # A scaling test has as many emulated devices.
+        (STEP_COMMAND, [STEP], {}),
+        (f"JAX_NUM_CPU_DEVICES=4 {STEP_COMMAND}", [STEP], {"variables": {"JAX_NUM_CPU_DEVICES": "4"}}),
         (
-            "JAX_NUM_CPU_DEVICES='$(date)' pytest 'a.py::test_step[4]'",
-            STEP,
-            {"JAX_NUM_CPU_DEVICES": "$(date)"},
+            f"JAX_NUM_CPU_DEVICES='$(x)' {STEP_COMMAND}",
+            [STEP],
+            {"variables": {"JAX_NUM_CPU_DEVICES": "$(x)"}},
         ),
-        (f"pytest {FFT}", failed(FFT), {"JAX_NUM_CPU_DEVICES": "4"}),
+        (f"pytest {FFT}", [failed(FFT)], {"variables": {"JAX_NUM_CPU_DEVICES": "4"}}),
+        # A GPU variant comes with its CPU variant.
+        (f"pytest '{FFT}[cpu]' '{FFT}[gpu]'", [CPU_VARIANT, GPU_VARIANT], {}),
+        (f"pytest '{FFT}[cpu]'", [replace(CPU_VARIANT, status="failed", reason="too slow")], {}),
+        # A node id is no option, and no file of arguments.
+        (
+            "pytest --pyargs 'package.test_fft::test[a.py::b]'",
+            [failed("package.test_fft::test[a.py::b]#2")],
+            {},
+        ),
+        ("pytest ./-x/test_a.py::test", [failed("-x/test_a.py::test")], {}),
+        ("pytest ./@arguments", [failed("@arguments")], {}),
+        # Options are those of ours, and a strict check allows that other tests do not run.
+        *(
+            (f"pytest {FFT} {expected}", [failed(FFT)], {"arguments": arguments})
+            for expected, arguments in [
+                ("--gpuperf-gpu=sycl:cpu", ("--gpuperf-gpu=sycl:cpu",)),
+                ("--gpuperf-strict --gpuperf-allow=missing", ("--gpuperf-strict",)),
+                ("--gpuperf-allow=missing --gpuperf-strict", ("--gpuperf-allow=missing", "--gpuperf-strict")),
+                (
+                    "--gpuperf-off",
+                    ("-p", "--pdbcls=os:system", "; rm -rf /", "@file", "", "\n", "--gpuperf-off"),
+                ),
+            ]
+        ),
     ],
 )
-def test_a_scaling_test_is_repeated_on_as_many_emulated_devices(expected, one, variables):
-    assert [expected] == commands(one, variables=variables)
-
-
-def test_a_gpu_variant_is_repeated_with_its_cpu_variant():
-    cpu, gpu = variants(FFT, status="failed", reason="too slow")
-    assert [f"pytest '{FFT}[cpu]' '{FFT}[gpu]'"] == commands(cpu, gpu)
-    assert [f"pytest '{FFT}[cpu]'"] == commands(replace(cpu, status="failed", reason="too slow"))
+def test_a_command_reaches_a_verdict_again_and_does_nothing_else(expected, records, changes):
+    assert [expected] == commands(*records, **changes)
 
 
 def test_the_size_with_the_verdict_of_the_threshold_is_repeated_with_the_others():
@@ -166,34 +189,6 @@ def test_the_size_with_the_verdict_of_the_threshold_is_repeated_with_the_others(
     curve = tuple(Point(size=size, nodeid=f"{FFT}[{size}]", cpu=None, gpu=None) for size in (1, 2))
     missed = threshold("L", name=FFT, at_most=1, status="failed", reason="too late", curve=curve)
     assert [f"pytest '{FFT}[numpy]' '{FFT}[1]'", f"pytest {FFT}"] == commands(*tests, thresholds=(missed,))
-
-
-@pytest.mark.parametrize(
-    ("expected", "arguments"),
-    [
-        ("--gpuperf-gpu=sycl:cpu", ("--gpuperf-gpu=sycl:cpu",)),
-        ("--gpuperf-strict --gpuperf-allow=missing", ("--gpuperf-strict",)),
-        ("--gpuperf-allow=missing --gpuperf-strict", ("--gpuperf-allow=missing", "--gpuperf-strict")),
-        *(
-            ("--gpuperf-off", (hostile, "--gpuperf-off"))
-            for hostile in ("-p", "--pdbcls=os:system", "; rm -rf /", "tests/other.py", "@file", "", "\n")
-        ),
-    ],
-)
-def test_options_are_those_of_ours_and_a_strict_check_allows_that_other_tests_do_not_run(expected, arguments):
-    assert [f"pytest {FFT} {expected}"] == commands(failed(FFT), arguments=arguments)
-
-
-@pytest.mark.parametrize(
-    ("expected", "nodeid"),
-    [
-        ("--pyargs 'package.test_fft::test_fft[a.py::b]'", "package.test_fft::test_fft[a.py::b]#2"),
-        *((f"./{nodeid}", nodeid) for nodeid in ("-x/test_a.py::test", "--help", "@arguments", "-k")),
-        (f"'{FFT}[{chr(92)}ud800]'", f"{FFT}[\ud800]"),
-    ],
-)
-def test_a_node_id_is_no_option_and_no_file_of_arguments(expected, nodeid):
-    assert [f"pytest {expected}"] == commands(failed(nodeid))
 
 
 HARD = st.sampled_from(tuple("'\"\\`$!;&|<>*?[]{}()~# \n\r\t\x1b\x7f\u202e\udc80é😀09afnx"))
