@@ -1,8 +1,6 @@
-"""Reports that the tests of the commands write and read, and commands in processes of their own."""
+"""Reports that the tests of the commands write and read."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import factories
@@ -52,14 +50,6 @@ def usage(capsys, *arguments) -> str:
         main([str(argument) for argument in arguments])
     assert end.value.code == 2
     return capsys.readouterr().err
-
-
-def apart(*arguments, first="", **options):
-    """Run the command in a process of its own, after the line `first`."""
-    program = f"{first}\nimport sys; from pytest_gpuperf.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    options = {"capture_output": True, "text": True, "check": False, "timeout": 60, **options}
-    return subprocess.run(command, **options)
 
 
 def inputs() -> None:

@@ -1,12 +1,13 @@
 """Whatever a file, a disk, a terminal or a reader does to a command."""
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command import HOSTILE, apart, inputs, record, usage, written
+from command import HOSTILE, inputs, record, usage, written
 from factories import CPU, GPU, measured, speedup
 
 from pytest_gpuperf.model.record import Note
@@ -88,33 +89,36 @@ def test_control_characters_of_a_report_do_not_reach_the_terminal(call):
     assert any(r"\x1b[31m\r\nall is well\x07" in line for line in call("show", "new.json")[1])
 
 
-def test_a_terminal_that_knows_few_letters_gets_what_it_can_show():
-    written("r.json", record("test_é.py::test_\udcff"))
-    ran = apart("show", "r.json", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert (0, "") == (ran.returncode, ran.stderr)
-    assert r"test_\udcff" in ran.stdout
+def test_a_terminal_that_knows_few_letters_gets_what_it_can_show(call, monkeypatch):
+    written("r.json", record("test_a.py::test_é_\udcff"))
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", terminal)
+    assert (0, [], "") == call("show", "r.json")
+    assert rb"test_\xe9_\udcff" in terminal.buffer.getvalue()
 
 
 def many(tests: int) -> str:
     return written("r.json", *(record(f"test_a.py::test_{number:060}") for number in range(tests)))
 
 
-def test_a_reader_that_has_seen_enough_is_no_error():
+@pytest.mark.parametrize(("tests", "lines_read"), [(1, 0), (1000, 1)])  # the latter more than a pipe holds
+def test_a_reader_that_has_seen_enough_is_no_error(tests, lines_read):
     program = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "show", many(1000)]  # more than a pipe holds
+    command = [sys.executable, "-c", program, "show", many(tests)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
-        ran.stdout.readline()
+        for _ in range(lines_read):
+            ran.stdout.readline()
         ran.stdout.close()
         assert ran.stderr.read() == b""
     assert ran.returncode == 0
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_an_output_that_is_full_is_an_error_in_words():
+def test_an_output_that_is_full_is_an_error_in_words(call, monkeypatch):
     with Path("/dev/full").open("w") as full:
-        ran = apart("show", many(300), stdout=full, stderr=subprocess.PIPE, capture_output=False)
-    said = "gpuperf: standard output cannot be written: No space left on device\n"
-    assert (2, said) == (ran.returncode, ran.stderr)
+        monkeypatch.setattr("sys.stdout", full)
+        said = "gpuperf: standard output cannot be written: No space left on device\n"
+        assert (2, [], said) == call("show", many(300))
 
 
 def test_a_closed_output_is_no_error(call, monkeypatch):
