@@ -101,13 +101,11 @@ def many(tests: int) -> str:
     return written("r.json", *(record(f"test_a.py::test_{number:060}") for number in range(tests)))
 
 
-@pytest.mark.parametrize(("tests", "lines_read"), [(1, 0), (1000, 1)])  # the latter more than a pipe holds
-def test_a_reader_that_has_seen_enough_is_no_error(tests, lines_read):
+def test_a_reader_that_has_seen_enough_is_no_error():
     program = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "show", many(tests)]
+    command = [sys.executable, "-c", program, "show", many(1000)]  # more than a pipe holds
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
-        for _ in range(lines_read):
-            ran.stdout.readline()
+        ran.stdout.readline()
         ran.stdout.close()
         assert ran.stderr.read() == b""
     assert ran.returncode == 0
