@@ -26,7 +26,7 @@ from factories import (
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.scaling import curves
-from pytest_gpuperf.model.comparison import METRICS, Commit, GateNote
+from pytest_gpuperf.model.comparison import METRICS, Absent, Commit, GateNote
 from pytest_gpuperf.model.demand import Demand, UnknownValue
 from pytest_gpuperf.model.measurement import Memory, Transfer
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, Point
@@ -136,6 +136,8 @@ def run_with_everything() -> Run:
         "1 test of the baseline did not run: tests/test_gate.py::test_gone",
         started="2026-11-20T10:00:00+00:00",
         notes=(GateNote(code="baseline_stale", text="1 test improved beyond the tolerance"),),
+        baseline_tests=2,
+        absent=(Absent(name="test_gone", metric="speedup", cause="gone", reason=None),),
     )
     return run_of(
         *records,
