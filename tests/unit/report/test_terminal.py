@@ -85,22 +85,24 @@ def disturbed(name, share, kind="cpu_contention", **changes):
 
 
 def headlines():
+    said = {}
     synthetic = measurement(replace(SIMULATED, kind="cpu"), 1.0)
-    yield "the devices, and a column for what was measured", brief(record())
-    yield "a GPU that was not looked for", brief(record(), gpu=None)
-    yield "an emulated GPU is none", brief(record(**EMULATED), gpu=STAND_IN)
-    yield "an emulated GPU beside a GPU", brief(record(), record("b", **EMULATED))
-    yield "simulated devices have synthetic times", brief(record(cpu=synthetic), gpu=SIMULATED)
-    yield "no column in which no test has anything", brief(skipped("a"))
+    said["the devices, and a column for what was measured"] = brief(record())
+    said["a GPU that was not looked for"] = brief(record(), gpu=None)
+    said["an emulated GPU is none"] = brief(record(**EMULATED), gpu=STAND_IN)
+    said["an emulated GPU beside a GPU"] = brief(record(), record("b", **EMULATED))
+    said["simulated devices have synthetic times"] = brief(record(cpu=synthetic), gpu=SIMULATED)
+    said["no column in which no test has anything"] = brief(skipped("a"))
+    return said
 
 
 def rows():
+    said = {}
     names = ("a[1]", "b[1]", "a[2]", "b[2]", "t.py::c", "u.py::c", "u.py::d", "x/t.py::e", "y/t.py::e")
-    yield (
-        "tests of one function together, under the shortest name of their own",
-        brief(*(record(name) for name in (*names, "t.py::TestOps::op[aten::add]"))),
+    said["tests of one function together, under the shortest name of their own"] = brief(
+        *(record(name) for name in (*names, "t.py::TestOps::op[aten::add]"))
     )
-    yield "a deselected test has no row", brief(record(), skipped("a", reason_code="deselected"))
+    said["a deselected test has no row"] = brief(record(), skipped("a", reason_code="deselected"))
     odd = {
         "plain": {},
         "failed": {"status": "failed", "reason": "why"},
@@ -108,12 +110,9 @@ def rows():
         "compared": {"comparisons": (comparison(reason=None),)},
     }
     pairs = {name: variants(name) for name in odd}
-    yield (
-        "a CPU variant has a row where there is something to say of it",
-        brief(
-            *(each for name, (cpu, gpu) in pairs.items() for each in (replace(cpu, **odd[name]), gpu)),
-            *variants("on CPU only", status="skipped", reason="no", speedup=None, gpu=None),
-        ),
+    said["a CPU variant has a row where there is something to say of it"] = brief(
+        *(each for name, (cpu, gpu) in pairs.items() for each in (replace(cpu, **odd[name]), gpu)),
+        *variants("on CPU only", status="skipped", reason="no", speedup=None, gpu=None),
     )
     limits = [
         {},
@@ -121,39 +120,30 @@ def rows():
         {"min": 2, "max": 4, "transfer": "once", "calls": 1000},
         {"min": 2, "latency": True},
     ]
-    yield (
-        "limits",
-        brief(
-            *(record(f"{number}", demand=Demand(**limit)) for number, limit in enumerate(limits)),
-            scaled(4, 0.6, required=0.5),
-            skipped("nothing measured"),
-        ),
+    said["limits"] = brief(
+        *(record(f"{number}", demand=Demand(**limit)) for number, limit in enumerate(limits)),
+        scaled(4, 0.6, required=0.5),
+        skipped("nothing measured"),
     )
-    yield (
-        "changes",
-        brief(
-            changed("regressed", 0.8),
-            changed("regressed", 1.25, "gpu_time"),
-            changed("not_regressed", 0.997),
-            changed("improved", 999.4),
-            changed("improved", 1132.4),
-            changed("inconclusive", 1132.4),
-            changed("not_comparable", None),
-            changed("new", None),
-            record("none"),
-        ),
+    said["changes"] = brief(
+        changed("regressed", 0.8),
+        changed("regressed", 1.25, "gpu_time"),
+        changed("not_regressed", 0.997),
+        changed("improved", 999.4),
+        changed("improved", 1132.4),
+        changed("inconclusive", 1132.4),
+        changed("not_comparable", None),
+        changed("new", None),
+        record("none"),
     )
-    yield (
-        "what a call may take on a GPU that is not here",
-        brief(
-            on_cpu_only(nodeid="at least", demand=Demand(min=3)),
-            on_cpu_only(nodeid="awaited", demand=Demand(min=3, latency=True), cpu=AWAITED),
-            on_cpu_only(nodeid="nothing required", demand=Demand()),
-            on_cpu_only(nodeid="at most", demand=Demand(max=1)),
-            on_cpu_only(nodeid="between", demand=Demand(min=1, max=3)),
-            on_cpu_only(nodeid="disturbed", interference=BUSY),
-            on_cpu_only(nodeid="not measured", cpu=None),
-        ),
+    said["what a call may take on a GPU that is not here"] = brief(
+        on_cpu_only(nodeid="at least", demand=Demand(min=3)),
+        on_cpu_only(nodeid="awaited", demand=Demand(min=3, latency=True), cpu=AWAITED),
+        on_cpu_only(nodeid="nothing required", demand=Demand()),
+        on_cpu_only(nodeid="at most", demand=Demand(max=1)),
+        on_cpu_only(nodeid="between", demand=Demand(min=1, max=3)),
+        on_cpu_only(nodeid="disturbed", interference=BUSY),
+        on_cpu_only(nodeid="not measured", cpu=None),
     )
     ends = {
         "results differ": DIFFER,
@@ -167,99 +157,91 @@ def rows():
         "recorded": {"status": "recorded"},
         "skipped": {"status": "skipped", "reason": "?"},
     }
-    yield (
-        "verdicts, their causes, and their colours",
-        brief(*(record(name, **how) for name, how in ends.items())),
+    said["verdicts, their causes, and their colours"] = brief(
+        *(record(name, **how) for name, how in ends.items())
     )
     cut = record("a", **DIFFER, offload=offload(always=speedup()))
-    yield "a cause that does not fit", shown(section.lines(run_of(cut), 80))
-    yield (
-        "names that would be one when cut",
-        brief(*(record(f"test_{'b' * 70}{letter}{'e' * 70}") for letter in "xy")),
+    said["a cause that does not fit"] = shown(section.lines(run_of(cut), 80))
+    said["names that would be one when cut"] = brief(
+        *(record(f"test_{'b' * 70}{letter}{'e' * 70}") for letter in "xy")
     )
     wide = ("x", "test_行列の積", "re\u0301sume\u0301", "test_行列の積" * 9, "re\u0301" * 50)
     for width in (59, 60, 61):
-        yield (
-            f"names of any letters in {width} columns",
-            shown(section.lines(run_of(*map(record, wide)), width)) + full(*map(record, wide), width=width),
-        )
+        said[f"names of any letters in {width} columns"] = shown(
+            section.lines(run_of(*map(record, wide)), width)
+        ) + full(*map(record, wide), width=width)
+    return said
 
 
 def notes():
+    said = {}
     expected = record("a", status="failed", reason="known", expected_failure=True)
     alike = [skipped(name, "no GPU") for name in "abc"]
     restarted = record("a", restart_reason="other work", **NOT_WORTH_IT)
     explained = record("a", **SLOW, offload=offload(), diagnosis=(WHY,))
-    yield "a reason that a note repeats", full(record("a", **SLOW, **noted("too slow")))
-    yield "what failed first", full(expected, record("b", **SLOW))
-    yield "tests with one reason", full(*alike)
-    yield "what only explains, with all notes", full(restarted)
-    yield "what only explains, in short", brief(restarted)
-    yield "what holds a failed test back", full(explained) + brief(explained)
-    yield "what holds a test back that pays", full(record("a", offload=offload(), diagnosis=(WHY,)))
-    yield "what a note says of it, too", full(record("a", **NOT_WORTH_IT, **noted(WHY.sentence)))
+    said["a reason that a note repeats"] = full(record("a", **SLOW, **noted("too slow")))
+    said["what failed first"] = full(expected, record("b", **SLOW))
+    said["tests with one reason"] = full(*alike)
+    said["what only explains, with all notes"] = full(restarted)
+    said["what only explains, in short"] = brief(restarted)
+    said["what holds a failed test back"] = full(explained) + brief(explained)
+    said["what holds a test back that pays"] = full(record("a", offload=offload(), diagnosis=(WHY,)))
+    said["what a note says of it, too"] = full(record("a", **NOT_WORTH_IT, **noted(WHY.sentence)))
     own = (*noted("both")["notes"], *noted("its own")["notes"])
-    yield "what both variants say", full(replace(CPU_ONLY, notes=own), replace(ON_GPU, **noted("both")))
+    said["what both variants say"] = full(replace(CPU_ONLY, notes=own), replace(ON_GPU, **noted("both")))
     without = replace(CPU_ONLY, **noted("no speedup", "no_partner"))
-    yield "why a GPU variant has no speedup is not said of the CPU variant", brief(without, SKIPPED)
-    yield "a deselected GPU variant", brief(without, replace(SKIPPED, reason_code="deselected"))
-    yield "a GPU test of its own", brief(without, replace(SKIPPED, pairing=None))
-    yield "another note on the CPU variant", brief(replace(CPU_ONLY, **noted("no speedup")), SKIPPED)
+    said["why a GPU variant has no speedup is not said of the CPU variant"] = brief(without, SKIPPED)
+    said["a deselected GPU variant"] = brief(without, replace(SKIPPED, reason_code="deselected"))
+    said["a GPU test of its own"] = brief(without, replace(SKIPPED, pairing=None))
+    said["another note on the CPU variant"] = brief(replace(CPU_ONLY, **noted("no speedup")), SKIPPED)
     doubts = [record(f"test_{n}", **noted(f"doubt {n}")) for n in range(12)]
-    yield "of a kind of note one, in short", brief(*doubts)
-    yield "of a kind of note all, with all notes", full(*doubts)
-    yield "a regression explained", brief(record("a", **NOT_WORTH_IT, comparisons=(WORSE,)))
-    yield "a reason that is the code of a note", brief(skipped("a", "interference"))
-    yield (
-        "a reason that is the text of a note",
-        brief(record("a", status="failed", reason="slow"), record("b", **noted("slow"))),
+    said["of a kind of note one, in short"] = brief(*doubts)
+    said["of a kind of note all, with all notes"] = full(*doubts)
+    said["a regression explained"] = brief(record("a", **NOT_WORTH_IT, comparisons=(WORSE,)))
+    said["a reason that is the code of a note"] = brief(skipped("a", "interference"))
+    said["a reason that is the text of a note"] = brief(
+        record("a", status="failed", reason="slow"), record("b", **noted("slow"))
     )
     several = tuple(Note(code=code, text=f"{code} {text}") for code in CODES for text in ("kept", "changed"))
-    yield (
-        "codes of several kinds of doubt hide none behind another",
-        full(record("a", notes=several))
-        + brief(
-            *(record(code, notes=(Note(code=code, text=f"{code} too fast"),)) for code in CODES),
-            record("a", notes=several[:4]),
-        ),
+    said["codes of several kinds of doubt hide none behind another"] = full(
+        record("a", notes=several)
+    ) + brief(
+        *(record(code, notes=(Note(code=code, text=f"{code} too fast"),)) for code in CODES),
+        record("a", notes=several[:4]),
     )
-    yield (
-        "of many notes the first",
-        brief(*(record(f"{n}", **SLOW | {"reason": f"slow {n}"}) for n in range(13))),
+    said["of many notes the first"] = brief(
+        *(record(f"{n}", **SLOW | {"reason": f"slow {n}"}) for n in range(13))
     )
     long = record("a", **noted("word " * 90))
-    yield "of a long note the beginning", brief(long) + full(long)
+    said["of a long note the beginning"] = brief(long) + full(long)
     for name, above in {
         "nothing": {},
         "the reason": {"a": "\ntoo slow"},
         "that of another test": {"b": "too slow"},
     }.items():
-        yield f"pytest has shown {name}", brief(explained, above=above)
+        said[f"pytest has shown {name}"] = brief(explained, above=above)
     raised = replace(explained, status="error")
-    yield "pytest has shown an exception", brief(raised, above={"a": "E too\nE slow"})
-    yield (
-        "other work, of tests and of the worst",
-        brief(disturbed("a", 0.7), disturbed("b", 0.62), record("c")),
+    said["pytest has shown an exception"] = brief(raised, above={"a": "E too\nE slow"})
+    said["other work, of tests and of the worst"] = brief(
+        disturbed("a", 0.7), disturbed("b", 0.62), record("c")
     )
-    yield "unsteady times", brief(disturbed("a", 0.25, "unstable_cpu_times"))
-    yield (
-        "other work beside a GPU",
-        brief(disturbed("a", 0.9, gpu_interference=BUSY, status="inconclusive", reason="?")),
+    said["unsteady times"] = brief(disturbed("a", 0.25, "unstable_cpu_times"))
+    said["other work beside a GPU"] = brief(
+        disturbed("a", 0.9, gpu_interference=BUSY, status="inconclusive", reason="?")
     )
-    yield (
-        "other work beside a CPU variant, which has no row",
-        brief(
-            replace(CPU_ONLY, interference=BUSY),
-            replace(ON_GPU, interference=replace(BUSY, waited=0.5, threads=1)),
-        ),
+    said["other work beside a CPU variant, which has no row"] = brief(
+        replace(CPU_ONLY, interference=BUSY),
+        replace(ON_GPU, interference=replace(BUSY, waited=0.5, threads=1)),
     )
+    return said
 
 
 def totals():
-    yield "no run", full() + quiet()
-    yield "pytest says how many passed", full(record("a"), record("b"))
-    yield "pytest says how many skipped", full(skipped("a"), skipped("b"))
-    yield "verdicts that pytest does not count", full(record("a"), record("b", status="recorded"))
+    said = {}
+    said["no run"] = full() + quiet()
+    said["pytest says how many passed"] = full(record("a"), record("b"))
+    said["pytest says how many skipped"] = full(skipped("a"), skipped("b"))
+    said["verdicts that pytest does not count"] = full(record("a"), record("b", status="recorded"))
     counted = {
         "variants count once": [*variants("a"), *variants("b", **SLOW), record()],
         "expected regressions": [record("a", comparisons=(WORSE,), expected_failure=True), record()],
@@ -272,38 +254,37 @@ def totals():
         "errors": [record(name, **BROKEN) for name in "ab"],
     }
     for title, records in counted.items():
-        yield title, quiet(*records)
-    yield "a threshold failed", quiet(record(), thresholds=(MISSED,))
-    yield "the check failed", quiet(record(), thresholds=(MISSED, MISSED), gate=gate_result("all skipped"))
+        said[title] = quiet(*records)
+    said["a threshold failed"] = quiet(record(), thresholds=(MISSED,))
+    said["the check failed"] = quiet(record(), thresholds=(MISSED, MISSED), gate=gate_result("all skipped"))
     slow = record("slow", **SLOW, restart_reason="other work")
-    yield (
-        "in short why tests failed",
-        quiet(
-            record("a", **noted("doubt")),
-            replace(slow, nodeid="known", expected_failure=True),
-            slow,
-            skipped("none"),
-            thresholds=(MISSED, threshold(name="b")),
-        ),
+    said["in short why tests failed"] = quiet(
+        record("a", **noted("doubt")),
+        replace(slow, nodeid="known", expected_failure=True),
+        slow,
+        skipped("none"),
+        thresholds=(MISSED, threshold(name="b")),
     )
     many = [record(f"{n}", **SLOW | {"reason": f"slow {n}"}) for n in range(15)]
-    yield "in short, of many failures", quiet(*many, above={"0": "slow 0"})
+    said["in short, of many failures"] = quiet(*many, above={"0": "slow 0"})
     worth = {f"test_{n}": offload(worth=n < 2) for n in range(3)}
     real = [record(name, offload=each) for name, each in worth.items()]
     emulated = [record(f"emulated {name}", offload=each, **EMULATED) for name, each in worth.items()]
-    yield "one test that pays is not counted", brief(real[0], emulated[0])
-    yield "tests that pay", brief(*real, cost_ratio=2.5)
-    yield "tests that pay, those of emulated devices apart", brief(*real, *emulated)
+    said["one test that pays is not counted"] = brief(real[0], emulated[0])
+    said["tests that pay"] = brief(*real, cost_ratio=2.5)
+    said["tests that pay, those of emulated devices apart"] = brief(*real, *emulated)
     for count in (0, 2, 21):
         measured = [
             record(f"test_{n}", source="all", cpu=measurement(CPU, 1.0 + n % 20)) for n in range(count)
         ]
-        yield f"{count} tests without a marker", brief(*measured, unmarked=count)
+        said[f"{count} tests without a marker"] = brief(*measured, unmarked=count)
     lone = record(source="all", gpu=None, speedup=None)
-    yield "none of them was compared for want of a GPU", brief(lone, environment=UNKNOWN, unmarked=1)
+    said["none of them was compared for want of a GPU"] = brief(lone, environment=UNKNOWN, unmarked=1)
+    return said
 
 
 def curves():
+    said = {}
     found = {
         "first": "LLWW",
         "smallest": "WW",
@@ -311,46 +292,39 @@ def curves():
         "in doubt": "?",
         "no size": "",
     }
-    yield (
-        "thresholds",
-        brief(
-            record(),
-            thresholds=(
-                *(threshold(states, name=name) for name, states in found.items()),
-                threshold(name="not known", status="inconclusive", outcome=None, reason="sizes are missing"),
-                threshold(name="skipped", status="skipped", reason="no GPU"),
-            ),
+    said["thresholds"] = brief(
+        record(),
+        thresholds=(
+            *(threshold(states, name=name) for name, states in found.items()),
+            threshold(name="not known", status="inconclusive", outcome=None, reason="sizes are missing"),
+            threshold(name="skipped", status="skipped", reason="no GPU"),
         ),
     )
-    yield "a threshold that failed", brief(*map(record, SIZES), thresholds=(MISSED,))
-    yield "on an emulated GPU", brief(*(record(name, **EMULATED) for name in SIZES), thresholds=(MISSED,))
+    said["a threshold that failed"] = brief(*map(record, SIZES), thresholds=(MISSED,))
+    said["on an emulated GPU"] = brief(*(record(name, **EMULATED) for name in SIZES), thresholds=(MISSED,))
     above = {SIZES[0]: "too large"}
-    yield (
-        "without a reason that pytest has shown",
-        brief(*map(record, SIZES), thresholds=(MISSED,), above=above),
+    said["without a reason that pytest has shown"] = brief(
+        *map(record, SIZES), thresholds=(MISSED,), above=above
     )
     points = scaling_curve().points
     of = {name: tuple(replace(each, nodeid=name) for each in points) for name in "ab"}
-    yield (
-        "the curve of a test that failed comes first",
-        brief(
-            record("a"),
-            record("b", **SLOW),
-            scalings=tuple(scaling_curve(name=name, points=each) for name, each in of.items()),
-        ),
+    said["the curve of a test that failed comes first"] = brief(
+        record("a"),
+        record("b", **SLOW),
+        scalings=tuple(scaling_curve(name=name, points=each) for name, each in of.items()),
     )
     unlike = comparison("not_comparable", ratio=None, reason="another machine")
     found = [record("a", comparisons=(unlike,)), record("b", comparisons=(comparison("inconclusive"),))]
-    yield (
-        "below the changes is what their numbers do not say",
-        "".join(f"{line}\n" for line in section.changes([*found, record("c", comparisons=(WORSE,))], 80)),
+    said["below the changes is what their numbers do not say"] = "".join(
+        f"{line}\n" for line in section.changes([*found, record("c", comparisons=(WORSE,))], 80)
     )
+    return said
 
 
 @pytest.mark.parametrize("part", [headlines, rows, notes, totals, curves])
 def test_what_is_said_and_how_often(part):
     """Read the titles here, and what stands below each in the file."""
-    assert_told(f"terminal-{part.__name__}", part())
+    assert_told(f"terminal-{part.__name__}", part().items())
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -122,6 +122,7 @@ SCALINGS = {
     "not measured on eight": {"points": (*MEASURED, replace(MEASURED[0], count=8, time=None))},
     "not measured on the fewest": {"points": (replace(MEASURED[0], time=None), *MEASURED[1:])},
     "open and wide ranges": {"points": (MEASURED[0], OPEN, WIDE)},
+    "an axis that ends on a tick": {"points": (MEASURED[0], replace(OPEN, efficiency=estimate(5 / 1.05)))},
     "measured on one, no figure": {"points": MEASURED[:1]},
 }
 MACHINES = ("CPU one, python 3.13", "CPU two, python 3.13")
