@@ -72,18 +72,13 @@ def compared(now: Record, *before: Record, metric="speedup", here=HERE):
 # One metric after the other
 
 
-@for_each(
-    ("expected", "now"),
-    [("regressed", 8.0), ("inconclusive", 9.0), ("not_regressed", 10.0), ("improved", 13.0)],
-)
-def test_a_speedup_is_compared_with_the_baselines(expected, now):
-    found = compared(record(now), record())
-    assert (expected, "speedup", 0.1) == (found.outcome, found.metric, found.tolerance)
+def test_a_speedup_is_compared_with_the_baselines():
+    found = compared(record(8.0), record())
+    assert ("regressed", "speedup", 0.1) == (found.outcome, found.metric, found.tolerance)
     assert found.baseline == Estimate(value=10.0, low=9.6, high=10.4)
-    assert found.found == Estimate(value=now, low=now * 0.96, high=now * 1.04)
-    assert found.ratio.value == now / 10.0
-    assert found.differences == ()
-    assert (found.reason is None) == (expected == "not_regressed")
+    assert found.found == Estimate(value=8.0, low=8.0 * 0.96, high=8.0 * 1.04)
+    assert (0.8, ()) == (found.ratio.value, found.differences)
+    assert compared(record(), record()).reason is None
 
 
 def test_each_metric_is_compared_in_its_own_unit():
@@ -93,13 +88,12 @@ def test_each_metric_is_compared_in_its_own_unit():
     assert_golden("words/comparisons.txt", "".join(f"{each}\n" for each in said))
 
 
-@for_each(("expected", "now"), [("regressed", 0.4), ("inconclusive", 0.9), ("improved", 2.0)])
-def test_a_scaling_test_is_compared_by_its_efficiency(expected, now):
-    before, now = (replace(scaled(4, each), rounds_elapsed=LASTED) for each in (0.9, now))
+def test_a_scaling_test_is_compared_by_its_efficiency():
+    before, now = (replace(scaled(4, each), rounds_elapsed=LASTED) for each in (0.9, 0.4))
     worse = compared(now, before, metric="efficiency")
-    assert worse.outcome == expected
+    assert worse.outcome == "regressed"
     said = "parallel efficiency got worse: 0.40 [0.36, 0.44], baseline 0.90 [0.81, 0.99]"
-    assert worse.reason.startswith(said) == (expected == "regressed")
+    assert worse.reason.startswith(said)
 
 
 @for_each("change", [{"mode": "weak"}, {"counts": (2, 4)}])
@@ -244,30 +238,21 @@ def within_seconds(elapsed, value=10.0) -> Record:
         ("regressed", ["speedup"], record(8.0, **UNTOLD), record(**UNTOLD)),
         # A GPU that was slowed down decides what it cannot have changed.
         ("inconclusive", OF_RATIO, record(5.0, **SLOW), record()),
-        ("not_regressed", OF_RATIO, record(**SLOW), record()),
-        ("improved", OF_RATIO, record(20.0, **SLOW), record()),
         ("regressed", OF_RATIO, record(5.0), record(**SLOW)),
-        *(("inconclusive", OF_RATIO, record(value), record(**SLOW)) for value in (10.0, 20.0)),
-        *(("inconclusive", OF_RATIO, record(value, **SLOW), record(**SLOW)) for value in (5.0, 10.0, 20.0)),
+        ("not_regressed", OF_RATIO, record(**SLOW), record()),
+        ("inconclusive", OF_RATIO, record(20.0), record(**SLOW)),
+        ("inconclusive", OF_RATIO, record(5.0, **SLOW), record(**SLOW)),
         ("regressed", OF_RATIO, record(5.0, dropped_rounds=7), record()),  # a fifth of the rounds may be
         ("inconclusive", OF_RATIO, record(5.0, dropped_rounds=8), record()),
         ("regressed", ["cpu_time", "memory"], record(5.0, **SLOW), record()),
         # The shorter a run was sampled, the farther from the limit it decides.
         ("regressed", TIMED, within_seconds(7.5, 10 / 1.3), record()),
-        ("not_regressed", TIMED, within_seconds(7.5), record()),
         ("inconclusive", TIMED, within_seconds(2.0, 10 / 1.3), record()),
-        ("regressed", TIMED, within_seconds(2.0, 5.0), record()),
-        ("inconclusive", TIMED, within_seconds(2.0, 10 / 1.05), record()),
-        ("not_regressed", TIMED, within_seconds(2.0, 10 / 0.85), record()),
-        ("inconclusive", TIMED, within_seconds(1.0, 5.0), record()),
         ("regressed", TIMED, within_seconds(0.1, 10 / 3), record()),
-        ("inconclusive", TIMED, within_seconds(0.1, 10 / 0.85), record()),
         ("improved", TIMED, within_seconds(0.1, 10 / 0.3), record()),
         # A baseline that was sampled for a short time may have been lucky.
-        ("regressed", TIMED, record(10 / 1.3), within_seconds(7.5)),
         ("regressed", TIMED, record(10 / 1.5), within_seconds(2.0)),
         ("inconclusive", TIMED, record(10 / 1.3), within_seconds(1.0)),
-        ("regressed", TIMED, record(10 / 3), within_seconds(0.1)),
         # Fewer samples than rounds were short, however long the rounds took.
         ("inconclusive", ["latency", "with_copies"], few(10 / 1.7), record()),
         ("regressed", ["latency", "with_copies"], few(10 / 3), record()),
