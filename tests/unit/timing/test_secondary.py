@@ -97,23 +97,6 @@ def test_the_other_mode_has_a_round_for_each_stretch_and_sixty_at_most(expected,
     assert samples_of(timer) == (0, expected)
 
 
-def test_what_was_sampled_in_the_rounds_of_the_verdict_is_not_sampled_again():
-    timer = warmed_up(simulated())
-    (other,) = secondary.other_modes([timer], context())
-    other.take_sample()
-    other_mode([timer], THROUGHPUT)
-    assert samples_of(timer) == (0, 1)
-
-
-def test_another_round_is_taken_only_when_the_test_has_time_for_it():
-    timer = warmed_up(simulated())
-    single = timer.per_call(RunOptions())
-    clock = timer.device.clock
-    until = clock() + 2.5 * single.block_calls * 21e-6
-    other_mode([timer], THROUGHPUT, left=lambda: until - clock())
-    assert samples_of(timer) == (0, 2)
-
-
 HOST = np.ones(1000)
 
 
@@ -179,7 +162,7 @@ def test_copies_have_at_most_as_many_rounds_as_the_workload_had_and_sixty(expect
     assert expected == rounds_of(transfers(prepared(simulated(bandwidth=5e6)), rounds, options))
 
 
-@for_each(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5)])
+@for_each(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)])
 def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(expected, rounds_left):
     device = simulated(bandwidth=8e3)
     workload = prepared(device)
@@ -257,9 +240,8 @@ def test_any_other_error_of_a_copy_passes_through(error):
         raise error
 
     device.asarray = asarray
-    with pytest.raises(type(error)) as caught:
+    with pytest.raises(type(error), match=str(error)):
         transfers(workload)
-    assert caught.value is error
     assert device.released == 0
 
 

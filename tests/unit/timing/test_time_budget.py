@@ -79,16 +79,6 @@ def test_simulated_time_is_up_when_the_host_has_taken_too_long_and_that_of_a_hos
     assert of_host.remaining() == pytest.approx(limit + 100 - allowed - 0.1)
 
 
-def test_what_has_no_limit_is_part_of_the_time_and_uses_none_of_it_up():
-    clock = Clock()
-    budget = TimeBudget(10.0)
-    budget.start(clock)
-    clock.now += 1
-    with budget.without_limit():
-        clock.now += 20
-    assert (budget.elapsed, budget.remaining()) == (21.0, 9.0)
-
-
 OPTIONS = RunOptions(max_time=0.2)
 WALKS = {
     "at the limit": Demand(min=10),

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import chain, count, cycle, product, repeat
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -170,15 +171,9 @@ def test_the_record_holds_what_is_known():
     assert (found.nodeid, found.demand, found.notes) == (NODEID, demand, ())
     assert (found.scope, Bench().compare(ones).scope) == ("call", "body")
     assert (found.cpu.device, found.gpu.device) == (bench.cpu.info, bench.gpu.info)
-    assert [pytest.approx(seconds) for seconds in (10e-3, 1e-3, 1e-3)] == [
-        found.cpu.median,
-        found.gpu.median,
-        found.gpu.device_time,
-    ]
     speedup = found.speedup
     assert [pytest.approx(10)] * 3 == [speedup.value, speedup.low, speedup.high]
     assert (pytest.approx(10 / 1.01), pytest.approx(10.1)) == (speedup.certain.low, speedup.certain.high)
-    assert speedup.sampling == "interleaved"
     assert speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
     assert found.elapsed == pytest.approx(bench.clock())
     assert 0 < found.rounds_elapsed < found.elapsed
@@ -329,7 +324,6 @@ def adding_to_what_was_brought(device, array):
         ("result is of type set", strange_at_last, 10e-3),
         ("changes from call to call", changing, 10e-3),
         ("no work reached simulated GPU", lambda device: np.ones(4), 10e-3),
-        ("no work reached simulated GPU", lambda device: lambda: 5.0, 10e-3),
         ("no work reached simulated GPU", lambda device: None, 10e-3),
         ("modifies its input", adding_to_its_input, 4.0),
         ("modifies its input", adding_to_its_input, 1e-3),
@@ -338,7 +332,6 @@ def adding_to_what_was_brought(device, array):
         "cannot be compared",
         "changes",
         "array of the host",
-        "number",
         "nothing",
         "slow input",
         "quick input",
@@ -386,22 +379,6 @@ def test_a_whole_body_may_read_and_write_its_fixtures_array_and_one_change_of_it
     assert found.memory.inputs == 0, "it is no input that it holds"
 
 
-class Layer:
-    """An object with an array that a library made, and another such object."""
-
-    def __init__(self, device, change):
-        self.change = change
-        self._buffers = {
-            "b": device.xp.subtract(np.zeros(4), np.arange(4.0)),
-            "new": device.xp.zeros(4),
-        }
-        self.inner = self  # objects may hold each other
-
-    def __call__(self):
-        self.change(self._buffers["b"])
-        np.add(np.arange(4.0), 1.0, out=self._buffers["new"])
-
-
 @for_each("scope", ["call", "body"])
 @for_each(
     ("noted", "change"),
@@ -413,17 +390,21 @@ class Layer:
     ],
 )
 def test_work_in_place_in_an_object_that_only_the_first_call_does_is_noted(noted, change, scope):
-    def using(device, layer):
-        return layer(), device.xp.ones(4)
+    def layer_of(device):
+        found = SimpleNamespace(b=device.xp.subtract(np.zeros(4), np.arange(4.0)), new=device.xp.zeros(4))
+        found.inner = found  # objects may hold each other
+        return found
 
-    def holding(device):
-        held = {"deep": [Layer(device, change)]}
-        return lambda: using(device, held["deep"][0])[1]
+    def work(device, layer):
+        change(layer.b)
+        np.add(np.arange(4.0), 1.0, out=layer.new)
+        return device.xp.ones(4)
 
     bench = Bench()
-    brought = {each.kind: Layer(each, change) for each in (bench.cpu, bench.gpu)}
-    whole = partial(bench.compare, lambda device, layer: using(device, layer)[1], brought=brought)
-    found = whole() if scope == "body" else bench.compare(holding)
+    if scope == "body":
+        found = bench.compare(work, brought={each.kind: layer_of(each) for each in (bench.cpu, bench.gpu)})
+    else:
+        found = bench.compare(lambda device: partial(work, device, layer_of(device)))
     assert ("passed", ["work_in_doubt"] * 2 * noted) == (found.status, codes_of(found))
 
 
@@ -534,13 +515,6 @@ def test_a_device_holds_at_most_the_inputs_and_two_results_or_the_inputs_twice_a
         assert devices.cpu.peak_bytes <= 2 * SIZE + 2 * SIZE
     trial.release()
     assert (0, 0) == (bench.cpu.live_bytes, bench.gpu.live_bytes)
-
-
-def test_a_device_that_fits_the_inputs_and_two_results_is_large_enough():
-    found = Bench(memory=4 * SIZE).compare(doubling)
-    assert found.status == "passed"
-    assert found.transfer.reason.startswith("not enough device memory for a second copy")
-    assert found.offload.always is None
 
 
 def test_without_time_for_a_round_the_reason_says_what_a_call_takes():
