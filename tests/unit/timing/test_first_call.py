@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from cases import for_each
 from factories import Answer
-from walks import observing, prepared, simulated, time_block, timer_on, trial_of
+from walks import bound, observing, prepared, simulated, time_block, timer_on, trial_of
 
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.devices.simulated import SimulatedDevice
-from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import first_call
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -380,40 +379,24 @@ def test_what_the_body_puts_up_are_the_uploads_read_or_not_and_of_a_cpu_their_by
 
 
 @for_each(
-    ("uploads", "created", "make", "read"),
+    ("uploads", "created", "hold"),
     [
         # What is made on the device and read there did not go up; what is not read does not count.
-        (
-            [80],
-            160,
-            lambda seen: (seen.asarray(np.ones(10)), seen.xp.ones(20), seen.xp.ones(1000))[:2],
-            lambda up, made: (up + 1, made + 1),
-        ),
-        # What is made in the call is neither.
-        ([], 0, lambda seen: (seen,), lambda seen: seen.asarray(np.ones(10)) + seen.xp.ones(10)),
+        ([80], 160, lambda seen: (seen.asarray(np.ones(10)), seen.xp.ones(20), seen.xp.ones(1000))[:2]),
         # An upload that is not read hides nothing that was made.
-        ([80], 80, lambda seen: (seen.asarray(np.ones(10)) + 1,), lambda made: made + 1),
+        ([80], 80, lambda seen: (seen.asarray(np.ones(10)) + 1,)),
         # A copy of an array of the device does not go up.
-        ([], 80, lambda seen: (seen.asarray(seen.xp.ones(10)),), lambda copy: copy + 1),
+        ([], 80, lambda seen: (seen.asarray(seen.xp.ones(10)),)),
         # Views are not counted twice, of an upload and of what was made.
-        (
-            [80],
-            0,
-            lambda seen: (whole := seen.asarray(np.ones(10)), whole[:4], whole.reshape(2, 5).T),
-            lambda whole, part, turned: (whole + 1, part + 1, turned + 1),
-        ),
-        (
-            [],
-            80,
-            lambda seen: (whole := seen.xp.ones(10), whole[:4]),
-            lambda whole, part: (whole + 1, part + 1),
-        ),
+        ([80], 0, lambda seen: (whole := seen.asarray(np.ones(10)), whole[:4], whole.reshape(2, 5).T)),
+        ([], 80, lambda seen: (whole := seen.xp.ones(10), whole[:4])),
     ],
 )
-def test_uploads_are_what_the_body_puts_up_and_created_is_what_it_makes_there(uploads, created, make, read):
+def test_uploads_are_what_the_body_puts_up_and_created_is_what_it_makes_there(uploads, created, hold):
     def body(seen):
-        held = make(seen)
-        return lambda: read(*held)
+        held = hold(seen)
+        # What is made in the call is neither.
+        return lambda: ([each + 1 for each in held], seen.asarray(np.ones(10)) + seen.xp.ones(10))
 
     workload = prepared(simulated(), body)
     assert (uploads, created) == (bytes_of(workload), workload.created_bytes)
@@ -499,21 +482,13 @@ def test_each_call_of_a_block_is_submitted_once_unless_it_waits_for_its_result(c
 
 
 def test_a_call_that_returns_nothing_and_was_not_seen_to_work_is_an_error_that_says_what_to_return():
-    class Idle(LazyDevice):
-        def observe(self):
-            return nullcontext(Observation(worked=False))
-
-    def bind(device):
+    def body(device):
         array = device.asarray(np.ones(3))
+        return lambda: (array + 1, None)[1]
 
-        def call():
-            array + 1
-
-        return lambda: call
-
-    trial = trial_of(Demand(), RunOptions(max_time=1))
+    idle = observing(LazyDevice(), lambda observation: setattr(observation, "worked", False))
     with pytest.raises(GpuPerfError, match=r"nothing was computed on a lazy GPU: .*; return the arrays"):
-        trial.compare(bind, HostDevice("a CPU"), Idle())
+        trial_of(Demand()).compare(bound(body), HostDevice("a CPU"), idle)
 
 
 def test_an_object_of_a_lazy_library_is_refused_for_its_arrays_may_not_be_computed():
@@ -521,6 +496,5 @@ def test_an_object_of_a_lazy_library_is_refused_for_its_arrays_may_not_be_comput
         def __init__(self, array):
             self.array = array
 
-    device = LazyDevice()
     with pytest.raises(GpuPerfError, match="is of type Output, which is lazy"):
-        first_call.first_call(lambda seen: lambda: lambda: Output(seen.asarray(np.ones(2))), device)
+        prepared(LazyDevice(), lambda seen: lambda: Output(seen.asarray(np.ones(2))))
