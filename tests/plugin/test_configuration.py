@@ -123,26 +123,6 @@ def test_a_misspelt_key_is_an_error_that_names_the_nearest_right_one(pytester, k
     assert fnmatchcase(error, f"ERROR: {key} in the ini file is no option of *; use {nearest}")
 
 
-@pytest.mark.parametrize("mode", ["prepend", "importlib"])
-def test_tests_in_folders_with_conftests_of_their_own_are_variants_there(suite, pytester, mode):
-    for folder in ("a", "b"):
-        (pytester.path / folder).mkdir()
-        (pytester.path / folder / "conftest.py").write_text(
-            "import pytest\n@pytest.fixture\ndef ones(xp):\n    return lambda: xp.ones(3)\n", encoding="utf-8"
-        )
-        (pytester.path / folder / f"test_{folder}.py").write_text(
-            "import pytest\npytestmark = pytest.mark.speedup(min=3)\ndef test_ones(ones): return ones\n",
-            encoding="utf-8",
-        )
-    found = suite(None, f"--import-mode={mode}", "--strict-markers", "--strict-config")
-    found.ended(passed=4)
-    assert {
-        f"{folder}/test_{folder}.py::test_ones[{library}]": status
-        for folder in ("a", "b")
-        for library, status in (("numpy", "recorded"), ("cupy", "passed"))
-    } == {record["nodeid"]: record["status"] for record in found.written["records"]}
-
-
 def test_doctests_and_inherited_tests_of_a_marked_module(suite):
     found = suite(
         """
