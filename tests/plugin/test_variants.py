@@ -108,7 +108,9 @@ IN_FILES = {
 
         pytestmark = pytest.mark.speedup(min=300)
 
-        @pytest.mark.parametrize("n", [3, 4])
+        stricter = pytest.mark.speedup(pair="ones", device="cupy", min=5)
+
+        @pytest.mark.parametrize("n", [3, pytest.param(4, marks=stricter)])
         @pytest.mark.speedup(pair="ones", device="cupy", min=3)
         def test_fast(n):
             conftest.cupy.ones(n)
@@ -136,7 +138,7 @@ IN_FILES = {
 }
 CLOSEST = {
     "test_fast[3]": 3,
-    "test_fast[4]": 3,
+    "test_fast[4]": 5,
     "test_module[cupy]": 300,
     "TestIt::test_class[cupy]": 3,
     "TestIt::test_method[cupy]": 4,
