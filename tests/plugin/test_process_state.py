@@ -101,18 +101,14 @@ def test_default_dtype(device):
     DTYPE = "float64" if device.kind == "cpu" else "float32"
     return lambda: (device.launch(1e-3 if device.kind == "gpu" else 10e-3), numpy.ones(3, DTYPE))[1]
 
-def of_another_library(device):
+@pytest.mark.parametrize("check", [
+    pytest.param(True, marks=pytest.mark.speedup),
+    pytest.param(False, marks=pytest.mark.speedup(min=0.5, check=False)),
+])
+def test_library(device, check):
     global XP
     XP = numpy if device.kind == "cpu" else array_api_strict
     return lambda: (device.launch(1e-3), XP.ones(4))
-
-@pytest.mark.speedup
-def test_library(device):
-    return of_another_library(device)
-
-@pytest.mark.speedup(min=0.5, check=False)
-def test_library_unchecked(device):
-    return of_another_library(device)
 
 def for_good(device):
     # The body sets it once, and no further run of it changes that.
@@ -121,23 +117,20 @@ def for_good(device):
     RAN.append(device.kind)
     return lambda: device.launch(1e-3 if device.kind == "gpu" or BACKEND == "gpu" else 10e-3)
 
-def test_open(device):
+@pytest.mark.parametrize("limit", [
+    pytest.param(3, marks=pytest.mark.speedup(min=3)),
+    pytest.param(0.5, marks=pytest.mark.speedup(min=0.5)),
+    pytest.param(None, marks=pytest.mark.speedup),
+])
+def test_for_good(device, limit):
     return for_good(device)
 
-@pytest.mark.speedup(min=0.5)
-def test_closed(device):
-    return for_good(device)
-
-@pytest.mark.speedup
-def test_bare(device):
-    return for_good(device)
-
-def test_open_after_one_run(device):
+def test_for_good_after_one_run(device):
     assert len(RAN) < 2, "this body cannot run again"
     return for_good(device)
 
 @pytest.mark.parametrize(
-    "first, factor, ms", [(50, 2, 0.01), (50, 3.5, 0.01), (50, 5, 0.01), (20, 5, 1), (3, 5, 20)]
+    "first, factor, ms", [(12, 5, 0.1), (20, 5, 0.05), (30, 3.5, 0.02), (50, 2, 0.1), (3, 5, 20)]
 )
 @pytest.mark.speedup(min=1.2)
 def test_warms_up(device, first, factor, ms):
@@ -166,16 +159,16 @@ ENDINGS = {  # the record's status and reason, and what its one note of a doubt 
     "test_slow_body": ("error", SET_ELSEWHERE.format(""), None),
     "test_default_dtype": ("error", "*CPU the first call returned *float64, and later calls *float32*", None),
     # Results of another library are an error whatever they are worth.
-    "test_library": ("error", OTHER_LIBRARY, None),
-    "test_library_unchecked": ("error", OTHER_LIBRARY, None),
+    "test_library[True]": ("error", OTHER_LIBRARY, None),
+    "test_library[False]": ("error", OTHER_LIBRARY, None),
     # A time that follows the bodies only once may be a busy machine's.
     "test_once[faster]": ("inconclusive", "*", NOT_WARM),
     "test_once[slower]": ("failed", "*", NOT_WARM),
     # A time that no body explains leaves open what rests on it.
-    "test_open": ("inconclusive", "*was not warm yet*", FOLLOWS),
-    "test_closed": ("passed", "", FOLLOWS),
-    "test_bare": ("recorded", "", FOLLOWS),
-    "test_open_after_one_run": ("inconclusive", "*", FOLLOWS),
+    "test_for_good[3]": ("inconclusive", "*was not warm yet*", FOLLOWS),
+    "test_for_good[0.5]": ("passed", "", FOLLOWS),
+    "test_for_good[None]": ("recorded", "", FOLLOWS),
+    "test_for_good_after_one_run": ("inconclusive", "*", FOLLOWS),
     # Calls that are as fast again as before were slow on a busy machine only.
     "test_busy[8]": ("passed", "", None),
     "test_busy[10000]": ("passed", "", "*"),

@@ -454,6 +454,7 @@ def test_ones(backend, n):
 """
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize("options", [[], ["-n1"]], ids=" ".join)
 def test_values_that_no_backend_knows_are_left_alone_and_named_once(suite, options):
     if options:
