@@ -130,10 +130,10 @@ pytestmark = pytest.mark.speedup(min=3)
 
 class Base:
     def test_ones(self, xp):
-        '\''
+        '''
         >>> 1 + 1
         2
-        '\''
+        '''
         xp.ones(self.n)
 
 class TestThree(Base):
@@ -144,7 +144,7 @@ class TestFour(Base):
 
     def test_more(self, xp):
         super().test_ones(xp)
-""".replace("'\\''", '"""'),
+""",
         "--doctest-modules",
     )
     found.ended(passed=7)

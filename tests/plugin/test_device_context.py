@@ -34,19 +34,24 @@ def test_it(device):
 """
 
 
-def test_measurements_and_gpuperf_both_are_within_the_contexts(suite):
-    found = suite(BOTH + MARKED, conftest=CONFTEST)
-    found.ended(passed=2)
+BROKEN = """
+@pytest.fixture
+def broken(monkeypatch):
+    monkeypatch.setattr(conftest, "BROKEN", True)
+
+@pytest.mark.speedup(min=3)
+def test_broken(device, broken):
+    return lambda: device.xp.ones(3)
+"""
+
+
+def test_measurements_and_gpuperf_both_are_within_the_contexts_or_have_the_error_of_one(suite):
+    found = suite(BOTH + MARKED + BROKEN, conftest=CONFTEST)
+    found.ended(passed=2, failed=1)
     assert 10 == found.speedup("test_it")
+    reason = "RuntimeError: there is no engine of this name, raised on the GPU (simulated GPU)"
+    assert ("error", reason) == (found.statuses["test_broken"], found.records["test_broken"]["reason"])
 
 
 def test_off_runs_a_test_within_the_cpus_context(suite):
     suite(MARKED, "--gpuperf-off", conftest=CONFTEST, ours=("--gpuperf-gpu=cupy",)).ended(passed=1)
-
-
-def test_a_context_that_cannot_be_entered_is_an_error_of_the_test_with_its_reason(suite):
-    found = suite(MARKED, conftest=CONFTEST.replace("BROKEN = False", "BROKEN = True"))
-    assert {"test_it": "error"} == found.statuses
-    reason = "RuntimeError: there is no engine of this name, raised on the GPU (simulated GPU)"
-    assert reason == found.records["test_it"]["reason"]
-    found.says("there is no engine of this name")
