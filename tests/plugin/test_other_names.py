@@ -17,24 +17,6 @@ def test_an_argument_that_is_not_ours_is_answered_with_ours(marker_errors):
         assert name in answer
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("--gpuperf-maxtime=3", "--gpuperf-maxtime is no option of pytest-gpuperf; use --gpuperf-max-time"),
-        ("--gpuperf-gup=none", "--gpuperf-gup is no option of pytest-gpuperf; use --gpuperf-gpu"),
-        ("--gpuperf-gpu=cupyy", "--gpuperf-gpu: no backend is called 'cupyy'; use cupy"),
-        ("--gpuperf-fail-on=speedups:5%", "'speedups' is not a metric; use speedup"),
-        ("--gpuperf_json", "--gpuperf_json is no option of pytest-gpuperf; use --gpuperf-json"),
-        ("--gpuperf-rounds", "is no option of pytest-gpuperf; there are --gpuperf-all, --gpuperf-allow, "),
-        ("--gpuperf-report-only", "--gpuperf-report-only is no option of *; use --gpuperf-fail=nothing"),
-    ],
-)
-def test_an_option_that_is_not_ours_ends_a_run_with_ours(run, given, expected):
-    result = run("def test_it(): raise SystemExit('a test ran')", given)
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"*{expected}*"])
-
-
 @pytest.mark.parametrize(("name", "right"), OTHER_NAMES["command"].items())
 def test_a_command_that_is_not_ours_is_answered_with_ours(capsys, name, right):
     with pytest.raises(SystemExit):

@@ -14,7 +14,6 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.other_names import OTHER_NAMES
 from pytest_gpuperf.report import exports
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.session.session import GpuPerfSession
 
 
 def test_the_help_has_each_option_where_a_reader_looks_and_every_export_format(pytester):
@@ -140,6 +139,13 @@ THEIRS = {
     "others/package.json": '{"name": "mine", "private": true}',
     "page.html": "<!doctype html><title>mine</title>",
 }
+NAMES = [  # what follows `--gpuperf`, and how it is refused
+    ("-maxtime=3", "-maxtime is no option of pytest-gpuperf; use --gpuperf-max-time"),
+    ("_json", "_json is no option of pytest-gpuperf; use --gpuperf-json"),
+    ("-gup=none", "-gup is no option of pytest-gpuperf; use --gpuperf-gpu"),
+    ("-rounds", "-rounds is no option of pytest-gpuperf; there are --gpuperf-all, --gpuperf-allow, *"),
+    ("-report-only", "-report-only is no option of *; use --gpuperf-fail=nothing"),
+]
 VALUES = [  # what follows `--gpuperf-`, and how it is refused
     ("gpu=cudnn", "gpu: no backend is called 'cudnn'; available: auto, none, cupy, sycl*"),
     (
@@ -150,6 +156,8 @@ VALUES = [  # what follows `--gpuperf-`, and how it is refused
         "gpu=accelerator:foo",
         "gpu: there is no accelerator 'foo'; the accelerators are accelerator:cudf.pandas*",
     ),
+    ("gpu=cupyy", "gpu: no backend is called 'cupyy'; use cupy"),
+    ("fail-on=speedups:5%", "*'speedups' is not a metric; use speedup"),
     ("gpu=cupy:first", "gpu: the device of cupy is a number*"),
     *((f"gpu={name}", f"gpu: *'{name}'*use {right}*") for name, right in OTHER_NAMES["backend"].items()),
     ("max-time=small", "max-time (ini: gpuperf_max_time): small is not a positive number of seconds*"),
@@ -247,7 +255,7 @@ def refusal(pytester):
 
     def call(*asked):
         with pytest.raises(pytest.UsageError) as refused:
-            GpuPerfSession(pytester.parseconfig(*asked)).check(must_be_installed=False)
+            pytester.parseconfigure(*asked)
         assert before == contents(pytester.path)
         return str(refused.value)
 
@@ -256,6 +264,13 @@ def refusal(pytester):
 
 def contents(folder):
     return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+
+
+@for_each(("asked", "message"), NAMES)
+def test_an_option_that_is_not_ours_is_answered_with_ours(pytester, asked, message):
+    with pytest.raises(pytest.UsageError) as refused:
+        pytester.parseconfig(f"--gpuperf{asked}")
+    assert fnmatch(str(refused.value), f"--gpuperf{message}")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have other links and names")
