@@ -8,15 +8,6 @@ from pytest_gpuperf.model.other_names import OTHER_NAMES
 NAMES = [(kind, name, right) for kind, names in OTHER_NAMES.items() for name, right in names.items()]
 
 
-def test_an_argument_that_is_not_ours_is_answered_with_ours(marker_errors):
-    arguments = OTHER_NAMES["argument"]
-    test = "import pytest\n@pytest.mark.speedup({}=1)\ndef test_it(device): pass"
-    said = marker_errors(*(test.format(name) for name in arguments))
-    for (name, right), answer in zip(arguments.items(), said, strict=True):
-        assert f"use {right}" in answer
-        assert name in answer
-
-
 @pytest.mark.parametrize(("name", "right"), OTHER_NAMES["command"].items())
 def test_a_command_that_is_not_ours_is_answered_with_ours(capsys, name, right):
     with pytest.raises(SystemExit):

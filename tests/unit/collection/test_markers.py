@@ -10,6 +10,7 @@ from cases import for_each
 
 from pytest_gpuperf.collection.markers import ARGUMENTS, demand, scaling, size, threshold
 from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.other_names import OTHER_NAMES
 
 
 def asked(*args, **kwargs) -> Demand:
@@ -137,6 +138,13 @@ def test_a_value_that_is_not_valid_is_named_with_what_would_be(names, values, va
 )
 def test_arguments_that_make_no_sense_together_are_refused(expected, args, kwargs):
     assert expected in refusal(*args, **kwargs)
+
+
+@for_each(("name", "right"), OTHER_NAMES["argument"].items())
+def test_an_argument_that_is_not_ours_is_answered_with_ours(name, right):
+    said = refusal(**{name: 1})
+    assert said.startswith(f"has no argument '{name}': ")
+    assert f"use {right}" in said
 
 
 @for_each("name", ["at_most", "at_least"])
