@@ -287,26 +287,17 @@ def test_{scope}({scope}_data, power):
 OF_GPU = [f"test_{scope}[{power}-gpu]" for scope in SCOPES for power in (2, 3)]
 
 
-def test_a_fixture_on_device_makes_two_variants_and_the_verdict_falls_on_the_gpu(suite):
+def test_a_fixture_on_device_makes_two_variants_and_that_of_the_gpu_is_compared_alone_too(suite):
     found = suite(VARIANTS)
     found.ended(passed=12)
     of_cpu = {name.replace("gpu", "cpu"): "recorded" for name in OF_GPU}
     assert found.statuses == {**of_cpu, **dict.fromkeys(OF_GPU, "passed")}
     assert [0.01] * 6 == [pytest.approx(found.records[name]["cpu"]["median"], rel=0.01) for name in OF_GPU]
-
-
-@pytest.mark.parametrize(
-    ("chosen", "deselected"),
-    [(["-kgpu"], 6), ([f"test_it.py::{name}" for name in OF_GPU], 0)],
-    ids=["-k", "node ids"],
-)
-def test_a_gpu_variant_alone_is_compared_with_its_cpu_variant_which_is_no_test_of_the_run(
-    suite, chosen, deselected
-):
-    found = suite(VARIANTS, *chosen)
-    found.ended(passed=6, deselected=deselected)
-    assert OF_GPU == [name for name, status in found.statuses.items() if status != "skipped"]
-    assert {"passed"} == {found.statuses[name] for name in OF_GPU}
+    alone = suite(VARIANTS, *(f"test_it.py::{name}" for name in OF_GPU))
+    alone.ended(passed=6)
+    assert dict.fromkeys(OF_GPU, "passed") == {
+        name: status for name, status in alone.statuses.items() if status != "skipped"
+    }
 
 
 OF_CONFTEST = """
