@@ -58,7 +58,7 @@ LIBRARIES = """
 """
 
 
-@pytest.mark.parametrize("option", ["--ff", "--lf", "--sw"])
+@pytest.mark.parametrize("option", ["--ff", "--lf"])
 def test_what_orders_or_selects_tests_by_earlier_runs_leaves_gpus_their_verdicts(suite, option):
     suite(CACHED.format(least=300, numbers=[1]), conftest=LIBRARIES).ended(passed=3, failed=2)
     found = suite(CACHED.format(least=3, numbers=[1]), option, "-v", conftest=LIBRARIES)
