@@ -6,22 +6,19 @@ Without MLX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second enviro
 from collections import UserDict, UserList
 from dataclasses import dataclass
 from importlib.util import find_spec
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
 from cases import for_each
 from plugins import skip_module
-from walks import time_block, walked
+from walks import walked
 
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.mlx import MlxDevice
 from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.leaves import leaves
 
 if find_spec("mlx") is None:
@@ -61,25 +58,6 @@ def test_arrays_are_computed_wherever_they_are_in_a_result(gpu, nested, ask):
     getattr(gpu, ask)(result)
     gpu.synchronize()
     assert mx.get_active_memory() >= before + a.nbytes
-
-
-def test_every_call_of_a_block_is_computed(gpu):
-    """If dropped results were not computed, a block would take the time of one call: a sixteenth each."""
-    a = gpu.asarray(np.ones((256, 256), dtype=np.float32))
-    times = {1: [], 16: []}
-    for _ in range(7):
-        for calls, found in times.items():
-            found.append(time_block(lambda: a @ a, calls, gpu))
-    assert median(times[16]) > median(times[1]) / 4
-
-
-def test_a_call_that_waits_for_its_result_has_computed_it(gpu):
-    a = gpu.asarray(np.ones((512, 512), dtype=np.float32))
-    started = perf_counter()
-    result = blocks.waited_for(lambda: a @ a, gpu)()
-    waited = perf_counter()
-    mx.eval(result)
-    assert perf_counter() - waited < waited - started
 
 
 def test_wide_numbers_are_narrowed_as_a_gpu_of_mlx_needs_it(gpu):

@@ -240,18 +240,6 @@ def test_compiled(device):
     model, (x, _) = torch.compile(network(device), backend="aot_eager"), data(device)
     return lambda: model(x)
 """
-RANDOM = """
-@pytest.mark.speedup(min=0.01)
-def test_dropout(device):
-    model, (x, _) = nn.Dropout(), data(device)
-    return lambda: model(x)
-
-@pytest.mark.speedup(min=0.01)
-def test_weights(device):
-    layer = nn.Linear(64, 8).to(device.native)
-    x, _ = data(device)
-    return lambda: layer(x)
-"""
 NUMPYS = """
 import itertools, numpy as np, pytest
 {imports}
@@ -304,14 +292,6 @@ def test_an_emulated_gpu_is_compared_with_the_library_itself(ended, library):
         assert record["speedup"] is not None, name
         assert record["speedup"]["value"] > 0
         assert record["check"]["agreed"] is (True if record["demand"]["check"] else None), name
-
-
-def test_random_numbers_are_refused_with_what_to_do_about_them(ended):
-    _, records = ended(TORCH + RANDOM, "torch:cpu", "-k", "dropout or weights", *ON_ITS_CPU)
-    said = {name: (record["status"], record["reason"]) for name, record in records.items()}
-    assert ("error", "failed") == (said["dropout"][0], said["weights"][0])
-    assert "from call to call" in said["dropout"][1]
-    assert "draw before the call" in said["weights"][1]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The SYCL backend on its CPU device: truly asynchronous, and no GPU.
+"""The SYCL backend on its CPU device, beyond the contract: queues, allocations, and what it lists.
 
 Without dpnp these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
 """
@@ -8,7 +8,6 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 from plugins import skip_module
 
@@ -21,21 +20,6 @@ if find_spec("dpnp") is None:
 @pytest.fixture(scope="module")
 def cpu_device():
     return SyclBackend().gpu("cpu")
-
-
-def test_a_product_is_submitted_long_before_it_is_done(cpu_device):
-    array = cpu_device.asarray(np.ones((1500, 1500), dtype=np.float32))
-    cpu_device.asnumpy(array @ array)
-    shares = []
-    for _ in range(5):
-        cpu_device.synchronize()
-        started = cpu_device.clock()
-        result = array @ array
-        submitted = cpu_device.clock()
-        cpu_device.synchronize()
-        shares.append((submitted - started) / (cpu_device.clock() - started))
-        del result
-    assert sorted(shares)[2] < 0.5
 
 
 def test_synchronize_waits_for_queues_of_the_users_own(cpu_device):
