@@ -1,7 +1,4 @@
-"""Accelerators that need no GPU: nx-parallel, scikit-learn-intelex and polars' engines, as they really are.
-
-Without these packages the tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail.
-"""
+"""Accelerators that need no GPU, as they are: nx-parallel, scikit-learn-intelex and polars' engines."""
 
 import json
 from importlib import import_module

@@ -1,7 +1,4 @@
-"""JAX on the CPU, the side that its GPU is compared with, and as asynchronous; the GPU is tests/gpu's.
-
-Without JAX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
-"""
+"""JAX on the CPU, the side that its GPU is compared with, and as asynchronous; the GPU is tests/gpu's."""
 
 import json
 from dataclasses import dataclass

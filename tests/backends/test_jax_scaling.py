@@ -1,7 +1,4 @@
-"""Scaling through JAX's mesh, for real, on two of its devices of the CPU.
-
-Without JAX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
-"""
+"""Scaling through JAX's mesh, for real, on two of its devices of the CPU."""
 
 import json
 from importlib.util import find_spec

@@ -1,7 +1,4 @@
-"""Keras on its CPU, and in the place of a GPU, on what KERAS_BACKEND names: TensorFlow, torch or JAX.
-
-Without Keras these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
-"""
+"""Keras on its CPU, and in the place of a GPU, on what KERAS_BACKEND names: TensorFlow, torch or JAX."""
 
 import json
 import sys

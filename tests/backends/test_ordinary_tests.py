@@ -10,9 +10,8 @@ import pytest
 # Here, and not in an inner run, which would forget them: compiled modules cannot be imported twice.
 torch = pytest.importorskip("torch", reason="CI's second environment has it")
 jax = pytest.importorskip("jax", reason="CI's second environment has it")
-torch.compile(torch.neg, backend="aot_eager")(
-    torch.ones(1)
-)  # it registers what no process can register twice
+# To compile registers what no process can register twice.
+torch.compile(torch.neg, backend="aot_eager")(torch.ones(1))
 
 TORCH = """
 import copy
@@ -117,7 +116,7 @@ def test_donated(device, gpuperf):
     return gpuperf.workload(step, reset=restore)
 """
 SUITES = {"torch": TORCH, "jax": JAX}
-COUNTS = {"torch": 4, "jax": 4}
+COUNT = 4  # of the tests of each
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
@@ -150,7 +149,7 @@ def test_without_a_gpu_they_are_skipped_and_the_line_that_chooses_their_library_
     ended, library, gpu
 ):
     result, records = ended(SUITES[library], library if gpu == "the library's" else gpu, *SOON)
-    result.assert_outcomes(skipped=COUNTS[library])
+    result.assert_outcomes(skipped=COUNT)
     assert {("skipped", "no_gpu")} == {(each["status"], each["reason_code"]) for each in records.values()}
     reason = next(iter(records.values()))["reason"]
     if gpu is None:
@@ -285,7 +284,7 @@ def test_an_emulated_gpu_is_compared_with_the_library_itself(ended, library):
     # In one inner run alone: torch compiles by what no process can register twice.
     source = TORCH + COMPILED if library == "torch" else JAX
     result, records = ended(source, f"{library}:cpu", *ON_ITS_CPU)
-    result.assert_outcomes(passed=COUNTS[library] + (library == "torch"))
+    result.assert_outcomes(passed=COUNT + (library == "torch"))
     for name, record in records.items():
         assert [library, library] == [record[kind]["device"]["backend"] for kind in ("cpu", "gpu")], name
         assert [False, True] == [record[kind]["device"]["emulated"] for kind in ("cpu", "gpu")]
@@ -369,7 +368,7 @@ def test_a_library_that_refuses_what_it_was_given_gets_what_to_hand_it(ended, gp
 
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
     result, records = ended(TORCH, None, *SOON)
-    result.assert_outcomes(skipped=4)
+    result.assert_outcomes(skipped=COUNT)
     both = "both torch and jax are imported: choose one, gpuperf_gpu = torch or jax"
     assert both in records["network"]["reason"]
     _, records = ended(TORCH, "none", *SOON)

@@ -57,15 +57,10 @@ def test_other_names_of_its_library_mean_it_too_unless_they_name_the_cpu(value, 
     assert DeviceSpec(kind=kind, library=library) == parser.parse({"xp": value}).spec
 
 
-def test_it_is_found_by_its_name_and_says_that_it_is_emulated():
-    gpu = Machine("array_api_strict", lambda: [STRICT]).gpu()
-    assert gpu.info.emulated
-    assert gpu.info.library == f"array_api_strict {array_api_strict.__version__}"
-    assert not STRICT.automatic
+def test_it_is_found_by_its_name_alone():
+    assert Machine("array_api_strict", lambda: [STRICT]).gpu().info.emulated
     with pytest.raises(Unavailable):
         Machine("auto", lambda: [STRICT]).gpu()
-    with pytest.raises(GpuPerfError, match="takes no selector"):
-        STRICT.check("1")
 
 
 @for_each(

@@ -1,7 +1,4 @@
-"""The SYCL backend on its CPU device, beyond the contract: queues, allocations, and what it lists.
-
-Without dpnp these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
-"""
+"""The SYCL backend on its CPU device, beyond the contract: queues, allocations, and what it lists."""
 
 import json
 import subprocess

@@ -1,7 +1,4 @@
-"""PyTorch on the CPU, the side that its GPU is compared with; the GPU is tests/gpu's.
-
-Without torch these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
-"""
+"""PyTorch on the CPU, the side that its GPU is compared with; the GPU is tests/gpu's."""
 
 import sys
 import weakref
