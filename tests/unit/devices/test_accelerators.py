@@ -5,7 +5,7 @@ The libraries themselves are in tests/backends/test_accelerators.py; cuDF and th
 
 import logging
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -14,10 +14,9 @@ from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import CHOICES, chosen_accelerator
-from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls, column, log_of
+from pytest_gpuperf.devices.accelerators.base import column, log_of
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.timing.leaves import snapshot
 
 
 @for_each(
@@ -45,6 +44,11 @@ def test_a_name_that_no_machine_has_is_refused_with_the_valid_ones(choice, reaso
         Machine(choice).missing()
     assert str(refusal.value).startswith(reason)
     assert "\n" not in str(refusal.value)
+
+
+def test_an_accelerator_takes_no_selector_beside_its_name():
+    with pytest.raises(GpuPerfError, match="accelerator:polars takes no selector, not '1'"):
+        chosen_accelerator("accelerator:polars").check("1")
 
 
 @for_each("choice", [*CHOICES, "accelerator:sklearnex:gpu:1"])
@@ -106,87 +110,6 @@ def test_a_polars_that_is_too_old_is_refused_with_the_version_to_install(install
         with pytest.raises(Unavailable, match=r"polars 1.43.0 is too old .*; install polars>=1.44$") as cause:
             open_device()
         assert cause.value.broken
-
-
-class Switch(Accelerator):
-    """An accelerator that notes its state, and tells what it is told to tell."""
-
-    library = "math"
-
-    def __init__(self, ran=(), left=()):
-        super().__init__("accelerator:switch", "")
-        self.told = ran, left
-        self.state = None
-
-    def namespace(self):
-        return SimpleNamespace(__name__="lib", __version__="2")
-
-    def open(self):
-        return "lib with a switch on the CPU"
-
-    @contextmanager
-    def switched(self, *, is_on):
-        self.state = "on" if is_on else "off"
-        yield
-        self.state = None
-
-    @contextmanager
-    def calls(self):
-        yield Calls(*map(list, self.told))
-
-    def unpack(self, value):
-        return {"inside": value.inside} if isinstance(value, SimpleNamespace) else None
-
-
-def pair(accelerator):
-    return accelerator.cpu(), accelerator.gpu("")
-
-
-def test_one_library_is_both_devices_each_in_its_own_context():
-    cpu, gpu = pair(switch := Switch())
-    assert ("cpu", "gpu", "lib", "lib") == (cpu.kind, gpu.kind, cpu.xp.__name__, gpu.xp.__name__)
-    assert (False, True) == (capabilities.sees_all_work(cpu), capabilities.sees_all_work(gpu))
-    for device, state in ((cpu, "off"), (gpu, "on")):
-        with device.context():
-            assert state == switch.state
-    with pytest.raises(GpuPerfError, match="accelerator:switch takes no selector, not '1'"):
-        switch.check("1")
-
-
-@for_each("is_gpu", [True, False])
-def test_one_on_the_cpu_is_emulated_and_one_on_a_gpu_is_not(is_gpu):
-    switch = Switch()
-    switch.is_gpu = is_gpu
-    assert (False, not is_gpu) == tuple(device.info.emulated for device in pair(switch))
-
-
-@for_each(
-    ("ran", "left", "fallbacks"),
-    [(["fit"], ["score", "fit", "score"], ("fit", "score")), ([], [], ()), ([], ["fit"], ("fit",))],
-)
-def test_work_and_fallbacks_are_what_the_accelerator_tells(ran, left, fallbacks):
-    _, gpu = pair(Switch(ran, left))
-    with gpu.observe() as observation:
-        pass
-    assert (bool(ran), fallbacks) == (observation.worked, observation.fallbacks)
-
-
-def test_arrays_are_numpys_and_no_sign_of_work():
-    cpu, gpu = pair(Switch())
-    host = np.ones(3)
-    for device in (cpu, gpu):
-        copy = device.asarray(host)
-        copy += 1
-        assert [1, 1, 1] == host.tolist()
-        assert [2, 2, 2] == device.asnumpy(copy).tolist()
-    assert (True, False) == (cpu.holds(host), gpu.holds(host))
-
-
-def test_objects_of_the_library_are_compared_by_their_contents():
-    cpu, _ = pair(Switch())
-    result = [SimpleNamespace(inside=np.arange(2)), 5]
-    found = snapshot(result, cpu.holds, cpu.asnumpy, unpack=cpu.unpack)
-    assert [("result[0]['inside']", [0, 1]), ("result[1]", 5)] == [(at, v.tolist()) for at, v, _ in found]
 
 
 class NAType:
@@ -255,7 +178,8 @@ class Profiler:
         return self
 
     def __exit__(self, *_):
-        self.per_function_stats = {"DataFrame.sum": {"gpu": [0.1, 0.1]}, "DataFrame.apply": {"cpu": [0.5]}}
+        functions = {"sum": {"gpu": [0.1, 0.1]}, "apply": {"cpu": [0.5, 0.5]}}
+        self.per_function_stats = {f"DataFrame.{name}": times for name, times in functions.items()}
 
 
 @pytest.fixture
@@ -311,3 +235,4 @@ def test_the_cpu_of_cudf_pandas_is_pandas_where_there_is_no_cudf(installed):
     with cpu.context(), cpu.observe() as observation:
         cpu.synchronize()
     assert observation.worked
+    assert (True, False) == (cpu.holds(np.ones(1)), capabilities.sees_all_work(cpu))

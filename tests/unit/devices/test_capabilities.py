@@ -8,7 +8,7 @@ from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.record import Clocks
 
 COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
@@ -85,19 +85,6 @@ def test_the_host_tells_the_time_that_its_processors_worked_and_nothing_else():
     for name in ("clocks", "throttle", "host_memory", "occupy"):
         assert ABILITIES[name][2] == ask(name, device)
     assert capabilities.wait_for_result(device) is None
-
-
-def test_the_simulated_gpu_has_all_but_clocks_and_processors_whose_time_the_cpu_tells():
-    gpu = SimulatedDevice("gpu", clock=Clock(), throttle=lambda: ("power cap",))
-    assert (None, None) == (capabilities.clocks(gpu), capabilities.processor_time(gpu))
-    assert (("power cap",), "pageable") == (capabilities.throttle(gpu), capabilities.host_memory(gpu, HOST))
-    assert capabilities.occupy(gpu, 0.5)
-    assert (0.0, 0) == (gpu.clock(), gpu.launches)
-    gpu.synchronize()
-    assert gpu.clock() == 0.5
-    cpu = SimulatedDevice("cpu", clock=Clock(), timing=Timing(kernel=2e-3, threads=4))
-    cpu.launch()
-    assert (pytest.approx(8e-3), ()) == (capabilities.processor_time(cpu), capabilities.throttle(cpu))
 
 
 @for_each("counts", [True, False])
