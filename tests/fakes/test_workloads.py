@@ -142,11 +142,8 @@ def test_after(gpu):
 
 
 @pytest.mark.parametrize("device", ["cupy", "torch"])
-@pytest.mark.parametrize(
-    "error", [220, 700, 999], ids=["uncorrectable NVLink error", "illegal address", "unknown error"]
-)
-def test_a_device_that_is_lost_before_a_product_is_blamed_on_the_test_that_lost_it(ran, device, error):
-    output, report = ran(device, LOSES, FAKE_CUDA_CRASH="sin", FAKE_CUDA_CRASH_ERROR=str(error))
+def test_a_device_that_is_lost_before_a_product_is_blamed_on_the_test_that_lost_it(ran, device):
+    output, report = ran(device, LOSES, FAKE_CUDA_CRASH="sin", FAKE_CUDA_CRASH_ERROR="700")
     assert "was lost in test_it.py::test_crash" in output, output
     (record,) = json.loads(report.read_text())["records"]
     assert ("test_it.py::test_crash", "gpu_lost") == (record["nodeid"], record["reason_code"])

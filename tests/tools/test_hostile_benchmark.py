@@ -12,8 +12,7 @@ def hostile(script):
     ("expected", "kind", "way", "is_lost"),
     [
         (None, "device", "conftest, collect_ignore", True),
-        (None, "scaling", "none", True),
-        (None, "device", "another order", False),
+        (None, "scaling", "another order", False),
         ("2 left out by the command line", "device", "--ignore", True),
     ],
 )

@@ -22,11 +22,9 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 @for_each(
     ("choice", "reason"),
     [
-        ("accelerator", "there is no accelerator ''; the accelerators are accelerator:cudf.pandas, "),
         ("accelerator:", "there is no accelerator ''; the accelerators are accelerator:cudf.pandas, "),
         ("accelerator:foo", "there is no accelerator 'foo'; the accelerators are accelerator:cudf.pandas, "),
         ("accelerator:networkx", "networkx needs a backend; pass one of accelerator:networkx:cugraph, "),
-        ("accelerator:networkx:nope", "networkx has no backend 'nope'; pass one of accelerator:networkx:c"),
         ("accelerator:networkx:parallel:1", "networkx has no backend 'parallel:1'; pass one of "),
         (
             "accelerator:polars:warp",
