@@ -89,7 +89,7 @@ def headlines():
     synthetic = measurement(replace(SIMULATED, kind="cpu"), 1.0)
     said["the devices, and a column for what was measured"] = brief(record())
     said["a GPU that was not looked for"] = brief(record(), gpu=None)
-    said["an emulated GPU is none"] = brief(record(**EMULATED), gpu=STAND_IN)
+    said["an emulated GPU is called so"] = brief(record(**EMULATED), gpu=STAND_IN)
     said["an emulated GPU beside a GPU"] = brief(record(), record("b", **EMULATED))
     said["simulated devices have synthetic times"] = brief(record(cpu=synthetic), gpu=SIMULATED)
     said["no column in which no test has anything"] = brief(skipped("a"))

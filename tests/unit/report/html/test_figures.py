@@ -70,7 +70,7 @@ def calls():
 
 
 def forest():
-    """Yield tests with the marks that a plot beside the table may have."""
+    """Yield tests with the marks that a plot in the table may have."""
     yield skipped("forest.py::no plot")
     yield record("forest.py::open above", speedup=speedup(high=None))
     yield record("forest.py::open below", speedup=speedup(1000.0, None))
