@@ -92,7 +92,6 @@ EMULATED, ANOTHER = replace(GPU, emulated=True), replace(GPU, name="another")
     ],
 )
 def test_a_recovered_report_has_the_gpu_of_its_heading_or_of_its_records(call, expected, environment, gpu):
-    Path("out").unlink(missing_ok=True)
     on_gpu = {"gpu": gpu and measured(gpu, 1e-3), "speedup": None}
     journaled(record(gpu=None, speedup=None), record("test_a.py::test_2", **on_gpu), environment=environment)
     said = ["out: 2 records recovered; r.journal can be removed"]
