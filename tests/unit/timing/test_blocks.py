@@ -473,10 +473,10 @@ def test_without_time_for_as_many_samples_again_no_later_block_is_made():
 
 
 class Compiling(SimulatedDevice):
-    """A device whose library compiles: `compiled` programs so far, and what it says of a call."""
+    """A device whose library compiles: `compiled` programs so far, and what was watched of a call."""
 
     compiled = 0
-    captured, constant, on_cpu = None, (), ()
+    watched = Watched()
 
     def compile(self, seconds):
         self.compiled += 1
@@ -486,90 +486,47 @@ class Compiling(SimulatedDevice):
         return self.compiled
 
     def watch(self):
-        return nullcontext(Watched(captured=self.captured, constant=self.constant, on_cpu=self.on_cpu))
+        return nullcontext(self.watched)
 
 
-def device(kind, clock, seconds):
-    return Compiling(kind, clock=clock, timing=Timing(kernel=seconds))
-
-
-class Pair:
-    """A CPU and a GPU that compile, 10 ms and 1 ms a call."""
-
-    def __init__(self):
-        clock = Clock()
-        self.cpu, self.gpu = device("cpu", clock, 10e-3), device("gpu", clock, 1e-3)
-
-    def record(self, body, demand=None, **options):
-        return walked(body, self.cpu, self.gpu, demand, **options)
+def walk(body, *watched, cpu=10e-3, gpu=1e-3, **options) -> dict[str, str]:
+    """Return the notes on a body that passes on a CPU and a GPU that compile."""
+    clock, devices = Clock(), []
+    for kind, seconds in (("cpu", cpu), ("gpu", gpu)):
+        devices.append(Compiling(kind, clock=clock, timing=Timing(kernel=seconds)))
+    for device, seen in zip(devices, watched, strict=False):
+        device.watched = seen
+    record = walked(body, *devices, **options)
+    assert max(record.gpu.samples) == pytest.approx(gpu)
+    assert len({note.code for note in record.notes}) == len(record.notes), "each is said once"
+    return {note.code: note.text for note in record.notes}
 
 
 def slow_at_first(device, seconds=6.0):
     calls = iter([seconds])
+    return lambda: device.launch(next(calls, None))
+
+
+def compiling(device, *, on, at, seconds=0.5):
+    """Return a call that compiles at these numbers of its calls."""
+    calls = count(1)
 
     def work():
-        device.launch(next(calls, None))
-
-    return work
-
-
-def notes(record):
-    return {note.code: note.text for note in record.notes}
-
-
-def test_first_calls_are_in_no_limit_and_have_a_line_of_their_own():
-    record = Pair().record(slow_at_first)
-    assert record.status == "passed"
-    assert record.cpu.first_call == pytest.approx(6)
-    assert notes(record)["long_warm_up"] == (
-        "first calls took 12.0 s (6.00 s on the CPU, 6.00 s on the GPU): imports, compilation, autotuning; "
-        "max_time does not limit them"
-    )
-
-
-@pytest.mark.parametrize("seconds", [0.4, None])
-def test_short_first_calls_and_those_that_take_as_long_as_later_ones_have_none(seconds):
-    assert "long_warm_up" not in notes(Pair().record(partial(slow_at_first, seconds=seconds)))
-    pair = Pair()
-    pair.cpu.timing = pair.gpu.timing = Timing(kernel=2.0)
-    assert "long_warm_up" not in notes(pair.record(partial(slow_at_first, seconds=None), max_time=30.0))
-
-
-def compiles_at(device, *when, slow=0.5):
-    """Return a call that compiles at these numbers of its calls, for half a second."""
-    calls = [0]
-
-    def work():
-        calls[0] += 1
         device.launch()
-        if calls[0] in when or when == ():
-            device.compile(slow)
+        if next(calls) in at and device.kind == on:
+            device.compile(seconds)
 
     return work
 
 
-def test_a_block_in_which_something_was_compiled_is_no_sample_and_is_counted():
-    record = Pair().record(lambda found: compiles_at(found, *(range(24, 27) if found.kind == "gpu" else [0])))
-    assert record.status == "passed"
-    assert max(record.gpu.samples) == pytest.approx(1e-3)
-    assert notes(record)["recompiles"] == (
-        "in 3 timed blocks on the GPU something was compiled; they do not count: give calls the same shapes, "
-        "dtypes and Python numbers"
-    )
-
-
-def test_a_call_that_goes_on_to_compile_is_an_error():
-    with pytest.raises(GpuPerfError, match=r"compiles again and again, in each of 11 timed blocks: make its"):
-        Pair().record(lambda found: compiles_at(found, slow=0.0))
-
-
-def test_a_call_of_constants_is_an_error_with_the_remedy():
-    pair = Pair()
-    pair.gpu.constant = ("step",)
-    with pytest.raises(GpuPerfError, match=r"the compiler does that work; pass them as arguments"):
-        pair.record(slow_at_first)
-
-
+LONG = (
+    "first calls took 12.0 s (6.00 s on the CPU, 6.00 s on the GPU): imports, compilation, autotuning; "
+    "max_time does not limit them"
+)
+COMPILED = (
+    "in 3 timed blocks on the GPU something was compiled; they do not count: give calls the same shapes, "
+    "dtypes and Python numbers"
+)
 CAPTURED = (
     "a compiled function closes over arrays (65.54KB), and the compiler computes what depends on nothing "
     "else; pass them as arguments to time that, too"
@@ -577,12 +534,33 @@ CAPTURED = (
 LEFT = "simulated GPU left to the CPU: aten::linalg_eig; the times of the GPU include that, and its copies"
 
 
-@for_each(
-    ("said", "watched"),
-    [(CAPTURED, {"captured": "65.54KB"}), (LEFT, {"on_cpu": ("aten::linalg_eig",)})],
+@pytest.mark.parametrize(
+    ("code", "said", "body", "watched"),
+    [
+        ("long_warm_up", LONG, slow_at_first, ()),
+        ("recompiles", COMPILED, partial(compiling, on="gpu", at=range(24, 27)), ()),
+        ("not_on_device", CAPTURED, slow_at_first, [Watched(captured="65.54KB")] * 2),
+        ("not_on_device", LEFT, slow_at_first, [Watched(), Watched(on_cpu=("aten::linalg_eig",))]),
+    ],
+    ids=["first calls", "compiled in timed blocks", "constants beside arguments", "left to the CPU"],
 )
-def test_constants_beside_arguments_and_operators_that_were_left_to_the_cpu_are_noted_once(said, watched):
-    pair = Pair()
-    vars(pair.gpu).update(watched)
-    vars(pair.cpu).update({**watched, "on_cpu": ()})
-    assert [said] == [note.text for note in pair.record(slow_at_first).notes if note.code == "not_on_device"]
+def test_what_a_library_did_beside_the_work_is_noted_and_in_no_sample_or_limit(code, said, body, watched):
+    assert walk(body, *watched)[code] == said
+
+
+@for_each(("seconds", "kernel"), [(0.4, 1e-3), (None, 1e-3), (None, 2.0)])
+def test_short_first_calls_and_those_that_take_as_long_as_later_ones_have_no_note(seconds, kernel):
+    body = partial(slow_at_first, seconds=seconds)
+    assert "long_warm_up" not in walk(body, cpu=2 * kernel, gpu=kernel, max_time=40.0)
+
+
+@for_each(
+    ("said", "body", "watched"),
+    [
+        ("again and again, in each of 11 timed blocks", partial(compiling, on="cpu", at=range(10**4)), ()),
+        ("the compiler does that work; pass them", slow_at_first, [Watched(), Watched(constant=("step",))]),
+    ],
+)
+def test_a_call_that_goes_on_to_compile_or_computes_from_constants_is_an_error(said, body, watched):
+    with pytest.raises(GpuPerfError, match=said):
+        walk(body, *watched)
