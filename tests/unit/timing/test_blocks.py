@@ -3,7 +3,6 @@
 import gc
 from array import array
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from itertools import chain, count, cycle, repeat
 from random import Random
@@ -209,14 +208,6 @@ def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing(
     assert (timer.block_calls, timer.overlap_left) == (1, None)
 
 
-def test_no_result_is_held_after_blocks_were_compared():
-    device = simulated()
-    timer = warmed_up(device, lambda: device.xp.ones(3))
-    timer.keeps_result = True
-    timer.fill_pipeline(RunOptions(), remaining=10.0)
-    assert timer.last_result is None
-
-
 @for_each("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
 def test_the_garbage_collector_is_off_inside_blocks_and_on_again_though_one_raised(step):
     device, states = simulated(), []
@@ -347,16 +338,6 @@ def test_what_a_call_needs_is_measured_only_where_that_matters_and_can_be_had_in
     assert timer.last_result is last
 
 
-def test_work_on_one_thread_that_raises_stays_marked_as_running():
-    timer = timer_on(simulated("cpu"), lambda: timer.device.launch(1 / next(left)))
-    left = iter([1, 0])
-    timer.take_sample()
-    timer.waited = 9.0
-    with on_one_thread(), pytest.raises(ZeroDivisionError):
-        timer.measure_least_time(remaining=60.0)
-    assert timer.is_running
-
-
 @for_each(
     ("expected", "waited", "fastest"),
     [(None, 0.2, 1.0), (0.6, 0.4, 1.0), (0.25, 0.0, 0.25), (None, None, 0.25)],
@@ -412,16 +393,6 @@ def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
     assert (None, None, None) == (timer.waited, timer.processor_time, timer.per_call_timer)
     assert timer.overlap_left is None, "blocks are compared again"
     assert fastest == timer.fastest_sample
-
-
-def test_a_workload_whose_single_call_raised_is_running():
-    timer = warmed_up(simulated(kernel=1e-5))
-    per_call = timer.per_call(RunOptions())
-    assert not timer.is_running
-    per_call.workload = replace(per_call.workload, call=lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        per_call.take_sample()
-    assert timer.is_running
 
 
 def sampled(device, samples=6) -> BlockTimer:
