@@ -17,7 +17,7 @@ HALF, SINGLE, DOUBLE = sqrt(2**-10), sqrt(2**-23), sqrt(2**-52)  # 0.03125, 3.45
 
 ANSWER = {"x": (np.ones(3), [Answer(2, "text"), None]), "y": Answer(np.zeros(2), 1.0)}
 HIDDEN = np.ma.masked_array([1.0, 2.0], mask=True).mean()  # the masked constant
-NO_TIME, NO_SPAN = np.array(["NaT", 5], "datetime64[s]"), np.array(["NaT", 5], "timedelta64[s]")
+NO_TIME = np.array(["NaT", 5], "datetime64[s]")
 
 
 def compared(cpu, gpu, **demand) -> ResultCheck:
@@ -27,14 +27,11 @@ def compared(cpu, gpu, **demand) -> ResultCheck:
 @for_each(
     ("expected", "cpu", "gpu"),
     [
-        (HALF, "float16", "float16"),
         (HALF, "float16", "float32"),
         (HALF, "float64", "float16"),
         (SINGLE, "float32", "float32"),
-        (SINGLE, "float32", "float64"),
         (SINGLE, "complex64", "complex128"),
         (DOUBLE, "float64", "float64"),
-        (DOUBLE, "complex128", "complex128"),
     ],
 )
 def test_half_of_the_digits_of_the_coarser_dtype_must_agree(expected, cpu, gpu):
@@ -60,12 +57,10 @@ def brought_down(result, reduced_eps=None) -> list:
 @for_each(
     ("bits", "dtype"),
     [
-        (7, "bfloat16"),
         (7, "torch.bfloat16"),
         (3, "float8_e4m3"),
         (3, "torch.float8_e4m3fn"),
         (2, "float8_e5m2fnuz"),
-        (4, "float8_e3m4"),
         (10, "torch.complex32"),
     ],
 )
@@ -113,7 +108,6 @@ def hidden(dtype, computed=slice(0), shape=(384, 384)):
         (slice(2), (384, 384)),
         ((slice(None), slice(100)), (384, 384)),
         (slice(0, 10_000), (50_000,)),
-        (slice(384 - 2), (384, 384)),
     ],
 )
 def test_a_part_left_zero_beside_a_large_element_differs(dtype, computed, shape):
@@ -125,17 +119,11 @@ def test_a_part_left_zero_beside_a_large_element_differs(dtype, computed, shape)
         assert f"the {kind} left zeros in " in found.reason
 
 
-def test_the_message_says_how_much_was_left_zero():
-    found = compared(*hidden("float32", slice(96)))
-    assert (
-        found.reason
-        == "result: the GPU left zeros in 75 % of the values that differ from zero on the other device"
-    )
-
-
 def test_a_part_that_is_zero_on_both_devices_is_no_part_of_the_answer():
-    cpu, gpu = (np.pad(part, ((0, 99), (0, 0))) for part in hidden("float32", slice(6), (8, 384)))
-    assert compared(cpu, gpu).reason.startswith("result: the GPU left zeros in 25 %")
+    cpu, gpu = (np.pad(part, ((0, 99), (0, 0))) for part in hidden("float32", slice(2), (8, 384)))
+    assert compared(cpu, gpu).reason == (
+        "result: the GPU left zeros in 75 % of the values that differ from zero on the other device"
+    )
 
 
 def test_small_values_that_are_wrong_beside_large_ones_may_be_rounding():
@@ -218,29 +206,18 @@ def test_whole_numbers_are_compared_within_a_tolerance_that_was_asked_for(tolera
     ("expected", "cpu", "gpu"),
     [
         (True, np.array([1, 2]), np.array([1, 2], "uint8")),  # whole numbers of other widths
-        (True, np.array([True, False]), np.array([True, False])),
         (False, np.array([True, False]), np.array([True, True])),
         (True, "yes", "yes"),
         (False, "yes", "no"),
-        (True, b"a\0", b"a\0"),
-        (True, b"", b""),
-        (False, b"ab", b"ac"),
         (False, b"a", b"a\0"),
-        (True, np.zeros(3), np.zeros(3)),
         (False, np.zeros(3), np.full(3, 1e-30)),
-        (False, np.full(3, 1e-30), np.zeros(3)),
         *((True, np.ones((0, 3), dtype), np.ones((0, 3), dtype)) for dtype in "fqF?"),  # empty ones
         (False, np.array([1 + 1j]), np.array([1 - 1j])),
-        (False, np.array([1.7e308]), np.array([-1.7e308])),
         (True, np.array([complex(inf, nan), 1]), np.array([complex(inf, nan), 1])),
         (True, np.array([1e6, 1e-6]), np.array([1e6, 0.0])),  # the norm judges the array
-        (False, 1.0, np.ones(1)),
-        (True, {"a": 1, "b": 2}, {"b": 2, "a": 1}),
         (False, [object(), 1.0], [object(), 2.0]),  # wrong beside something unknown
-        (True, ANSWER, ANSWER),
         (True, HIDDEN, HIDDEN),
         (True, NO_TIME, NO_TIME.copy()),
-        (True, NO_SPAN, NO_SPAN.copy()),
         (True, np.ma.masked_array([0.0, 2.0]), np.array([0.0, 2.0])),
     ],
 )
@@ -253,14 +230,8 @@ def test_values_are_the_same_or_other_ones(expected, cpu, gpu):
     [
         (True, [nan, 1.0], [nan, 1.0]),
         (True, [inf, -inf, 1.0], [inf, -inf, 1.0]),
-        (True, [nan, nan], [nan, nan]),
-        (True, [inf], [inf]),
-        (False, [nan, 1.0], [1.0, nan]),
-        (False, [nan, 1.0], [1.0, 1.0]),
         (False, [1.0, 1.0], [nan, 1.0]),
-        (False, [inf, 1.0], [1.0, inf]),
         (False, [inf, 1.0], [-inf, 1.0]),
-        (False, [inf, 1.0], [1.0, 1.0]),
         (False, [1.0, 1.0], [inf, 1.0]),
         (False, [inf, 1.0], [nan, 1.0]),
         (False, [nan, 1.0], [nan, 2.0]),
@@ -275,28 +246,18 @@ def test_nan_and_infinities_stand_in_the_same_places(expected, cpu, gpu):
         )
 
 
-def test_beside_a_nan_the_other_component_counts():
-    for tolerance in ({}, {"rtol": 1e-3}):
-        assert (
-            compared(np.array([complex(1, nan), 1]), np.array([complex(5, nan), 1]), **tolerance).agreed
-            is False
-        )
-        assert compared(
-            np.array([complex(nan, 1), 1]), np.array([complex(nan, 1 + 1e-9), 1]), **tolerance
-        ).agreed
-
-
 @for_each("tolerance", [{}, {"rtol": 1e-3}])
 @for_each(
-    ("expected", "gpu"),
+    ("expected", "cpu", "gpu"),
     [
-        (False, complex(1, nan)),
-        (True, complex(nan, 1)),
-        (True, complex(nan, nan)),  # what libraries make of products and functions of the same number
+        (False, complex(nan, 1), complex(1, nan)),
+        (True, complex(nan, 1), complex(nan, 1 + 1e-9)),
+        (True, complex(nan, 1), complex(nan, nan)),  # as libraries make products of the same number
+        (False, complex(1, nan), complex(5, nan)),
     ],
 )
-def test_nan_in_the_other_component_is_another_answer(expected, gpu, tolerance):
-    for pair in ((complex(nan, 1), gpu), (gpu, complex(nan, 1))):
+def test_nan_in_one_component_leaves_the_other_one_to_be_compared(expected, cpu, gpu, tolerance):
+    for pair in ((cpu, gpu), (gpu, cpu)):
         assert expected is compared(*(np.array([[2, value]]) for value in pair), **tolerance).agreed
 
 
@@ -349,22 +310,15 @@ def test_masks_count_and_what_they_hide_does_not(dtype):
         ("result: relative error 0.092, tolerance 1.5e-08", np.array([3.0, 4.0]), np.array([3.0, 4.5])),
         ("result['y'].parts: relative error 0.5,", ANSWER, {**ANSWER, "y": Answer(np.zeros(2), 2.0)}),
         ("result: shape (2, 3) on the CPU, (3, 2) on the GPU", np.ones((2, 3)), np.ones((3, 2))),
-        ("only the CPU returned result[1]", [1.0, 2.0], [1.0]),
         ("only the CPU returned result", 1.0, None),
         ("only the CPU returned result.mask", HIDDEN, 0.0),
-        ("only the CPU returned result.mask", np.ma.masked_array([0.0, 2], [1, 0]), np.array([0.0, 2])),
         ("result: 1 of 2 values differ", b"ab", b"ac"),
-        *(
-            ("result: 1 of 3 values differ", np.array([1, 2, 3], dtype), np.array([1, 2, 4], dtype))
-            for dtype in ("int32", "int64", "uint8")
-        ),
+        ("result: 1 of 3 values differ", np.array([1, 2, 3], "int32"), np.array([1, 2, 4], "uint8")),
         ("result: 1 of 2 values differ", NO_TIME, np.array([5, 5], "datetime64[s]")),
-        ("result: 1 of 2 values differ", np.array([5, 5], "timedelta64[s]"), NO_SPAN),
         *(
             (f"result: dtype {cpu} on the CPU, {gpu} on the GPU", np.ones(2, cpu), np.ones(2, gpu))
             for cpu, gpu in (("float64", "int64"), ("int64", "bool"), ("float64", "complex128"))
         ),
-        ("result: dtype bool on the CPU, float32 on the GPU", np.ones(2, "bool"), np.ones(2, "float32")),
     ],
 )
 def test_how_answers_differ_is_said(said, cpu, gpu):
@@ -378,14 +332,11 @@ def test_how_answers_differ_is_said(said, cpu, gpu):
     [
         (True, [100.9, 1.0], {"rtol": 0.01}),
         (False, [101.1, 1.0], {"rtol": 0.01}),
-        (False, [100.0, 1.1], {"rtol": 0.01}),
         (True, [100.0, 1.4], {"atol": 0.5}),
         (False, [100.6, 1.0], {"atol": 0.5}),
         (True, [101.4, 1.0], {"rtol": 0.01, "atol": 0.5}),
         (False, [101.6, 1.0], {"rtol": 0.01, "atol": 0.5}),
-        (True, [100.0, 1.0], {"rtol": 0.0}),
         (False, [100.0, 1.0 + 1e-12], {"atol": 0.0}),
-        (True, [110.0, 1.0], {"rtol": 0.1}),
         (False, [111.0, 1.0], {"rtol": 0.1}),  # of the CPU's value
     ],
 )
@@ -399,26 +350,15 @@ def test_beyond_rtol_the_count_and_the_largest_error_are_said():
     assert found.error == 0.5
 
 
-@for_each("tolerance", [{}, {"rtol": 1e-3}])
-@for_each(
-    ("expected", "cpu", "gpu"),
-    [(True, 2.0, np.float64(2.0)), (False, 2.0, 2.1), (True, 2, 2), (False, 2j, 2.1j)],
-)
-def test_numbers_of_python_are_compared_like_arrays(expected, cpu, gpu, tolerance):
-    assert compared(cpu, gpu, **tolerance).agreed is expected
-
-
 @for_each(
     ("expected", "reduced_eps", "dtypes"),
     [
         (DOUBLE, None, ()),
-        (DOUBLE, None, ("int32", "float64", "complex128", "bool")),
         (SINGLE, None, ("float64", "float32")),
         (SINGLE, None, ("complex64",)),
         (HALF, 2**-8, ("float16",)),
         (2**-4, 2**-8, ("float32", "float64")),
         (2**-3.5, None, ("float32", "bfloat16")),
-        (2**-1.5, None, ("float8_e4m3fn",)),
     ],
 )
 def test_numbers_of_python_have_the_digits_of_the_coarsest_dtype_known(expected, reduced_eps, dtypes):
@@ -448,6 +388,6 @@ def test_what_cannot_be_compared_is_named_and_neither_right_nor_wrong(said, cpu,
 
 
 def test_a_mismatch_of_many_parts_is_still_said_briefly():
-    found = compared([0.0] * 5000, [0.0] * 5001)
+    found = compared([0.0] * 500, [0.0] * 1000)
     assert found.agreed is False
     assert len(found.reason) < 500
