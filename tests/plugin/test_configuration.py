@@ -50,9 +50,7 @@ def settled(pytester, suite, file, text):
 @pytest.mark.parametrize(
     ("file", "table", "text"),
     [
-        ("pytest.toml", "pytest", IN_TOML),
         ("pyproject.toml", "tool.pytest", IN_TOML),
-        ("pytest.ini", "pytest", IN_INI),
         ("setup.cfg", "tool:pytest", IN_INI),
     ],
 )
