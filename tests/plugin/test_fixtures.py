@@ -16,22 +16,26 @@ SPEEDUP_TEST = """
     def test_fft(xp):
         xp.fft.fft(xp.ones(4096))
 """
-COUNTED = """
+UNUSABLE = """
     from pytest_gpuperf.devices.simulated import SimulatedBackend
 
-    BACKEND = SimulatedBackend(name="{name}", unavailable={unavailable})
+    BACKEND = SimulatedBackend(name="broken", unavailable="it is asleep; wake it up")
 
     def pytest_gpuperf_devices():
         return [BACKEND]
 
     def pytest_terminal_summary(terminalreporter):
-        terminalreporter.write_line(f"probed {{BACKEND.opened}} times")
+        terminalreporter.write_line(f"probed {BACKEND.opened} times")
 """
-UNUSABLE = COUNTED.format(name="broken", unavailable="'it is asleep; wake it up'")
 
 
-def test_a_gpu_that_cannot_be_used_is_probed_once_and_its_tests_skip_with_cause_and_remedy(run, pytester):
+def test_a_gpu_that_cannot_be_used_is_probed_at_most_once_and_its_tests_skip_with_cause_and_remedy(
+    run, pytester
+):
     pytester.makeconftest(UNUSABLE)
+    asks_for_none = run("def test_host(cpu): pass\ndef test_plain(): pass\n", gpu="broken")
+    asks_for_none.assert_outcomes(passed=2)
+    asks_for_none.stdout.fnmatch_lines(["probed 0 times"])
     result = run(GPU_TEST + "\n    def test_again(gpu): pass\n" + SPEEDUP_TEST, "-rs", gpu="broken")
     result.assert_outcomes(passed=1, skipped=3)
     result.stdout.fnmatch_lines(["probed 1 times", "SKIPPED*: it is asleep; wake it up"])
@@ -109,13 +113,6 @@ def test_plain():
     found.ended(passed=1, skipped=1)
     assert pytest.ExitCode.TESTS_FAILED == found.result.ret
     found.says("FAILED: a GPU is required (--gpuperf-require-gpu), and none of 1 speedup test was measured")
-
-
-def test_tests_that_ask_for_no_gpu_never_probe(run, pytester):
-    pytester.makeconftest(COUNTED.format(name="mine", unavailable=None))
-    result = run("def test_host(cpu): pass\ndef test_plain(): pass\n", gpu="mine")
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["probed 0 times"])
 
 
 FIXTURES = """
