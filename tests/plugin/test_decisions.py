@@ -12,8 +12,8 @@ GATE = ("--gpuperf-gpu=simulated", "--gpuperf-baseline=base.json", "--gpuperf-fa
 SUITE = """
 import pytest
 
-def timed(device, gpu=1e-3):
-    return lambda: device.launch(10e-3 if device.kind == "cpu" else gpu)
+def timed(device, gpu=5e-3):
+    return lambda: device.launch(50e-3 if device.kind == "cpu" else gpu)
 
 @pytest.mark.speedup
 def test_same(device): return timed(device)
@@ -62,7 +62,7 @@ def test_excused(device): return timed(device, {worse})
 def test_narrowed(device): return timed(device)
 """
 BEFORE = {
-    **dict.fromkeys(("worse", "better", "unclear"), 1e-3),
+    **dict.fromkeys(("worse", "better", "unclear"), 5e-3),
     **dict.fromkeys(("broken", "skipped"), "pass"),
     "silent": "device): return timed(device)",
     "renamed": "renamed",
@@ -70,9 +70,9 @@ BEFORE = {
     "excused": "",
 }
 NOW = {
-    "worse": 2e-3,
-    "better": 0.5e-3,
-    "unclear": 1.11e-3,
+    "worse": 10e-3,
+    "better": 2.5e-3,
+    "unclear": 5.55e-3,
     "broken": "raise ValueError('it broke')",
     "silent": "): pass",
     "renamed": "new_name",
