@@ -329,6 +329,6 @@ def test_diagnoses_know_the_processors_of_a_real_cpu(run, report, pytester, monk
     monkeypatch.setattr("pytest_gpuperf.devices.environment.usable_processors", lambda: 64.0)
     pytester.makeconftest(REAL_TIME.replace(", emulated=True", ""))
     source = "import pytest\n@pytest.mark.speedup\ndef test_it(xp):\n    return xp.sort(xp.ones(1000))\n"
-    run(source, "--gpuperf-json=report.json", "--gpuperf-max-time=2", gpu="hosts")
+    run(source, "--gpuperf-json=report.json", "--gpuperf-max-time=0.5", gpu="hosts")
     (found,) = [each for each in report()["records"][0]["diagnosis"] if each["code"] == "cpu_threads"]
     assert "of 64 usable processors" in found["sentence"]

@@ -359,9 +359,7 @@ def test_the_verdict_is_coloured_where_pytest_colours(run, monkeypatch, whole):
     assert "\x1b" not in str(whole.result.stdout)
 
 
-@pytest.mark.parametrize(
-    "option", ["--collect-only", "--fixtures", "--setup-plan", "--setup-only", "--markers", "--cache-show"]
-)
+@pytest.mark.parametrize("option", ["--collect-only", "--fixtures", "--setup-plan", "--setup-only"])
 def test_what_runs_no_test_writes_no_report(run, pytester, option):
     result = run(SUITE, option, "--gpuperf-json=report.json")
     assert not (pytester.path / "report.json").exists()
