@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -89,11 +90,10 @@ def test_control_characters_of_a_report_do_not_reach_the_terminal(call):
     assert any(r"\x1b[31m\r\nall is well\x07" in line for line in call("show", "new.json")[1])
 
 
-def test_a_terminal_that_knows_few_letters_gets_what_it_can_show(call, monkeypatch):
+def test_a_terminal_that_knows_few_letters_gets_what_it_can_show(call):
     written("r.json", record("test_a.py::test_é_\udcff"))
-    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    monkeypatch.setattr("sys.stdout", terminal)
-    assert (0, [], "") == call("show", "r.json")
+    with redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="ascii")) as terminal:
+        assert (0, [], "") == call("show", "r.json")
     assert rb"test_\xe9_\udcff" in terminal.buffer.getvalue()
 
 
@@ -112,19 +112,18 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_an_output_that_is_full_is_an_error_in_words(call, monkeypatch):
-    with Path("/dev/full").open("w") as full:
-        monkeypatch.setattr("sys.stdout", full)
+def test_an_output_that_is_full_is_an_error_in_words(call):
+    with Path("/dev/full").open("w") as full, redirect_stdout(full):
         said = "gpuperf: standard output cannot be written: No space left on device\n"
         assert (2, [], said) == call("show", many(300))
 
 
-def test_a_closed_output_is_no_error(call, monkeypatch):
+@pytest.mark.parametrize("arguments", ["history h", "history h --json", "show r.json"])
+def test_a_closed_output_is_no_error(call, arguments):
     inputs()
     Path("h").mkdir()
-    monkeypatch.setattr("sys.stdout", None)  # as Python starts with `>&-`
-    for arguments in (["history", "h"], ["history", "h", "--json"], ["show", "r.json"]):
-        assert (0, [], "") == call(*arguments)
+    with redirect_stdout(None):  # as Python starts with `>&-`
+        assert (0, [], "") == call(*arguments.split())
 
 
 WRITERS = {
