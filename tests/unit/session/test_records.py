@@ -69,11 +69,9 @@ def test_a_record_of_another_process_that_cannot_be_read_costs_no_other(tmp_path
     ("said", "changes"),
     [
         ("not finite", {"elapsed": float("nan")}),
-        ("not finite", {"elapsed": float("inf")}),
-        ("$.elapsed", {"elapsed": 10**400}),
         ("$.cpu.setup", {"cpu": replace(record("test_a").cpu, setup=-1559.0)}),
     ],
-    ids=["nan", "inf", "huge", "negative"],
+    ids=["nan", "negative"],
 )
 def test_an_impossible_number_costs_its_record_and_no_other(tmp_path, said, changes):
     store = RecordStore(tmp_path / "report.json")

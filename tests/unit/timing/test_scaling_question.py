@@ -277,39 +277,15 @@ def forgetful(devices):
     return lambda: (devices.all[0].launch(WORK), array + 1)[1]
 
 
-def on_host(devices):
-    return lambda: (devices.clock.advance(WORK / devices.count), np.ones(3))[1]
-
-
-def on_first(shard, size):
-    """Return a body that gives every device its input, and only the first one work."""
-
-    def body(devices):
-        parts = parts_of(devices, shard, np.arange(size(devices)))
-        return lambda: (devices.all[0].launch(WORK / devices.count), parts[0].sum(), None)[2]
-
-    return body
-
-
-def changing(devices):
-    parts = parts_of(devices, host=np.ones(8))
-
-    def values():
-        for part in parts:
-            part += 1
-        return [part * 1 for part in parts]
-
-    return values
+def on_first(devices):
+    """Every device has its input, and only the first one works."""
+    parts = parts_of(devices, 0, np.arange(8.0 * devices.count))
+    return lambda: (devices.all[0].launch(WORK / devices.count), parts[0].sum(), None)[2]
 
 
 def drifting(devices):
     parts, calls = parts_of(devices, host=np.arange(8.0 * devices.count)), count()
     return lambda: [part * (next(calls) if devices.count > 1 else 1) for part in parts]
-
-
-def without_inputs(devices):
-    host = np.ones(8 // devices.count)
-    return lambda: [device.asarray(host) for device in devices.all]
 
 
 def whole(devices, host=HOST):  # an array that a fixture may give
@@ -341,12 +317,8 @@ REFUSED = {
         forgetful,
         "no input of the workload is on 3 of the 4 devices (1, 2, 3)",
     ),
-    "no device": ("strong", on_host, "no work reached simulated GPU"),
-    "copies, idle": ("strong", on_first(None, lambda group: 8.0), IDLE),
-    "weak parts, idle": ("weak", on_first(0, lambda group: 8.0 * group.count), IDLE),
-    "changed inputs": ("strong", returning(changing), "the workload modifies its input"),
+    "idle": ("weak", on_first, IDLE),
     "changing": ("weak", returning(drifting), "the workload's result changes"),
-    "unknown inputs": ("weak", returning(without_inputs), "under weak scaling the inputs must be known"),
     "whole body": ("weak", whole, "under weak scaling the inputs must be known"),
     "smaller": ("weak", adding(lambda group: zeros(group, 64 // group.count**2)), NOT_GROWN),
     "beside weights": (
@@ -357,11 +329,6 @@ REFUSED = {
     "two that became one": (
         "weak",
         adding(lambda group: zeros(group, *([64, 64] if group.count == 1 else [100 * group.count]))),
-        NOT_GROWN,
-    ),
-    "one more": (  # which hides no input that shrinks
-        "weak",
-        adding(lambda group: [*zeros(group, *[64, 2][: group.count], shard=None), *zeros(group, 8)]),
         NOT_GROWN,
     ),
 }
