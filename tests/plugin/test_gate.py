@@ -31,7 +31,6 @@ GATE = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
 CREATE = (*GATE, "--gpuperf-baseline-missing=create")
 KEPT = ("--gpuperf-baseline=kept", *CREATE[1:])
 INI_GATE = "gpuperf_baseline = base.json\ngpuperf_fail_on = speedup:10%"
-SPREAD = pytest.mark.parametrize("spread", [(), ("-n", "1")], ids=["serial", "-n 1"])
 BEFORE, SLOWER = 5e-3, 6.25e-3  # not less: the more calls, the longer a test takes
 
 
@@ -349,7 +348,7 @@ def test_a_path_on_the_command_line_asks_for_its_tests_however_it_is_written(abs
     assert ["paths"] == result.report["narrowed_by"]
 
 
-@SPREAD
+@pytest.mark.parametrize("spread", [(), ("-n1",)], ids=["serial", "-n 1"])
 def test_running_again_what_failed_leaves_out_the_other_tests_that_are_there(absent, pytester, spread):
     last_failed(pytester, "test_it.py::test_failed")
     left_out = ["test_it.py::test_it", "sub/test_x.py::test_it"]
@@ -504,11 +503,10 @@ def test_a_run_that_measured_nothing_fails_unless_it_may_lack_a_gpu(held, source
 # What cannot be asked: tests/unit/test_options.py has the rest
 
 
-@SPREAD
-def test_measuring_that_is_off_refuses_a_gate(ends, pytester, spread):
+def test_measuring_that_is_off_refuses_a_gate_of_workers_too(ends, pytester):
     pytester.makeini("[pytest]\ngpuperf_off = true\n")
     (pytester.path / "base.json").touch()
-    result = ends(BARE, *GATE, *spread)
+    result = ends(BARE, *GATE, "-n1")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["*off measures nothing, so *"])
 
