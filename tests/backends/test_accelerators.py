@@ -25,12 +25,11 @@ for name in (*PACKAGES, "sklearn.cluster", "sklearn.linear_model", "sklearn.deco
 
 
 @pytest.fixture(autouse=True)
-def one_process(monkeypatch):
+def one_process():
     """Let nx-parallel work in threads: processes take seconds to start."""
     parallel = import_module("networkx").config.backends.parallel
-    monkeypatch.setattr(parallel, "active", True)
-    monkeypatch.setattr(parallel, "backend", "threading")
-    monkeypatch.setattr(parallel, "n_jobs", 1)
+    with parallel(active=True, backend="threading", n_jobs=1):
+        yield
 
 
 GRAPH = "graph = xp.gnp_random_graph(30, 0.3, seed=1)"

@@ -115,22 +115,13 @@ def test_xp_is_the_array_api_where_compat_is_installed_and_torch_in_all_else(cpu
         assert cpu.xp.permute_dims(array, (1, 0)).shape == (3, 2)
 
 
-def test_a_tensor_is_copied_too_and_a_copy_on_the_host_is_no_view(cpu):
-    there = torch.zeros(3, requires_grad=True)
-    copied = cpu.asarray(there)
-    copied += 1
-    cpu.asnumpy(there)[:] = 1
-    assert there.tolist() == [0, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("tensor", "dtype", "values"),
     [
-        (torch.tensor([1.5], dtype=torch.float8_e4m3fn), "float32", [1.5]),
         (torch.tensor([1 + 2j], dtype=torch.complex64).conj(), "complex64", [1 - 2j]),
         (torch.ones(2, requires_grad=True), "float32", [1.0, 1.0]),
     ],
-    ids=["float8", "conjugated", "with a gradient"],
+    ids=["conjugated", "with a gradient"],
 )
 def test_what_numpy_does_not_have_comes_down_as_what_it_has(cpu, tensor, dtype, values):
     host = cpu.asnumpy(tensor)
