@@ -105,15 +105,6 @@ def both_ways(device):
     return lambda: a + 1
 
 
-def up_only(device):
-    a = device.asarray(HOST)
-    return lambda: float(a.sum())
-
-
-def down_only(device):
-    return lambda: device.xp.ones(1000)
-
-
 def neither(device):
     a = device.xp.ones(1000)
     return lambda: float(a.sum())
@@ -186,9 +177,7 @@ def test_where_there_is_nothing_to_copy_the_reason_says_so(reason, said, body):
     assert launches == workload.device.launches
     assert reason in (None, found.reason)
     assert found.reason.startswith(said)
-    assert ([], found.bytes) == (found.samples, found.median), (
-        "no bytes take no time, and unknown ones unknown"
-    )
+    assert ([], found.bytes) == (found.samples, found.median), "no bytes take no time"
     assert (found.h2d is None, found.made) == ((True, 0) if body is whole_body else (False, SIZE))
     assert loop_timer(workload, RunOptions()) is None
 
@@ -245,12 +234,6 @@ def test_any_other_error_of_a_copy_passes_through(error):
     assert device.released == 0
 
 
-def copied(body, *, device=None, **timing) -> Transfer:
-    """Return the transfers of a body, timed once, at a megabyte a second: 8 ms for a thousand numbers."""
-    device = device or simulated(**{"bandwidth": 1e6, **timing})
-    return transfers(prepared(device, body), rounds=1)
-
-
 @for_each("values", [[1.0] * 1000, np.arange(1000.0)])
 def test_what_goes_up_is_what_went_up_first_and_a_list_as_the_array_that_it_becomes(values):
     device, went_up = simulated(), []
@@ -282,7 +265,7 @@ def test_one_array_in_pageable_memory_makes_the_whole_of_it_so(expected, kinds):
     if kinds != "the device's own":  # a simulated host knows no other memory
         told = iter(kinds or ())
         device.host_memory = (lambda host: next(told)) if kinds else None
-    found = copied(body, device=device)
+    found = transfers(prepared(device, body), rounds=1)
     assert (expected, "pageable") == (found.h2d.memory, found.d2h.memory)
 
 
