@@ -112,16 +112,6 @@ def test_blocks_of_which_four_take_longer_than_the_work_show_no_ramp():
     assert device.launches - launches > 1
 
 
-def test_a_gpu_is_asked_once_in_a_process():
-    device = Ramping(30e-3)
-    first = found_on(device)
-    second = warmed_up(device)
-    launches = device.launches
-    second.find_ramp(RunOptions())
-    assert (launches, first.measurement.ramp) == (device.launches, second.measurement.ramp)
-    assert found_on(Ramping()).measurement.ramp == 0.0
-
-
 def test_after_idling_warm_up_finds_blocks_that_are_long_enough_at_risen_clocks():
     device = Ramping(30e-3)
     found_on(device)
@@ -156,17 +146,21 @@ def test_the_record_has_the_lowest_and_the_highest_clock_after_timed_blocks():
     assert (None, None) == (timer.measurement.lowest_sm_mhz, timer.measurement.highest_sm_mhz)
 
 
-def test_a_device_that_cannot_be_remembered_is_asked_in_each_test():
-    class Forgotten(Ramping):
-        __hash__ = None
+class Forgotten(Ramping):
+    """A GPU that cannot be remembered."""
 
-    device = Forgotten(30e-3)
-    asked = []
-    for _ in range(2):
-        launches = device.launches
-        assert found_on(device).measurement.ramp >= 30e-3
-        asked.append(device.launches - launches)
-    assert min(asked) > 500  # for half a second
+    __hash__ = None
+
+
+@for_each(("expected", "kind"), [([True, False], Ramping), ([True, True], Forgotten)])
+def test_a_gpu_is_asked_once_in_a_process_or_in_each_test(expected, kind):
+    device, asked = kind(30e-3), []
+    for _ in expected:
+        timer, launches = warmed_up(device), device.launches
+        timer.find_ramp(RunOptions())
+        assert timer.measurement.ramp >= 30e-3
+        asked.append(device.launches > launches)
+    assert expected == asked
 
 
 @for_each(("transfer", "latency"), [("never", False), ("always", True)])
