@@ -27,12 +27,6 @@ def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester
     assert ["test_it.py::test_nap", "erased"] == shown
 
 
-def test_a_test_that_did_not_wait_says_so(on_hosts):
-    result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.1")
-    assert record["turn_wait"] is None
-    result.stdout.no_fnmatch_line("waited*")
-
-
 def test_variants_take_their_turns_too(on_hosts, pytester, lock_file):
     source = """
         import time

@@ -59,6 +59,7 @@ def test_a_format_of_the_suite_is_written_and_only_its_own_file_is_replaced(with
     result.stderr.fnmatch_lines(["*as names, as far as is known: the format has no `begins_as`; *"])
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_xdist_writes_a_format_of_the_suite_once(with_conftest, pytester):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
     single = GOOD.replace("[Names()]", "Names()")  # which needs no list
@@ -147,6 +148,7 @@ SEEN = """
 """
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_the_hook_gets_each_record_once_where_workers_measure(with_conftest, pytester):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
     with_conftest(SEEN.format(body="pass"), "-n", "1").assert_outcomes(passed=2)

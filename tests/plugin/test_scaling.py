@@ -136,6 +136,7 @@ def test_a_lost_efficiency_fails_the_regression_check(suite):
     )
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_workers_share_its_items(suite, report):
     suite("-n2").assert_outcomes(passed=3)
     (curve,) = report()["scalings"]
