@@ -25,7 +25,7 @@ def test_host(device):
     a = device.asarray(np.ones(3))
     return lambda: a + 1
 """
-SKIPPED = HOST.replace("    a =", "    pytest.skip('not today')\n    a =")
+SKIPPED = HOST.replace("@", "@pytest.mark.skip(reason='not today')  # before a device is opened\n@", 1)
 NO_GPU, ALLOWED = "--gpuperf-gpu=none", "--gpuperf-allow=no-gpu"
 GATE = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
 CREATE = (*GATE, "--gpuperf-baseline-missing=create")
