@@ -259,8 +259,11 @@ def test_too_large_an_array_is_out_of_memory_with_its_bytes(name, make, requeste
         ("standin:array_api_strict", "array_api_strict", "array_api_strict"),
     ],
 )
-def test_a_suites_own_values_mean_it_without_a_conftest(run, pytester, choice, namespace, library):
+def test_a_suites_own_values_mean_it_without_a_conftest(
+    run, pytester, monkeypatch, choice, namespace, library
+):
     need(namespace.partition(".")[0])
+    monkeypatch.setenv("COLUMNS", "200")  # the names of processors may be long
     source = f"""
         import numpy, pytest, {namespace}
 

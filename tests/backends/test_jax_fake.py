@@ -213,27 +213,25 @@ class Driver:
         return 0
 
 
-def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_in_this_process(monkeypatch, with_nvml):
-    fake(monkeypatch, FakeDevice(number=3), FakeDevice(number=18))
-    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver() if name == "libcuda.so.1" else None)
-    asked = with_nvml()
-    assert JaxBackend().gpu("1").sm_mhz() == 1980
-    assert asked == ["0000:18:00.0"]
-
-
 @for_each(
     ("failing", "reason"),
     [
-        ("cuInit", "the driver does not tell the bus of CUDA device 0 (error 3)"),
-        ("cuDeviceGet", "the driver does not tell the bus of CUDA device 0 (error 101)"),
+        ("", None),
+        ("cuInit", "the driver does not tell the bus of CUDA device 18 (error 3)"),
+        ("cuDeviceGet", "the driver does not tell the bus of CUDA device 18 (error 101)"),
         ("its library", "the driver's library cannot be called: libcuda.so.1: cannot open"),
     ],
 )
-def test_a_driver_that_does_not_tell_the_bus_leaves_the_clocks_unknown(monkeypatch, jax, failing, reason):
-    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver(failing))
-    device = JaxBackend().gpu("")
-    assert device.clocks() is None
-    assert reason in device.clocks_reason
+def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_where_the_driver_tells_its_bus(
+    monkeypatch, with_nvml, failing, reason
+):
+    fake(monkeypatch, FakeDevice(number=3), FakeDevice(number=18))
+    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver(failing) if name == "libcuda.so.1" else None)
+    asked = with_nvml()
+    device = JaxBackend().gpu("1")
+    assert device.sm_mhz() == (None if failing else 1980)
+    assert asked == ([] if failing else ["0000:18:00.0"])
+    assert not failing or reason in device.clocks_reason
 
 
 @for_each(

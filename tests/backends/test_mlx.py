@@ -89,7 +89,7 @@ def evaluated(product):
     np.asarray(product)
 
 
-RETURNED = {  # what a call returns beside its work, and whether that is computed then
+RETURNED = {  # what a call returns, and whether its work is computed then
     "nothing": (lambda product: None, False),
     "a shape": (lambda product: tuple(product.shape), False),
     "a number of its own": (lambda product: 1.0, False),
