@@ -1,5 +1,6 @@
 """CI's comparison of other projects' suites: what differs with the plugin is found."""
 
+import os
 import sys
 from importlib import util
 from pathlib import Path
@@ -57,7 +58,7 @@ def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatc
         harm="def pytest_collection_modifyitems(items): del items[1:]",
     )
     pytester.syspathinsert()
-    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=os.pathsep)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the others take a second a run
     suite = suites.Suite(name="it", folder=".", arguments=("test_it.py",), modes=("serial",))
     monkeypatch.setattr(suites, "SUITES", (suite,))

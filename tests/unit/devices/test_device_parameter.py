@@ -69,6 +69,7 @@ class Engine(Enum):
 
 CPU, NUMPY = DeviceSpec(kind="cpu"), DeviceSpec(kind="cpu", library="numpy")
 CUPY = DeviceSpec(kind="gpu", library="cupy")
+SECOND = DeviceSpec(kind="gpu", library="torch", selector="cuda:1")
 
 
 @for_each(
@@ -90,9 +91,9 @@ CUPY = DeviceSpec(kind="gpu", library="cupy")
         ("torch", DeviceSpec(kind="cpu", library="torch")),
         ("torch:cpu", DeviceSpec(kind="cpu", library="torch")),
         ("torch:gpu", DeviceSpec(kind="gpu", library="torch")),
-        ("torch:cuda:1", DeviceSpec(kind="gpu", library="torch", selector="cuda:1")),
+        ("torch:cuda:1", SECOND),
         (torch_device("cpu"), DeviceSpec(kind="cpu", library="torch")),
-        (torch_device("cuda", 1), DeviceSpec(kind="gpu", library="torch", selector="cuda:1")),
+        (torch_device("cuda", 1), SECOND),
         (torch_device("npu"), DeviceSpec(kind="gpu", library="torch", selector="npu")),
         (ModuleType("jax.numpy"), DeviceSpec(kind="cpu", library="jax")),
         ("jax.numpy", DeviceSpec(kind="cpu", library="jax")),
@@ -132,27 +133,25 @@ def test_any_other_value_is_unknown_and_named(value):
     assert " at 0x" not in said
 
 
-def test_parameters_without_such_a_name_tell_nothing():
-    assert ParsedDevice() == DeviceParser(NAMES).parse({"n": "cupy", "dtype": "float32"})
-    assert ParsedDevice() == DeviceParser(NAMES).parse({"device": None})
-
-
-def test_a_library_and_a_device_together_are_one_side():
-    assert DeviceSpec(kind="gpu", library="torch", selector="cuda:1") == side(
-        array_namespace="torch", device="cuda:1"
-    )
-    assert side(array_namespace="numpy", device=None) == NUMPY
-    assert side(xp=ModuleType("cupy"), device="cuda") == CUPY
-
-
-def test_what_tells_the_side_is_no_part_of_the_pair():
-    parsed = DeviceParser(NAMES).parse({"array_namespace": "numpy", "device": None, "dtype": "float32"})
-    assert parsed.parameters == {"array_namespace", "device"}
-
-
-def test_an_unknown_value_beside_a_known_one_is_an_ordinary_parameter():
-    parsed = DeviceParser(NAMES).parse({"xp": "numpy", "backend": "pocketfft"})
-    assert (parsed.spec, parsed.parameters) == (NUMPY, {"xp"})
+@for_each(
+    ("parameters", "spec", "named_by"),
+    [
+        ({"n": "cupy", "dtype": "float32"}, None, set()),
+        ({"device": None}, None, set()),
+        (
+            {"array_namespace": "numpy", "device": None, "dtype": "float32"},
+            NUMPY,
+            {"array_namespace", "device"},
+        ),
+        ({"xp": ModuleType("cupy"), "device": "cuda"}, CUPY, {"xp", "device"}),
+        ({"array_namespace": "torch", "device": "cuda:1"}, SECOND, {"array_namespace", "device"}),
+        ({"xp": "numpy", "backend": "pocketfft"}, NUMPY, {"xp"}),  # an unknown value is an ordinary parameter
+    ],
+)
+def test_parameters_that_have_such_a_name_tell_one_side_and_are_no_part_of_the_pair(
+    parameters, spec, named_by
+):
+    assert ParsedDevice(spec=spec, parameters=frozenset(named_by)) == DeviceParser(NAMES).parse(parameters)
 
 
 @for_each(
@@ -176,37 +175,36 @@ def test_a_bare_cuda_is_torchs_where_only_torch_is_loaded(monkeypatch, library, 
     assert side(device="cpu").library == library
 
 
-@for_each(("default", "kind"), [("cpu", "cpu"), ("cuda", "gpu")])
-def test_torch_without_a_device_is_on_its_default_device(monkeypatch, default, kind):
-    torch = SimpleNamespace(get_default_device=lambda: SimpleNamespace(type=default))
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    assert side(xp="torch").kind == kind
+def torch_on(default):
+    return SimpleNamespace(get_default_device=lambda: SimpleNamespace(type=default))
+
+
+def jax_on(platform):
+    return SimpleNamespace(default_backend=lambda: platform)
+
+
+def keras_on(device):
+    return SimpleNamespace(ops=SimpleNamespace(zeros=lambda shape: SimpleNamespace(device=device)))
 
 
 @for_each(
-    ("device", "kind"),
+    ("library", "loaded", "kind"),
     [
-        ("/job:localhost/replica:0/task:0/device:CPU:0", "cpu"),
-        ("/job:localhost/replica:0/task:0/device:GPU:0", "gpu"),
-        ("cuda:0", "gpu"),
-        ("TFRT_CPU_0", "cpu"),
+        ("torch", torch_on("cpu"), "cpu"),
+        ("torch", torch_on("cuda"), "gpu"),
+        ("jax", jax_on("cpu"), "cpu"),
+        ("jax", jax_on("tpu"), "gpu"),
+        ("jax", SimpleNamespace(), "cpu"),  # it cannot be asked
+        ("keras", keras_on("/job:localhost/replica:0/task:0/device:CPU:0"), "cpu"),
+        ("keras", keras_on("/job:localhost/replica:0/task:0/device:GPU:0"), "gpu"),
+        ("keras", keras_on("cuda:0"), "gpu"),
+        ("keras", keras_on("TFRT_CPU_0"), "cpu"),
     ],
 )
-def test_keras_without_a_device_is_where_it_makes_tensors(monkeypatch, device, kind):
-    ops = SimpleNamespace(zeros=lambda shape: SimpleNamespace(device=device))
-    monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(ops=ops))
-    assert DeviceSpec(kind=kind, library="keras", is_default=True) == side(xp="keras")
-
-
-@for_each(("platform", "kind"), [("cpu", "cpu"), ("gpu", "gpu"), ("tpu", "gpu")])
-def test_jax_without_a_device_is_on_its_default_backend(monkeypatch, platform, kind):
-    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(default_backend=lambda: platform))
-    assert side(nx="jax").kind == kind
-
-
-def test_a_library_that_cannot_be_asked_is_taken_for_its_cpu(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
-    assert side(nx="jax").kind == "cpu"
+def test_a_library_without_a_device_is_where_it_puts_its_arrays(monkeypatch, library, loaded, kind):
+    monkeypatch.setitem(sys.modules, library, loaded)
+    found = side(xp=library)
+    assert (kind, library, True) == (found.kind, found.library, found.is_default)
 
 
 def test_another_plugins_backend_knows_its_own_values_first():
