@@ -247,7 +247,7 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
             or workload.did_device_work
             or inputs.reaches_device(workload.call, workload.device)
         )
-    dtypes = (any_array.dtype_of(value) for value in values if hasattr(value, "dtype"))
+    dtypes = (any_array.dtype_of(value) for value in values if is_array(value))
     made_by = (other_library(value, workload.device) for value in values)
     return replace(
         workload,
@@ -267,7 +267,7 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
 
 def array_types(result: Any) -> tuple[str, ...]:
     """Return the library and the dtype of each array in a result, in order: `numpy float64`."""
-    arrays = (leaf.value for leaf in values_of(result) if hasattr(leaf.value, "dtype"))
+    arrays = (leaf.value for leaf in values_of(result) if is_array(leaf.value))
     return tuple(
         f"{type(array).__module__.partition('.')[0]} {any_array.dtype_of(array)}" for array in arrays
     )
@@ -275,7 +275,7 @@ def array_types(result: Any) -> tuple[str, ...]:
 
 def _shapes(values: Iterable[Any]) -> tuple[str, ...]:
     """Return each shape of arrays once: `512x512`; a scalar array's is `1`."""
-    shapes = (tuple(value.shape) for value in values if hasattr(value, "shape"))
+    shapes = (tuple(value.shape) for value in values if is_array(value))
     return tuple(dict.fromkeys("x".join(map(str, shape)) or "1" for shape in sorted(shapes)))
 
 

@@ -164,7 +164,7 @@ def snapshot(
     found: list[Leaf] = []
     coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
     for path, value, _ in values_of(result, unpack=unpack):
-        eps = _narrow_eps(dtype_of(value) if hasattr(value, "dtype") else "")
+        eps = _narrow_eps(dtype_of(value) if is_array(value) else "")
         host = value
         if is_masked(value):
             host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own

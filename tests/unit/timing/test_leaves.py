@@ -321,20 +321,27 @@ def test_one_without_arrays_one_that_converts_itself_and_those_of_code_are_one_v
         assert paths(Output(w=np.ones(1), log=log)) == ["result.w"]
 
 
-class Rude(Output):
+class Keyed(Output):
     """Runs code when it is asked for what it does not have."""
-
-    @property
-    def dtype(self):
-        raise KeyError("dtype")
 
     def __getattr__(self, name):
         raise KeyError(name)
 
 
-def test_no_code_of_an_object_runs_while_it_is_searched():
+class Rude(Keyed):
+    """Runs code when it is asked for a dtype, too."""
+
+    @property
+    def dtype(self):
+        raise KeyError("dtype")
+
+
+def test_no_code_of_an_object_runs_while_it_is_searched_or_called_for_the_first_time():
     result = [Rude(w=1), Output(w=np.ones(1), dtype="float32")]
     assert [leaf.path for leaf in values_of(result)] == ["result[0]", "result[1].w"]
+    assert paths([Keyed(w=1)]) == ["result[0]"]
+    made = prepared(simulated(), lambda device: lambda: [Keyed(w=1), device.xp.ones(3)])
+    assert [each.rpartition(" ")[2] for each in made.returned_types] == ["float64"]
 
 
 def test_what_may_hide_work_is_a_value_of_its_own():
