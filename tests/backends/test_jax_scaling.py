@@ -122,6 +122,11 @@ def test_strong(devices):
 def test_weak(devices):
     return step(devices, 64 * devices.count)
 
+@pytest.mark.scaling([1, 2], mode="weak")
+def test_whole(devices):
+    x = devices.asarray(np.ones(64))  # as large on two devices as on one, which have a copy each
+    return lambda: x + x
+
 @pytest.mark.scaling([1, 2])
 def test_apart(devices):
     halves = np.split(np.arange(8.0), devices.count)
@@ -132,7 +137,7 @@ def test_apart(devices):
 
 def test_a_step_is_compared_with_itself_on_one_device_divided_grown_or_submitted_to_each(run, pytester):
     options = ("--gpuperf-json=report.json", "--gpuperf-max-time=3", "-Walways")
-    run(SUITE, *options, gpu="jax:cpu").assert_outcomes(passed=6)
+    run(SUITE, *options, gpu="jax:cpu").assert_outcomes(passed=7, skipped=1)
     report = json.loads((pytester.path / "report.json").read_text())
     ended = {record["nodeid"].partition("::test_")[2]: record for record in report["records"]}
     one, two = ended["strong[1device]"], ended["strong[2devices]"]
@@ -141,5 +146,8 @@ def test_a_step_is_compared_with_itself_on_one_device_divided_grown_or_submitted
     assert two["gpu"]["device"] | {"name": "2 x jax on the CPU", "emulated": True} == two["gpu"]["device"]
     assert [point["count"] for point in report["scalings"][0]["points"]] == [1, 2]
     assert ended["weak[1device]"]["gpu"]["shapes"] != ended["weak[2devices]"]["gpu"]["shapes"]
+    refused = "under weak scaling the problem grows with the devices, and that of 2 devices is too small"
+    assert (ended["whole[1device]"]["status"], ended["whole[2devices]"]["status"]) == ("recorded", "error")
+    assert ended["whole[2devices]"]["reason"].startswith(refused)
     agreed = {name: ended[f"{name}[2devices]"]["check"]["agreed"] for name in ("strong", "weak", "apart")}
     assert agreed == {"strong": True, "weak": None, "apart": True}

@@ -395,7 +395,10 @@ class WithSparse(SimulatedDevice):
         return super().asnumpy(array)
 
 
-@pytest.fixture(params=["a file", {1, 2}, memoryview(b"bytes"), BytesIO(), Output(), Sparse()], ids=repr)
+@pytest.fixture(
+    params=["a file", {1, 2}, memoryview(b"bytes"), BytesIO(), Output(), Sparse()],
+    ids=lambda value: type(value).__name__,
+)
 def strange(request, tmp_path):
     """Return a value that nobody can compare."""
     if request.param != "a file":
