@@ -1,4 +1,4 @@
-"""From a workload and the options of a run to samples: warm-up, blocks and rounds.
+"""From a workload to its samples, one for each timed block.
 
 A sample is the time per call of one block: synchronize, read the host clock, k calls, synchronize, read the
 host clock. Nothing but the workload runs between the two readings.
@@ -8,20 +8,16 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from math import ceil, hypot, inf, sqrt
+from math import ceil, inf
 from random import Random
-from statistics import median, stdev
-from time import get_clock_info, perf_counter, thread_time
+from statistics import median
+from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from pytest_gpuperf.analysis import noise
-from pytest_gpuperf.analysis.looks import STRETCHES
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import one_thread, other_work, waits
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -29,26 +25,14 @@ from pytest_gpuperf.timing.gpu_clocks import GpuClocks, clocks_of
 from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
-_MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
-_MIN_CALLS = 3
-_AGREEING_BLOCKS = 3
-_MAX_CALLS = 10**7
-_ROUNDED = 1.001  # what a sum of floats may be off, and more
-_MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
 # Seconds by the host's clock of a block that the device's own clock shows as too short, and of work that
 # raises clocks, whose calls take nanoseconds of simulated time.
-_LONGEST_ON_HOST = 1.0
+LONGEST_ON_HOST = 1.0
 # What warms up late counts calls: times are late after so many where these take at most so many seconds.
 _LATE_CALLS, _FEWEST_LATE_CALLS = ((256, 0.13), (64, 0.35)), 24
 _LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm a difference by that factor
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
-_MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
-_MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
-_LONGEST_BLOCK, _LONGEST_IN_DOUBT = 0.1, 5  # seconds; times the plan's block time
 _MOST_RECOMPILES = 10  # blocks: torch compiles a function 8 times at most
-_MOST_PAIRS = 6  # of blocks of k and of 2k calls
-_SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for one block
-_LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,17 +75,17 @@ class BlockTimer:
     recompiles: int = 0
     sm_mhz: "array[int]" = field(default_factory=lambda: array("l"))
     per_call_timer: "BlockTimer | None" = None
-    _clocks: GpuClocks | None = None
-    _is_running: bool = False
+    clocks: GpuClocks | None = None
+    in_block: bool = False
     _compiled: int = 0  # programs, in the last block
     _others_before: float | None = None
-    _last_warmup_block: float = 0.0  # seconds
+    last_warmup_block: float = 0.0  # seconds
     _before_last_block: tuple[float | None, float | None, float] = (None, None, inf)
-    _fastest_latency: float = inf
+    fastest_latency: float = inf
 
     def __post_init__(self) -> None:
         """Look up what is known of the device's clocks."""
-        self._clocks = clocks_of(self.device)
+        self.clocks = clocks_of(self.device)
 
     @property
     def device(self) -> TimedDevice:
@@ -111,7 +95,7 @@ class BlockTimer:
     @property
     def is_running(self) -> bool:
         """Whether a block, of many calls or of single ones, has begun and not ended: it raised."""
-        return self._is_running or (self.per_call_timer is not None and self.per_call_timer.is_running)
+        return self.in_block or (self.per_call_timer is not None and self.per_call_timer.is_running)
 
     @property
     def interference(self) -> Interference | None:
@@ -157,7 +141,7 @@ class BlockTimer:
             shapes=self.workload.shapes,
             inspection=self.inspection,
             overlap_left=self.overlap_left,
-            ramp=self._clocks.ramp if self._clocks else None,
+            ramp=self.clocks.ramp if self.clocks else None,
             lowest_sm_mhz=min(clocks, default=None),
             highest_sm_mhz=max(clocks, default=None),
         )
@@ -176,159 +160,28 @@ class BlockTimer:
         self.waited = self.waiting_threads = self.processor_time = None
         del self.sm_mhz[:]
         if self.per_call_timer is not None:
-            self._fastest_latency = min(self._fastest_latency, self.per_call_timer.fastest_sample)
+            self.fastest_latency = min(self.fastest_latency, self.per_call_timer.fastest_sample)
             self.per_call_timer = None
-
-    def warm_up(self, options: RunOptions, max_calls: int = _MAX_CALLS) -> None:
-        """Find how many calls a block needs, and repeat blocks until three in a row agree.
-
-        A block lasts at least the plan's block time, 20 times an empty synchronize and 1000 times the clock's
-        resolution; it is shorter when that takes more than `max_calls`.
-        """
-        device, plan = self.device, options.sampling
-        nothing = Workload(device=device, call=lambda: None, scope="call")
-        with gc_paused():
-            self.synchronize_cost = min(timed_block(nothing, 1).sample for _ in range(5))
-        block_time = max(plan.block_time, 20 * self.synchronize_cost, 1000 * _resolution())
-        self.block_time = block_time
-        self.raise_clocks()
-        started = device.clock()
-        recent: list[float] = []
-        while not self.steady and not self._is_warm(seconds_between(started, device.clock()), options):
-            started_on_host = perf_counter()
-            with gc_paused():
-                sample = timed_block(self.workload, self.block_calls, calls_wait=self.calls_wait).sample
-            self.warmup_calls += self.block_calls
-            self.note_time(sample)
-            self._last_warmup_block = sample * self.block_calls
-            recent = [*recent[-2:], sample]
-            if sample * self.block_calls < block_time:
-                self._require_time(sample, perf_counter() - started_on_host)
-                if self.block_calls < max_calls:
-                    self.block_calls = min(max_calls, _more_calls(self.block_calls, sample, block_time))
-                    recent.clear()
-            tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
-            self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
-        self._note_end()
-        self.warmup += seconds_between(started, device.clock())
-
-    def _require_time(self, sample: float, on_host: float) -> None:
-        """Refuse a block that was too short where one of more calls would not be long enough either.
-
-        A clock of the device's own may never see the calls, as one of simulated times for arrays of NumPy.
-        """
-        is_unseen = self.device.clock is not perf_counter and on_host > _LONGEST_ON_HOST
-        if self.block_calls >= (_MAX_CALLS if sample > 0 else _MAX_CALLS_OF_NO_TIME) or is_unseen:
-            raise GpuPerfError(
-                f"{self.block_calls} calls take no time that the clock can show: does the workload use "
-                "the device?"
-            )
-
-    def find_ramp(self, options: RunOptions) -> None:
-        """Find for how long a GPU that idled must work until it is as fast as in steady work; warm up again.
-
-        Once for a process and a GPU, where blocks are short enough to show it; it takes 1.3 s.
-        """
-        clocks, device = self._clocks, self.device
-        if clocks is None or not clocks.may_find_ramp(self._block):
-            return
-        started = device.clock()
-        clocks.find_ramp(device, self._run_in_warmup)
-        self.warmup += seconds_between(started, device.clock())
-        self.drop_result()
-        self.steady, self.block_calls = False, 1
-        self.warm_up(options)
 
     def raise_clocks(self) -> None:
         """Work untimed until a GPU that has idled is as fast as in steady work."""
-        if self._clocks is None:
+        if self.clocks is None:
             return
         clock = self.device.clock
         started, started_on_host, worked = clock(), perf_counter(), 0.0
-        ramp = self._clocks.ramp_at(started, self._block)
-        while worked < ramp and perf_counter() - started_on_host < _LONGEST_ON_HOST:
+        ramp = self.clocks.ramp_at(started, self.block_seconds)
+        while worked < ramp and perf_counter() - started_on_host < LONGEST_ON_HOST:
             self.drop_result()
-            self._run_block()
+            self.run_block()
             worked = seconds_between(started, clock())
         self.raised += worked
 
     @property
-    def _block(self) -> float:
+    def block_seconds(self) -> float:
         """The seconds of a block, before the first those of the first call; 0 where that is not known."""
         if self.fastest_sample < inf:
             return self.fastest_sample * self.block_calls
         return self.workload.first_call or 0.0
-
-    def fill_pipeline(self, options: RunOptions, remaining: float) -> None:
-        """Put so many calls in a block that what it spends beside them is at most 1 % of it.
-
-        A block of k calls takes T(k) = a + k b: it fills the pipeline of host and device, and waits for the
-        device at its end; each further call takes b, as in a loop. Blocks of k and of 2k calls tell a from b.
-        A block lasts 0.1 s at most, and less where time is short; for what noise alone may show, five times
-        the least block time.
-        """
-        calls, plan = self.block_calls, options.sampling
-        if not self._overlaps or 2 * self._last_warmup_block > _LONGEST_COMPARED * remaining:
-            return
-        once, twice = self._compare_blocks(_SHARE_OF_PAIRS * remaining)
-        beside, each = 2 * median(once) - median(twice), (median(twice) - median(once)) / calls
-        if each <= 0:  # other work was in the way
-            return
-        surely_beside = max(0.0, beside - 2 * hypot(2 * _error_of_median(once), _error_of_median(twice)))
-        longest = min(_LONGEST_BLOCK, _SHARE_OF_PAIRS * remaining, plan.record_time / STRETCHES)
-        if not surely_beside:
-            longest = min(longest, _LONGEST_IN_DOUBT * plan.block_time)
-        most = longest / max(each, median(twice) / (2 * calls))
-        needed = ceil(beside / (_MOST_BESIDE_CALLS * each))
-        self.block_calls = max(calls, min(needed, int(_ROUNDED * most), _MAX_CALLS))
-        self.overlap_left = surely_beside / (surely_beside + self.block_calls * each)
-
-    def _compare_blocks(self, seconds: float) -> tuple[list[float], list[float]]:
-        """Return how long blocks take, and blocks of twice as many calls: pairs of them for so many seconds.
-
-        Their order is random, so that they do not fall into step with anything periodic.
-        """
-        calls, clock, order = self.block_calls, self.device.clock, Random(0)  # noqa: S311 - an order
-        started = clock()
-        times: dict[int, list[float]] = {calls: [], 2 * calls: []}
-        for _ in range(_MOST_PAIRS):
-            for count in order.sample([*times], 2):
-                times[count].append(count * self._run_in_warmup(count))
-            if seconds_between(started, clock()) > seconds:
-                break
-        self.drop_result()
-        self.warmup += seconds_between(started, clock())
-        return times[calls], times[2 * calls]
-
-    @property
-    def _overlaps(self) -> bool:
-        """Whether the device may work on while the host submits the next call.
-
-        Not an emulated group: with many calls under way its devices wait for each other, short of threads,
-        and XLA ends the process.
-        """
-        if self.device.info.emulated and capabilities.shares_processors(self.device):
-            return False
-        if capabilities.is_synchronous(self.device):
-            return False
-        is_asynchronous = self.device.kind == "gpu" or capabilities.wait_for_result(self.device) is not None
-        return is_asynchronous and not self.calls_wait
-
-    def per_call(self, options: RunOptions) -> "BlockTimer":
-        """Return a timer of the workload whose calls are each waited for: its samples are latencies.
-
-        Where a block is one call, every call is waited for anyway: then it is this timer.
-        """
-        if self.block_calls == 1:
-            return self
-        if self.per_call_timer is None:
-            self._is_running = True
-            call = waited_for(self.workload.call, self.device)
-            self.per_call_timer = warmed_up(call, self.device, options, self.workload.restore)
-            self.per_call_timer.keeps_result = self.keeps_result
-            self._is_running = False
-            self.per_call_timer.note_time(self._fastest_latency)
-        return self.per_call_timer
 
     def take_sample(self) -> None:
         """Time one block and keep its sample."""
@@ -341,7 +194,7 @@ class BlockTimer:
             waits() if is_watched else None,
             capabilities.processor_time(self.device),
         )
-        sample = self._run_block()
+        sample = self.run_block()
         if self._compiled:
             self._count_recompiled()
             self.take_sample()
@@ -376,14 +229,14 @@ class BlockTimer:
 
     def _note_clock(self) -> None:
         """Note the GPU's clock while it is that of the block: NVML takes some tens of microseconds."""
-        if self._clocks is not None and (mhz := capabilities.sm_mhz(self.device)) is not None:
+        if self.clocks is not None and (mhz := capabilities.sm_mhz(self.device)) is not None:
             self.sm_mhz.append(mhz)
 
     def run_untimed(self) -> float:
         """Run a block that is no sample: caches and clocks are then those of steady work; return its time."""
         self.raise_clocks()
         self.drop_result()
-        return self._run_block()
+        return self.run_block()
 
     def changed_late(self, remaining: float) -> float | None:
         """Return the seconds of a call after more work, where they differ from the samples by a fifth.
@@ -420,7 +273,7 @@ class BlockTimer:
                 return
             self.drop_result()
             started = thread_time()
-            self._run_block()
+            self.run_block()
             needed = (thread_time() - started) / self.block_calls / threads
         self.least_time = min(needed, self.least_time or inf)
 
@@ -428,24 +281,24 @@ class BlockTimer:
         """Free the last block's result, before the next one exists: at most two are held for a device."""
         self.last_result = None
 
-    def _run_block(self, calls: int | None = None) -> float:
+    def run_block(self, calls: int | None = None) -> float:
         """Run a block; return its seconds per call. A workload that raises stays marked as running."""
         calls = calls or self.block_calls
-        self._is_running = True
+        self.in_block = True
         with gc_paused():
             sample, result, self._compiled = timed_block(self.workload, calls, calls_wait=self.calls_wait)
-        self._is_running = False
+        self.in_block = False
         if sample <= 0:
             raise GpuPerfError(f"{calls} calls took no time that the clock can show")
-        self._note_end()
+        self.note_end()
         if self.keeps_result:
             self.last_result = result
         return sample
 
-    def _note_end(self) -> None:
+    def note_end(self) -> None:
         """Note when a GPU's last block ended: it idles from then on."""
-        if self._clocks is not None:
-            self._clocks.ended = self.device.clock()
+        if self.clocks is not None:
+            self.clocks.ended = self.device.clock()
 
     @property
     def _is_watched(self) -> bool:
@@ -453,40 +306,13 @@ class BlockTimer:
 
         It does not in simulated time, nor on a GPU. Emulated devices wait for each other.
         """
-        is_timed_here = self.device.clock is perf_counter and self._clocks is None
+        is_timed_here = self.device.clock is perf_counter and self.clocks is None
         return is_timed_here and not capabilities.shares_processors(self.device)
-
-    def _run_in_warmup(self, calls: int | None = None) -> float:
-        """Run a block that counts as warm-up; return its seconds per call."""
-        self.drop_result()
-        self.warmup_calls += calls or self.block_calls
-        return self._run_block(calls)
 
     def drop_last_sample(self) -> None:
         """Discard the last sample, and what its block added to the sums."""
         del self.samples[-1]
         self.waited, self.processor_time, self.others_worked = self._before_last_block
-
-    def _is_warm(self, elapsed: float, options: RunOptions) -> bool:
-        """Return whether warm-up has used its time: the plan's, and more only to reach three calls."""
-        warmup_time = options.sampling.warmup_time
-        if self.warmup_calls >= _MIN_CALLS:
-            return elapsed >= warmup_time
-        return elapsed >= min(_MAX_WARMUP_FACTOR * warmup_time, options.max_time / 4)
-
-
-def warmed_up(
-    call: Callable[[], Any],
-    device: TimedDevice,
-    options: RunOptions,
-    restore: Callable[[], None] | None = None,
-) -> BlockTimer:
-    """Return a timer of a call that waits for its device, warmed up in a quarter of the secondary time."""
-    workload = Workload(device=device, call=call, scope="call", restore=restore)
-    timer = BlockTimer(workload=workload, calls_wait=True)
-    plan = replace(options.sampling, warmup_time=options.sampling.secondary_time / 4)
-    timer.warm_up(replace(options, sampling=plan), max_calls=_MAX_CALLS_OF_LATENCY)
-    return timer
 
 
 def round_of(timers: Sequence[BlockTimer], order: Random) -> Callable[[], None]:
@@ -548,19 +374,6 @@ def timed_block(workload: Workload, calls: int, *, calls_wait: bool = False) -> 
     return Block(lasted / calls, result, compiled)
 
 
-def share_calls(*timers: BlockTimer) -> None:
-    """Let blocks of workloads with a reset have as many calls on each device.
-
-    A call may take longer, or less, than the one before it: then only as many calls are the same work.
-    """
-    if all(timer.workload.restore is None for timer in timers):
-        return
-    most = int(_ROUNDED * _LONGEST_BLOCK / max(timer.fastest_sample for timer in timers))
-    calls = max(1, min(most, max(timer.block_calls for timer in timers)))
-    for timer in timers:
-        timer.block_calls = calls
-
-
 def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any]:
     """Return the call with a wait for its result: for that alone, where the device can."""
     wait, synchronize = capabilities.wait_for_result(device), device.synchronize
@@ -578,21 +391,6 @@ def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any
     return call_and_synchronize if wait is None else call_and_wait
 
 
-def _more_calls(calls: int, sample: float, block_time: float) -> int:
-    """Return how many calls fill a block with a tenth to spare, at most 100 times as many as before."""
-    needed = ceil(1.1 * block_time / sample) if sample > 0 else 100 * calls
-    return min(max(needed, calls + 1), 100 * calls, _MAX_CALLS)
-
-
 def _late_calls(seconds: float) -> int:
     """Return after how many calls, of so many seconds each, times are late."""
     return next((calls for calls, most in _LATE_CALLS if calls * seconds <= most), _FEWEST_LATE_CALLS)
-
-
-def _error_of_median(values: Sequence[float]) -> float:
-    """Return the standard error of the median, as of normal noise: of 5 % where too few values tell."""
-    return 1.25 * stdev(values) / sqrt(len(values)) if len(values) > 2 else 0.05 * median(values)
-
-
-def _resolution() -> float:
-    return get_clock_info("perf_counter").resolution

@@ -16,7 +16,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Transfer
-from pytest_gpuperf.timing import blocks, first_call
+from pytest_gpuperf.timing import blocks, first_call, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.rounds import TrialContext
@@ -51,11 +51,11 @@ def other_modes(timers: Sequence[BlockTimer], context: TrialContext) -> list[Blo
     """
     found = []
     for timer in timers:
-        per_call = timer.per_call(_in_short_blocks(context.options))
+        per_call = warm_up.per_call(timer, _in_short_blocks(context.options))
         if per_call is not timer:
             found.append(timer if context.demand.latency else per_call)
     if found:
-        blocks.share_calls(*found)
+        warm_up.share_calls(*found)
     return found
 
 
@@ -108,7 +108,7 @@ def loop_timer(
 
     comes_down = workload.result_bytes > 0
     loop = call_with_copies if comes_down else blocks.waited_for(call_with_copies, device)
-    return blocks.warmed_up(loop, device, options, workload.restore)
+    return warm_up.warmed_up(loop, device, options, workload.restore)
 
 
 def time_transfers(
@@ -158,7 +158,7 @@ def _sampled_transfers(
             device.asnumpy(value)
 
     def timed(copies: Copies | None, call: Callable[[], None]) -> BlockTimer | None:
-        return blocks.warmed_up(call, device, options) if copies and copies.bytes else None
+        return warm_up.warmed_up(call, device, options) if copies and copies.bytes else None
 
     up, down = timed(sizes.h2d, upload), timed(sizes.d2h, download)
     _sample([timer for timer in (up, down) if timer], rounds, context)

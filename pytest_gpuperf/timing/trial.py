@@ -20,7 +20,7 @@ from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import blocks, first_call, outcome, secondary
+from pytest_gpuperf.timing import first_call, outcome, secondary, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, When
 from pytest_gpuperf.timing.first_call import Bind
@@ -104,7 +104,7 @@ class Trial:
                 with self._budget.without_limit():  # bodies that run again may compile again
                     self._change = self._change or state.change(bind, gpu)  # a restart asks no second time
                 loop = self._demanded_loop(self._gpu)
-                blocks.share_calls(cpu_timer, gpu_timer, *filter(None, [loop]))
+                warm_up.share_calls(cpu_timer, gpu_timer, *filter(None, [loop]))
                 others = self._in_rounds(self._cpu, self._gpu)
                 self._rounds.take_interleaved(
                     cpu_timer, gpu_timer, loop, others=others, may_stop=self._may_stop
@@ -353,13 +353,13 @@ class Trial:
         """Warm up while there is time; return the timers of the mode that the demand is on."""
         for timer in timers:
             self._warm_up(timer)
-        blocks.share_calls(*timers)
+        warm_up.share_calls(*timers)
         sampled = list(timers)
         for place, timer in enumerate(timers):
             self._device = timer.device
             if self.demand.latency and timer.warmup:
-                sampled[place] = timer.per_call(self.options)
-        blocks.share_calls(*sampled)
+                sampled[place] = warm_up.per_call(timer, self.options)
+        warm_up.share_calls(*sampled)
         return sampled
 
     def _warm_up(self, timer: BlockTimer) -> None:
@@ -370,10 +370,10 @@ class Trial:
                 self._add_note(note)
         if self._budget.remaining() < 0:
             return
-        timer.warm_up(self.options)
+        warm_up.warm_up(timer, self.options)
         with self._budget.without_limit():  # it is done for all tests of the process
-            timer.find_ramp(self.options)
-        timer.fill_pipeline(self.options, self._budget.remaining())
+            warm_up.find_ramp(timer, self.options)
+        warm_up.fill_pipeline(timer, self.options, self._budget.remaining())
         if not self.demand.latency:
             self._add_note(outcome.note_on_overlap(timer))
 
