@@ -12,7 +12,7 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report import files
-from pytest_gpuperf.report.text import table
+from pytest_gpuperf.report.text import layout
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 """Exit codes: 1 a merged test failed or a metric regressed, 2 an error, 3 nothing to compare."""
@@ -48,7 +48,7 @@ def output_file(text: str) -> Path:
 
 def width() -> int:
     """Return the columns of the terminal, or the fewest that a table needs."""
-    return max(table.NARROWEST, get_terminal_size().columns)
+    return max(layout.NARROWEST, get_terminal_size().columns)
 
 
 def encoding() -> str:

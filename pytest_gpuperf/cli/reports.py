@@ -16,14 +16,14 @@ from pytest_gpuperf.cli.command import (
     output_file,
     width,
 )
-from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate import text as gate_text
-from pytest_gpuperf.gate.policy import Rules
+from pytest_gpuperf.gate import what_fails
+from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import files, history, reader
+from pytest_gpuperf.report import files, history_folder, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.report.merge import merge
@@ -88,7 +88,7 @@ def _show(chosen: Namespace) -> CommandResult:
     inputs = [path for path in (chosen.report, chosen.baseline) if path is not None]
     outputs.check(chosen.outputs, inputs, chosen.history)
     if chosen.history is not None:
-        history.check_folder(chosen.history)
+        history_folder.check_folder(chosen.history)
         if "html" not in dict(chosen.outputs):
             raise GpuPerfError("--history is for the page: name it with --html PATH")
     run = reader.load_report(chosen.report)
@@ -145,8 +145,8 @@ def _merge(chosen: Namespace) -> CommandResult:
 def _fails(run: Run, options: RunOptions) -> bool:
     """Return whether a test fails, or a threshold."""
     rules = Rules(run=options)
-    tests = (policy.decide(record, None, rules).failure is not None for record in run.records)
-    return any(tests) or any(policy.threshold_fails(each, options) for each in run.thresholds)
+    tests = (what_fails.decide(record, None, rules).failure is not None for record in run.records)
+    return any(tests) or any(what_fails.threshold_fails(each, options) for each in run.thresholds)
 
 
 def _number(text: str) -> int:
@@ -156,8 +156,8 @@ def _number(text: str) -> int:
 
 
 def _show_history(chosen: Namespace) -> CommandResult:
-    found = history.read(chosen.folder)
+    found = history_folder.read(chosen.folder)
     if chosen.json:
-        content = {"series": history.series(found, only=chosen.only), "rejected": found.rejected}
+        content = {"series": history_folder.series(found, only=chosen.only), "rejected": found.rejected}
         return CommandResult(text=codec.indented(codec.dump(content)))
     return lines_result(history_text.lines(found, only=chosen.only, last=chosen.last, width=width()))

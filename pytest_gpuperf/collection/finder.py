@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import fixtures, markers, sweeps, variants
+from pytest_gpuperf.collection import fixtures, markers, pairs, sweeps
 from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
@@ -56,7 +56,7 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
     found = _Reader(config, parser, run_options).read(items, functions)
     has_foreign_scaling = options.has_foreign_marker(config, sweeps.SCALING)
     found += sweeps.read_scaling(functions, has_foreign_marker=has_foreign_scaling)
-    variants.pair_items(found)
+    pairs.pair_items(found)
     found += sweeps.read_size_groups(functions)
     found = list(dict.fromkeys(found))  # a wrong size group is a problem of an item that was found before
     if not options.times_all(config):
@@ -174,7 +174,7 @@ def _select_unmarked(
         if spec is not None and spec.device is not None and spec.device_parameters:
             item.stash[SPEC] = spec._replace(source="all")
             candidates.append(item)
-    variants.pair_items(candidates)
+    pairs.pair_items(candidates)
     partners = {item.stash[SPEC].partner for item in candidates}
     selected, others = [], []
     for item in candidates:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from pytest_gpuperf.gate import metrics, text
-from pytest_gpuperf.gate.policy import Rules
+from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model.comparison import AbsenceCause, Absent, Comparison, Metric, Tolerance
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Point

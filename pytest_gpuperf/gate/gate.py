@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.analysis.looks import Limit
-from pytest_gpuperf.gate import absent, baseline, metrics, policy, regression, text
+from pytest_gpuperf.gate import absent, baseline, metrics, regression, text, what_fails
 from pytest_gpuperf.gate.absent import GetCause
 from pytest_gpuperf.gate.baseline import Comparer, comparable_tests, is_comparable
-from pytest_gpuperf.gate.policy import Rules
+from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     AbsenceCause,
@@ -107,7 +107,9 @@ class Gate:
         not green, in the baseline or not.
         """
         rules = Rules(gate=self.options, run=options)
-        invalid = None if record.source == "all" or record.expected_failure else policy.why_invalid(record)
+        invalid = (
+            None if record.source == "all" or record.expected_failure else what_fails.why_invalid(record)
+        )
         if rules.enforced and invalid is not None:
             return [_NOT_VALID.format(invalid)]
         failed = [

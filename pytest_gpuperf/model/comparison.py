@@ -17,7 +17,7 @@ GateFailureCode = Literal[
     "nothing_measured", "nothing_compared", "tests_missing", "session_ended", "test_lost"
 ]
 AbsenceCause = Literal["not_measured", "gone", "skipped", "excused", "narrowed", "ended"]
-"""Why a run has nothing to compare with what the baseline holds; `gate/policy.py` explains each."""
+"""Why a run has nothing to compare with what the baseline holds; `gate/what_fails.py` explains each."""
 LeftOutBy = Literal["paths", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"]
 """`paths` are those that pytest was given, or the folder that it was called in."""
 Allowance = Literal["no-gpu", "missing"]

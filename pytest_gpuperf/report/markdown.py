@@ -15,14 +15,14 @@ from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report import repeat, view
 from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
-from pytest_gpuperf.report.summary import (
+from pytest_gpuperf.report.verdicts import FAILURES, counts
+from pytest_gpuperf.report.view import Note, Row, View
+from pytest_gpuperf.report.wording import (
     baseline_of,
     environment_facts,
     scaling_heading,
     scaling_lines,
 )
-from pytest_gpuperf.report.verdicts import FAILURES, counts
-from pytest_gpuperf.report.view import Note, Row, View
 
 _MOST_ROWS, _MOST_LINES = 50, 10  # of the table, and of any other list
 _MOST_OF_CURVES, _MOST_FACTS = 20, 40  # lines on scaling, and of the environment

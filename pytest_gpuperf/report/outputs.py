@@ -12,7 +12,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import exports, files, history, markdown, reader
+from pytest_gpuperf.report import exports, files, history_folder, markdown, reader
 from pytest_gpuperf.report.exports import ReportFormat
 from pytest_gpuperf.report.json import document
 
@@ -64,7 +64,7 @@ def _steps(
     A run that was cut short before it measured anything leaves earlier files as they are.
     """
     if outputs.history is not None and not run.is_empty:
-        yield "history", partial(history.add, outputs.history, run)
+        yield "history", partial(history_folder.add, outputs.history, run)
     for output in outputs.files:
         if not (run.is_empty and output.path.exists()):
             yield f"{output.format.name} file", partial(_write, output, run)

@@ -16,7 +16,8 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.summary import (
+from pytest_gpuperf.report.verdicts import FAILURES, Count, place, rows_of, run_counts, shown_records
+from pytest_gpuperf.report.wording import (
     Saying,
     cells_of,
     explained_by_variant,
@@ -25,7 +26,6 @@ from pytest_gpuperf.report.summary import (
     sayings_of,
     threshold_sentence,
 )
-from pytest_gpuperf.report.verdicts import FAILURES, Count, place, rows_of, run_counts, shown_records
 
 _SEVERAL_KINDS = (
     *(None, "check_the_test", "work_in_doubt", "not_on_device", "slowed_by_settings", "long_warm_up"),

@@ -14,7 +14,7 @@ from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.collection.finder import Found
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC, UNKNOWN
-from pytest_gpuperf.gate import policy, text
+from pytest_gpuperf.gate import text, what_fails
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.integrations import fixture_replacements
 from pytest_gpuperf.model.demand import UnknownValue
@@ -25,8 +25,8 @@ from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, argument
 from pytest_gpuperf.report import git, outputs
 from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.text import section, table
-from pytest_gpuperf.report.text.table import Line
+from pytest_gpuperf.report.text import layout, section
+from pytest_gpuperf.report.text.layout import Line
 from pytest_gpuperf.session.records import possible_environment
 from pytest_gpuperf.session.session import GpuPerfSession, failure_by
 
@@ -233,12 +233,12 @@ class FinishHooks:
         for found in run.thresholds:  # its tests ran in several processes, or the last of them did not run
             if found.name in self.session.reported:
                 continue
-            if policy.threshold_fails(found, options):
+            if what_fails.threshold_fails(found, options):
                 yield f"{found.name}: {found.reason}"
-            elif (doubt := policy.threshold_doubt(found, options)) is not None:
+            elif (doubt := what_fails.threshold_doubt(found, options)) is not None:
                 failure = failure_by(warnings.warn, InconclusiveWarning(doubt))
                 yield from filter(None, [failure])
-        if (unmeasured := policy.required_gpu_unused(run.records, options)) is not None:
+        if (unmeasured := what_fails.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
 
@@ -294,7 +294,7 @@ class FinishHooks:
                 self.session.records.results.begin(item.stash[SPEC].nodeid)
                 self.session.records.without_measurement(item, item.stash[SPEC], ended)
         if not self._is_worker:
-            for record in policy.missing_gpu_notes(list(self.session.records.by_nodeid.values())):
+            for record in what_fails.missing_gpu_notes(list(self.session.records.by_nodeid.values())):
                 self.session.records.keep(record)
         return not missing
 
@@ -311,7 +311,7 @@ class FinishHooks:
 
 def _section(run: Run, reporter: pytest.TerminalReporter) -> list[Line]:
     """Return the lines of our section, which are fewer with each `-q` and none with `--no-summary`."""
-    width = max(table.NARROWEST, reporter._tw.fullwidth)  # noqa: SLF001 - plugins have no other way
+    width = max(layout.NARROWEST, reporter._tw.fullwidth)  # noqa: SLF001 - plugins have no other way
     verbosity = reporter.verbosity
     if reporter.no_summary or verbosity < -1:
         return []

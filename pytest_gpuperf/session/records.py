@@ -12,7 +12,7 @@ from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.model.demand import Pairing, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
-from pytest_gpuperf.report import files, journal, summary
+from pytest_gpuperf.report import files, journal, wording
 from pytest_gpuperf.report.journal import Heading, Journal, Results
 from pytest_gpuperf.report.json import codec, document
 
@@ -86,9 +86,9 @@ class RecordStore:
             record = _without_numbers(record, error)
         self.by_nodeid[record.nodeid] = record
         if item is not None:
-            ours = summary.PROPERTY_PREFIX
+            ours = wording.PROPERTY_PREFIX
             others = [pair for pair in item.user_properties if not pair[0].startswith(ours)]
-            item.user_properties[:] = [*others, *summary.properties(record)]
+            item.user_properties[:] = [*others, *wording.properties(record)]
         return record
 
     def line(self, record: Record) -> str:

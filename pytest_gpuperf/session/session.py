@@ -13,10 +13,10 @@ from pytest_gpuperf.collection.finder import registered_backends
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.machine import Machine
-from pytest_gpuperf.gate import policy
+from pytest_gpuperf.gate import what_fails
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate
-from pytest_gpuperf.gate.policy import Rules
+from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning, NotComparableWarning
@@ -211,7 +211,7 @@ class GpuPerfSession:
             self.reported.add(threshold.name)
         self._warn_of_differences(record, item)
         rules = Rules(gate=self.gate.options, run=self.options)
-        end = policy.decide(record, threshold, rules, self.gate.failures(record, self.options))
+        end = what_fails.decide(record, threshold, rules, self.gate.failures(record, self.options))
         is_marked = record.source != "all"
         for warning in end.warnings if is_marked else ():
             self._warn(item, InconclusiveWarning(warning))

@@ -19,7 +19,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.report.summary import PROPERTY_PREFIX
+from pytest_gpuperf.report.wording import PROPERTY_PREFIX
 from pytest_gpuperf.session import hints
 from pytest_gpuperf.timing.first_call import Bind
 

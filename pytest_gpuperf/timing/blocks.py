@@ -19,7 +19,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import one_thread, other_work, waits
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
+from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement, Memory
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.gpu_clocks import GpuClocks, clocks_of
 from pytest_gpuperf.timing.time_budget import seconds_between
@@ -32,6 +32,7 @@ LONGEST_ON_HOST = 1.0
 _LATE_CALLS, _FEWEST_LATE_CALLS = ((256, 0.13), (64, 0.35)), 24
 _LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm a difference by that factor
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
+_MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 _MOST_RECOMPILES = 10  # blocks: torch compiles a function 8 times at most
 
 
@@ -145,6 +146,22 @@ class BlockTimer:
             lowest_sm_mhz=min(clocks, default=None),
             highest_sm_mhz=max(clocks, default=None),
         )
+
+    @property
+    def memory(self) -> Memory:
+        """What the workload holds on its device at its peak: before a call, and what a call adds.
+
+        Before a call it holds its inputs, or what the device held more after the setup than before, if more.
+        """
+        workload = self.workload
+        # An input that was freed since, after the setup that made it, is not held.
+        inputs = sum(entry.bytes for entry in workload.inputs if entry.array() is not None)
+        freed = sum(entry.bytes for entry in workload.inputs if entry.array() is None)
+        before = max(inputs, (workload.held_after_setup or 0) - freed)
+        added = self.inspection.memory if self.inspection is not None else workload.first_call_memory
+        if added is None:
+            return Memory(peak=None, inputs=before, reason=_MEMORY_NOT_REPORTED)
+        return Memory(peak=before + added, inputs=before)
 
     def note_time(self, seconds: float) -> None:
         """Let the time of a call count for `fastest_sample`, though it may be no sample."""

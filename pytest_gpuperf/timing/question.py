@@ -11,7 +11,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, Record, Verdict
-from pytest_gpuperf.timing import outcome, secondary
+from pytest_gpuperf.timing import notes, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
@@ -78,10 +78,10 @@ class Question:
             return Answer.of_disagreement(disagreement)
         cpu, gpu, rounds = facts.cpu.measurement, facts.gpu, facts.rounds
         transfer = facts.transfer or secondary.untimed(gpu.workload, secondary.NO_TIME, facts.loop)
-        memory = outcome.memory_of(gpu)
+        memory = gpu.memory
         on_speedup, offload, said = Verdict(status="recorded", reason=None), None, list[Note]()
         if facts.speedup is None:
-            code, why = outcome.why_no_rounds(rounds, (cpu.first_call, gpu.workload.first_call))
+            code, why = notes.why_no_rounds(rounds, (cpu.first_call, gpu.workload.first_call))
             said = [Note(code=code, text=why)]
             if demand.limits:
                 on_speedup = Verdict(status="inconclusive", reason=why, reason_code=code)
@@ -102,20 +102,20 @@ class Question:
             )
             doubts = facts.disturbance, rounds.throttled
             on_speedup = verdict.judge(facts.speedup, demand, measured.look, *doubts)
-            offload, said = assess(measured, options), [*outcome.notes_on_numbers(measured)]
+            offload, said = assess(measured, options), [*notes.on_numbers(measured)]
         timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]
         raised = sum(timer.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
-        notes = (
+        found = (
             facts.emulation,
-            *outcome.notes_on_libraries(timers, options.max_time),
-            outcome.note_on_ramp(gpu.measurement.ramp, raised, options.max_time),
+            *notes.on_libraries(timers, options.max_time),
+            notes.on_ramp(gpu.measurement.ramp, raised, options.max_time),
             *said,
-            *outcome.notes_on_rounds(rounds),
+            *notes.on_rounds(rounds),
             *facts.checks.notes,
         )
         return Answer(
             verdict=verdict.apply_memory_limit(on_speedup, memory, demand),
-            notes=tuple(filter(None, notes)),
+            notes=tuple(filter(None, found)),
             offload=offload,
             transfer=transfer,
         )

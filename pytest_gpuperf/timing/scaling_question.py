@@ -14,7 +14,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.timing import any_array, outcome, result_check
+from pytest_gpuperf.timing import any_array, notes, result_check
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import ResultChecks, When
 from pytest_gpuperf.timing.first_call import devices_at_work
@@ -72,8 +72,7 @@ class ScalingQuestion(Question):
             state=scaling.describe(self._scaling, speedup),
             missed="efficiency_below_limit",
         )
-        notes = (*outcome.notes_on_rounds(facts.rounds), *facts.checks.notes)
-        return Answer(verdict=judged, notes=notes)
+        return Answer(verdict=judged, notes=(*notes.on_rounds(facts.rounds), *facts.checks.notes))
 
     def finish(self, record: Record) -> Record:
         """Return the record with what was measured in place of a CPU as the base of the scaling."""

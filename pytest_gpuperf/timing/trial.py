@@ -20,7 +20,7 @@ from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import first_call, outcome, secondary, warm_up
+from pytest_gpuperf.timing import first_call, notes, secondary, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, When
 from pytest_gpuperf.timing.first_call import Bind
@@ -199,7 +199,7 @@ class Trial:
             check=self._checks.outcome,
             transfer=self._transfer,
             offload=self._offload,
-            memory=outcome.memory_of(self._gpu) if self._gpu else None,
+            memory=self._gpu.memory if self._gpu else None,
             dropped_rounds=self._rounds.dropped,
             check_elapsed=self._checks.elapsed,
             rounds_elapsed=self._rounds.seconds,
@@ -303,7 +303,7 @@ class Trial:
         for timer in timers:
             self._device = timer.device
             if (late := timer.changed_late(self._budget.remaining())) is not None:
-                self._late_change = outcome.late_change(timer, late)
+                self._late_change = notes.late_change(timer, late)
                 return True
         return False
 
@@ -332,7 +332,7 @@ class Trial:
         if device.kind == "gpu":
             self._checks.runs_products = self._runs_products
             self._checks.require_device_work(workload)
-            self._emulation = outcome.note_on_emulation(workload, result)
+            self._emulation = notes.on_emulation(workload, result)
         timer = BlockTimer(workload=workload)
         self._add_note(self._question.after_first_call(timer, device))
         return timer, values
@@ -366,7 +366,7 @@ class Trial:
         self._device = timer.device
         timer.keeps_result = True
         if timer.device.kind == "gpu":
-            for note in outcome.notes_on_gpu(timer.device):
+            for note in notes.on_gpu(timer.device):
                 self._add_note(note)
         if self._budget.remaining() < 0:
             return
@@ -375,7 +375,7 @@ class Trial:
             warm_up.find_ramp(timer, self.options)
         warm_up.fill_pipeline(timer, self.options, self._budget.remaining())
         if not self.demand.latency:
-            self._add_note(outcome.note_on_overlap(timer))
+            self._add_note(notes.on_overlap(timer))
 
     def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
         """Return the results of the last call in a block and, while there is time, of one more call.

@@ -66,7 +66,7 @@ class Page:
 
     def write(self, run: Run) -> str:
         """Return the page of a run."""
-        from pytest_gpuperf.report.history import read
+        from pytest_gpuperf.report.history_folder import read
         from pytest_gpuperf.report.html import page
 
         if self.history is None or not self.history.is_dir():  # a first run that ended early makes none

@@ -9,7 +9,7 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.names import distinct
-from pytest_gpuperf.report.summary import format_time
+from pytest_gpuperf.report.wording import format_time
 
 _LONGEST_NAME = 1024  # bytes: Bencher's limit of a BenchmarkName
 

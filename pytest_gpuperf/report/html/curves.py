@@ -8,13 +8,13 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.scaling import Mode, ScalingCurve
-from pytest_gpuperf.report.history import History, Series, sentences, series
+from pytest_gpuperf.report.history_folder import History, Series, sentences, series
 from pytest_gpuperf.report.html import chart
 from pytest_gpuperf.report.html.chart import Axis, Event, Line
 from pytest_gpuperf.report.html.figure import Figure, Style
 from pytest_gpuperf.report.names import shorten
-from pytest_gpuperf.report.summary import scaling_heading
 from pytest_gpuperf.report.view import Sizes
+from pytest_gpuperf.report.wording import scaling_heading
 
 _LONGEST_NAME = 24
 _number = "{:.9g}".format

@@ -20,13 +20,13 @@ from pytest_gpuperf.model.nodeid import function_of, split
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import repeat, view
-from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report.history_folder import History
 from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
-from pytest_gpuperf.report.summary import comparison_cells, environment_facts, scaling_cells, scaling_heading
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
+from pytest_gpuperf.report.wording import comparison_cells, environment_facts, scaling_cells, scaling_heading
 
 if TYPE_CHECKING:
     from jinja2 import Template

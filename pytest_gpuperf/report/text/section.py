@@ -7,11 +7,11 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record, Run, VerdictCode
 from pytest_gpuperf.report import view
 from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.summary import comparison_cells, scaling_heading, scaling_lines
-from pytest_gpuperf.report.text import table
-from pytest_gpuperf.report.text.table import Colour, Line, Row
+from pytest_gpuperf.report.text import layout
+from pytest_gpuperf.report.text.layout import Colour, Line, Row
 from pytest_gpuperf.report.verdicts import FAILURES, shown_records
 from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, Sizes, View
+from pytest_gpuperf.report.wording import comparison_cells, scaling_heading, scaling_lines
 
 _EXPENDABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
 _COLOURS: dict[VerdictCode, Colour | None] = {
@@ -96,15 +96,15 @@ def _counted(shown: View) -> str:
 
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:
-    return [line for text in texts for line in table.wrapped(text, width, _INDENT)]
+    return [line for text in texts for line in layout.wrapped(text, width, _INDENT)]
 
 
 def _few(texts: Sequence[str], more: int, width: int) -> list[str]:
     """Return the lines of the first texts, a few of each, and how many texts have more than is shown."""
     lines = []
     for text in texts[:_MOST_TEXTS]:
-        cut = table.wrapped(text, width, _INDENT, most=_MOST_LINES)
-        more += cut != table.wrapped(text, width, _INDENT)
+        cut = layout.wrapped(text, width, _INDENT, most=_MOST_LINES)
+        more += cut != layout.wrapped(text, width, _INDENT)
         lines += cut
     more += len(texts[_MOST_TEXTS:])
     return [*lines, *([f"{units.count(more, 'more note')}: pytest -v"] if more else [])]
@@ -114,7 +114,7 @@ def _table(shown: View, width: int, *, one_row: bool) -> list[Line]:
     if not shown.rows:
         return []
     rows = [Row(row.name, row.cells, _COLOURS.get(row.record.verdict, "yellow")) for row in shown.rows]
-    return [Line(""), *table.lines(rows, shown.headings, width, _EXPENDABLE, one_row=one_row)]
+    return [Line(""), *layout.lines(rows, shown.headings, width, _EXPENDABLE, one_row=one_row)]
 
 
 def changes(records: Sequence[Record], width: int) -> Iterator[str]:
@@ -125,7 +125,7 @@ def changes(records: Sequence[Record], width: int) -> Iterator[str]:
     ]
     if compared:
         rows = [Row(name, comparison_cells(comparison)) for name, comparison in compared]
-        yield from map(str, table.lines(rows, _CHANGE_HEADINGS, width, _EXPENDABLE_CHANGES))
+        yield from map(str, layout.lines(rows, _CHANGE_HEADINGS, width, _EXPENDABLE_CHANGES))
     unexplained: dict[str, list[str]] = {}  # by the numbers alone
     for name, comparison in compared:
         if comparison.reason and (comparison.ratio is None or comparison.outcome == "inconclusive"):
@@ -133,4 +133,4 @@ def changes(records: Sequence[Record], width: int) -> Iterator[str]:
     if unexplained:
         yield ""
     for reason, tests in unexplained.items():
-        yield from table.wrapped(f"{units.first_few(dict.fromkeys(tests), most=1)}: {reason}", width)
+        yield from layout.wrapped(f"{units.first_few(dict.fromkeys(tests), most=1)}: {reason}", width)

@@ -1,4 +1,4 @@
-"""From the live measurement of one test to its memory, and to the notes on its numbers."""
+"""From the live measurement of one test to the notes on its numbers."""
 
 from collections.abc import Iterator, Sequence
 from math import log
@@ -12,7 +12,6 @@ from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -31,23 +30,6 @@ _MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a no
 _MOST_RAISING = 0.1  # of the time limit may be spent on raising clocks before a note says so
 _FEWEST_FOR_TOTALS = 60  # rounds: fewer show no calls that are as rare
 _DIFFERENT = 1.1
-_MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
-
-
-def memory_of(gpu: BlockTimer) -> Memory:
-    """Return what a workload holds on its device at its peak: before a call, and what a call adds.
-
-    Before a call it holds its inputs, or what the device held more after the setup than before, if more.
-    """
-    workload = gpu.workload
-    # An input that was freed since, after the setup that made it, is not held.
-    inputs = sum(entry.bytes for entry in workload.inputs if entry.array() is not None)
-    freed = sum(entry.bytes for entry in workload.inputs if entry.array() is None)
-    before = max(inputs, (workload.held_after_setup or 0) - freed)
-    added = gpu.inspection.memory if gpu.inspection is not None else workload.first_call_memory
-    if added is None:
-        return Memory(peak=None, inputs=before, reason=_MEMORY_NOT_REPORTED)
-    return Memory(peak=before + added, inputs=before)
 
 
 def why_no_rounds(
@@ -62,7 +44,7 @@ def why_no_rounds(
     return "not_enough_time", _NO_TIME.format(*map(units.seconds, first_calls))
 
 
-def notes_on_gpu(gpu: TimedDevice) -> Iterator[Note]:
+def on_gpu(gpu: TimedDevice) -> Iterator[Note]:
     """Yield notes on what slows a GPU down: other processes, and a setting with which it waits."""
     if others := capabilities.other_processes(gpu):
         use = "1 other process uses" if others == 1 else f"{others} other processes use"
@@ -75,7 +57,7 @@ def notes_on_gpu(gpu: TimedDevice) -> Iterator[Note]:
         yield Note(code="slowed_by_settings", text=text)
 
 
-def note_on_overlap(timer: BlockTimer) -> Note | None:
+def on_overlap(timer: BlockTimer) -> Note | None:
     """Return a note where calls in a loop overlap more than those of the longest block that is timed."""
     left = timer.overlap_left or 0.0
     if left <= _MOST_LEFT:
@@ -97,7 +79,7 @@ def late_change(timer: BlockTimer, late: float) -> Change:
     return Change(factor=before / late if kind == "cpu" else late / before, text=text)
 
 
-def notes_on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note]:
+def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note]:
     """Yield notes on what libraries did besides the timed work: they compiled, or used the CPU."""
     startup = sum(timer.measurement.startup or 0.0 for timer in timers)
     if startup > _MOST_STARTUP * max_time:
@@ -134,7 +116,7 @@ def _kind(timer: BlockTimer) -> str:
     return timer.device.kind.upper()
 
 
-def note_on_emulation(workload: Workload, result: Any) -> Note | None:
+def on_emulation(workload: Workload, result: Any) -> Note | None:
     """Return a note where a call that was timed on an emulated GPU would not use a real one."""
     device = workload.device
     if not device.info.emulated or getattr(device, "arrays_are_on_host", False):
@@ -155,7 +137,7 @@ def note_on_emulation(workload: Workload, result: Any) -> Note | None:
     return Note(code="not_on_device", text=text)
 
 
-def note_on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:
+def on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:
     """Return a note where much of the time limit went to untimed work that raised a GPU's clocks."""
     if not ramp or raised <= _MOST_RAISING * max_time:
         return None
@@ -166,7 +148,7 @@ def note_on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | N
     return Note(code="long_warm_up", text=text)
 
 
-def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:
+def on_rounds(rounds: RoundSampler) -> Iterator[Note]:
     """Yield a note on dropped rounds, where they were few enough for the others to decide."""
     if rounds.dropped and rounds.throttled is None:
         reasons = ", ".join(rounds.throttle)
@@ -174,7 +156,7 @@ def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:
         yield Note(code="gpu_throttled", text=text)
 
 
-def notes_on_numbers(measured: OffloadInput) -> Iterator[Note]:
+def on_numbers(measured: OffloadInput) -> Iterator[Note]:
     """Yield notes on disturbances that did not change the verdict."""
     demand, disturbance = measured.demand, measured.disturbance
     if (totals := _totals(measured)) is not None:
