@@ -40,8 +40,8 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.offload import Offload, Point, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
-from pytest_gpuperf.report import history
-from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report import history_folder
+from pytest_gpuperf.report.history_folder import History
 from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
@@ -285,12 +285,12 @@ def base_of(*records: Record, name: str = "base.json", **changes: Any) -> Report
     return Report(name=name, run=run_of(*records, **{"started": f"{name} began", **changes}))
 
 
-def point(day: int, value: float | None, share: float | None = 0.1, **changes: Any) -> history.Point:
+def point(day: int, value: float | None, share: float | None = 0.1, **changes: Any) -> history_folder.Point:
     """Return a test in the run of a day, the first of which is 1: its speedup, or that it was skipped."""
     found = None
     if value is not None:
         found = estimate(value) if share is None else estimate_within(value, share)
-    known = history.Point(
+    known = history_folder.Point(
         started=datetime(2025, 12, 31, 12, tzinfo=UTC) + timedelta(days=day),
         commit=Commit(id=f"{day:07x}" + 33 * "f", branch="main"),
         status="skipped" if value is None else "passed",
@@ -309,7 +309,7 @@ def history_of(
 
 def histories(*found: History) -> History:
     """Return the history of the tests of several, whose runs are the same."""
-    points: dict[str, dict[str, list[history.Point]]] = {}
+    points: dict[str, dict[str, list[history_folder.Point]]] = {}
     for each in found:
         for conditions, tests in each.points.items():
             points.setdefault(conditions, {}).update(tests)

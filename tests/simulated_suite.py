@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report.history import History, add, read
+from pytest_gpuperf.report.history_folder import History, add, read
 from pytest_gpuperf.report.reader import load_report
 
 SEED = 7

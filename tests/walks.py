@@ -11,7 +11,7 @@ from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.timing import blocks, first_call
+from pytest_gpuperf.timing import blocks, first_call, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
@@ -59,6 +59,7 @@ def system(clock: Callable[[], float], **reports: Any) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, report in {**known, **reports}.items():
             patch.setattr(blocks, name, report)
+        patch.setattr(warm_up, "perf_counter", clock)
         yield
 
 
@@ -83,7 +84,7 @@ def warmed_up(
 ) -> BlockTimer:
     """Return the timer of a call after its warm-up."""
     timer = timer_on(device, call)
-    timer.warm_up(options or RunOptions())
+    warm_up.warm_up(timer, options or RunOptions())
     return timer
 
 

@@ -19,7 +19,7 @@ from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import StandIn
-from pytest_gpuperf.timing import inputs, leaves
+from pytest_gpuperf.timing import inputs, leaves, warm_up
 
 if find_spec("jax") is None:
     skip_module("JAX is not installed; CI's second environment has it")
@@ -175,7 +175,7 @@ def test_arrays_that_are_alive_are_not_in_the_time_of_a_call(either, monkeypatch
     monkeypatch.setattr(jax, "live_arrays", lambda *inputs: (steps.append("look"), live_arrays(*inputs))[1])
     monkeypatch.setattr(either, "clock", lambda: (steps.append("clock"), perf_counter())[1])
     timer = warmed_up(either, lambda: array + 1)
-    for sampled in (timer, timer.per_call(RunOptions())):
+    for sampled in (timer, warm_up.per_call(timer, RunOptions())):
         steps.clear()
         sampled.take_sample()
         assert steps == ["look", "clock", "clock", "look"]

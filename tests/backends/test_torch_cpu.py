@@ -19,7 +19,7 @@ from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import StandIn
-from pytest_gpuperf.timing import inputs, kept_results
+from pytest_gpuperf.timing import inputs, kept_results, warm_up
 
 if find_spec("torch") is None:
     skip_module("torch is not installed; CI's second environment has it")
@@ -201,7 +201,7 @@ def test_blocks_of_an_emulated_gpu_are_as_short_as_those_of_the_cpu():
     gpu = chosen_stand_in("torch:cpu").gpu("")
     timer = warmed_up(gpu, lambda: torch.ones(10).sum())
     calls = timer.block_calls
-    timer.fill_pipeline(RunOptions(), 10.0)
+    warm_up.fill_pipeline(timer, RunOptions(), 10.0)
     assert (timer.block_calls, timer.overlap_left) == (calls, None)
 
 

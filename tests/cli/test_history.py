@@ -11,7 +11,7 @@ from golden import assert_told
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.report.history import add
+from pytest_gpuperf.report.history_folder import add
 
 KNOWN = Commit(id="known")  # of each day another
 ANOTHER = measured(replace(GPU, name="another GPU"), 1e-3)

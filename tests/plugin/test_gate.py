@@ -196,7 +196,7 @@ def test_a_folder_of_other_machines_gets_one_of_this_machine_which_is_compared_w
     assert {ours, theirs} == {*folder.iterdir()}
 
 
-# What the baseline holds and the run does not have: gate/policy.py says which of it fails
+# What the baseline holds and the run does not have: gate/what_fails.py says which of it fails
 
 
 MEASURED = BARE.replace("{gpu}", str(BEFORE)).replace("test_bare", "test_it")

@@ -16,7 +16,7 @@ from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import STATUSES
-from pytest_gpuperf.report.history import History, add, read
+from pytest_gpuperf.report.history_folder import History, add, read
 from pytest_gpuperf.report.json import document
 
 CPU = replace(factories.CPU, library="numpy 2.4.1")

@@ -12,7 +12,7 @@ from published import FULL
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Report
-from pytest_gpuperf.report import files, history, journal, reader
+from pytest_gpuperf.report import files, history_folder, journal, reader
 from pytest_gpuperf.report.json import codec, document
 
 RUN = document.parse(json.dumps(FULL).encode())
@@ -34,7 +34,7 @@ def as_report(path: Path) -> str:
 
 
 def as_run_of_a_history(path: Path) -> str:
-    return history.read(path.parent).rejected[path.name]
+    return history_folder.read(path.parent).rejected[path.name]
 
 
 def as_journal(path: Path) -> str:

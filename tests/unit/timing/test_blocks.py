@@ -18,7 +18,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import blocks
+from pytest_gpuperf.timing import blocks, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import for_unmarked
 
@@ -132,7 +132,7 @@ def test_a_workload_that_takes_no_time_of_a_simulated_clock_is_an_error_and_no_h
 
 def filled(device, call=None) -> BlockTimer:
     timer = warmed_up(device, call)
-    timer.fill_pipeline(RunOptions(), remaining=10.0)
+    warm_up.fill_pipeline(timer, RunOptions(), remaining=10.0)
     return timer
 
 
@@ -157,8 +157,8 @@ def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compar
         (False, timer_on(asynchronous, calls_wait=True)),
         (False, timer_on(group, group.all[0].launch)),
     ):
-        timer.warm_up(RunOptions())
-        timer.fill_pipeline(RunOptions(), remaining=10.0)
+        warm_up.warm_up(timer, RunOptions())
+        warm_up.fill_pipeline(timer, RunOptions(), remaining=10.0)
         assert expected == (timer.overlap_left is not None)
 
 
@@ -172,7 +172,7 @@ def test_blocks_are_compared_for_a_fiftieth_of_the_time_that_is_left():
     device = simulated(kernel=40e-3)
     timer = warmed_up(device)
     before = device.clock()
-    timer.fill_pipeline(RunOptions(), remaining=10.0)
+    warm_up.fill_pipeline(timer, RunOptions(), remaining=10.0)
     assert device.clock() - before == pytest.approx(2 * 3 * 40e-3)  # the second pair ends after 0.2 s
 
 
@@ -192,7 +192,7 @@ def test_what_noise_alone_may_show_makes_a_block_five_times_the_least_one_at_mos
 def test_blocks_are_as_short_as_a_short_time_for_them_asks(options, remaining):
     """Of 100 calls otherwise: six blocks fit into 0.05 s, and fifty into what is left."""
     timer = warmed_up(simulated(kernel=1e-3, launch=1e-3))
-    timer.fill_pipeline(options, remaining)
+    warm_up.fill_pipeline(timer, options, remaining)
     assert timer.block_calls < 10
 
 
@@ -208,7 +208,7 @@ def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing(
     assert (timer.block_calls, timer.overlap_left) == (1, None)
 
 
-@for_each("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
+@for_each("step", [BlockTimer.take_sample, partial(warm_up.warm_up, options=RunOptions())])
 def test_the_garbage_collector_is_off_inside_blocks_and_on_again_though_one_raised(step):
     device, states = simulated(), []
     step(timer_on(device, lambda: (states.append(gc.isenabled()), device.launch())))
@@ -375,7 +375,7 @@ def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked_in_the_timed_
 def test_what_is_sampled_aside_is_warmed_up_for_a_quarter_of_its_time():
     device = simulated()
     times = (1e-3 * (1 + step % 2) for step in count(1))
-    timer = blocks.warmed_up(
+    timer = warm_up.warmed_up(
         lambda: device.launch(next(times)), device, RunOptions(sampling=SamplingPlan(secondary_time=10e-3))
     )
     assert not timer.steady
@@ -384,7 +384,7 @@ def test_what_is_sampled_aside_is_warmed_up_for_a_quarter_of_its_time():
 
 def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
     timer = warmed_up(simulated("cpu", kernel=1e-5, threads=2.0))
-    timer.per_call(RunOptions())
+    warm_up.per_call(timer, RunOptions())
     timer.take_sample()
     timer.overlap_left = 0.0
     timer.waited, fastest = 1.0, timer.fastest_sample

@@ -12,6 +12,7 @@ from walks import simulated, walked, warmed_up
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.timing import warm_up
 
 KERNEL = 1.5e-3
 
@@ -41,7 +42,7 @@ class Ramping(SimulatedDevice):
 
 def found_on(device, call=None):
     timer = warmed_up(device, call)
-    timer.find_ramp(RunOptions())
+    warm_up.find_ramp(timer, RunOptions())
     return timer
 
 
@@ -157,7 +158,7 @@ def test_a_gpu_is_asked_once_in_a_process_or_in_each_test(expected, kind):
     device, asked = kind(30e-3), []
     for _ in expected:
         timer, launches = warmed_up(device), device.launches
-        timer.find_ramp(RunOptions())
+        warm_up.find_ramp(timer, RunOptions())
         assert timer.measurement.ramp >= 30e-3
         asked.append(device.launches > launches)
     assert expected == asked
@@ -204,4 +205,4 @@ def test_a_clock_that_stands_still_is_an_error_and_not_waited_for():
     timer = warmed_up(device)
     device.clock.until = device.clock()
     with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
-        timer.find_ramp(RunOptions())
+        warm_up.find_ramp(timer, RunOptions())

@@ -5,7 +5,7 @@ from factories import GATE, HERE, base_of, recorded, skipped, threshold, variant
 from msgspec.structs import replace
 
 from pytest_gpuperf.gate.gate import Gate
-from pytest_gpuperf.gate.policy import (
+from pytest_gpuperf.gate.what_fails import (
     Decision,
     Rules,
     decide,

@@ -7,7 +7,7 @@ from pytest_gpuperf.analysis.estimation import sampled_rounds
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Round, Transfer
-from pytest_gpuperf.timing.outcome import notes_on_numbers
+from pytest_gpuperf.timing.notes import on_numbers
 
 
 def notes(cpu, gpu, *, copies=0.0, demand=None) -> list[str]:
@@ -24,7 +24,7 @@ def notes(cpu, gpu, *, copies=0.0, demand=None) -> list[str]:
         copies=[copies] * len(rounds),
         transfer=Transfer(h2d=None, d2h=None, reason="nothing moves"),
     )
-    return [note.text for note in notes_on_numbers(measured) if note.code == "totals_differ"]
+    return [note.text for note in on_numbers(measured) if note.code == "totals_differ"]
 
 
 def times(usual, *, slow=0, factor=20.0, rounds=60) -> list[float]:
