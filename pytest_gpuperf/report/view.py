@@ -23,6 +23,7 @@ from pytest_gpuperf.report.wording import (
     explained_by_variant,
     gate_lines,
     gpu_text,
+    left_alone,
     sayings_of,
     threshold_sentence,
 )
@@ -181,10 +182,7 @@ def _cautions(run: Run) -> Iterator[str]:
     if not run.complete:
         yield "the run ended early: this is not all of it"
     if run.unknown_values:  # their tests ran as if they had no marker
-        tests = units.count(sum(value.tests for value in run.unknown_values), "test")
-        values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
-        few = units.first_few(values, most=6)
-        yield f"left alone: {tests} on devices that are not known ({few}); gpuperf_device_values can map them"
+        yield left_alone(run.unknown_values)
     if waited := sum(record.turn_wait or 0.0 for record in run.records):
         yield f"waited {units.seconds(waited)} in all for other processes that measured"
 

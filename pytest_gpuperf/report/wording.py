@@ -1,7 +1,7 @@
 """From a run to what every form of a report says of it: cells, changes, reasons, curves, the environment."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_gpuperf.analysis.scaling import efficiency_text, karp_flatt_text
@@ -9,6 +9,7 @@ from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, Metric
+from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
@@ -171,6 +172,13 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
     for note in record.notes:
         if not (note.code == "no_partner" and record.nodeid in explained):
             yield Saying(note.text, note.code)
+
+
+def left_alone(unknown: Sequence[UnknownValue]) -> str:
+    """Return how many tests ran as if they had no marker, for values of which no backend knows the device."""
+    tests = units.count(sum(value.tests for value in unknown), "test")
+    few = units.first_few(sorted(f"{value.parameter}={value.value}" for value in unknown), most=6)
+    return f"left alone: {tests} on devices that are not known ({few}); gpuperf_device_values can map them"
 
 
 def threshold_sentence(threshold: Threshold, gpu: str = "the GPU") -> str:

@@ -15,6 +15,7 @@ from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
 from pytest_gpuperf.report.text import progress
+from pytest_gpuperf.report.wording import left_alone
 from pytest_gpuperf.session.cpu_variants import CpuRun
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
@@ -119,7 +120,8 @@ class RunHooks:
             pytest.fail(no_device, pytrace=False)
         runs_tests = not self.finish_hooks.runs_no_test
         if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
-            pytest.fail(reason, pytrace=False)
+            unknown = self._records.unknown_values  # the other variant may be among these
+            pytest.fail(f"{reason}; {left_alone(unknown)}" if unknown else reason, pytrace=False)
         if spec.scaling is not None:
             self.session.devices.group(spec.scaling.count)
             return

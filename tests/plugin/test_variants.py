@@ -484,7 +484,9 @@ def test_where_a_gpu_is_required_a_limit_on_an_unknown_device_is_an_error(suite)
     source = TYPO.format(name="limit", limit="min=1e-9") + TYPO.format(name="bare", limit="")
     found = suite(source + LONELY, "--gpuperf-require-gpu")
     found.ended(errors=2, passed=5)
-    assert "no other variant of it runs on a GPU" in found.records["test_lonely[numpy]"]["reason"]
+    reason = found.records["test_lonely[numpy]"]["reason"]
+    assert "no other variant of it runs on a GPU" in reason
+    assert "left alone: 1 test on devices that are not known (xp='cuppy')" in reason
     found.says("test_limit[[]cuppy]: xp='cuppy' is not a known *left alone")
 
 
