@@ -189,3 +189,5 @@ def test_devices_are_given_to_tests_and_fixtures_and_parametrize_what_is_unmarke
     result.stdout.fnmatch_lines(["SKIPPED [[]1[]] test_it.py:11: not today"])
     for name in ("test_device", "test_xp", "TestExtended::test_plain", "TestExtended::test_fast"):
         result.stdout.fnmatch_lines_random([f"*{name}[[]{kind}] PASSED*" for kind in ("cpu", "gpu")])
+    in_order = ("test_device[[]cpu]", "test_device[[]gpu]", "test_xp[[]cpu]")  # both runs of a test at a time
+    result.stdout.fnmatch_lines([f"*{name} PASSED*" for name in in_order])
