@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.analysis.looks import Limit
-from pytest_gpuperf.gate import absent, baseline, metrics, regression, text, what_fails
-from pytest_gpuperf.gate.absent import GetCause
-from pytest_gpuperf.gate.baseline import Comparer, comparable_tests, is_comparable
+from pytest_gpuperf.gate import baseline, metrics, regression, text, what_fails
+from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
@@ -115,11 +114,11 @@ class Gate:
         failed = [
             compared.reason or compared.outcome
             for compared in record.comparisons
-            if rules.fails(compared.outcome) and not absent.is_excused(record, compared, rules)
+            if rules.fails(compared.outcome) and not baseline.is_excused(record, compared, rules)
         ]
         before = self.base.record_of(record) if self.base else None
         if before is not None and rules.fails("not_measured"):
-            missing = absent.not_measured(before, record, self.options.compared)
+            missing = baseline.not_measured(before, record, self.options.compared)
             failed += [_NOT_VALID.format(each.reason) for each in missing]
         return failed
 
@@ -148,7 +147,7 @@ class Gate:
             return None
         rules = Rules(gate=self.options, run=options, has_gpu=run.environment.gpu is not None)
         base = self.base
-        found = absent.absences(base, run, self.options.compared, coverage.cause, rules) if base else ()
+        found = baseline.absences(base, run, self.options.compared, coverage.cause, rules) if base else ()
         case = _Case(rules=rules, base=base, run=run, absent=tuple(found), coverage=coverage)
         known = comparable_tests(base.run, self.options.compared) if base else []
         return GateResult(

@@ -7,8 +7,8 @@ from math import isclose
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling, threshold
-from pytest_gpuperf.gate import absent, fingerprint, metrics, regression, text
-from pytest_gpuperf.gate.baseline import Comparer, comparison_of
+from pytest_gpuperf.gate import fingerprint, metrics, regression, text
+from pytest_gpuperf.gate.baseline import Comparer, comparison_of, not_measured
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -137,7 +137,7 @@ def _compared(
             found = [*comparer.compare(record, tolerances)]
             before = None if prune else baseline.record_of(record)
             if before is not None:
-                lost = {each.metric for each in absent.not_measured(before, record, tolerances)}
+                lost = {each.metric for each in not_measured(before, record, tolerances)}
                 for each in tolerances:
                     if each.metric in lost:
                         was, cause = metrics.estimate_of(before, each.metric), "it is not measured any more"
