@@ -314,5 +314,5 @@ class Machine:
 def _emulation(used: Sequence[str]) -> str:
     """Return what to do without a GPU: with a library that the suite has imported, or JAX, else simulated."""
     if used:
-        return f"emulated: --gpuperf-gpu={used[0]}:cpu"
-    return f"emulated: --gpuperf-gpu={'standin:jax.numpy' if find_spec('jax') else 'simulated'}"
+        return f"--gpuperf-gpu={used[0]}:cpu emulates one"
+    return f"--gpuperf-gpu={'standin:jax.numpy' if find_spec('jax') else 'simulated'} emulates one"

@@ -178,7 +178,8 @@ def left_alone(unknown: Sequence[UnknownValue]) -> str:
     """Return how many tests ran as if they had no marker, for values of which no backend knows the device."""
     tests = units.count(sum(value.tests for value in unknown), "test")
     few = units.first_few(sorted(f"{value.parameter}={value.value}" for value in unknown), most=6)
-    return f"left alone: {tests} on devices that are not known ({few}); gpuperf_device_values can map them"
+    remedy = "gpuperf_device_values maps them: VALUE=DEVICE"
+    return f"left alone: {tests} on devices that are not known ({few}); {remedy}"
 
 
 def threshold_sentence(threshold: Threshold, gpu: str = "the GPU") -> str:

@@ -121,7 +121,7 @@ class RunHooks:
         runs_tests = not self.finish_hooks.runs_no_test
         if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             unknown = self._records.unknown_values  # the other variant may be among these
-            pytest.fail(f"{reason}; {left_alone(unknown)}" if unknown else reason, pytrace=False)
+            pytest.fail(f"{left_alone(unknown)}; {reason}" if unknown else reason, pytrace=False)
         if spec.scaling is not None:
             self.session.devices.group(spec.scaling.count)
             return

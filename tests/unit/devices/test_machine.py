@@ -212,19 +212,19 @@ def bare(monkeypatch):
     return call
 
 
-EMULATED = "; emulated: --gpuperf-gpu="
+ASKED, EMULATES = "; --gpuperf-gpu=", " emulates one"
 
 
 @for_each(
     ("reason", "imported", "installed", "cause"),
     [
         (r"^no GPU.*cuda13.*sycl.*--gpuperf-gpu=torch.*gpuperf devices", [], [], None),
-        (f"^no GPU found: no driver{EMULATED}simulated; more: gpuperf devices", [], [], "no driver"),
-        (f"no driver{EMULATED}standin:jax.numpy; more: ", [], ["jax"], "no driver"),
-        (rf"torch is imported: gpuperf_gpu = torch in .*{EMULATED}torch:cpu", ["torch"], [], None),
-        (rf"jax is imported: gpuperf_gpu = jax in .*{EMULATED}jax:cpu; no driver", ["jax"], [], "no driver"),
-        (rf"keras is imported: gpuperf_gpu = keras in .*{EMULATED}keras:cpu", ["keras"], ["jax"], None),
-        (f"^the driver is too old{EMULATED}", [], [], "the driver is too old"),
+        (f"^no GPU found: no driver{ASKED}simulated{EMULATES}; more: gpuperf devices", [], [], "no driver"),
+        (f"no driver{ASKED}standin:jax.numpy{EMULATES}; more: ", [], ["jax"], "no driver"),
+        (rf"torch is imported: gpuperf_gpu = torch in .*{ASKED}torch:cpu{EMULATES}", ["torch"], [], None),
+        (rf"jax is imported: .*{ASKED}jax:cpu{EMULATES}; no driver", ["jax"], [], "no driver"),
+        (rf"keras is imported: .*{ASKED}keras:cpu{EMULATES}", ["keras"], ["jax"], None),
+        (f"^the driver is too old{ASKED}", [], [], "the driver is too old"),
     ],
 )
 def test_without_a_gpu_auto_says_why_and_what_to_do(bare, reason, imported, installed, cause):
