@@ -3,6 +3,7 @@
 from itertools import chain, repeat
 from math import inf
 from random import Random
+from weakref import WeakSet
 
 import pytest
 from cases import for_each
@@ -122,6 +123,25 @@ def test_after_idling_warm_up_finds_blocks_that_are_long_enough_at_risen_clocks(
     launches = device.launches
     timer.take_sample()
     assert device.launches - launches == timer.block_calls
+
+
+class Result:
+    """What a call returns."""
+
+
+def test_each_block_while_clocks_rise_frees_the_result_of_the_one_before():
+    device, held, numbers = Ramping(30e-3), WeakSet(), []
+
+    def call():
+        device.launch(KERNEL)
+        held.add(result := Result())
+        numbers.append(len(held))
+        return result
+
+    timer = found_on(device, call)
+    timer.keeps_result = True
+    sample_after(timer, 0.05)
+    assert max(numbers) == 1
 
 
 @for_each("device", [simulated("gpu"), simulated("cpu")])
