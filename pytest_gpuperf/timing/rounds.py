@@ -87,11 +87,11 @@ class RoundSampler:
     @property
     def sampled(self) -> Sampled:
         """The times of the rounds so far, as the demand counts them."""
-        of_rounds = estimation.sampled_rounds(self.rounds, self._context.demand, self.elapsed or 0.0)
+        of_rounds = estimation.sampled_rounds(self.rounds, self._context.demand, self.seconds or 0.0)
         if self._recorded is None:
             return of_rounds
-        seconds = min(of_rounds.seconds, self._recorded.seconds)
-        return Sampled(cpu=self._recorded.cpu, gpu=of_rounds.gpu, seconds=seconds, sampling="variants")
+        cpu, gpu, seconds = self._recorded.cpu, of_rounds.gpu, of_rounds.seconds
+        return Sampled(cpu=cpu, gpu=gpu, seconds=seconds, sampling="variants")
 
     def speedup(self) -> Speedup | None:
         """Return what the rounds so far show; None before the first."""
@@ -100,7 +100,9 @@ class RoundSampler:
     @property
     def seconds(self) -> float | None:
         """The seconds that sampling took, of two variants the fewer; None before the first round."""
-        return self.sampled.seconds if self.elapsed is not None else None
+        if self.elapsed is None or self._recorded is None:
+            return self.elapsed
+        return min(self.elapsed, self._recorded.seconds)
 
     @property
     def throttled(self) -> str | None:
@@ -198,15 +200,17 @@ class RoundSampler:
         """Return whether no more rounds are taken, and weigh those so far where a look is due."""
         if self._is_time_up(longest):
             return True
-        spent, sampled = self.elapsed or 0.0, self.sampled
+        spent, rounds = self.elapsed or 0.0, len(self.rounds)
+        if self._recorded is not None:
+            rounds = min(rounds, len(self._recorded.cpu))
         if self.throttled is not None:
             return self.dropped > _MOST_DROPPED
         plan = self._context.options.sampling
-        if sampled.rounds < looks.STRETCHES or plan.whole:
+        if rounds < looks.STRETCHES or plan.whole:
             return False
         if not self._limits and (plan.compared or spent >= plan.record_time):
             return spent >= plan.record_time  # later runs are compared with it: seven rounds are a moment
-        look = looks.reached(sampled.rounds, sampled.seconds)
+        look = looks.reached(rounds, self.seconds or 0.0)
         if look is not None and (look != self._look or self._is_decided):
             self._look = look
             self._is_decided = not self._open_limits(look)
