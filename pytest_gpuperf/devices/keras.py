@@ -105,7 +105,8 @@ class KerasBackend(LibraryBackend):
         keras = self.load()
         below = self._below(keras)
         if selector and isinstance(below, TorchBackend):
-            selector = f"{below.selectors()[0].partition(':')[0]}:{selector}"
+            first = next(iter(below.selectors()), None)  # without any, torch says why
+            selector = f"{first.partition(':')[0]}:{selector}" if first else ""
         return KerasDevice(keras, below.gpu(selector))
 
     def cpu(self) -> KerasDevice:

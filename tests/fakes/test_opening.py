@@ -77,6 +77,12 @@ def test_each_cause_has_its_sentence_and_its_remedy(library, causes):
         assert cause != HIDDEN or said.endswith("; CUDA_VISIBLE_DEVICES is not set")
 
 
+def test_keras_on_torch_says_of_a_numbered_gpu_what_torch_says():
+    ((said, is_broken),) = opened("keras:1", HIDDEN, KERAS_BACKEND="torch")
+    assert SAID["torch"][HIDDEN] in said
+    assert not is_broken
+
+
 def test_two_cupys_that_are_installed_are_named_where_warnings_are_errors(tmp_path):
     second = tmp_path / "cupy_cuda12x-14.0.dist-info"
     second.mkdir()
