@@ -62,7 +62,7 @@ class Timing:
 class Injected:
     """A fault at the `call`-th launch, counted from 1."""
 
-    kind: Literal["out_of_memory", "lost", "error"]
+    kind: Literal["out_of_memory", "lost"]
     call: int
     requested: int | None = None
 
@@ -302,13 +302,10 @@ class SimulatedDevice:
     def _inject_faults(self) -> None:
         """Raise the fault that was injected for this launch, if any."""
         for fault in self._faults:
-            if self.launches != fault.call:
-                continue
-            if fault.kind == "out_of_memory":
-                raise SimulatedOutOfMemory(fault.requested)
-            if fault.kind == "error":
-                raise RuntimeError(f"injected error in launch {fault.call}")
-            self._lost = True
+            if self.launches == fault.call:
+                if fault.kind == "out_of_memory":
+                    raise SimulatedOutOfMemory(fault.requested)
+                self._lost = True
         self._raise_if_lost()
 
     def _raise_if_lost(self) -> None:
