@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import factories
 import pytest
@@ -11,8 +12,7 @@ from published import JUDGE
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.journal import Heading
-from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.report.json import document
 
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no GPU was found")
 HOSTILE = "test_a.py::test[\x1b[31m\r\nall is well\x07]"
@@ -30,6 +30,15 @@ def written(name, *records, **changes) -> str:
     """Write a report where the command is called, and return its name."""
     Path(name).write_text(document.text(run_of(*records, **changes)), encoding="utf-8")
     return name
+
+
+def exported(run, format) -> str:
+    """Return a run in a format, as `gpuperf show` writes it."""
+    with TemporaryDirectory() as folder:
+        report, path = Path(folder, "r.json"), Path(folder, "exported")
+        report.write_text(document.text(run), encoding="utf-8")
+        main(["show", str(report), f"--export={format}:{path}"])
+        return path.read_bytes().decode() if path.exists() else ""
 
 
 def read(name) -> dict:
@@ -62,8 +71,9 @@ def inputs() -> None:
 
 def journaled(*records, environment=HERE) -> None:
     """Write the journal of a run that was killed."""
-    heading = Heading(started=run_of().started, environment=environment)
-    lines = [codec.text(heading), *map(codec.text, records), '{"cut o']
+    run = json.loads(document.text(run_of(*records, environment=environment)))
+    heading = {"started": run["started"], "environment": run["environment"]}
+    lines = [*map(json.dumps, [heading, *run["records"]]), '{"cut o']
     Path("r.journal").write_text("\n".join(lines), encoding="utf-8")
 
 

@@ -9,11 +9,13 @@ import sys
 from contextlib import suppress
 from functools import partial, wraps
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from real_clock import REAL_TIME
@@ -146,14 +148,13 @@ def pytester(pytester, request, monkeypatch):
     All of those in the extra `test` take longer to import than most runs take, in each process and worker.
     So does the garbage collected five times as a process ends; pytester saves that in its own process only.
     """
-    for name in ("CI", "BUILD_NUMBER"):  # where they are set, pytest says each reason once more, in full
+    # The first two let pytest say each reason once more; the others are of a run of our own tests.
+    for name in ("CI", "BUILD_NUMBER", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
     if request.node.get_closest_marker("all_plugins"):
         return pytester
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    # No test is in a repository or waits for a disk, and both would take long.
-    monkeypatch.setattr("pytest_gpuperf.report.git._git", lambda *_: None)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # no test waits for a disk
 
     def with_plugins(call):
         @wraps(call)
@@ -278,14 +279,11 @@ class Outcome:
 
 
 @pytest.fixture
-def suite(pytester, monkeypatch):
+def suite(pytester):
     """Run a suite whose conftest has a CuPy of simulated time, in this process or in one of its own.
 
     Where it `interrupts` itself, as Control-C does, that ends the inner run alone.
     """
-
-    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):  # of a run of our own tests
-        monkeypatch.delenv(name, raising=False)
 
     def call(source, *options, conftest="", ini="", ours=OURS, apart=False, interrupts=False):
         pytester.makeconftest(TWO_DEVICES + conftest)
@@ -309,10 +307,8 @@ def lock_file(tmp_path):
 
 
 @pytest.fixture
-def on_hosts(pytester, lock_file, monkeypatch):
+def on_hosts(pytester, lock_file):
     """Run tests on two devices with the real clock; return pytest's result and the records."""
-    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):  # of a run of our own tests
-        monkeypatch.delenv(name, raising=False)
 
     def call(source, *options, apart=False):
         pytester.makeconftest(REAL_TIME)
@@ -336,6 +332,76 @@ def setting(monkeypatch):
         else:
             monkeypatch.setenv(name, value)
 
+    return call
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Let modules be installed, with these attributes, or not (None); in their names `__` is a dot."""
+
+    def call(**modules):
+        for name, attributes in modules.items():
+            name = name.replace("__", ".")
+            module = None
+            if attributes is not None:
+                module = ModuleType(name)
+                vars(module).update({"__version__": "1.0", "__spec__": ModuleSpec(name, None), **attributes})
+            monkeypatch.setitem(sys.modules, name, module)
+
+    return call
+
+
+@pytest.fixture
+def with_cupy(installed):
+    """Install a CuPy that sees some GPUs, on which a kernel may raise; return those that were waited for."""
+
+    class CudaError(RuntimeError):
+        pass
+
+    def call(count, error=None):
+        def ones(size):
+            if error is not None:
+                raise error
+            return np.ones(size)
+
+        def device(index):
+            return SimpleNamespace(use=lambda: None, synchronize=lambda: waited.append(index))
+
+        waited = []
+        runtime = SimpleNamespace(
+            CUDARuntimeError=CudaError,
+            getDeviceCount=lambda: count,
+            getDeviceProperties=lambda index: {"name": f"GPU {index}", "major": 9, "totalGlobalMem": 1 << 37},
+            driverGetVersion=lambda: 12040,
+            runtimeGetVersion=lambda: 12090,
+        )
+        cuda = SimpleNamespace(
+            runtime=runtime,
+            driver=SimpleNamespace(CUDADriverError=CudaError),
+            memory=SimpleNamespace(OutOfMemoryError=CudaError),
+            Device=device,
+        )
+        installed(cupy={"cuda": cuda, "ones": ones})
+        return waited
+
+    return call
+
+
+@pytest.fixture
+def system_files(monkeypatch):
+    """Let the system show these files alone, each a line or more, of what Linux has in /proc and /sys."""
+
+    def call(files):
+        def read(path, *arguments, **options):
+            if path.parts[1:2] not in [("proc",), ("sys",)]:
+                return read_text(path, *arguments, **options)
+            if (text := files.get(path.as_posix())) is None:
+                raise FileNotFoundError(path)
+            return f"{text}\n"
+
+        monkeypatch.setattr(Path, "read_text", read)
+
+    read_text = Path.read_text
     return call
 
 

@@ -42,7 +42,6 @@ from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
 from pytest_gpuperf.report import history_folder
 from pytest_gpuperf.report.history_folder import History
-from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
@@ -75,11 +74,6 @@ class Answer:
 
     total: Any
     parts: Any
-
-
-def on_host(result: Any) -> list[Leaf]:
-    """Return the parts of a result of NumPy, copied."""
-    return snapshot(result, lambda value: isinstance(value, np.ndarray), np.array)
 
 
 def measurement(device: DeviceInfo, *samples: float, **changes: Any) -> Measurement:

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_gpuperf.timing import lock
+import pytest_gpuperf
 
 HOLD = """
 import sys, time
@@ -22,7 +22,7 @@ with MeasurementLock(Path(sys.argv[1])).acquire():
 
 def process(source, *arguments, **options):
     command = [sys.executable, "-c", source, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(lock.__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(pytest_gpuperf.__file__).parents[1])}
     return subprocess.Popen(
         command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
     )

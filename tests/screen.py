@@ -4,10 +4,8 @@ import os
 import select
 import termios
 from contextlib import suppress
-from types import SimpleNamespace
 
 import pyte
-from _pytest._io import TerminalWriter
 from wcwidth import wcswidth  # which pyte brings
 
 
@@ -30,10 +28,6 @@ class Screen:
         """Give both ends back."""
         self.file.close()
         os.close(self._master)
-
-    def reporter(self):
-        """Return what a reporter of pytest's has to write to it."""
-        return SimpleNamespace(_tw=TerminalWriter(self.file))
 
     def read(self):
         """Read what can be read."""

@@ -29,36 +29,23 @@ from random import Random
 
 import numpy as np
 
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.devices.simulated import Clock, SimulatedBackend, SimulatedDevice, Timing
 
 LATER = os.environ["SUITE_STATE"] == "later"
 
 
-class Simulated:
-    name = "simulated_pair"
-    automatic = False
-
+class Simulated(SimulatedBackend):
     def __init__(self):
+        super().__init__(name="simulated_pair")
         clock, chance = Clock(), Random(int(os.environ["SUITE_SEED"]))
-        timing = Timing(kernel=1e-6, bandwidth=2e9)
-        noise = lambda: chance.lognormvariate(0, 0.03)
-        self._cpu = SimulatedDevice("cpu", clock=clock, timing=timing, noise=noise)
-        timing = Timing(kernel=1e-6, launch=5e-6, bandwidth=2e9)
-        self._gpus = [
-            SimulatedDevice("gpu", clock=clock, timing=timing, noise=noise, index=index) for index in range(4)
-        ]
 
-    def check(self, selector):
-        pass
+        def device(kind, index, **timing):
+            noise = lambda: chance.lognormvariate(0, 0.03)
+            known = Timing(kernel=1e-6, bandwidth=2e9, **timing)
+            return SimulatedDevice(kind, clock=clock, timing=known, noise=noise, index=index)
 
-    def count(self):
-        return len(self._gpus)
-
-    def gpu(self, selector):
-        return self._gpus[int(selector or 0)]
-
-    def cpu(self):
-        return self._cpu
+        self._cpu = device("cpu", 0)
+        self._gpus = [device("gpu", index, launch=5e-6) for index in range(4)]
 
 
 def pytest_gpuperf_devices():

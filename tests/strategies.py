@@ -18,6 +18,12 @@ HARD = st.sampled_from((*FORMULAS, *",;\"'[]:|`<>&@#*_()!~$ \x1b\ud800\ud801\\x\
 
 HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
 
+
+def shown(text: str) -> str:
+    """Return a text as every output shows it: one line, in which what steers a terminal is written out."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 TIMES = (
     st.floats(1e-9, 1e3) | st.floats(0, allow_infinity=False) | st.sampled_from([-1.0, 0.0, 5e-324, 1.7e308])
 )

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import pytest
 
-from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Record
@@ -29,12 +28,12 @@ def simulated(
     return SimulatedDevice(kind, clock=clock or Clock(), timing=Timing(**timing), noise=noise)
 
 
-def observing(device: SimulatedDevice, change: Callable[[Observation], Any]) -> SimulatedDevice:
+def observing(device: SimulatedDevice, change: Callable[[Any], Any]) -> SimulatedDevice:
     """Let a device report something else of each call than what it observed of it."""
     observe = device.observe
 
     @contextmanager
-    def observe_and_change() -> Iterator[Observation]:
+    def observe_and_change() -> Iterator[Any]:
         with observe() as observation:
             yield observation
         change(observation)
@@ -59,11 +58,10 @@ def system(clock: Callable[[], float], **reports: Any) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, report in {**known, **reports}.items():
             patch.setattr(blocks, name, report)
-        patch.setattr(warm_up, "perf_counter", clock)
         yield
 
 
-def prepared(device: TimedDevice, body: Callable[..., Any], **brought: Any) -> Workload:
+def prepared(device: Any, body: Callable[..., Any], **brought: Any) -> Workload:
     """Prepare a body that takes the device, and what its fixtures brought."""
     return first_call.first_call(lambda seen: partial(body, seen, **brought), device)[0]
 
@@ -100,7 +98,7 @@ def trial_of(demand: Demand | None = None, options: RunOptions | None = None, **
 
 
 def walked(
-    body: Callable[..., Any], cpu: TimedDevice, gpu: TimedDevice, demand: Demand | None = None, **options: Any
+    body: Callable[..., Any], cpu: Any, gpu: Any, demand: Demand | None = None, **options: Any
 ) -> Record:
     """Return the record of a body that was measured on both devices, with these options of the run."""
     trial = trial_of(demand, RunOptions(**options))

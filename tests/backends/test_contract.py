@@ -5,7 +5,7 @@ Without a library its tests skip; with GPUPERF_NO_SKIP set, as in CI's second en
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -14,20 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_devices import second_of_jax, second_of_keras, two_of_jax, two_of_keras
+from cpu_devices import two_of_jax, two_of_keras
+from walks import walked
 
-from pytest_gpuperf.devices.device_parameter import DeviceSpec
-from pytest_gpuperf.devices.jax import JaxBackend
-from pytest_gpuperf.devices.keras import KerasBackend
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.machine import Machine, backends
-from pytest_gpuperf.devices.stand_in import StandIn, chosen_stand_in
-from pytest_gpuperf.devices.sycl import SyclBackend
-from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
-from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing import leaves, result_check
-from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
+from pytest_gpuperf.testing import DeviceConformance, StandIn
 
 if find_spec("jax") is not None:
     two_of_jax()
@@ -39,66 +33,29 @@ if has_keras := find_spec("keras") is not None:
     else:
         two_of_keras(keras)
 
-KERAS_NARROWS = has_keras and keras.config.backend() == "jax"
-NARROW = {"bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}  # and the bits of their mantissas
+OWN = backends()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A device and what differs: dtypes that it lacks, or has beside NumPy's, and what it can observe."""
+    """A backend's CPU, or one of the GPUs that it emulates, and the dtypes that this lacks."""
 
-    backend: Callable[[], Any]
-    opened: Callable[[Any], Any] = lambda backend: backend.gpu("")
+    backend: Any
+    emulated: str | None = None
     narrowed: Mapping[str, str] = field(default_factory=dict)
-    narrow: tuple[str, ...] = ()
-    made: Callable[[Any, list[float], str], Any] = lambda xp, values, dtype: xp.array(
-        values, dtype=getattr(xp, dtype)
-    )
-    sees_work: bool = False  # else every call is work: there is nowhere else for it
-    keeps_float64: bool = False  # within JAX's own context
 
 
-def cpu(backend):
-    return backend.cpu()
-
-
-def cast(ops, values, dtype):
-    return ops.cast(ops.asarray(values), dtype)
-
-
-TORCH = {
-    "narrow": tuple(NARROW),
-    "made": lambda xp, values, dtype: xp.tensor(values, dtype=getattr(xp, dtype)),
-}
-JAX = {"narrow": tuple(NARROW), "keeps_float64": True}
-KERAS = {
-    "narrow": ("bfloat16",),
-    "made": cast,
-    "narrowed": {"int64": "int32", "float64": "float32"} if KERAS_NARROWS else {},
-}
+KERASS = {"int64": "int32", "float64": "float32"} if has_keras and keras.config.backend() == "jax" else {}
 CASES = {
-    "torch": Case(backend=lambda: TorchBackend(), opened=cpu, **TORCH),
-    "torch as a GPU": Case(backend=lambda: StandIn("torch"), **TORCH),
-    "jax": Case(backend=lambda: JaxBackend(), opened=cpu, **JAX),
-    "jax on another device": Case(backend=lambda: JaxBackend(), opened=lambda _: second_of_jax(), **JAX),
-    "jax as a GPU": Case(backend=lambda: chosen_stand_in("jax:cpu"), **JAX),
-    "keras": Case(backend=lambda: KerasBackend(), opened=cpu, **KERAS),
-    "keras on another device": Case(
-        backend=lambda: KerasBackend(), opened=lambda _: second_of_keras(), **KERAS
-    ),
-    "keras as a GPU": Case(backend=lambda: chosen_stand_in("keras:cpu"), **KERAS),
-    "mlx as a GPU": Case(
-        backend=lambda: chosen_stand_in("mlx:cpu"),
-        narrowed={"float64": "float32"},
-        narrow=("bfloat16",),
-        sees_work=True,
-    ),
-    "dpnp as a GPU": Case(
-        backend=lambda: SyclBackend(),
-        opened=lambda backend: backend.gpu("cpu"),
-        sees_work=True,
-    ),
-    "array_api_strict as a GPU": Case(backend=lambda: StandIn("array_api_strict")),
+    "torch": Case(backend=OWN["torch"]),
+    "torch as a GPU": Case(backend=StandIn("torch"), emulated=""),
+    "jax": Case(backend=OWN["jax"]),
+    "jax, not its default device, as a GPU": Case(backend=StandIn("jax", with_itself=True), emulated="1"),
+    "keras": Case(backend=OWN["keras"], narrowed=KERASS),
+    "keras, not its default device, as a GPU": Case(backend=StandIn("keras"), emulated="1", narrowed=KERASS),
+    "mlx as a GPU": Case(backend=StandIn("mlx"), emulated="", narrowed={"float64": "float32"}),
+    "dpnp as a GPU": Case(backend=OWN["sycl"], emulated="cpu"),
+    "array_api_strict as a GPU": Case(backend=StandIn("array_api_strict"), emulated=""),
 }
 
 
@@ -110,37 +67,32 @@ def need(library):
 class TestContract(DeviceConformance):
     @pytest.fixture(params=CASES)
     def name(self, request):
-        need(request.param.partition(" ")[0])
+        need(re.match(r"\w+", request.param)[0])
         return request.param
 
     @pytest.fixture
-    def case(self, name):
-        return CASES[name]
+    def backend(self, name):
+        return CASES[name].backend
 
     @pytest.fixture
-    def backend(self, case):
-        return case.backend()
-
-    @pytest.fixture
-    def gpu(self, case, backend):
+    def gpu(self, name, backend):
+        case = CASES[name]
         self.narrowed = case.narrowed
-        with two_of_jax().enable_x64(True) if case.keeps_float64 else nullcontext():  # noqa: FBT003 - JAX's
-            yield case.opened(backend)
+        with two_of_jax().enable_x64(True) if name.startswith("jax") else nullcontext():  # noqa: FBT003 - JAX's
+            yield backend.cpu() if case.emulated is None else backend.gpu(case.emulated)
 
     def test_it_is_a_gpu_with_a_name(self, name, gpu):
         is_gpu = name.endswith("as a GPU")
         assert (gpu.kind, gpu.backend, gpu.name) == (gpu.info.kind, gpu.info.backend, gpu.info.name)
         assert (gpu.kind, gpu.info.emulated) == ("gpu" if is_gpu else "cpu", is_gpu)
         assert (gpu.info.reduced_precision, gpu.info.runtime) == (None, None)
-        assert gpu.info.library.startswith(name.partition(" ")[0])
-
-    def test_a_cpu_counts_the_time_of_its_processors_and_what_is_called_a_gpu_does_not(self, gpu):
+        assert gpu.info.library.startswith(re.match(r"\w+", name)[0])
         worked = getattr(gpu, "processor_time", None)
-        assert (worked is None) == (gpu.kind == "gpu")
+        assert (worked is None) == is_gpu
         assert worked is None or 0 < worked() <= process_time()
 
-    def test_it_sees_its_own_work_and_no_other(self, case, gpu):
-        if case.sees_work:
+    def test_it_sees_its_own_work_and_no_other(self, name, gpu):
+        if name.startswith(("mlx", "dpnp")):
             super().test_it_sees_its_own_work_and_no_other(gpu)
             return
         with gpu.observe() as seen:
@@ -153,33 +105,44 @@ class TestContract(DeviceConformance):
     def test_any_host_array_goes_up(self, gpu, host):
         assert gpu.asnumpy(gpu.asarray(host)).tolist() == np.asarray(host).tolist()
 
-    def test_a_copy_on_the_host_is_no_view(self, gpu):
-        there = gpu.asarray(np.zeros(3))
-        gpu.asnumpy(there)[:] = 1
-        assert gpu.asnumpy(there).tolist() == [0, 0, 0]
-
-    def test_an_array_of_its_own_is_copied_too(self, gpu):
+    def test_copies_of_its_own_array_on_the_device_and_on_the_host_are_no_views(self, gpu):
         there = gpu.xp.zeros(3)
         copied = gpu.asarray(there)
         assert gpu.holds(copied)
         copied += 1  # in place, where arrays can be written
+        gpu.asnumpy(there)[:] = 1
         assert gpu.asnumpy(there).tolist() == [0, 0, 0]
 
-    def test_a_narrow_dtype_comes_down_as_float32_and_is_held_to_its_own_precision(self, case, gpu):
-        for dtype in case.narrow:
 
-            def result(value, dtype=dtype):
-                there = case.made(gpu.xp, [1.0, value], dtype)
-                assert (dtype_of(there), bytes_of(there)) == (dtype, 4 if dtype == "bfloat16" else 2)
-                host = gpu.asnumpy(there)
-                assert [1.0, value] == host.astype(np.float32).tolist()
-                assert dtype != "bfloat16" or host.dtype == np.float32
-                return leaves.snapshot(there, gpu.holds, gpu.asnumpy)
+def made(xp, library, values, dtype):
+    """Return an array of a dtype that NumPy lacks; of float32 where the library is NumPy itself."""
+    if library == "keras":
+        return xp.cast(xp.asarray(values), dtype)
+    make = xp.tensor if library == "torch" else xp.array
+    return make(values, dtype=getattr(xp, dtype, np.float32))
 
-            bits = NARROW[dtype]
-            found = result_check.compare(result(1.0), result(1 + 2**-bits), Demand())
-            assert (found.agreed, found.tolerance) == (True, pytest.approx(2 ** (-bits / 2)))
-            assert result_check.compare(result(1.0), result(3.0), Demand()).agreed is False
+
+@pytest.mark.parametrize(
+    ("library", "dtype", "bits"),
+    [
+        *((library, "bfloat16", 7) for library in ("torch", "jax", "keras", "mlx")),
+        *((library, "float8_e4m3fn", 3) for library in ("torch", "jax")),
+        *((library, "float8_e5m2", 2) for library in ("torch", "jax")),
+    ],
+)
+def test_results_of_a_narrow_dtype_are_copied_and_held_to_its_own_precision(library, dtype, bits):
+    need(library)
+    devices = Machine(f"{library}:cpu")
+
+    def body(device):
+        array = made(device.xp, library, [1.0, 1.0 if device.kind == "cpu" else 1 + 2**-bits], dtype)
+        return lambda: device.asarray(array)
+
+    record = walked(body, devices.cpu(), devices.gpu(), Demand(min=1e-7), max_time=0.5)
+    assert (True, (dtype,)) == (record.check.agreed, record.gpu.dtypes)
+    assert pytest.approx(2 ** (-bits / 2)) == record.check.tolerance
+    assert pytest.approx(2**-bits, rel=0.5) == record.check.error
+    assert record.transfer.d2h.bytes == (4 if dtype == "bfloat16" else 2)
 
 
 @pytest.mark.parametrize(
@@ -195,23 +158,9 @@ class TestContract(DeviceConformance):
 )
 def test_what_is_called_a_gpu_is_compared_with_its_own_cpu_or_with_numpy(choice, library, compared_with):
     need(library)
-    devices = Machine(choice)
-    cpu, gpu = devices.cpu(), devices.gpu()
+    cpu, gpu = Machine(choice).cpu(), Machine(choice).gpu()
     assert (compared_with, "cpu", False) == (cpu.backend, cpu.kind, cpu.info.emulated)
     assert (library, "gpu", True) == (gpu.backend, gpu.kind, gpu.info.emulated)
-    assert devices.gpu(DeviceSpec(kind="gpu", library=library)) is gpu
-    assert devices.cpu(DeviceSpec(kind="cpu", library="numpy")).backend == "numpy"
-    with pytest.raises(Unavailable):
-        Machine("auto").gpu()
-
-
-def refusal(backend):
-    """Return why a backend has no GPU here."""
-    try:
-        backend.gpu("")
-    except Unavailable as cause:
-        return cause
-    pytest.skip("this machine has a GPU")
 
 
 @pytest.mark.parametrize(
@@ -227,23 +176,26 @@ def refusal(backend):
 )
 def test_without_a_gpu_the_remedy_is_named(name, remedy):
     need("dpnp" if name == "sycl" else name)
-    cause = refusal(backends()[name])
-    assert re.search(remedy, str(cause))
-    assert (cause.missing, cause.broken) == (False, False)
+    if Machine(name).has_gpu():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(Unavailable, match=remedy) as cause:
+        Machine(name).gpu()
+    assert (False, False) == (cause.value.missing, cause.value.broken)
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "requested"),
+    ("choice", "make", "requested"),
     [
-        ("torch", lambda xp: xp.empty(1 << 60), 4 << 60),
-        ("jax", lambda xp: xp.ones(1 << 44).block_until_ready(), 4 << 44),
-        ("keras", lambda xp: np.asarray(xp.ones((1 << 22, 1 << 22))), None),
+        ("torch:cpu", lambda xp: xp.empty(1 << 60), 4 << 60),
+        ("jax:cpu", lambda xp: xp.ones(1 << 44).block_until_ready(), 4 << 44),
+        ("keras:cpu", lambda xp: np.asarray(xp.ones((1 << 22, 1 << 22))), None),
+        ("sycl:cpu", lambda xp: xp.empty(1 << 44), None),
     ],
 )
-def test_too_large_an_array_is_out_of_memory_with_its_bytes(name, make, requested):
-    need(name)
-    device = CASES[name].opened(CASES[name].backend())
-    with pytest.raises(Exception) as caught, getattr(device, "context", nullcontext)():  # noqa: PT011 - each raises its own
+def test_too_large_an_array_is_out_of_memory_with_its_bytes(choice, make, requested):
+    need("dpnp" if choice == "sycl:cpu" else choice.removesuffix(":cpu"))
+    device = Machine(choice).gpu()
+    with pytest.raises(Exception) as caught, capabilities.context(device):  # noqa: PT011 - each raises its own
         make(device.xp)
     fault = device.fault(caught.value)
     assert fault.kind == "out_of_memory"
@@ -259,11 +211,9 @@ def test_too_large_an_array_is_out_of_memory_with_its_bytes(name, make, requeste
         ("standin:array_api_strict", "array_api_strict", "array_api_strict"),
     ],
 )
-def test_a_suites_own_values_mean_it_without_a_conftest(
-    run, pytester, monkeypatch, choice, namespace, library
-):
+def test_a_suites_own_values_mean_it_without_a_conftest(run, pytester, setting, choice, namespace, library):
     need(namespace.partition(".")[0])
-    monkeypatch.setenv("COLUMNS", "200")  # the names of processors may be long
+    setting("COLUMNS", "200")  # the names of processors may be long
     source = f"""
         import numpy, pytest, {namespace}
 
@@ -279,3 +229,4 @@ def test_a_suites_own_values_mean_it_without_a_conftest(
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
     assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == (library, True)
     assert (there["speedup"]["value"] > 0, there["check"]["agreed"]) == (True, True)
+    assert (["float32"], 4) == (there["gpu"]["dtypes"], there["transfer"]["d2h"]["bytes"])

@@ -5,13 +5,13 @@ The library itself is in test_jax_cpu.py and tests/gpu; this is what we make of 
 
 import sys
 from contextlib import nullcontext
+from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
@@ -55,74 +55,77 @@ class FakeConfig(SimpleNamespace):
         setattr(self, name, value)
 
 
-def fake(monkeypatch, *devices):
-    made = ModuleType("jax")
+@pytest.fixture
+def jax(monkeypatch):
+    """Put a JAX with these devices in place; some platforms fail, and so say why."""
 
-    def local_devices(backend=None):
-        if backend is not None:
-            raise RuntimeError(f"Unknown backend {backend}. Available backends are ['cpu']")
-        return list(devices)
+    def call(*devices, **failures):
+        def local_devices(backend="all"):
+            if backend in failures:
+                raise RuntimeError(failures[backend])
+            return list(devices)
 
-    made.__dict__.update(
-        __version__="0.99",
-        Array=FakeArray,
-        config=FakeConfig(jax_default_matmul_precision=None, jax_default_device=None),
-        core=SimpleNamespace(Tracer=()),
-        dtypes=SimpleNamespace(issubdtype=lambda dtype, kind: dtype == kind, prng_key="key"),
-        default_device=lambda device: nullcontext(),
-        device_put=lambda value, device, **_: FakeArray(device),
-        jit=lambda function: function,
-        live_arrays=lambda platform: [],
-        local_devices=local_devices,
-        numpy=SimpleNamespace(
-            __name__="jax.numpy", __doc__="", ones=lambda size, device=None: FakeArray(device)
+        made = ModuleType("jax")
+        made.__dict__.update(
+            __spec__=ModuleSpec("jax", None),
+            __version__="0.99",
+            Array=FakeArray,
+            config=FakeConfig(jax_default_matmul_precision=None, jax_default_device=None),
+            core=SimpleNamespace(Tracer=()),
+            dtypes=SimpleNamespace(issubdtype=lambda dtype, kind: dtype == kind, prng_key="key"),
+            default_device=lambda device: nullcontext(),
+            device_put=lambda value, device, **_: FakeArray(device),
+            jit=lambda function: function,
+            live_arrays=lambda platform: [],
+            local_devices=local_devices,
+            numpy=SimpleNamespace(
+                __name__="jax.numpy", __doc__="", ones=lambda size, device=None: FakeArray(device)
+            ),
+            sharding=SimpleNamespace(Mesh=lambda devices, axes: devices),
+            tree=SimpleNamespace(map=lambda function, value: function(value)),
+        )
+        monkeypatch.setitem(sys.modules, "jax", made)
+        return made
+
+    return call
+
+
+@for_each(
+    ("failures", "is_broken", "said"),
+    [
+        (
+            {"all": "Unable to initialize backend 'cuda'"},
+            True,
+            "JAX finds no device: Unable to initialize backend 'cuda'; install the plugin for .* is 'cuda'",
         ),
-        tree=SimpleNamespace(map=lambda function, value: function(value)),
-    )
-    monkeypatch.setitem(sys.modules, "jax", made)
-    monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: object())
-    return made
+        (  # JAX logs that, and falls back to the CPU
+            {"cuda": "Backend 'cuda' failed to initialize: INTERNAL: cuSPARSE was not found"},
+            True,
+            "JAX sees no GPU, only the CPU: .* cuSPARSE was not found; reinstall",
+        ),
+        ({"cuda": "Unknown backend cuda"}, False, "JAX sees no GPU, only the CPU; install JAX's plugin"),
+    ],
+)
+def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(jax, setting, failures, is_broken, said):
+    setting("JAX_PLATFORMS", "cuda")
+    jax(FakeDevice("cpu"), **failures)
+    with pytest.raises(Unavailable, match=said) as caught:
+        Machine("jax").gpu()
+    assert caught.value.broken == is_broken
 
 
-@pytest.fixture
-def chip():
-    return FakeDevice(counts={"num_allocs": 5, "bytes_in_use": 1000})
-
-
-@pytest.fixture
-def jax(monkeypatch, chip):
-    return fake(monkeypatch, chip)
-
-
-@pytest.fixture
-def device(jax):
-    return JaxBackend().gpu("")
-
-
-def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
-    made = fake(monkeypatch)
-
-    def refuse(backend=None):
-        raise RuntimeError("Unable to initialize backend 'cuda'")
-
-    made.local_devices = refuse
-    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
-    said = "JAX finds no device: Unable to initialize backend 'cuda'; install the plugin for .* is 'cuda'"
-    with pytest.raises(Unavailable, match=said):
-        JaxBackend().gpu("")
-
-
-def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(jax):
-    with pytest.raises(GpuPerfError, match="add cpu to JAX_PLATFORMS"):
-        JaxBackend().cpu()
-
-
-def test_the_report_knows_library_and_runtime(device):
-    info = device.info
+def test_a_gpu_is_described_and_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(jax):
+    jax(FakeDevice(), cpu="Unknown backend cpu. Available backends are ['cuda']")
+    info = Machine("jax").gpu().info
     assert ("gpu", "Fake", "jax 0.99", "cuda 13000") == (info.kind, info.name, info.library, info.runtime)
+    with pytest.raises(GpuPerfError, match="add cpu to JAX_PLATFORMS"):
+        Machine("jax").cpu()
 
 
-def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_all_is_work(device, chip):
+def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_all_is_work(jax):
+    chip = FakeDevice(counts={"num_allocs": 5, "bytes_in_use": 1000})
+    jax(chip)
+    device = Machine("jax").gpu()
     with device.observe() as working:
         chip.allocate(2000)
     with device.observe() as idle:
@@ -152,19 +155,21 @@ def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_a
     ],
 )
 def test_reduced_precision_is_what_is_set_at_that_moment(
-    monkeypatch, setting, mode, eps, platform, capability, chosen, nvidias
+    jax, setting, mode, eps, platform, capability, chosen, nvidias
 ):
-    jax = fake(monkeypatch, FakeDevice(platform, capability=capability))
-    device = JaxBackend().gpu("")
+    library = jax(FakeDevice(platform, capability=capability))
+    device = Machine("jax").gpu()
     setting("NVIDIA_TF32_OVERRIDE", nvidias)
-    jax.config.jax_default_matmul_precision = chosen
+    library.config.jax_default_matmul_precision = chosen
     said = mode and f"{mode} in float32 products (jax_default_matmul_precision={chosen})"
     assert (said, eps) == (device.info.reduced_precision, device.info.reduced_eps)
 
 
 @for_each("is_cache", [True, False])
-def test_every_copy_to_the_host_is_of_a_new_view_and_copied_again_unless_jax_made_it(device, is_cache):
+def test_every_copy_to_the_host_is_of_a_new_view_and_copied_again_unless_jax_made_it(jax, is_cache):
     """An array of a GPU keeps what was copied of it: the next copy would take no time at all."""
+    jax(FakeDevice())
+    device = Machine("jax").gpu()
     views, memory = [], np.ones(3)
 
     def view(index):
@@ -181,12 +186,11 @@ def test_every_copy_to_the_host_is_of_a_new_view_and_copied_again_unless_jax_mad
 
 @for_each(("count", "number", "default"), [(1, 0, None), (1, 1, 1), (2, 0, 0)])
 def test_arrays_that_a_test_makes_itself_live_on_its_accelerator_the_first_of_a_group(
-    monkeypatch, count, number, default
+    jax, count, number, default
 ):
     chips = [FakeDevice(), FakeDevice()]
-    made = fake(monkeypatch, chips[0], FakeDevice("cpu"), chips[1])
-    made.sharding = SimpleNamespace(Mesh=lambda devices, axes: devices)
-    devices = Machine("jax", lambda: [JaxBackend()], worker=number)
+    made = jax(chips[0], FakeDevice("cpu"), chips[1])
+    devices = Machine("jax", worker=number)
     found = devices.gpu() if count == 1 else devices.group(count).all[0]
     assert found.native is chips[number]
     assert made.config.jax_default_device is (None if default is None else chips[default])
@@ -223,28 +227,24 @@ class Driver:
     ],
 )
 def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_where_the_driver_tells_its_bus(
-    monkeypatch, with_nvml, failing, reason
+    monkeypatch, jax, with_nvml, failing, reason
 ):
-    fake(monkeypatch, FakeDevice(number=3), FakeDevice(number=18))
+    jax(FakeDevice(number=3), FakeDevice(number=18))
     monkeypatch.setattr("ctypes.CDLL", lambda name: Driver(failing) if name == "libcuda.so.1" else None)
     asked = with_nvml()
-    device = JaxBackend().gpu("1")
+    device = Machine("jax:1").gpu()
     assert device.sm_mhz() == (None if failing else 1980)
-    assert asked == ([] if failing else ["0000:18:00.0"])
+    assert {*asked} == (set() if failing else {"0000:18:00.0"})
     assert not failing or reason in device.clocks_reason
 
 
 @for_each(
     ("version", "number"), [("PJRT C API\nrocm 60300", 0), ("PJRT C API\nTFRT TPU v2", 0), ("cuda 1", None)]
 )
-def test_a_device_of_another_vendor_is_not_looked_up_in_nvidias_library(
-    monkeypatch, with_nvml, version, number
-):
+def test_a_device_of_another_vendor_is_not_looked_up_in_nvidias_library(jax, with_nvml, version, number):
     chip = FakeDevice(number=number)
     chip.client = SimpleNamespace(platform_version=version)
-    fake(monkeypatch, chip)
+    jax(chip)
     asked = with_nvml()
-    device = JaxBackend().gpu("")
-    assert device.clocks() is None
-    assert "is no NVIDIA GPU" in device.clocks_reason
+    assert "is no NVIDIA GPU" in Machine("jax").gpu().clocks_reason
     assert asked == []

@@ -9,7 +9,7 @@ import pytest
 # Here, and not in an inner run, which would forget them: compiled modules cannot be imported twice.
 jax = pytest.importorskip("jax", reason="CI's second environment has it")
 
-from pytest_gpuperf.devices.stand_in import chosen_stand_in  # noqa: E402 - after what skips without JAX
+from pytest_gpuperf.devices.machine import Machine  # noqa: E402 - after what skips without JAX
 
 HEAD = """
 import functools
@@ -159,7 +159,7 @@ def test_what_reads_an_argument_or_makes_its_values_is_timed(records):
 
 @pytest.fixture
 def device():
-    return chosen_stand_in("jax:cpu").gpu("")
+    return Machine("jax:cpu").gpu()
 
 
 @pytest.mark.parametrize("raises", [False, True])

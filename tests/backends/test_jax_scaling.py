@@ -2,14 +2,11 @@
 
 import json
 from importlib.util import find_spec
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from plugins import skip_module
 
-from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.jax import AXIS, JaxGroup
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices
 
@@ -22,82 +19,36 @@ import jax.numpy as jnp
 jax.config.update("jax_num_cpu_devices", 2)
 
 
-@pytest.fixture
-def devices():
-    return Machine("jax:cpu")
-
-
-@pytest.fixture
-def pair(devices) -> JaxGroup:
-    return devices.group(2)
-
-
-def test_the_run_takes_as_many_of_jaxs_devices_as_it_needs(devices, pair):
-    assert [device.name for device in pair.all] == ["jax on the CPU"] * 2
-    assert pair.mesh.shape == {AXIS: 2}
-    assert devices.group(1).mesh.shape == {AXIS: 1}
-
-
-def test_too_few_devices_name_the_setting_that_emulates_more(devices):
-    with pytest.raises(TooFewDevices, match="3 devices are needed, and jax shows 2 devices; set JAX_NUM_CPU"):
-        devices.group(3)
-
-
-@pytest.mark.parametrize(("shard", "shape"), [(0, (2, 6)), (-1, (4, 3)), (None, (4, 6))])
-def test_an_array_is_copied_and_sharded_along_an_axis_or_to_each_device(pair, shard, shape):
-    host = np.arange(24.0).reshape(4, 6)
-    array = pair.asarray(host, shard=shard)
-    host += 1
-    assert [part.data.shape for part in array.addressable_shards] == [shape] * 2
-    assert len(array.devices()) == 2
-    np.testing.assert_array_equal(host - 1, pair.asnumpy(array))
-
-
-def test_an_axis_that_cannot_be_divided_is_an_error(pair):
+def test_an_array_is_sharded_along_an_axis_or_copied_to_each_device_and_too_few_name_the_setting_for_more():
+    pair = Machine("jax:cpu").group(2)
+    for shard, shape in ((0, (2, 6)), (-1, (4, 3)), (None, (4, 6))):
+        host = np.arange(24.0).reshape(4, 6)
+        array = pair.asarray(host, shard=shard)
+        host += 1
+        assert [part.data.shape for part in array.addressable_shards] == [shape] * 2
+        assert len(array.devices()) == 2
+        np.testing.assert_array_equal(host - 1, pair.asnumpy(array))
     with pytest.raises(GpuPerfError, match="2 devices cannot share 5 elements equally"):
         pair.asarray(np.zeros(5), shard=0)
-
-
-def test_it_tells_which_device_has_what_part_of_its_arrays(devices, pair):
-    host = np.ones(8, dtype=np.float32)
-    divided, copied = pair.asarray(host, shard=0), pair.asarray(host)
-    on_second = pair.all[1].asarray(host)
-    assert [True, True, False] == [pair.holds(each) for each in (divided, on_second, host)]
-    assert not devices.group(1).holds(on_second)
-    assert ([0], []) == (pair.idle([on_second]), pair.idle([divided]))
-    assert [part.nbytes for part in pair.on_first([divided, copied])] == [16, 32]
-
-
-def test_what_follows_the_work_is_submitted_to_all_devices_and_then_waited_for(pair, monkeypatch):
-    steps = []
-    for number, device in enumerate(pair.all):
-        mark = SimpleNamespace(block_until_ready=lambda number=number: steps.append(f"wait for {number}"))
-        monkeypatch.setattr(device, "follow", lambda mark=mark: steps.append("submit") or mark)
-    pair.wait(None)
-    assert steps == ["submit", "submit", "wait for 0", "wait for 1"]
-
-
-def test_of_several_devices_one_sees_what_was_compiled(pair):
-    table, before = jnp.ones((64, 64)), capabilities.compilations(pair)
-    constant = jax.jit(lambda n: table @ table * n, static_argnums=0)
-    with pair.watch() as seen:
-        constant(3)
-    assert (seen.captured, seen.constant) == ("16.38KB", ("_lambda",))
-    assert capabilities.compilations(pair) > before
+    assert [96, 48] == [part.nbytes for part in pair.on_first([array, pair.asarray(host, shard=0)])]
+    assert not Machine("jax:cpu").group(1).holds(array)
+    with pytest.raises(TooFewDevices, match="3 devices are needed, and jax shows 2 devices; set JAX_NUM_CPU"):
+        Machine("jax:cpu").group(3)
 
 
 @pytest.mark.parametrize("wait_for", ["result", "nothing", "synchronize"])
-def test_a_wait_lasts_until_both_devices_are_done(pair, wait_for):
-    array = pair.asarray(np.ones((256, 512)), shard=0)
-    step = jax.jit(lambda a: jnp.sin(a @ a.T).sum(axis=0))
-    step(array).block_until_ready()
-    result = step(array)
-    if wait_for == "synchronize":
-        pair.synchronize()
-    else:
-        pair.wait(result if wait_for == "result" else None)
-    assert result.is_ready()
-    assert pair.unfinished() == []
+def test_a_wait_lasts_until_both_devices_are_done(wait_for):
+    pair = Machine("jax:cpu").group(2)
+    for array in (pair.asarray(np.ones((256, 512)), shard=0), pair.all[1].asarray(np.ones((1024, 1024)))):
+        step = jax.jit(lambda a: jnp.sin(a @ a.T).sum(axis=0))
+        step(array).block_until_ready()
+        result = step(array)
+        if wait_for == "synchronize":
+            pair.synchronize()
+        else:
+            pair.wait(result if wait_for == "result" else None)
+        assert result.is_ready()
+        assert pair.unfinished() == []
 
 
 SUITE = """
@@ -132,12 +83,22 @@ def test_apart(devices):
     halves = np.split(np.arange(8.0), devices.count)
     parts = [device.asarray(half) for device, half in zip(devices.all, halves)]
     return lambda: [part + part for part in parts]
+
+@pytest.mark.scaling([1, 2])
+def test_on_one(devices):
+    first = devices.all[0].asarray(np.ones(8, dtype=np.float32))
+    return lambda: first + first
+
+@pytest.mark.scaling([1, 2])
+def test_constant(devices):
+    table = devices.asarray(np.ones((64, 64), dtype=np.float32))
+    return jax.jit(lambda: table @ table)
 """
 
 
 def test_a_step_is_compared_with_itself_on_one_device_divided_grown_or_submitted_to_each(run, pytester):
     options = ("--gpuperf-json=report.json", "--gpuperf-max-time=3", "-Walways")
-    run(SUITE, *options, gpu="jax:cpu").assert_outcomes(passed=7, skipped=1)
+    run(SUITE, *options, gpu="jax:cpu").assert_outcomes(passed=8, skipped=4)
     report = json.loads((pytester.path / "report.json").read_text())
     ended = {record["nodeid"].partition("::test_")[2]: record for record in report["records"]}
     one, two = ended["strong[1device]"], ended["strong[2devices]"]
@@ -149,5 +110,9 @@ def test_a_step_is_compared_with_itself_on_one_device_divided_grown_or_submitted
     refused = "under weak scaling the problem grows with the devices, and that of 2 devices is too small"
     assert (ended["whole[1device]"]["status"], ended["whole[2devices]"]["status"]) == ("recorded", "error")
     assert ended["whole[2devices]"]["reason"].startswith(refused)
+    assert "no input of the workload is on 1 of the 2 devices (1)" in ended["on_one[2devices]"]["reason"]
+    assert (
+        "computes from arrays that its compiled function closes over" in ended["constant[2devices]"]["reason"]
+    )
     agreed = {name: ended[f"{name}[2devices]"]["check"]["agreed"] for name in ("strong", "weak", "apart")}
     assert agreed == {"strong": True, "weak": None, "apart": True}

@@ -5,13 +5,14 @@ The library itself is in test_torch_cpu.py, and in tests/gpu and tests/fakes on 
 
 import sys
 import warnings
+from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices.torch import TorchBackend, TorchDevice
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 H200, V100 = 9, 7  # the first numbers of their compute capabilities
@@ -39,11 +40,14 @@ class FakeTensor:
 class FakeModule:
     """The parts of torch.cuda, or another accelerator's module, that describe a device and its memory."""
 
-    def __init__(self, *, generation=H200):
+    def __init__(self):
         self.counts = {f"allocated_bytes.all.{name}": 1000 for name in ("allocated", "current", "peak")}
         self.properties = SimpleNamespace(
-            total_memory=1 << 37, major=generation, pci_domain_id=0, pci_bus_id=0x18, pci_device_id=0
+            total_memory=1 << 37, major=H200, pci_domain_id=0, pci_bus_id=0x18, pci_device_id=0
         )
+
+    def get_device_name(self, device):
+        return "Fake"
 
     def get_device_properties(self, device):
         return self.properties
@@ -62,120 +66,116 @@ class FakeModule:
         self.counts["allocated_bytes.all.current"] -= size
 
 
-def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200):
+@pytest.fixture
+def torch(monkeypatch):
+    """Put a torch in place that has a GPU of CUDA, and one of Intel that keeps no count of its memory."""
     made = ModuleType("torch")
-    waited = []
-    found = None if accelerator is None else FakeDevice(accelerator)
     made.__dict__.update(
+        __spec__=ModuleSpec("torch", None),
         __version__="2.99",
         version=SimpleNamespace(cuda="13.0", hip=None),
-        cuda=FakeModule(generation=generation),
+        cuda=FakeModule(),
         xpu=SimpleNamespace(get_device_name=lambda device: "Fake Max", set_device=lambda device: None),
-        accelerator=SimpleNamespace(current_accelerator=lambda: found, synchronize=waited.append),
+        waited=[],
         backends=SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=False))),
         device=FakeDevice,
         Tensor=FakeTensor,
-        ones=ones or (lambda size, device: FakeTensor(device)),
+        ones=lambda size, device: FakeTensor(device),
         is_warn_always_enabled=lambda: False,
         set_warn_always=lambda _: None,
-        waited=waited,
+    )
+    made.accelerator = SimpleNamespace(
+        current_accelerator=lambda: FakeDevice("cuda"),
+        device_count=lambda: 1,
+        synchronize=made.waited.append,
     )
     monkeypatch.setitem(sys.modules, "torch", made)
-    for room in ("library", "torch"):
-        monkeypatch.setattr(
-            f"pytest_gpuperf.devices.{room}.find_spec", lambda name: object() if name == "torch" else None
-        )
+    monkeypatch.setitem(sys.modules, "array_api_compat", None)  # it would import the real one
     return made
 
 
-@pytest.fixture
-def torch(monkeypatch):
-    return fake(monkeypatch)
+@for_each("selector", ["cuda", "cuda:0", "cuda:12", "xpu", "xpu:1", "mps", "hpu:0"])
+def test_a_selector_names_a_type_and_a_number(torch, selector):
+    assert Machine(f"torch:{selector}").missing() is None
 
 
-@pytest.fixture
-def device(torch):
-    return TorchDevice(torch, FakeDevice("cuda", 0), "Fake")
-
-
-@for_each("selector", ["", "cuda", "cuda:0", "cuda:12", "xpu", "xpu:1", "mps", "hpu:0"])
-def test_a_selector_names_a_type_and_a_number(selector):
-    TorchBackend().check(selector)
-
-
-@for_each("selector", ["0", "cpu", "meta", "cuda:", "cuda:first", "cudas:1", "cuda:1:2", "cuda:٣"])
-def test_any_other_selector_is_refused_with_the_valid_ones(selector):
+@for_each("selector", ["0", "meta", "cuda:", "cuda:first", "cudas:1", "cuda:1:2", "cuda:٣"])
+def test_any_other_selector_is_refused_with_the_valid_ones(torch, selector):
     with pytest.raises(GpuPerfError, match=r"one of cuda, hpu, mps, mtia, npu, xpu, .* e\.g\. torch:cuda:0"):
-        TorchBackend().check(selector)
+        Machine(f"torch:{selector}").missing()
 
 
 def not_compiled(size, device):
     raise AssertionError
 
 
-@for_each(
-    ("facts", "selector", "said"),
+@pytest.mark.parametrize(
+    ("changes", "choice", "said"),
     [
-        ({"accelerator": None}, "", "torch 2.99 was built without any GPU; install the build for your GPU"),
-        ({"ones": not_compiled}, "xpu:1", "cannot use xpu:1: AssertionError; check the device"),
-        ({}, "", "torch 2.99 is too old; install torch>=2.6"),
+        (
+            {"accelerator": SimpleNamespace(current_accelerator=lambda: None)},
+            "torch",
+            "torch 2.99 was built without any GPU; install the build for your GPU",
+        ),
+        ({"ones": not_compiled}, "torch:xpu:1", "cannot use xpu:1: AssertionError; check the device"),
+        ({"accelerator": None}, "torch", "torch 2.99 is too old; install torch>=2.6"),
     ],
 )
-def test_a_build_without_the_gpu_or_too_old_says_so(monkeypatch, facts, selector, said):
-    made = fake(monkeypatch, **facts)
-    if not facts:
-        del made.accelerator
+def test_a_build_without_the_gpu_or_too_old_says_so(torch, changes, choice, said):
+    vars(torch).update(changes)
+    if torch.accelerator is None:
+        del torch.accelerator
     with pytest.raises(Unavailable, match=said):
-        TorchBackend().gpu(selector)
+        Machine(choice).gpu()
 
 
 def test_another_type_is_opened_by_its_name(torch):
-    found = TorchBackend().gpu("xpu:1")
+    found = Machine("torch:xpu:1").gpu()
     assert (found.name, torch.waited) == ("Fake Max", [FakeDevice("xpu", 1)])
     assert (found.info.memory, found.info.runtime, found.info.reduced_precision) == (None, None, None)
     with found.observe() as seen:
         pass
     assert seen.worked, "it keeps no count, and is taken at its word"
+    assert found.occupy is None
 
 
-def test_what_cannot_sleep_cannot_be_occupied(torch):
-    assert [None, None] == [TorchDevice(torch, FakeDevice(kind, 0), "").occupy for kind in ("xpu", "cuda")]
-
-
-def test_the_report_knows_memory_and_runtime_and_tells_rocm_from_cuda(torch, device):
-    assert (1 << 37, "CUDA 13.0") == (device.info.memory, device.info.runtime)
+def test_the_report_knows_memory_and_runtime_and_tells_rocm_from_cuda(torch):
+    gpu = Machine("torch").gpu()
+    assert (1 << 37, "CUDA 13.0") == (gpu.info.memory, gpu.info.runtime)
     torch.version.hip = "6.4"
-    assert device.info.runtime == "ROCm 6.4"
+    assert gpu.info.runtime == "ROCm 6.4"
+    assert gpu.occupy is None, "this torch has no kernel for it"
 
 
-@pytest.mark.parametrize(("code", "kind"), [(700, "lost"), (999, "lost"), (2, "out_of_memory"), (1, None)])
-def test_an_errors_code_says_which_fault_it_is_whatever_its_words(torch, device, code, kind):
+@for_each(("code", "kind"), [(700, "lost"), (999, "lost"), (2, "out_of_memory"), (1, None)])
+def test_an_errors_code_says_which_fault_it_is_whatever_its_words(torch, code, kind):
     class AcceleratorError(RuntimeError):
         error_code = code
 
     torch.AcceleratorError = AcceleratorError
-    fault = device.fault(AcceleratorError("CUDA error: new words"))
+    fault = Machine("torch").gpu().fault(AcceleratorError("CUDA error: new words"))
     assert kind == (fault.kind if fault else None)
 
 
 def test_memory_is_the_most_held_above_what_was_held_before_and_intels_gpus_count_no_allocations(torch):
     torch.xpu = xpu = FakeModule()
-    device = TorchDevice(torch, FakeDevice("xpu", 0), "Fake")
+    device = Machine("torch:xpu").gpu()
     with device.observe() as seen:
         xpu.allocate(2000)
         xpu.free(1500)
     assert (2000, 500, None, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
-    with TorchDevice(torch, FakeDevice("xpu", 0), "Fake").observe() as idle:
+    with device.observe() as idle:
         xpu.free(500)
     assert (-500, False) == (idle.held, idle.worked)
 
 
-@pytest.mark.parametrize("kind", ["mtia", "hpu"])
-def test_counters_of_another_kind_are_not_told_and_the_call_is_taken_at_its_word(torch, kind):
-    module = FakeModule()
-    module.counts = {"dram": {"allocated_bytes": 5}} if kind == "mtia" else {"InUse": 5, "MaxInUse": 7}
-    setattr(torch, kind, module)
-    with TorchDevice(torch, FakeDevice(kind, 0), "Fake").observe() as seen:
+@for_each(
+    ("kind", "counts"), [("mtia", {"dram": {"allocated_bytes": 5}}), ("hpu", {"InUse": 5, "MaxInUse": 7})]
+)
+def test_counters_of_another_kind_are_not_told_and_the_call_is_taken_at_its_word(torch, kind, counts):
+    vars(torch)[kind] = module = FakeModule()
+    module.counts = counts
+    with Machine(f"torch:{kind}").gpu().observe() as seen:
         pass
     assert (None, None, None, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
 
@@ -204,11 +204,11 @@ ALLOWED, NOT_ALLOWED = {"allow_tf32": True}, {"allow_tf32": False}
     ],
 )
 def test_reduced_precision_is_what_is_set_at_that_moment_for_products_and_for_layers(
-    monkeypatch, setting, matmul, cudnn, has_tf32, products, convolutions
+    torch, setting, matmul, cudnn, has_tf32, products, convolutions
 ):
-    torch = fake(monkeypatch, generation=H200 if has_tf32 else V100)
-    device = TorchDevice(torch, FakeDevice("cuda", 0), "Fake 0")
-    if isinstance(has_tf32, str):
+    torch.cuda.properties.major = H200 if has_tf32 else V100
+    device = Machine("torch").gpu()
+    if isinstance(has_tf32, str):  # these come last
         torch.version.hip, torch.cuda.properties.gcnArchName = "7.0", has_tf32
     setting("NVIDIA_TF32_OVERRIDE", None)
     torch.backends.cuda.matmul, torch.backends.cudnn = SimpleNamespace(**matmul), SimpleNamespace(**cudnn)
@@ -222,13 +222,13 @@ def test_reduced_precision_is_what_is_set_at_that_moment_for_products_and_for_la
 
 
 @for_each("is_told", [True, False])
-def test_clocks_are_of_the_place_on_the_bus_that_torch_tells(monkeypatch, with_nvml, is_told):
-    torch, asked = fake(monkeypatch), with_nvml()
-    if not is_told:
+def test_clocks_are_of_the_place_on_the_bus_that_torch_tells(torch, with_nvml, is_told):
+    if not is_told and hasattr(torch.cuda.properties, "pci_bus_id"):
         del torch.cuda.properties.pci_bus_id
-    device = TorchDevice(torch, FakeDevice("cuda", 0), "Fake")
+    asked = with_nvml()
+    device = Machine("torch").gpu()
     assert device.sm_mhz() == (1980 if is_told else None)
-    assert asked == (["00000000:18:00.0"] if is_told else [])
+    assert {*asked} == ({"00000000:18:00.0"} if is_told else set())
     assert is_told or "does not report the GPU's bus id" in device.clocks_reason
 
 
@@ -245,8 +245,8 @@ def test_operators_that_fall_back_to_the_cpu_are_named_and_nothing_is_printed(to
     text, name = FALLBACKS[kind]
     always = []
     torch.set_warn_always = always.append
-    setattr(torch, kind, FakeModule())
-    device = TorchDevice(torch, FakeDevice(kind, 0), "Fake")
+    vars(torch)[kind] = FakeModule()
+    device = Machine(f"torch:{kind}").gpu()
     with warnings.catch_warnings(record=True) as given, device.watch() as seen:
         warnings.simplefilter("always")
         assert always == [True]

@@ -1,11 +1,12 @@
 """gpuperf compare: its exit codes, its table, and the files that it reads and writes.
 
-What becomes of each state of a test with each option is in tests/decisions.py.
+What becomes of each state of a test with each option is in tests/plugin/test_decisions.py.
 """
 
 from pathlib import Path
 
 import pytest
+from cases import for_each
 from command import NO_GPU, record, skipped, usage, written
 from factories import ELSEWHERE, LASTED, gate_result, scaled
 from golden import assert_told
@@ -35,6 +36,8 @@ NEVER = lost(source="all", cpu=None, gpu=None)
     ("code", "options", "base", "new", "changes"),
     [
         (0, "--fail-on=speedup:60%", [record()], [record(value=5.0)], {}),
+        (0, "--fail-on=speedup:90%", [record()], [record(value=1.1)], {}),
+        (1, "--fail-on=gpu_time:900%", [record()], [record(value=0.9)], {}),
         (0, "--fail-on=cpu_time:10%", [record()], [record(value=5.0)], {}),
         (1, "--fail-on=cpu_time:10% --fail-on=gpu_time:10%", [record()], [record(value=5.0)], {}),
         (1, "", [record(), scaling(0.9)], [record(), scaling(0.4)], {}),
@@ -115,20 +118,34 @@ def test_a_summary_of_what_nothing_fails_says_of_no_failure(call):
         assert fails == ("regression check failed" in Path("it.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
+PERCENT = "expected METRIC:PERCENT with a percentage of 0 or more, e.g. speedup:10%"
+
+
+@for_each(
     ("said", "asked"),
     [
         ("--fail-on: 'warmth' is not a metric; expected one of speedup", "--fail-on=warmth:1%"),
+        (f"--fail-on: 'speedup': {PERCENT}", "--fail-on=speedup"),
+        (f"--fail-on: 'gpu_time:-1%': {PERCENT}", "--fail-on=gpu_time:-1%"),
+        (f"--fail-on: 'gpu_time:inf%': {PERCENT}", "--fail-on=gpu_time:inf%"),
+        ("a tolerance of speedup is at most 90 %; pass less, as in speedup:10%", "--fail-on=speedup:100%"),
+        ("'efficiency:90.1%' is a check that hardly anything fails: a", "--fail-on=efficiency:90.1%"),
+        ("a tolerance of gpu_time is at most 900 %; pass less", "--fail-on=gpu_time:901%"),
+        ("'speedup:10' has no unit: write speedup:10% for 10 percent", "--fail-on=speedup:10"),
+        ("'gpu_time: .1 ' has no unit: write gpu_time:.1% for .1 percent", "--fail-on=gpu_time: .1 "),
+        ("or improvement without a percentage", "--fail-on=improvement:5%"),
         ("--allow: 'gpu' is not one of no-gpu, missing", "--allow=missing,gpu"),
     ],
 )
 def test_a_value_that_is_none_is_answered_with_what_is(capsys, said, asked):
-    assert f"argument {said}" in usage(capsys, "compare", "a", "b", asked)
+    assert said in usage(capsys, "compare", "a", "b", asked)
 
 
-def test_a_metric_has_one_tolerance(refused):
+def test_a_metric_has_one_tolerance_and_an_improvement_one_to_be_beyond(refused):
     said = refused("compare", "a", "b", "--fail-on=gpu_time:1%", "--fail-on=gpu_time:2%")
     assert said == "gpu_time has two tolerances; keep one"
+    said = refused("compare", "a", "b", "--fail-on=improvement")
+    assert said == "improvement needs a tolerance to be beyond; add one, as in speedup:10%"
 
 
 def test_of_a_folder_the_newest_of_this_machine_that_has_something_to_compare_is_the_baseline(call, refused):

@@ -1,112 +1,62 @@
 """gpuperf devices."""
 
 import json
+from contextlib import nullcontext
+from unittest.mock import MagicMock
 
 import pytest
-from msgspec.structs import replace
-
-from pytest_gpuperf.devices.accelerators.base import Accelerator
-from pytest_gpuperf.devices.simulated import SimulatedBackend
-from pytest_gpuperf.model.errors import Unavailable
-from pytest_gpuperf.testing import StandIn
 
 pytestmark = pytest.mark.libraries
 
 
-class Backend(SimulatedBackend):
-    """A backend whose GPU is there, missing, or broken."""
-
-    def __init__(self, name, found=None, *, automatic=False, count=1):
-        super().__init__(name=name)
-        self.found, self.automatic, self.counted = found, automatic, count
-
-    def gpu(self, selector):
-        if isinstance(self.found, Exception):
-            raise self.found
-        return super().gpu("")
-
-    def count(self):
-        return self.counted
-
-
-@pytest.fixture
-def offering(monkeypatch):
-    def call(*offered):
-        named = {backend.name: backend for backend in offered}
-        monkeypatch.setattr("pytest_gpuperf.devices.machine.backends", lambda: named)
-
-    return call
-
-
-def test_what_is_there_and_what_is_missing_is_listed_with_its_remedy_for_programs_too(call, offering):
-    missing = Backend("missing", Unavailable("it is not installed;\ninstall it"))
-    broken = Backend("broken", RuntimeError("CUDA error:\n\x1b[1mout of luck"))
-    offering(missing, broken, Backend("works", automatic=True), Backend("two", count=2))
-    code, lines, err = call("devices")
+def devices(call, *options):
+    code, lines, err = call("devices", *options)
     assert (0, "") == (code, err)
-    assert lines[0].startswith("CPU  ")
-    assert lines[2] == "-    missing  it is not installed; install it"
-    assert lines[3] == r"-    broken   it cannot be used: RuntimeError: CUDA error: \x1b[1mout of luck"
-    assert lines[4].startswith("GPU  works    simulated GPU, numpy")
-    assert lines[4].endswith("chosen by auto")
-    assert [line.split()[1] for line in lines[5:7]] == ["two:0", "two:1"]
-    assert not any("chosen by auto" in line for line in lines[5:7])
-    found = json.loads("\n".join(call("devices", "--json")[1]))
-    assert ("works", True) == (found["auto"], found["cpu"]["usable"] > 0)
-    keys = ("usable", "reason", "name", "taken_by_auto")
-    gone, _, works, *_ = [[each[key] for key in keys] for each in found["gpus"]]
-    assert [[False, "it is not installed; install it", None, False], [True, None, "simulated GPU", True]] == [
-        gone,
-        works,
-    ]
+    return lines
 
 
-class Sycl(Backend):
-    """A backend without a GPU, whose CPU stands for one."""
-
-    def gpu(self, selector):
-        if not selector:
-            raise Unavailable("SYCL sees no Intel GPU")
-        return super().gpu(selector)
-
-
-@pytest.mark.parametrize(
-    ("usable", "offered"),
-    [
-        ({"sycl": False, "sycl:cpu": True}, Sycl("sycl", automatic=True)),
-        ({"jax": False, "jax:cpu": True}, Backend("jax", Unavailable("JAX sees no GPU"))),
-        ({"broken": False}, Backend("broken", ImportError("half of it"), automatic=True)),
-    ],
-)
-def test_auto_takes_only_a_gpu_that_can_be_used(call, offering, monkeypatch, usable, offered):
-    monkeypatch.setattr(StandIn, "gpu", lambda self, selector: SimulatedBackend(name=self.name).gpu(selector))
-    offering(offered)
-    found = json.loads("\n".join(call("devices", "--json")[1]))
-    assert (None, usable) == (found["auto"], {each["choice"]: each["usable"] for each in found["gpus"]})
-
-
-def test_accelerators_are_listed_and_one_that_works_on_the_cpu_is_called_no_gpu(call, offering, monkeypatch):
-    def opened(backend, selector):
-        if backend.name != "accelerator:sklearnex":
-            raise Unavailable("it is not installed")
-        device = SimulatedBackend().gpu(selector)
-        device.info = replace(device.info, name="scikit-learn, faster")
-        return device
-
-    monkeypatch.setattr(Accelerator, "gpu", opened)
-    offering(Backend("works"))
-    lines = call("devices")[1]
-    assert "-    accelerator:polars             it is not installed" in lines
-    assert any(
-        line.startswith("CPU  accelerator:sklearnex          scikit-learn, faster, ") for line in lines
-    )
-    assert not any("accelerator:" in line and "for trying things out" in line for line in lines)
-    found = json.loads("\n".join(call("devices", "--json")[1]))["accelerators"]
-    assert ["accelerator:sklearnex"] == [each["choice"] for each in found if each["usable"]]
+def test_what_is_there_and_what_is_missing_is_listed_with_its_remedy_for_programs_too(
+    call, installed, with_cupy, system_files
+):
+    own = {"/proc/cpuinfo": "model name\t: A CPU", "/proc/self/cgroup": "0::/"}
+    system_files({**own, "/sys/fs/cgroup/cpu.max": "50000 100000"})
+    installed(**dict.fromkeys(("dpnp", "torch", "jax", "keras", "mlx", "cudf_polars")))
+    functions = {"Config": lambda **_: nullcontext(), "LazyFrame": MagicMock(), "col": MagicMock()}
+    installed(polars={"__version__": "2.0", **functions})
+    with_cupy(2)
+    lines = devices(call)
+    assert lines[0] == "CPU  A CPU, 0.5 processors"
+    assert lines[2] == "GPU  cupy:0     GPU 0, cupy 1.0, CUDA 12.9, driver for 12.4, chosen by auto"
+    assert lines[3] == "GPU  cupy:1     GPU 1, cupy 1.0, CUDA 12.9, driver for 12.4"
+    assert lines[4].startswith("-    sycl       dpnp is not installed; install pytest-gpuperf[sycl], ")
+    (simulated,) = [line for line in lines if line.startswith("GPU  simulated  simulated GPU, numpy")]
+    assert simulated.endswith(", emulated: not a GPU's speedup, for trying things out")
+    (polars,) = [line for line in lines if "accelerator:polars " in line]
+    assert polars.startswith("-    accelerator:polars             cudf_polars is not installed; install ")
+    on_cpu = "CPU  accelerator:polars:streaming   polars with its streaming engine on the CPU, polars 2.0"
+    assert on_cpu in lines
+    found = json.loads("\n".join(devices(call, "--json")))
+    assert ("cupy:0", {"name": "A CPU", "usable": 0.5}) == (found["auto"], found["cpu"])
+    keys = ("choice", "usable", "name", "taken_by_auto")
+    first, second, missing, *_ = [[each[key] for key in keys] for each in found["gpus"]]
+    assert [["cupy:0", True, "GPU 0", True], ["cupy:1", True, "GPU 1", False]] == [first, second]
+    assert ["sycl", False, None, False] == missing
+    assert found["gpus"][2]["reason"] == lines[4][16:]
+    usable = {each["choice"]: each["usable"] for each in found["accelerators"]}
+    assert (False, True) == (usable["accelerator:polars"], usable["accelerator:polars:streaming"])
 
 
-def test_devices_of_this_machine(call):
-    code, lines, _ = call("devices")
-    assert code == 0
+def test_each_device_of_this_machine_is_listed_though_one_fails_and_auto_takes_no_cpu_for_a_gpu(
+    call, installed
+):
+    def fail(name):
+        raise RuntimeError("CUDA error:\n\x1b[1mout of luck")
+
+    installed(cupy={"__getattr__": fail})
+    lines = devices(call)
+    assert lines[2] == r"-    cupy       it cannot be used: RuntimeError: CUDA error: \x1b[1mout of luck"
     listed = {line.split()[1] for line in lines if line}
-    assert {"cupy", "sycl", "torch", "jax", "keras", "mlx", "simulated", "accelerator:polars"} <= listed
+    assert {"sycl", "torch", "jax", "keras", "mlx", "simulated", "accelerator:polars"} <= listed
+    found = json.loads("\n".join(devices(call, "--json")))
+    assert ["cupy", "sycl"] == [each["choice"] for each in found["gpus"] if each["automatic"]]
+    assert found["auto"] in (None, "sycl")

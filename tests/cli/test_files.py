@@ -1,10 +1,10 @@
 """Whatever a file, a disk, a terminal or a reader does to a command."""
 
 import io
-import os
+import resource
 import subprocess
 import sys
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -135,21 +135,25 @@ WRITERS = {
 }
 
 
-def full(_):
-    raise OSError(28, "No space left on device")
+@contextmanager
+def full():
+    """Let no file of this process grow."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
-def test_an_output_is_named_where_it_cannot_be_and_else_alone_in_its_folder(
-    folder, call, refused, monkeypatch, arguments
-):
+def test_an_output_is_named_where_it_cannot_be_and_else_alone_in_its_folder(folder, call, refused, arguments):
     def to(path: str) -> list[str]:
         return [each.replace("out.json", path) for each in arguments]
 
     inputs()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        assert refused(*arguments) == "out.json: No space left on device"
+    with full():
+        assert refused(*arguments) == "out.json: File too large"
     said = refused(*to("r.json/out.json"))
     assert said in ("r.json is not a folder; choose another place", "r.json/out.json: Not a directory")
     before = {*folder.iterdir()}

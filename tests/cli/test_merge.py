@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from command import inputs, usage, written
+from command import inputs, written
 from factories import ELSEWHERE, offload, record, recorded, scaled, skipped, speedup_within
 from msgspec.structs import replace
 
@@ -153,7 +153,6 @@ def test_a_failed_test_or_threshold_is_the_exit_code(call, expected, second, opt
         ("merging needs two reports or more", ["one.json"]),
         ("link.json is an input of this command", ["one.json", "two.json", "-o", "link.json"]),
         ("wrong.json exists and was not written by", ["one.json", "two.json", "-o", "wrong.json"]),
-        ("one.json is not a folder", ["one.json", "two.json", "-o", "one.json/merged.json"]),
     ],
 )
 def test_what_cannot_be_merged_or_written_is_refused_by_name(refused, said, names):
@@ -161,8 +160,3 @@ def test_what_cannot_be_merged_or_written_is_refused_by_name(refused, said, name
     Path("link.json").hardlink_to("two.json")
     Path("wrong.json").write_text("no report")
     assert said in refused("merge", "-o", "merged.json", *names)
-
-
-@pytest.mark.parametrize("options", [["one.json", "two.json"], ["-o", "merged.json"], ["--fail=no"]])
-def test_a_command_that_is_wrong_ends_as_such(capsys, options):
-    assert "usage: " in usage(capsys, "merge", *options)

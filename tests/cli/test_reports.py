@@ -2,18 +2,26 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from command import NO_GPU, inputs, journaled, read, record, skipped, written
 from factories import GPU, HERE, gate_result, measured
 from msgspec.structs import replace
 
-from pytest_gpuperf.model.comparison import Absent
+from pytest_gpuperf.model.comparison import AbsenceCause, Absent
 
 NO_TESTS = "no test with a speedup marker ran"
 SLOW = record("test_a.py::test_2", status="failed", reason="too slow")
 GONE = Absent(name="test_b", metric="speedup", cause="gone", reason=None)
 NOT_RUN = "regression check: 1 of 2 baseline tests was not compared: 1 missing (test_b)"
+OTHERS = {cause: replace(GONE, name=f"test_{cause}", cause=cause) for cause in get_args(AbsenceCause)}
+GROUPS = tuple(replace(GONE, name=name, metric=None) for name in ("size", "devices"))
+ALL_CAUSES = (
+    "regression check: 6 of 1,000 baseline tests and 2 groups of its tests were not compared: 1 not measured "
+    "(test_not_measured), 3 missing (devices, size, test_gone), 1 skipped (test_skipped), "
+    "1 expected to fail (test_excused), 1 left out by the command line (-k, -m), 1 not reached (test_ended)"
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +33,13 @@ NOT_RUN = "regression check: 1 of 2 baseline tests was not compared: 1 missing (
         ({"", "the run ended early: this is not all of it"}, [record()], {"complete": False}),
         ({"", "FAILED: nothing was compared"}, [record()], {"gate": gate_result("nothing was compared")}),
         ({"", NOT_RUN}, [record()], {"gate": gate_result(baseline_tests=2, absent=(GONE,))}),
+        (
+            *({ALL_CAUSES}, [record()]),
+            {
+                "gate": gate_result(baseline_tests=1000, absent=(*OTHERS.values(), *GROUPS)),
+                "narrowed_by": ("-k", "-m"),
+            },
+        ),
     ],
 )
 def test_show_prints_the_table_the_reasons_and_what_failed(call, expected, records, changes):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from contextlib import redirect_stdout
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ ACTION = Path(__file__).parents[2] / "action.yml"
 OURS = Path(__file__).parents[2] / ".github" / "workflows" / "ci.yml"
 RELEASE = OURS.with_name("release.yml")
 PROJECT = tomllib.loads((OURS.parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-SUPPORTED = [each.rpartition(":: ")[2] for each in PROJECT["classifiers"] if ":: 3." in each]
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 GATE_IN_INI = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)[0]
 BASELINE = Path("benchmarks", "baseline.json")
@@ -79,15 +77,6 @@ def commands(step):
     return [line for line in step.get("run", "").splitlines() if line.startswith(PROGRAMS)]
 
 
-def all_commands():
-    return [line for file in FILES for step in the_job(file)["steps"] for line in commands(step)]
-
-
-def action(file, name):
-    """Return what the steps that use an action give it."""
-    return [step["with"] for step in the_job(file)["steps"] if step.get("uses", "").startswith(f"{name}@")]
-
-
 @pytest.fixture
 def job(pytester, monkeypatch):
     """Run a workflow's commands on a suite; return their exit codes, but not of `gpuperf show`."""
@@ -119,21 +108,6 @@ def job(pytester, monkeypatch):
         return int(pytester.runpytest_inprocess(*options, f"--gpuperf-gpu={gpu}", *ours).ret)
 
     return call
-
-
-@pytest.fixture
-def nights(monkeypatch):
-    """Let every run begin a day after the one before it."""
-
-    class Calendar(datetime):
-        last = datetime(2026, 1, 1, 3, 17, tzinfo=UTC)
-
-        @classmethod
-        def now(cls, tz=None):
-            cls.last += timedelta(days=1)
-            return cls.last
-
-    monkeypatch.setattr("pytest_gpuperf.session.records.datetime", Calendar)
 
 
 def test_the_workflows_meet_their_schema():
@@ -240,13 +214,13 @@ def test_the_first_run_is_red_and_leaves_the_baseline_of_the_gate(job, capsys):
     assert {"baseline.json", "report.json", "junit.xml"} <= {path.name for path in Path().iterdir()}
 
 
-def test_the_nights_show_a_change_and_stay_green_and_a_red_one_is_kept(job, nights, capsys):
+def test_the_nights_show_a_change_and_stay_green_and_a_red_one_is_kept(job, capsys):
     for night, source in enumerate([SUITE] * 5 + [SLOWER] * 5 + [TOO_SLOW], start=1):
         codes = job("nightly.yml", source)
         assert codes == ([1, 0] if source is TOO_SLOW else [0, 0])
         assert len(list(Path("speedups").iterdir())) == night
         assert Path("report.json").exists()
-    assert "from 9.95x to 7.97x (-20 %) at 03:17 of 2026-01-07" in capsys.readouterr().out
+    assert re.search(r"from 9.95x to 7.97x \(-20 %\) at .* of \d{4}-", capsys.readouterr().out)
     assert [1, 0] == job("nightly.yml", SUITE, gpu="none")
     assert not Path("baseline.json").exists()
 
@@ -261,15 +235,14 @@ def test_a_nights_baseline_may_become_the_gates_and_the_nights_are_none(job, pyt
 
 
 def test_the_cache_has_the_folder_of_the_history_and_a_key_for_each_attempt():
-    nightly = FOLDER / "nightly.yml"
-    (restored,), (saved,) = (action(nightly, f"actions/cache/{name}") for name in ("restore", "save"))
-    pytest_line, history_line = (line for step in the_job(nightly)["steps"] for line in commands(step))
+    steps = the_job(FOLDER / "nightly.yml")["steps"]
+    restored, saved = [step["with"] for step in steps if "actions/cache/" in step.get("uses", "")]
+    pytest_line, history_line = (line for step in steps for line in commands(step))
     assert f"--gpuperf-history={saved['path']} " in pytest_line
     assert history_line.endswith(f" {saved['path']}")
-    assert (saved["path"], saved["key"]) == (restored["path"], restored["key"])
+    assert saved == {name: value for name, value in restored.items() if name != "restore-keys"}
     assert restored["key"].startswith(restored["restore-keys"])
-    assert "github.run_id" in saved["key"]
-    assert "github.run_attempt" in saved["key"]
+    assert "github.run_id }}-${{ github.run_attempt" in saved["key"]
 
 
 GH = """#!{python}
@@ -383,22 +356,6 @@ def test_the_action_installs_the_copy_that_it_is_in(tmp_path, expected, extras):
     assert done.stdout.splitlines() == ["install", expected]
 
 
-def test_our_own_workflow_runs_every_part_of_ci_on_every_supported_python():
-    script = (OURS.parents[2] / ".ci" / "run").read_text(encoding="utf-8")
-    parts = set(re.search(r"the parts are ([a-z, ]+)", script)[1].split(", "))
-    chosen = re.findall(r"^        ([a-z |]+)\)", script, flags=re.MULTILINE)
-    assert parts == {part for each in chosen for part in each.split(" | ")}
-    matrix = the_job(OURS)["strategy"]["matrix"]
-    runs = {(part, python) for part in matrix["part"] for python in matrix["python"]}
-    runs |= {(one["part"], one["python"]) for one in matrix["include"]}
-    assert parts == {part for part, _ in runs}
-    assert {*SUPPORTED} == {python for part, python in runs if part == "readme"}
-
-
-def test_a_release_tests_both_files_on_the_oldest_and_the_newest_python_and_is_cited_by_its_version():
-    jobs = workflow(RELEASE)["jobs"]
-    matrix = jobs["test"]["strategy"]["matrix"]
-    assert (matrix["python"], matrix["kind"]) == ([SUPPORTED[0], SUPPORTED[-1]], ["whl", "tar.gz"])
-    assert (jobs["test"]["needs"], jobs["publish"]["needs"]) == ("build", "test")
+def test_what_is_cited_is_this_version():
     cited = YAML(typ="safe").load((OURS.parents[2] / "CITATION.cff").read_text(encoding="utf-8"))
-    assert cited["version"] == PROJECT["version"]
+    assert PROJECT["version"] == cited["version"]

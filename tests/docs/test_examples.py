@@ -13,31 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.report import markdown
-from pytest_gpuperf.report.reader import load_report
-
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("test_*.py"))
 TRY_IT = ROOT / "examples" / "try_it" / "test_try_it.py"
-IN_KERAS = (
-    ROOT / "examples" / "keras_networks" / "test_networks_pay.py"
-)  # tests/backends/test_keras.py runs it
-each_example = pytest.mark.parametrize("example", [*EXAMPLES, IN_KERAS], ids=lambda path: path.stem)
 _IS_OURS = re.compile("^-+ gpuperf -+$").match
-HEADINGS = ["claim", "file", "without a GPU", "`sycl:cpu`, emulated"]
-
-
-def gallery():
-    """Return the rows of the table in the gallery's own README."""
-    text = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    heading, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert HEADINGS == heading
-    return rows
-
-
-def docstring(example):
-    return ast.get_docstring(ast.parse(example.read_text(encoding="utf-8")))
 
 
 def smaller(source):
@@ -65,24 +44,22 @@ def test_the_command_that_repeats_a_test_does_so(ran, pytester, monkeypatch):
     """As it is printed, in a shell: the last size of a group reaches the threshold's verdict, too."""
     example = ROOT / "examples" / "test_larger_data_pays.py"
     source = smaller(example.read_text(encoding="utf-8"))
-    ran({example.name: source}, "--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
-    run = load_report(pytester.path / "report.json")
-    commands = markdown.text(run).partition("```sh\n")[2].partition("\n```")[0]
-    (command,) = (
-        line for line in commands.splitlines() if line.startswith(f"pytest {example.name}::test_density")
-    )
+    files = ("--gpuperf-json=report.json", "--gpuperf-markdown=summary.md")
+    ran({example.name: source}, "--gpuperf-gpu=simulated", *files)
+    commands = (pytester.path / "summary.md").read_text(encoding="utf-8").splitlines()
+    (command,) = (line for line in commands if line.startswith(f"pytest {example.name}::test_density"))
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     printed = ["/bin/sh", "-c", f"{command} --gpuperf-json=again.json"]
     done = subprocess.run(printed, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    again = load_report(pytester.path / "again.json")
     assert f"pytest {example.name}::test_density --gpuperf-gpu=simulated" == command
-    for one in (run, again):
-        statuses = {record.nodeid: record.status for record in one.records}
-        assert {"failed", "recorded", "passed"} == {*statuses.values()}
-        assert statuses == {record.nodeid: record.status for record in run.records}
-        assert ["failed"] == [threshold.status for threshold in one.thresholds]
+    run, again = (json.loads((pytester.path / f"{name}.json").read_text()) for name in ("report", "again"))
+    statuses = {record["nodeid"]: record["status"] for record in run["records"]}
+    assert {"failed", "recorded", "passed"} == {*statuses.values()}
+    assert statuses == {record["nodeid"]: record["status"] for record in again["records"]}
+    assert ["failed"] == [each["status"] for each in run["thresholds"]]
+    assert ["failed"] == [each["status"] for each in again["thresholds"]]
 
 
 def test_a_doubt_in_the_examples_is_a_warning_as_for_users(pytester):
@@ -144,27 +121,16 @@ def test_the_examples_run_on_both_devices(ran, pytester):
     assert (0, 0) == (summary["error"], summary["skipped"])
 
 
-def test_without_keras_its_example_is_skipped_with_the_reason(pytester, monkeypatch):
-    monkeypatch.setitem(sys.modules, "keras", None)
-    pytester.makepyfile(IN_KERAS.read_text(encoding="utf-8"))
-    result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated", "-rs")
-    result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["SKIPPED*Keras, or what it shall run on, is not installed"])
-
-
-@each_example
-def test_an_example_has_its_claim_its_expectation_and_its_source_and_uses_only_the_contract(example):
-    claim, *others = docstring(example).splitlines()
-    assert re.fullmatch(r".+\.", claim)
-    assert ["Expect", "Source:"] == [line.split()[0] for line in others]
-    text = example.read_text(encoding="utf-8")
-    assert set(re.findall(r"^(?:import|from) (\w+)", text, flags=re.MULTILINE)) <= {"numpy", "pytest"}
-
-
-def test_the_gallery_names_every_example_and_no_other_with_its_claim():
-    claims = {path.name: docstring(path).partition("\n")[0].rstrip(".") for path in EXAMPLES}
-    assert [[claim, f"[{name}]({name})"] for name, claim in claims.items()] == sorted(
-        (row[:2] for row in gallery()), key=lambda row: row[1]
-    )
-
-    assert all(len(row) == len(HEADINGS) and all(row) for row in gallery())
+def test_an_example_has_its_claim_in_the_gallery_its_expectation_and_its_source_and_uses_only_the_contract():
+    gallery = (ROOT / "examples" / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.strip("|").split("|") for line in gallery if line.startswith("|")][2:]
+    claims = {}
+    for example in EXAMPLES:
+        text = example.read_text(encoding="utf-8")
+        claim, *others = ast.get_docstring(ast.parse(text)).splitlines()
+        claims[f"[{example.name}]({example.name})"] = claim.removesuffix(".")
+        assert ["Expect", "Source:"] == [line.split()[0] for line in others], example
+        assert {*re.findall(r"^(?:import|from) (\w+)", text, flags=re.MULTILINE)} <= {"numpy", "pytest"}, (
+            example
+        )
+    assert claims == {file.strip(): claim.strip() for claim, file, *_ in rows}

@@ -5,9 +5,9 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,7 +55,6 @@ STAND_IN = """
         return [BACKEND]
 """
 
-NOT_OURS = ("__pycache__", "stand_in.py")
 BARE = {
     "test_clusters.py::test_distances_are_symmetric",
     "test_clusters.py::test_every_point_is_nearest_to_itself",
@@ -81,40 +80,6 @@ SLOPE = "test_images.py::test_a_slope_has_one_gradient"  # it has no variant whe
 MARKED = BARE | LIMITS.keys() | {READ_ONLY}
 STEP = "test_clusters.py::test_a_step_brings_centres_closer[cuda]"
 FAST, SLOW = 0.2e-3, 2e-3 / 1.25  # seconds that the simulated GPU takes for what takes the CPU 2 ms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """What a run of the suite came to; its records by node id below tests."""
-
-    outcomes: dict
-    shown: str
-    wrote: set
-    records: dict
-
-
-def applied(text, diff):
-    """Return a file's lines after its part of a unified diff, as `patch` would, without fuzz."""
-    old, new = text.splitlines(keepends=True), []
-    at = 0
-    for hunk in re.split(r"^@@ -(?=\d)", diff, flags=re.MULTILINE)[1:]:
-        heading, *lines = hunk.splitlines(keepends=True)
-        start = int(heading.partition(",")[0]) - 1
-        new += old[at:start]
-        at = start
-        for line in lines:
-            if line[0] in " -":
-                assert old[at] == line[1:], f"the diff does not fit line {at + 1}"
-                at += 1
-            if line[0] in " +":
-                new.append(line[1:])
-    return "".join(new + old[at:])
-
-
-def add_markers(folder, diff=DIFF):
-    for part in re.split(r"^--- a/", diff, flags=re.MULTILINE)[1:]:
-        path = folder / part.partition("\n")[0]
-        path.write_text(applied(path.read_text(encoding="utf-8"), part), encoding="utf-8")
 
 
 def copy_to(folder):
@@ -143,12 +108,8 @@ def make_smaller(folder):
 
 
 def files_of(folder):
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    return {
-        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
-        for path in paths
-        if not any(part in NOT_OURS for part in path.parts)
-    }
+    paths = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    return {str(path) for path in paths if not {"__pycache__", "stand_in.py"} & {*path.parts}}
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +119,7 @@ def earlier_runs():
 
 @pytest.fixture
 def run(pytester, monkeypatch, earlier_runs):
-    """Run the suite in a copy, once in each way for all tests; return what came of it."""
+    """Run the suite in a copy, once in each way for all tests; return its records by node id below tests."""
 
     def call(*options, marked=False, kernel=None):
         way = (options, marked, kernel)
@@ -169,7 +130,9 @@ def run(pytester, monkeypatch, earlier_runs):
     def ran(folder, options, marked, kernel):
         copy_to(folder)
         if marked:
-            add_markers(folder)
+            alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+            command = [shutil.which("git"), "apply", EXAMPLE / "markers.diff"]
+            subprocess.run(command, cwd=folder, env=alone, check=True)
         make_smaller(folder)
         before, chosen = files_of(folder), list(options)
         if kernel is not None:
@@ -182,14 +145,12 @@ def run(pytester, monkeypatch, earlier_runs):
             here.setenv("CUDA_VISIBLE_DEVICES", "")
             shown = str(pytester.runpytest_inprocess("-v", "-p", "no:cacheprovider", *chosen).stdout)
         report = folder / "r.json"
-        return Ran(
+        records = json.loads(report.read_text("utf-8"))["records"] if report.exists() else ()
+        return SimpleNamespace(
             outcomes=dict(re.findall(r"^(tests/\S+) ([A-Z]+)", shown, flags=re.MULTILINE)),
             shown=shown,
-            wrote=files_of(folder).keys() - before.keys(),
-            records={
-                record["nodeid"].removeprefix("tests/"): record
-                for record in (json.loads(report.read_text("utf-8"))["records"] if report.exists() else ())
-            },
+            wrote=files_of(folder) - before,
+            records={record["nodeid"].removeprefix("tests/"): record for record in records},
         )
 
     return call
@@ -201,24 +162,9 @@ def measured(run):
 
     def call(kernel=None):
         device = ["--gpuperf-gpu=cupy", "--gpuperf-max-time=3"] if kernel else ["--gpuperf-max-time=0.1"]
-        return run(
-            *device,
-            "--gpuperf-lock=none",
-            "--gpuperf-json=r.json",
-            marked=True,
-            kernel=kernel,
-        )
+        return run(*device, "--gpuperf-lock=none", "--gpuperf-json=r.json", marked=True, kernel=kernel)
 
     return call
-
-
-def asked_of(records):
-    """Return the GPU variants' limits, by test without its parameters."""
-    return {
-        nodeid.partition("[")[0]: record["demand"]["min"]
-        for nodeid, record in records.items()
-        if record["pairing"]["kind"] == "gpu" and record["demand"]["min"] is not None
-    }
 
 
 def ends(records, side="gpu"):
@@ -253,7 +199,7 @@ def test_the_suites_own_option_still_chooses_its_device(run):
     assert {"SKIPPED"} == {chosen[nodeid] for nodeid in chosen if "slope" not in nodeid}
 
 
-def test_the_diff_adds_markers_and_touches_no_body():
+def test_the_diff_adds_markers_and_touches_no_body_and_is_in_the_readme():
     lines = [line[1:].strip() for line in DIFF.splitlines() if re.match(r"[-+](?![-+])", line)]
     parameters = '@pytest.mark.parametrize("n", [64, 1 << 18])'
     registered = '"speedup: timed on CPU and GPU by pytest-gpuperf, where it is installed",'
@@ -261,28 +207,7 @@ def test_the_diff_adds_markers_and_touches_no_body():
     added = [line for line in lines if line and line not in (parameters, registered)]
     assert all(re.match(r"(@|pytestmark = )pytest\.mark\.(speedup|parametrize)\b", line) for line in added)
     assert len(added) == 9
-
-
-@pytest.mark.parametrize(
-    "command", [each for each in ("git apply", "patch -p1 -i") if shutil.which(each.split()[0])]
-)
-def test_the_diff_applies_with_the_tools_that_people_have(command, tmp_path):
-    for folder in ("ours", "theirs"):
-        copy_to(tmp_path / folder)
-    add_markers(tmp_path / "ours")
-    alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
-    subprocess.run(
-        [*command.split(), str(EXAMPLE / "markers.diff")], cwd=tmp_path / "theirs", env=alone, check=True
-    )
-    assert files_of(tmp_path / "ours") == files_of(tmp_path / "theirs")
-    assert files_of(tmp_path / "ours") != files_of(EXAMPLE)
-
-
-def test_the_readme_shows_the_diff_and_the_files_in_it_are_there():
     assert re.findall(r"```diff\n(.*?)```", GUIDE, flags=re.DOTALL) == [DIFF]
-    assert all(
-        (EXAMPLE / name).is_file() for name in re.findall(r"^\+\+\+ b/(.+)$", DIFF, flags=re.MULTILINE)
-    )
 
 
 def test_without_a_gpu_every_marked_test_has_a_record_and_ends_as_before(run, measured):
@@ -302,29 +227,20 @@ def test_with_a_gpu_the_verdicts_are_those_of_its_exact_times(measured, kernel, 
     ran = measured(kernel)
     expected = {name: "failed" if limit in lost else "passed" for name, limit in LIMITS.items()}
     assert ends(ran.records) == {**dict.fromkeys(BARE, "recorded"), **expected, READ_ONLY: "skipped"}
-    assert asked_of(ran.records) == {**LIMITS, READ_ONLY: 1}
     assert ran.records[STEP]["speedup"]["value"] == pytest.approx(speedup, rel=1e-3)
     failed = {nodeid.partition("[")[0] for nodeid, outcome in ran.outcomes.items() if outcome == "FAILED"}
     assert {f"tests/{name}" for name, end in expected.items() if end == "failed"} == failed
-
-
-def test_with_a_gpu_each_variant_names_its_partner(measured):
-    records = measured(FAST).records
-    partners = {
-        nodeid: record["pairing"]["partner"].removeprefix("tests/")
-        for nodeid, record in records.items()
-        if record["pairing"]["kind"] == "gpu"
-    }
-    blur = "test_images.py::BlurTest::test_blur_"
-    assert partners.pop(f"{blur}cupy") == f"{blur}numpy"
+    gpus = {name: record for name, record in ran.records.items() if record["pairing"]["kind"] == "gpu"}
+    limits = {name.partition("[")[0]: record["demand"]["min"] for name, record in gpus.items()}
+    assert limits == {**dict.fromkeys(BARE), **LIMITS, READ_ONLY: 1}
+    partners = {name: record["pairing"]["partner"].removeprefix("tests/") for name, record in gpus.items()}
+    cpus = {"[cupy": "[numpy", "[cuda]": "[cpu]", "blur_cupy": "blur_numpy"}
     assert partners == {
-        nodeid: nodeid.replace("[cupy", "[numpy").replace("[cuda]", "[cpu]") for nodeid in partners
+        nodeid: re.sub("|".join(map(re.escape, cpus)), lambda found: cpus[found[0]], nodeid)
+        for nodeid in partners
     }
-
-
-def test_a_marker_on_one_size_leaves_the_others_alone(measured):
-    sizes = {nodeid.partition("-")[2] for nodeid in measured(FAST).records if "sums_multiply" in nodeid}
-    assert sizes == {"262144-float32]", "262144-float64]"}
+    sizes = {nodeid.partition("-")[2] for nodeid in ran.records if "sums_multiply" in nodeid}
+    assert sizes == {"262144-float32]", "262144-float64]"}, "those that have a marker"
 
 
 def test_all_of_its_variants_are_recorded_without_a_marker_and_no_outcome_changes(run):

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 CONFTEST = """
 import numpy as np
 import pytest
@@ -40,21 +38,14 @@ def test_it(device, name):
 """
 
 
-@pytest.fixture(scope="module")
-def records(ran):
+def test_a_product_has_the_tolerance_of_the_mode_and_other_work_float32s_own(ran):
     _, report = ran("torch", SUITE, conftest=CONFTEST)
     listed = json.loads(report.read_text())["records"]
     assert all(record["gpu"]["device"]["reduced_eps"] == 2**-10 for record in listed)
-    return {record["nodeid"].partition("[")[2].removesuffix("]"): record for record in listed}
-
-
-@pytest.mark.parametrize("name", ["sum", "sort", "fft", "exp"])
-def test_work_without_products_has_float32s_own_tolerance(records, name):
-    record = records[name]
-    assert "devices_disagree" == record["reason_code"]
-    assert "relative error 0.02, tolerance 0.00035" in record["reason"]
-
-
-def test_a_product_has_the_tolerance_of_the_mode(records):
-    assert records["product"]["check"]["agreed"] is True
-    assert records["product"]["check"]["tolerance"] == 2**-5
+    records = {record["nodeid"].partition("[")[2].removesuffix("]"): record for record in listed}
+    product = records.pop("product")["check"]
+    assert (True, 2**-5) == (product["agreed"], product["tolerance"])
+    assert {"sum", "sort", "fft", "exp"} == records.keys()
+    for record in records.values():
+        assert "devices_disagree" == record["reason_code"]
+        assert "relative error 0.02, tolerance 0.00035" in record["reason"]

@@ -51,37 +51,21 @@ def test_alone(device):
 """
 
 
-@pytest.fixture(scope="module", params=["cupy", "torch"])
-def report(request, ran):
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_devices_that_share_the_work_are_measured_together_and_others_are_told(ran, library):
     # Nanoseconds, beside which two launches are little.
     settings = {"FAKE_CUDA_DEVICES": "2", "FAKE_CUDA_KERNELS": "add=2000000"}
-    output, path = ran(request.param, SUITE, "-p", "no:randomly", **settings)
+    output, path = ran(library, SUITE, "-p", "no:randomly", **settings)
     assert path.exists(), output
-    return json.loads(path.read_text())
-
-
-@pytest.fixture(scope="module")
-def ended(report):
-    return {record["nodeid"].partition("::test_")[2]: record for record in report["records"]}
-
-
-def test_devices_that_share_the_work_are_measured_together(ended):
+    listed = json.loads(path.read_text())["records"]
+    ended = {record["nodeid"].partition("::test_")[2]: record for record in listed}
     two = ended["divided[2devices]"]
-    assert (two["status"], two["check"]["agreed"]) == ("recorded", True), two["reason"]
+    assert ("recorded", True) == (two["status"], two["check"]["agreed"]), two["reason"]
     assert two["gpu"]["device"]["name"].startswith("2 x Emulated")
     # A fake kernel takes the same time for half of the elements: what shows is that both run at once.
     assert 0.4 < two["scaling"]["efficiency"]["value"] < 0.6
-
-
-def test_too_few_devices_skip(ended):
-    assert ended["more_than_there_are[3devices]"]["reason_code"] == "too_few_gpus"
-
-
-def test_a_device_without_work_is_an_error(ended):
-    assert (
-        "no input of the workload is on 1 of the 2 devices (1)" in ended["on_one_of_them[2devices]"]["reason"]
-    )
-
-
-def test_the_first_device_is_the_current_one_again_afterwards(ended):
-    assert ended["alone"]["status"] == "recorded", ended["alone"]["reason"]
+    assert "too_few_gpus" == ended["more_than_there_are[3devices]"]["reason_code"]
+    idle = "no input of the workload is on 1 of the 2 devices (1)"
+    assert idle in ended["on_one_of_them[2devices]"]["reason"]
+    # The first device is the current one again afterwards.
+    assert "recorded" == ended["alone"]["status"], ended["alone"]["reason"]

@@ -103,20 +103,32 @@ def statuses(ran, records_of):
     return call
 
 
-@pytest.fixture(scope="module", params=["cupy:1", "torch:cuda:1"])
-def on_second_device(request, statuses):
-    return statuses(request.param)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_work_is_seen_however_it_is_submitted(on_second_device, name):
-    assert on_second_device[name] == "passed"
+@pytest.mark.parametrize("device", ["cupy:1", "torch:cuda:1"])
+def test_work_is_seen_however_it_is_submitted(statuses, device):
+    assert dict.fromkeys(NAMES, "passed") == statuses(device)
 
 
 @pytest.mark.parametrize("device", ["cupy", "torch"])
 @pytest.mark.parametrize("givers", [ALLOCATORS, POOLS], ids=["from elsewhere", "a pool"])
 def test_others_may_give_the_memory(statuses, device, givers):
     assert statuses(device, "-k", "new_results", conftest=givers[device]) == {"new_results": "passed"}
+
+
+KERAS = """
+import numpy as np
+import pytest
+
+@pytest.mark.speedup(min=1e-7, check=False)
+def test_second(device):
+    a = device.asarray(np.ones(1000, dtype=np.float32))
+    assert device.kind == "cpu" or a.device.index == 1
+    return lambda: a + a
+"""
+
+
+def test_keras_numbers_the_devices_of_torch(ran, records_of):
+    output, report = ran("keras:1", KERAS, FAKE_CUDA_DEVICES="2", KERAS_BACKEND="torch")
+    assert "passed" == records_of(report)["second"]["status"], output
 
 
 LOSES = """
@@ -154,17 +166,9 @@ import pytest
 
 BYTES = 1 << 45
 
-def no_pool():
+def taken(allocator):
     before = cupy.cuda.get_allocator()
-    cupy.cuda.set_allocator(None)
-    try:
-        cupy.empty(BYTES, "u1")
-    finally:
-        cupy.cuda.set_allocator(before)
-
-def asynchronous_pool():
-    before = cupy.cuda.get_allocator()
-    cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)
+    cupy.cuda.set_allocator(allocator)
     try:
         cupy.empty(BYTES, "u1")
     finally:
@@ -203,8 +207,8 @@ else:
 FORMS = {
     "cupy": {
         "pool": lambda: cupy.empty(BYTES, "u1"),
-        "no_pool": no_pool,
-        "asynchronous_pool": asynchronous_pool,
+        "no_pool": lambda: taken(None),
+        "asynchronous_pool": lambda: taken(cupy.cuda.MemoryAsyncPool().malloc),
         "managed": lambda: runtime.mallocManaged(BYTES),
         "pinned": lambda: cupy.cuda.alloc_pinned_memory(1 << 50),
         "nothing_left": nothing_left_for_cupy,

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from walks import prepared
 
-from pytest_gpuperf.devices import capabilities, nvml
-from pytest_gpuperf.devices.cupy import CupyBackend
-from pytest_gpuperf.devices.torch import TorchBackend
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.machine import backends
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
@@ -25,7 +24,6 @@ BYTES = "uint8"
 class Library:
     """How to write in a library what the tests are about; each function takes its namespace."""
 
-    backend: type
     side_stream: Callable[[Any], Any]
     entered: Callable[[Any, Any], Any]
     done: Callable[[Any, Any], bool]  # of a stream, or without one of the current one
@@ -43,7 +41,6 @@ def cupys_tf32(cp: Any, is_on: bool) -> None:  # noqa: FBT001 - as torch's
 
 LIBRARIES = {
     "cupy": Library(
-        backend=CupyBackend,
         side_stream=lambda cp: cp.cuda.Stream(non_blocking=True),
         entered=lambda cp, stream: stream,
         done=lambda cp, stream: (stream or cp.cuda.Stream.null).done,
@@ -59,7 +56,6 @@ def crash(device):
 """,
     ),
     "torch": Library(
-        backend=TorchBackend,
         side_stream=lambda torch: torch.cuda.Stream(),
         entered=lambda torch, stream: torch.cuda.stream(stream),
         done=lambda torch, stream: (stream or torch.cuda.current_stream()).query(),
@@ -87,9 +83,14 @@ def library(name):
 
 
 @pytest.fixture
-def cuda(name, library):
+def backend(name):
+    return backends()[name]
+
+
+@pytest.fixture
+def cuda(name, backend):
     try:
-        return library.backend().gpu("cuda" if name == "torch" else "")
+        return backend.gpu("cuda" if name == "torch" else "")
     except Unavailable as cause:
         pytest.skip(str(cause))
 
@@ -98,8 +99,8 @@ class TestCuda(DeviceConformance):
     size = 4096
 
     @pytest.fixture
-    def backend(self, library, cuda):
-        return library.backend()
+    def backend(self, name, cuda):
+        return backends()[name]
 
     @pytest.mark.needs_values
     def test_uploads_mix_with_new_arrays(self, gpu):
@@ -110,12 +111,14 @@ def bytes_on(cuda, count):
     return cuda.xp.empty(count, dtype=getattr(cuda.xp, BYTES))
 
 
-def test_the_report_knows_memory_and_versions_and_only_the_fake_is_an_emulation(name, library, cuda, is_fake):
+def test_the_report_knows_memory_and_versions_and_only_the_fake_is_an_emulation(
+    name, library, backend, cuda, is_fake
+):
     assert is_fake == cuda.info.emulated
     assert cuda.info.memory == pytest.approx(library.total(cuda.xp), rel=0.1)
     assert cuda.info.runtime.startswith(("CUDA 1", "ROCm "))
     assert name == "torch" or cuda.info.driver.startswith("for CUDA 1")
-    assert library.backend().gpu("").name == cuda.name, "it is the default"
+    assert backend.gpu("").name == cuda.name, "it is the default"
 
 
 def test_synchronize_waits_for_side_streams(library, cuda, busy):
@@ -209,13 +212,6 @@ def test_clocks_are_numbers_or_have_a_reason(cuda, busy):
         assert (clocks.sm_mhz or 1) > 0
         assert 0 < (clocks.celsius or 1) < 150
         assert 0 < (clocks.watts or 1) < 2000
-        assert set(capabilities.throttle(cuda)) <= set(nvml._BAD.values())
-
-
-def test_a_devices_number_leads_to_its_bus_as_it_does_for_jax(name, cuda):
-    if name == "cupy":
-        for index in range(CupyBackend().count()):
-            assert cuda.xp.cuda.Device(index).pci_bus_id.lower() == nvml.cuda_bus_id(index).lower()
 
 
 def test_memory_is_what_the_call_held_at_its_peak(cuda):
@@ -252,8 +248,8 @@ def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(name, librar
     exhaust(cuda, lambda size: bytes_on(cuda, size), 2 * library.total(cuda.xp), error)
 
 
-def test_the_two_sides_do_not_hold_each_others_arrays(library, cuda):
-    cpu = library.backend().cpu()
+def test_the_two_sides_do_not_hold_each_others_arrays(backend, cuda):
+    cpu = backend.cpu()
     assert not cpu.holds(cuda.xp.ones(3))
     assert not cuda.holds(cpu.xp.ones(3))
     assert cpu.backend == "numpy" or cpu.holds(cpu.asarray(cuda.xp.ones(3)))

@@ -9,13 +9,13 @@ import pytest
 from walks import walked
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.keras import KerasBackend
+from pytest_gpuperf.devices.machine import Machine, backends
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
 try:
-    KerasBackend().gpu("")
+    Machine("keras").gpu()
 except Unavailable as cause:
     pytest.skip(str(cause), allow_module_level=True)
 
@@ -27,7 +27,7 @@ class TestKeras(DeviceConformance):
 
     @pytest.fixture
     def backend(self):
-        return KerasBackend()
+        return backends()["keras"]
 
     @pytest.mark.needs_values
     def test_uploads_mix_with_new_arrays(self, gpu):
@@ -35,8 +35,8 @@ class TestKeras(DeviceConformance):
 
 
 def test_each_side_makes_layers_and_tensors_on_its_own_device():
-    backend = KerasBackend()
-    sides = {"cpu": backend.cpu(), "gpu": backend.gpu("")}
+    devices = Machine("keras")
+    sides = {"cpu": devices.cpu(), "gpu": devices.gpu()}
     for kind, device in sides.items():
         with capabilities.context(device):
             layer = keras.layers.Dense(3)
@@ -45,13 +45,11 @@ def test_each_side_makes_layers_and_tensors_on_its_own_device():
 
 
 def test_a_layer_is_measured_on_both_sides():
-    backend = KerasBackend()
-
     def body(device):
         layer = keras.layers.Dense(256, kernel_initializer="ones")
         x = device.asarray(np.ones((64, 256), dtype=np.float32))
         return lambda: layer(x)
 
-    record = walked(body, backend.cpu(), backend.gpu(""), Demand(check=False), max_time=5)
+    record = walked(body, Machine("keras").cpu(), Machine("keras").gpu(), Demand(check=False), max_time=5)
     assert ("recorded", "keras") == (record.status, record.gpu.device.backend)
     assert record.transfer.h2d.bytes == 64 * 256 * 4

@@ -19,21 +19,13 @@ def test_slot(device):
 CORES = ["ctrace", *(["sysmon"] if sys.version_info >= (3, 12) else [])]
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", [*CORES, None])
 def test_coverage_is_noted_in_each_record_because_it_distorts_the_times(suite, monkeypatch, core):
     needed("pytest_cov", "pytest-cov")
-    monkeypatch.setenv("COVERAGE_CORE", core)
-    found = suite(COVERED, "--cov=.", apart=True)
-    found.ended(passed=3)
-    assert 3 == len(found.records)
-    for record in found.records.values():
-        assert [note["code"] for note in record["notes"]].count("slowed_by_settings") == 1
-    found.says("test_ones[[]cupy] and 1 more: coverage, a debugger or a profiler traces the timed*")
-
-
-def test_without_coverage_nothing_is_noted(suite):
-    needed("pytest_cov", "pytest-cov")
-    found = suite(COVERED, "--cov=.", "--no-cov")
+    monkeypatch.setenv("COVERAGE_CORE", core or "ctrace")
+    found = suite(COVERED, "--cov=.", *([] if core else ["--no-cov"]), apart=core is not None)
     found.ended(passed=3)
     noted = [note["code"] for record in found.records.values() for note in record["notes"]]
-    assert "slowed_by_settings" not in noted
+    assert (3 if core else 0) == noted.count("slowed_by_settings")
+    if core:
+        found.says("test_ones[[]cupy] and 1 more: coverage, a debugger or a profiler traces the timed*")

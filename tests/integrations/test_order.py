@@ -1,4 +1,4 @@
-"""What orders, selects or stops tests: pytest-randomly, --ff, -x, -m and their like."""
+"""What orders, selects or stops tests: pytest-randomly, --ff, -x and their like."""
 
 from collections import Counter
 
@@ -46,9 +46,8 @@ CACHED = """
 def test_ones(xp, n):
     xp.ones(n)
 
-@pytest.mark.parametrize("n", {numbers})
-def test_plain(n):
-    assert n
+def test_plain():
+    pass
 """
 
 LIBRARIES = """
@@ -60,31 +59,21 @@ LIBRARIES = """
 
 @pytest.mark.parametrize("option", ["--ff", "--lf"])
 def test_what_orders_or_selects_tests_by_earlier_runs_leaves_gpus_their_verdicts(suite, option):
-    suite(CACHED.format(least=300, numbers=[1]), conftest=LIBRARIES).ended(passed=3, failed=2)
-    found = suite(CACHED.format(least=3, numbers=[1]), option, "-v", conftest=LIBRARIES)
+    suite(CACHED.format(least=300), conftest=LIBRARIES).ended(passed=3, failed=2)
+    found = suite(CACHED.format(least=3), option, "-v", conftest=LIBRARIES)
     assert 0 == found.result.ret
     assert ["passed"] * 2 == [found.statuses[f"test_ones[cupy-{n}]"] for n in (3, 4)]
 
 
 @pytest.mark.parametrize(("option", "last"), [("-x", "skipped"), ("--maxfail=2", "failed")])
 def test_a_run_that_stops_at_a_failure_says_what_did_not_run(suite, option, last):
-    found = suite(CACHED.format(least=300, numbers=[1]), option)
+    found = suite(CACHED.format(least=300), option)
     assert {
         "test_ones[numpy-3]": "recorded",
         "test_ones[numpy-4]": "recorded",
         "test_ones[cupy-3]": "failed",
         "test_ones[cupy-4]": last,
     } == found.statuses
-    reason = (
-        "not run: the session ended before it"
-        if last == "skipped"
-        else "required at least 300x, speedup 9.95x"
-    )
-    assert found.records["test_ones[cupy-4]"]["reason"].startswith(reason)
+    reason = found.records["test_ones[cupy-4]"]["reason"]
+    assert reason.startswith("required" if last == "failed" else "not run: the session ended before it")
     assert found.written["complete"] is (last == "failed")
-
-
-def test_marked_tests_are_selected_by_their_mark(suite):
-    found = suite(CACHED.format(least=3, numbers=[1, 2]), "-k", "speedup", "-m", "speedup")
-    found.ended(passed=4, deselected=2)
-    assert {"recorded": 2, "passed": 2} == Counter(found.statuses.values())

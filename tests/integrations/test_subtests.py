@@ -39,22 +39,30 @@ def test_body(subtests, xp):
     found = suite(SUBTESTS.format(ones=3, zeros=0) + source, "-v")
     assert {"passed": 5, "subtests": 5} == found.result.parseoutcomes()
     assert {"passed": 3, "recorded": 2} == Counter(found.statuses.values())
-    assert found.records["test_body[cupy]"]["gpu"]["median"] == pytest.approx(2e-3, rel=0.01)
+    assert pytest.approx(2e-3, rel=0.01) == found.records["test_body[cupy]"]["gpu"]["median"]
 
 
 def test_a_subtest_that_fails_fails_its_marked_test_and_the_record_is_no_pass(suite):
     needed("_pytest.subtests", "pytest 9, which has subtests")
     source = """
 @pytest.mark.speedup(min=3)
-def test_on_one(subtests, xp):
+@pytest.mark.parametrize("right", ["numpy", "cupy"])
+def test_on_one(subtests, xp, right):
     with subtests.test("wrong"):
-        assert xp.__name__ == "numpy"
+        assert xp.__name__ == right
     return lambda: xp.ones(3)
 """
     found = suite(SUBTESTS.format(ones=4, zeros=4) + source)
     assert found.result.ret == pytest.ExitCode.TESTS_FAILED
-    found.says("SUBFAILED*test_it.py::test_on_one[[]cupy]*")
-    assert "error" == found.statuses["test_slot"]
-    assert "recorded" == found.statuses["test_on_one[numpy]"]
-    assert "error" == found.statuses["test_on_one[cupy]"]
-    assert "error" == found.statuses["TestIt::test_zeros_cupy"]
+    found.says("SUBFAILED*test_it.py::test_on_one[[]cupy-numpy]*")
+    assert {
+        "test_slot": "error",
+        "TestIt::test_zeros_cupy": "error",
+        "TestIt::test_zeros_numpy": "recorded",
+        "test_on_one[numpy-numpy]": "recorded",
+        "test_on_one[cupy-numpy]": "error",
+        "test_on_one[numpy-cupy]": "error",
+        "test_on_one[cupy-cupy]": "error",
+    } == found.statuses
+    reason = found.records["test_on_one[cupy-cupy]"]["reason"]
+    assert "test_on_one[numpy-cupy] ended as error: a subtest failed: AssertionError: " in reason

@@ -1,8 +1,6 @@
 """pytest-xdist at pytest's door: the same records as without it, in every mode, and nobody sees how."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -45,16 +43,6 @@ SUITE = {
         @pytest.mark.speedup
         def test_scan(device, n):
             return lambda: device.launch(1e-3 if device.kind == "gpu" else n * 1e-6)
-
-        @pytest.fixture
-        def sized(device, n):
-            return lambda: device.launch(1e-3 if device.kind == "gpu" else n * 1e-6)
-
-        @pytest.mark.parametrize("n", [100, 3000])
-        @pytest.mark.offload_threshold("n", at_most=3000)
-        @pytest.mark.speedup
-        def test_variants_of_all_sizes(sized, n):
-            return sized
     """,
     "test_plain": """
         import pytest
@@ -78,10 +66,8 @@ SORTED = """
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(items):
-        items.sort(key=lambda item: "{}" in item.name)
+        items.sort(key=lambda item: "{last}" in item.name)
 """
-# Where GPU variants come first, their CPU variants have left nothing yet, or run in another worker.
-ORDERS = {"CPU sides first": SORTED.format("gpu"), "GPU sides first": SORTED.format("cpu")}
 OURS = ["-p", "no:randomly", "--gpuperf-gpu=simulated", "--gpuperf-json=report.json"]
 
 
@@ -99,25 +85,19 @@ def suite(pytester):
     return call
 
 
-@pytest.fixture(scope="module")
-def alone_in():
-    """Keep what a run without xdist gives, in each order of its tests."""
-    return {}
-
-
 def known(report, number=""):
     """Return what must not depend on the process that measured: statuses, medians, values, thresholds.
 
     Of tests that each worker runs, `number` is what is behind the ids of those that have ended later.
     """
     records = {}
-    chosen = [record for record in report["records"] if (("#" in record["nodeid"]) == bool(number))]
-    for record in chosen:
+    for record in report["records"]:
         sides = [record[side] and pytest.approx(record[side]["median"], rel=1e-6) for side in ("cpu", "gpu")]
         value = record["speedup"] and pytest.approx(record["speedup"]["value"], rel=1e-6)
-        nodeid = record["nodeid"].removesuffix(number)
-        assert nodeid not in records
-        records[nodeid] = (record["status"], record["reason"], *sides, value)
+        if ("#" in record["nodeid"]) == bool(number):
+            nodeid = record["nodeid"].removesuffix(number)
+            assert nodeid not in records
+            records[nodeid] = (record["status"], record["reason"], *sides, value)
     thresholds = {
         each["name"].removesuffix(number): (each["status"], each["smallest_won"])
         for each in report["thresholds"]
@@ -126,24 +106,16 @@ def known(report, number=""):
     return records, thresholds, report["complete"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "order"),
-    [
-        ("load", "GPU sides first"),
-        ("loadgroup", "CPU sides first"),
-        ("each", "CPU sides first"),
-    ],
-)
-def test_workers_give_the_records_of_a_run_without_xdist(suite, alone_in, mode, order):
-    conftest = ORDERS[order]
-    if order not in alone_in:
-        alone_in[order] = suite(SUITE, "-n0", conftest=conftest)
-    expected, alone = alone_in[order]
+# Where GPU variants come first, their CPU variants have left nothing yet, or run in another worker.
+@pytest.mark.parametrize(("mode", "last"), [("load", "cpu"), ("loadgroup", "gpu"), ("each", "gpu")])
+def test_workers_give_the_records_of_a_run_without_xdist(suite, mode, last):
+    conftest = SORTED.format(last=last)
+    expected, alone = suite(SUITE, "-n0", conftest=conftest)
     result, report = suite(SUITE, "-n2", "--dist", mode, "-v", conftest=conftest)
     many = 2 if mode == "each" else 1
     for number in ("", "#2")[:many]:
         assert known(alone) == known(report, number)
-    once = {"passed": 8, "failed": 1, "inconclusive": 0, "recorded": 17, "skipped": 1, "error": 0}
+    once = {"passed": 8, "failed": 1, "inconclusive": 0, "recorded": 13, "skipped": 1, "error": 0}
     assert {status: many * count for status, count in once.items()} == report["summary"]
     counts = {what: many * count for what, count in expected.parseoutcomes().items()}
     assert counts == result.parseoutcomes()
@@ -157,8 +129,14 @@ CRASHING = """
     import pytest
 
     @pytest.fixture
-    def work(device):
+    def work(device, request):
+        if "crashes" in request.node.name and device.kind == "cpu":
+            os._exit(3)
         return lambda: device.launch()
+
+    @pytest.mark.speedup(min=3)
+    def test_crashes(work):
+        return work
 
     @pytest.mark.parametrize("n", range(6))
     @pytest.mark.speedup(min=3)
@@ -184,50 +162,17 @@ LOST_BETWEEN = """
 """
 
 
-def test_a_cpu_variant_that_crashes_its_worker_crashes_that_of_its_gpu_variant_too(suite):
-    source = """
-        import os
-        import pytest
-
-        @pytest.fixture
-        def work(device):
-            if device.kind == "cpu":
-                os._exit(3)
-            return lambda: device.launch()
-
-        @pytest.mark.speedup(min=3)
-        def test_it(work):
-            return work
-
-        def test_after():
-            pass
-    """
-    _, report = suite({"test_it": source}, "-n1")
-    reasons = {record["nodeid"]: record["reason"] for record in report["records"]}
-    assert {"test_it.py::test_it[cpu]", "test_it.py::test_it[gpu]"} == {*reasons}
-    assert all("crashed while running" in reason for reason in reasons.values()), reasons
-    assert report["complete"] is False
-
-
-def test_a_worker_that_crashes_loses_only_its_test(suite):
+def test_a_worker_that_crashes_loses_only_its_test_and_the_variant_that_needs_it(suite):
     """Its CPU variants' samples are lost with it: the GPU variants run them again in the next worker."""
     result, report = suite({"test_it": CRASHING}, "-n2", "--dist=worksteal", "-v", conftest=LOST_BETWEEN)
-    counts = result.parseoutcomes()
-    assert 1 == counts["failed"]
+    assert {"failed": 3, "passed": 12 + 20} == result.parseoutcomes()
     result.stdout.fnmatch_lines(["*worker 'gw*' crashed while running 'test_it.py::test_lost'*"])
-    ended = dict.fromkeys(report["summary"], 0) | {"passed": 6, "recorded": 6}
+    ended = dict.fromkeys(report["summary"], 0) | {"passed": 6, "recorded": 6, "error": 2}
     assert ended == report["summary"]
-    assert 12 + 20 == counts["passed"]
-
-
-def test_without_xdist_nothing_of_it_is_imported(pytester):
-    pytester.makepyfile(test_it="import pytest\n@pytest.mark.speedup\ndef test_it(device): device.launch()")
-    pytester.makeconftest("import sys\ndef pytest_unconfigure(): print('IMPORTED', *sorted(sys.modules))")
-    command = [sys.executable, "-m", "pytest", "-s", "-pgpuperf", "-pxdist", "--gpuperf-gpu=simulated"]
-    ran = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=True)
-    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("IMPORTED")]
-    assert "pytest_gpuperf.timing.trial" in line.split()
-    assert not {"pytest_gpuperf.integrations.xdist"} & set(line.split())
+    reasons = {each["nodeid"]: each["reason"] for each in report["records"] if each["status"] == "error"}
+    assert {"test_it.py::test_crashes[cpu]", "test_it.py::test_crashes[gpu]"} == {*reasons}
+    assert all("crashed while running" in reason for reason in reasons.values())
+    assert report["complete"] is False
 
 
 MANY = """

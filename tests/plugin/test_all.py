@@ -5,6 +5,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from cases import for_each
 
 ALL = """
 import random
@@ -143,13 +144,12 @@ def test_after():
         assert "more than an eighth of --gpuperf-max-time" in record["reason"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "reason", "end"),
     [
         (2, "interrupted on the CPU", "raise KeyboardInterrupt"),
         (7, "Exit: enough, raised on the CPU", "pytest.exit('enough', returncode=7)"),
     ],
-    ids=["Control-C", "exit"],
 )
 def test_what_ends_the_session_while_all_tests_are_timed_ends_the_run(suite, code, reason, end):
     source = f"""
@@ -180,24 +180,3 @@ def test_ones(backend):
     required = suite(source, "--gpuperf-all", "--gpuperf-require-gpu")
     assert pytest.ExitCode.USAGE_ERROR == required.result.ret
     required.result.stderr.fnmatch_lines(["*--gpuperf-all: no test has CPU and GPU variants; *"])
-
-
-def test_further_calls_are_not_the_time_that_pytest_timeout_gives_a_test(suite):
-    pytest.importorskip("pytest_timeout")
-    found = suite(
-        """
-import time
-CALLS = []
-
-@pytest.mark.timeout(1)
-def test_ones(xp):
-    CALLS.append(1)
-    if 1 < len(CALLS) < 9:
-        time.sleep(0.2)
-    xp.ones(3)
-""",
-        "--gpuperf-all",
-        "--timeout-method=signal",
-    )
-    found.ended(passed=2)
-    assert {"recorded"} == {*found.statuses.values()}

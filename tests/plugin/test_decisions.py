@@ -1,12 +1,48 @@
-"""The decisions of a regression check, at both doors: pytest's and that of `gpuperf compare`."""
+"""What a regression check decides, at both doors: pytest's and that of `gpuperf compare`."""
 
 import json
 import re
 
 import pytest
-from decisions import OPTIONS, ROWS
 
 from pytest_gpuperf.cli import main
+
+OPTIONS = {
+    "default": (),
+    "strict": ("strict",),
+    "missing": ("allow=missing",),
+    "no-gpu": ("allow=no-gpu",),
+    "doubt": ("fail=doubt",),
+    "nothing": ("fail=nothing",),
+    "improvement": ("fail-on=improvement",),
+    "strict, missing": ("strict", "allow=missing"),
+}
+# Each state of a test, with each of the options above: `test` fails the test, `run` the run as a whole.
+TABLE = """
+new        new             -     -     -     -     -     -  -       -
+same       not_regressed   -     -     -     -     -     -  -       -
+worse      regressed       test  test  test  test  test  -  test    test
+better     improved        -     -     -     -     -     -  test    -
+unclear    inconclusive    -     -     -     -     test  -  -       -
+elsewhere  not_comparable  -     test  -     -     -     -  -       test
+broken     not_measured    test  test  test  test  test  -  test    test
+silent     not_measured    run   run   run   run   run   -  run     run
+renamed    gone            run   run   -     run   run   -  run     -
+ungrouped  gone            run   run   -     run   run   -  run     -
+hidden     gone            run   run   -     run   run   -  run     -
+skipped    skipped         run   run   -     run   run   -  run     -
+excused    excused         run   run   -     run   run   -  run     -
+narrowed   narrowed        -     run   -     -     -     -  -       -
+cut_off    ended           run   run   run   run   run   -  run     run
+"""
+STATES = [line.split() for line in TABLE.strip().splitlines()]
+
+
+def decisions(option):
+    """Return what fails by the states of tests."""
+    column = [*OPTIONS].index(option) + 2
+    return {row[0]: row[column] for row in STATES}
+
 
 GATE = ("--gpuperf-gpu=simulated", "--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
 SUITE = """
@@ -71,11 +107,11 @@ BEFORE = {
 }
 NOW = {
     "worse": 10e-3,
-    "better": 2.5e-3,
+    "better": 1e-3,
     "unclear": 5.55e-3,
     "broken": "raise ValueError('it broke')",
     "silent": "): pass",
-    "renamed": "new_name",
+    "renamed": "new",
     "ungrouped": "",
     "skipped": "pytest.skip('not today')",
     "excused": "@pytest.mark.xfail",
@@ -91,7 +127,6 @@ ENDS = """
     def pytest_runtest_teardown(item):
         pytest.exit("enough", returncode=0)
 """
-SOME = ("default", "nothing", "strict, missing")
 BASE = {}
 
 
@@ -116,11 +151,15 @@ def decided(pytester, capsys):
         pytester.makeconftest(conftest)
         asked = [f"--gpuperf-{each}" for each in OPTIONS[option]]
         ran = run(SUITE.format(**NOW), *asked, "-k", "not narrowed", "--gpuperf-json=new.json")
-        capsys.readouterr()
-        compared = [f"--{each}" for each in OPTIONS[option]]
-        code = main(["compare", "base.json", "new.json", "--fail-on=speedup:10%", *compared])
-        return ran, code, capsys.readouterr().out.splitlines()
+        return ran, *compared(option)
 
+    def compared(option):
+        asked = [f"--{each}" for each in OPTIONS[option]]
+        capsys.readouterr()
+        code = main(["compare", "base.json", "new.json", "--fail-on=speedup:10%", *asked])
+        return code, capsys.readouterr().out.splitlines()
+
+    call.compared = compared
     return call
 
 
@@ -129,27 +168,47 @@ def failed(lines):
     return " ".join(line for line in lines if line.startswith("FAILED: "))
 
 
-# Without a GPU the simulated device's workload cannot run.
-@pytest.mark.parametrize("option", [each for each in OPTIONS if each != "without"])
-def test_both_doors_decide_as_the_table_says(decided, option):
+def outcomes(report):
+    """Return what became of each test, or of the group that it belongs to."""
+    found = [
+        (each["nodeid"], each["comparisons"][0]["outcome"])
+        for each in report["records"]
+        if each["comparisons"]
+    ]
+    found += [(each["name"], each["cause"]) for each in report["gate"]["absent"]]
+    return {re.search(r"test_(\w+)(\[|$)", name)[1]: outcome for name, outcome in found}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_both_doors_decide_as_the_table_says(decided, pytester, option):
     ran, code, compared = decided(option, HIDES)
     failures = re.findall(r"^FAILED test_it\.py::test_(\w+) -", str(ran.stdout), re.MULTILINE)
-    expected = {row.state: row.fails for row in ROWS if row.option == option and row.state != "cut off"}
+    expected = decisions(option)
+    del expected["cut_off"]
     found = {}
     for state in expected:
         of_test = "test" if state in failures else "-"
         found[state] = "run" if f"test_{state}" in failed(ran.outlines) else of_test
     # A body that raises fails its test, whatever the check's options are.
     assert expected | {"broken": "test"} == found
-    assert [state for state, fails in expected.items() if fails != "-"] == [
-        state for state in expected if f"test_{state}" in failed(compared)
-    ]
+    fails = [state for state, fails in expected.items() if fails != "-"]
+    assert fails == [state for state in expected if f"test_{state}" in failed(compared)]
     assert int(option != "nothing") == code
+    report = json.loads((pytester.path / "new.json").read_text(encoding="utf-8"))
+    became = {row[0]: row[1] for row in STATES if row[0] in expected}
+    if option == "nothing":  # then the test does not fail as xfail expects
+        became["excused"] = "regressed"
+    assert became == outcomes(report)
     if option == "default":
         ran.stdout.fnmatch_lines(["*InconclusiveWarning*speedup is inconclusive*"])
+    if option == "no-gpu":  # which excuses a skip in a run without one alone
+        report["environment"] |= {"gpu": None, "gpu_reason": "no GPU"}
+        (pytester.path / "new.json").write_text(json.dumps(report), encoding="utf-8")
+        assert "test_skipped" not in failed(decided.compared(option)[1])
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.state == "cut off" and row.option in SOME])
-def test_a_session_that_ends_itself_early_fails_as_the_table_says(decided, row):
-    ran, code, _ = decided(row.option, ENDS)
-    assert [row.fails == "run"] * 3 == [bool(ran.ret), "session ended" in failed(ran.outlines), bool(code)]
+@pytest.mark.parametrize("option", ["default", "nothing", "strict, missing"])
+def test_a_session_that_ends_itself_early_fails_as_the_table_says(decided, option):
+    ran, code, _ = decided(option, ENDS)
+    fails = decisions(option)["cut_off"] == "run"
+    assert [fails] * 3 == [bool(ran.ret), "session ended" in failed(ran.outlines), bool(code)]

@@ -17,11 +17,6 @@ CONFTEST = """
     for found in (BACKEND.cpu(), BACKEND.gpu("")):
         found.context = lambda found=found: context(found)
 """
-BOTH = """
-def test_unmarked(gpuperf):
-    assert (["cpu"], ["gpu"]) == gpuperf.both(lambda device: lambda: [*conftest.ENTERED])
-    assert not conftest.ENTERED
-"""
 MARKED = """
 @pytest.mark.speedup(min=3)
 def test_it(device):
@@ -32,21 +27,20 @@ def test_it(device):
         return made + 1
     return workload
 """
-
-
-BROKEN = """
-@pytest.fixture
-def broken(monkeypatch):
-    monkeypatch.setattr(conftest, "BROKEN", True)
+OTHERS = """
+def test_unmarked(gpuperf):
+    assert (["cpu"], ["gpu"]) == gpuperf.both(lambda device: lambda: [*conftest.ENTERED])
+    assert not conftest.ENTERED
 
 @pytest.mark.speedup(min=3)
-def test_broken(device, broken):
+def test_broken(device, monkeypatch):
+    monkeypatch.setattr(conftest, "BROKEN", True)
     return lambda: device.xp.ones(3)
 """
 
 
 def test_measurements_and_gpuperf_both_are_within_the_contexts_or_have_the_error_of_one(suite):
-    found = suite(BOTH + MARKED + BROKEN, conftest=CONFTEST)
+    found = suite(OTHERS + MARKED, conftest=CONFTEST)
     found.ended(passed=2, failed=1)
     assert 10 == found.speedup("test_it")
     reason = "RuntimeError: there is no engine of this name, raised on the GPU (simulated GPU)"

@@ -73,8 +73,6 @@ BROKEN = """
     from pytest_gpuperf.model.errors import Unavailable
 
     class Broken(SimulatedBackend):
-        automatic = True
-
         def gpu(self, selector):
             raise Unavailable("it was found but cannot be used; repair it", broken=True)
 
@@ -89,14 +87,6 @@ def test_a_broken_gpu_is_an_error_of_a_run_that_names_it(run, pytester):
     result.assert_outcomes(passed=1, errors=1, failed=1)
     said = "the GPU of --gpuperf-gpu=other is broken: it was found but *; repair it"
     result.stdout.fnmatch_lines([said, said])
-
-
-@pytest.mark.libraries
-def test_a_broken_gpu_that_auto_finds_is_a_warning_once_and_a_skip(run, pytester):
-    pytester.makeconftest(BROKEN)
-    result = run(f"{GPU_TEST}\n    def test_again(gpu): pass\n{SPEEDUP_TEST}", "-Walways", gpu="auto")
-    result.assert_outcomes(passed=1, skipped=3, warnings=1)
-    result.stdout.fnmatch_lines(["*BrokenGpuWarning: *it was found but cannot be used; repair it*"])
 
 
 def test_a_run_whose_speedup_tests_all_skip_themselves_has_used_no_required_gpu(suite):

@@ -77,31 +77,37 @@ def outcomes(result):
 
 
 def test_a_lost_speedup_fails_its_own_test_although_its_demand_is_met(held, pytester):
-    result = held(FAST + BARE, "--junitxml=junit.xml", gpu=SLOWER)
-    result.assert_outcomes(failed=2)
+    missed = FAST.replace("=3", "=9").replace("fast", "too")
+    result = held(FAST + BARE + missed, "--junitxml=junit.xml", gpu=SLOWER)
+    result.assert_outcomes(failed=3)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
         [
             "speedup got worse: 7.99x [[]7.99, 7.99], baseline 9.99x [[]9.99, 9.99]: -20.0 %*, 10 % less *",
+            "required at least 9x, speedup 7.99x *",
+            "speedup got worse: *",
             "test_fast * >=3x * -20 % * regressed",
-            "baseline base.json of * (tolerance: speedup 10 %): 2*",
+            "baseline base.json of * (tolerance: speedup 10 %): 3*",
         ]
     )
     assert {"regressed"} == {*outcomes(result).values()}
-    assert ["passed", "recorded"] == sorted(record["status"] for record in result.report["records"])
+    assert ["passed", "recorded", "failed"] == [record["status"] for record in result.report["records"]]
     suite = ElementTree.parse(pytester.path / "junit.xml").getroot()[0]
-    assert ("2", "0") == (suite.get("failures"), suite.get("errors"))
+    assert ("3", "0") == (suite.get("failures"), suite.get("errors"))
     properties = {each.get("name"): each.get("value") for each in suite.iter("property")}
     assert "regressed" == properties["gpuperf.baseline.speedup"]
 
 
-def test_without_fail_on_losses_are_only_said(ends):
+def test_without_fail_on_losses_and_doubts_are_only_said(ends):
     ends(BARE, *CREATE)
     lost = ends(BARE, "--gpuperf-baseline=base.json", gpu=SLOWER)
     assert pytest.ExitCode.OK == lost.ret
     assert {("test_bare", "speedup"): "regressed"} == outcomes(lost)
     assert [] == lost.report["gate"]["tolerances"]
     lost.stdout.fnmatch_lines(["*(nothing fails without", "*--gpuperf-fail-on): 1 regressed"])
+    unclear = ends(BARE, "--gpuperf-baseline=base.json", gpu=5.55e-3)
+    unclear.assert_outcomes(passed=1, warnings=0)
+    assert {("test_bare", "speedup"): "inconclusive"} == outcomes(unclear)
 
 
 def test_a_rerun_takes_the_loss_back(held):
@@ -498,6 +504,10 @@ def test_a_run_that_measured_nothing_fails_unless_it_may_lack_a_gpu(held, source
     assert (said is None) == (result.ret == pytest.ExitCode.OK)
     if said is not None:
         result.stdout.fnmatch_lines([f"FAILED: nothing was measured: {said}"])
+
+
+def test_a_required_gpu_is_not_missed_by_tests_that_the_command_line_left_out(ends):
+    ends(BARE, "--gpuperf-require-gpu", "-knothing").stdout.no_fnmatch_line("FAILED*")
 
 
 # What cannot be asked: tests/unit/test_options.py has the rest

@@ -1,15 +1,12 @@
 """Two tests are never one: each run of each test has a record, whatever pytest's node ids are."""
 
-import sys
+import json
+import re
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 from conftest import TWO_DEVICES
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
-
-from pytest_gpuperf.model.nodeid import split, without_number
 
 SPEEDUPS = {"package/near/test_fft.py": 10 / 9, "package/far/test_fft.py": 10, "loose/test_other.py": 10 / 9}
 """The modules, of which two have one name, and how much faster the GPU is in each: it takes 9 calls, or 1."""
@@ -39,18 +36,7 @@ class TestMethods:
 def test_sizes(device, n):
     return lambda: work(device.xp, "numpy" if device.kind == "cpu" else "cupy")
 """
-PLACES = [
-    "package.near.test_fft",
-    "package.far.test_fft",
-    "package.far",
-    "package.near.test_fft::test_variants",
-    "package.far.test_fft::TestMethods",
-    "{suite}/package/near/test_fft.py",
-    "{suite}/package/far",
-    "{suite}/loose/test_other.py",
-    "{suite}/loose",
-    "{suite}",
-]
+NEAR, FAR = "package.near.test_fft", "package.far.test_fft"
 GATE = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-max-time=3")
 
 
@@ -73,12 +59,6 @@ def run_places(pytester, monkeypatch):
     monkeypatch.chdir(pytester.path)
 
     def call(root, places, *options):
-        collected = []
-
-        class Watch:
-            def pytest_collection_finish(self, session):
-                collected.extend(session.items)
-
         report = pytester.path / "r.json"
         report.unlink(missing_ok=True)
         result = pytester.inline_run(
@@ -91,13 +71,10 @@ def run_places(pytester, monkeypatch):
             f"--gpuperf-json={report}",
             *options,
             *(place.format(suite=suite) for place in places),
-            plugins=[Watch()],
         )
-        from pytest_gpuperf.report.reader import load_report
-
-        marked = [item for item in collected if item.get_closest_marker("speedup")]
-        run = load_report(report)
-        return SimpleNamespace(items=marked, run=run, records=run.records, ret=result.ret)
+        items = result.getcall("pytest_collection_finish").session.items
+        written = json.loads(report.read_text(encoding="utf-8"))
+        return SimpleNamespace(items=items, written=written, records=written["records"])
 
     return call
 
@@ -112,45 +89,36 @@ def expected_id(item, root):
     return f"{'suite/' if root == '.' else ''}{path}::{function}"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6)
-@example(root="beside", places=["{suite}/package/far", *PLACES[:2]], options=["--keep-duplicates"])
-@given(
-    root=st.sampled_from(["beside", "."]),
-    places=st.lists(st.sampled_from(PLACES), min_size=1, max_size=4),
-    options=st.sampled_from([[], ["--keep-duplicates"]]),
+@pytest.mark.parametrize(
+    ("root", "options", "places"),
+    [
+        ("beside", ["--keep-duplicates"], ["{suite}/package/far", NEAR, FAR]),
+        ("beside", [], [NEAR, f"{FAR}::TestMethods", f"{NEAR}::test_variants", "{suite}/loose"]),
+        (".", ["--keep-duplicates"], ["{suite}/loose/test_other.py", FAR, "{suite}", "package.far"]),
+        (".", [], ["{suite}", f"{NEAR}::test_variants"]),
+    ],
 )
 def test_each_item_has_a_record_of_its_own_whatever_else_the_command_line_collects(
-    run_places, root, places, options
+    run_places, root, options, places
 ):
     found = run_places(root, places, *options)
-    ids = [record.nodeid for record in found.records]
+    ids = [record["nodeid"] for record in found.records]
+    tests = [re.sub(r"#\d+$", "", nodeid) for nodeid in ids]
     assert len(ids) == len({*ids})
-    expected = Counter(expected_id(item, root) for item in found.items)
-    assert expected == Counter(map(without_number, ids))
-    groups = {record.nodeid.partition("[")[0] for record in found.records if record.size_group}
-    assert groups == {without_number(threshold.name) for threshold in found.run.thresholds}
-    for record in found.records:
-        if record.pairing is None or record.pairing.kind == "gpu":
-            is_fast = "far" in record.nodeid
-            assert (10 if is_fast else 10 / 9) == pytest.approx(record.speedup.value, rel=0.02), record.nodeid
-            judged = "recorded" if record.demand.bare else "passed" if is_fast else "failed"
-            assert judged == record.status
-        is_repeated = without_number(record.nodeid) != record.nodeid
-        assert is_repeated == ("ran_more_than_once" in {note.code for note in record.notes})
-        if record.pairing and record.pairing.partner:
-            assert split(record.nodeid)[0] == split(record.pairing.partner)[0]
-
-
-@pytest.mark.usefixtures("forked_workers")
-def test_workers_tell_tests_apart_that_have_one_node_id(run_places, monkeypatch):
-    workermanage = pytest.importorskip("xdist.workermanage", reason="the extra `test` has pytest-xdist")
-    monkeypatch.setattr(workermanage, "_sys_path", sys.path)  # as it was before the suite was on it
-    found = run_places("beside", ["package.near.test_fft", "package.far.test_fft"], "-n2")
-    statuses = {record.nodeid: record.status for record in found.records}
-    assert 14 == len(statuses)
-    for module, expected in (("near", "failed"), ("far", "passed")):
-        for test in ("test_slot", "test_variants[cupy]", "TestMethods::test_variants[cupy]"):
-            assert expected == statuses[f"package.{module}.test_fft::{test}"]
+    assert Counter(expected_id(item, root) for item in found.items) == Counter(tests)
+    groups = {record["nodeid"].partition("[")[0] for record in found.records if record["size_group"]}
+    assert groups == {re.sub(r"#\d+$", "", threshold["name"]) for threshold in found.written["thresholds"]}
+    for record, test in zip(found.records, tests, strict=True):
+        pairing = record["pairing"] or {}
+        if pairing.get("kind") != "cpu":
+            is_fast = "far" in test
+            assert (10 if is_fast else 10 / 9) == pytest.approx(record["speedup"]["value"], rel=0.02), test
+            judged = "recorded" if "test_sizes" in test else "passed" if is_fast else "failed"
+            assert judged == record["status"]
+        is_repeated = test != record["nodeid"]
+        assert is_repeated == ("ran_more_than_once" in {note["code"] for note in record["notes"]})
+        partner = pairing.get("partner")
+        assert partner is None or test.partition("::")[0] == partner.partition("::")[0]
 
 
 def test_a_baseline_finds_each_test_of_a_package_and_why_one_did_not_run(run_places, pytester):
@@ -164,15 +132,15 @@ def test_a_baseline_finds_each_test_of_a_package_and_why_one_did_not_run(run_pla
     run_places("beside", [near, far], *gate, "--gpuperf-baseline-missing=create")
     for chosen in ([far, near], ["{suite}/package/near/test_fft.py", "{suite}/package/far"]):
         found = run_places("beside", chosen, *gate)
-        outcomes = Counter(each.outcome for record in found.records for each in record.comparisons)
+        outcomes = Counter(each["outcome"] for record in found.records for each in record["comparisons"])
         assert {"not_regressed": 10} == outcomes, chosen
 
     def causes(*chosen):
-        absent = run_places("beside", chosen, *gate).run.gate.absent
-        return {each.cause for each in absent if each.name == f"{near}.test_fft::test_slot"}
+        absent = run_places("beside", chosen, *gate).written["gate"]["absent"]
+        return {each["cause"] for each in absent if each["name"] == f"{NEAR}::test_slot"}
 
-    assert {"narrowed"} == causes(f"{far}.test_fft")
-    assert {"narrowed"} == causes(f"{far}.test_fft", "-k", "test_slot")
+    assert {"narrowed"} == causes(FAR)
+    assert {"narrowed"} == causes(FAR, "-k", "test_slot")
     folder = pytester.path / "suite/package/near"
     (folder / "conftest.py").write_text("collect_ignore = ['test_fft.py']", encoding="utf-8")
     assert {"gone"} == causes(near, far), "ignored"
@@ -197,12 +165,16 @@ def test_again(device):
                 item.add_marker(pytest.mark.speedup(min=3))
         items += [item for item in items if item.name == "test_again"][:1]
 """
-    found = suite(source, "--keep-duplicates", "test_it.py", "test_it.py", conftest=conftest)
+    twice = ("--keep-duplicates", "test_it.py", "test_it.py")
+    found = suite(source, *twice, conftest=conftest)
     found.ended(passed=4 + 3)
     gpus = dict.fromkeys(("test_late[cupy]", "test_late[cupy]#2"), "passed")
     cpus = dict.fromkeys(("test_late[numpy]", "test_late[numpy]#2"), "recorded")
     again = dict.fromkeys(("test_again", "test_again#2", "test_again#3"), "passed")
     assert {**gpus, **cpus, **again} == found.statuses
+    stopped = suite(source.replace("min=3", "min=30"), "-x", "-k", "again", *twice)
+    assert {"test_again": "failed", "test_again#2": "skipped"} == stopped.statuses
+    assert not stopped.written["complete"]
 
 
 def test_a_baseline_is_that_of_each_run_of_a_test_and_a_file_that_is_gone_is_imported_from_nowhere_else(
@@ -248,13 +220,6 @@ def test_where_xdist_would_lose_a_test_with_the_node_id_of_another_the_run_is_re
         said = str(found.result.stdout) + str(found.result.stderr)
         assert f"--dist={dist}: pytest-xdist knows tests by node ids" in said
         assert "would run one of the 2 tests called test_it.py::test_it; pass --rootdir=FOLDER" in said
-
-
-def test_a_run_that_ends_before_a_test_has_run_again_is_not_complete(suite):
-    source = "@pytest.mark.speedup(min=30)\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
-    found = suite(source, "-x", "--keep-duplicates", "test_it.py", "test_it.py")
-    assert {"test_it": "failed", "test_it#2": "skipped"} == found.statuses
-    assert not found.written["complete"]
 
 
 def test_a_rerun_replaces_the_attempt_before_it_and_no_other_run_of_the_test(suite):

@@ -1,30 +1,40 @@
 """The measurement lock in whole runs: waiting is recorded, and runs and workers measure in turn."""
 
+import json
+import re
 import subprocess
 import sys
-import time
+from contextlib import closing
 from itertools import pairwise
-from types import SimpleNamespace
 
+import pytest
 from real_clock import NAP, REAL_TIME, held
 
-from pytest_gpuperf import options
-from pytest_gpuperf.session import live_line
-from pytest_gpuperf.timing import lock
+
+def command(lock_file, *names):
+    """Return the command of a run of its own."""
+    ours = ["--gpuperf-gpu=hosts", f"--gpuperf-lock={lock_file}", "--gpuperf-json=report.json"]
+    return [sys.executable, "-m", "pytest", "-pgpuperf", "-pno:cacheprovider", *ours, *names]
 
 
-def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester, lock_file, monkeypatch):
-    shown = []
-    line = SimpleNamespace(begin=lambda _: None, show_wait=shown.append, erase=lambda: shown.append("erased"))
-    monkeypatch.setattr(live_line, "of_run", lambda _: line)
-    with held(lock_file, 1.2, after=pytester.path / "begun"):
-        result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.4")
+def test_a_record_and_the_terminal_say_how_long_a_test_waited(pytester, lock_file, monkeypatch):
+    pytest.importorskip("termios", reason="the system has no such terminals")
+    from screen import Screen
+
+    monkeypatch.setenv("TERM", "xterm")
+    pytester.makeconftest(REAL_TIME)
+    pytester.makepyfile(test_it=NAP.format(seconds=1e-3))
+    with closing(Screen()) as screen, held(lock_file, 1.2, after=pytester.path / "begun"):
+        run = subprocess.Popen(command(lock_file, "--gpuperf-max-time=0.4"), stdout=screen.file)
+        screen.read_to_the_end()
+        assert 0 == run.wait(timeout=60)
+    (record,) = json.loads((pytester.path / "report.json").read_text("utf-8"))["records"]
     assert "recorded" == record["status"]
     assert record["turn_wait"] > 0.6
     assert record["elapsed"] < record["turn_wait"]
     assert record["gpu"]["samples"]
-    result.stdout.fnmatch_lines(["waited * in all for other processes that measured"])
-    assert ["test_it.py::test_nap", "erased"] == shown
+    assert b"test_nap waits for another process that measures" in screen.written
+    assert re.search(rb"\nwaited .* in all for other processes that measured", screen.written)
 
 
 def test_variants_take_their_turns_too(on_hosts, pytester, lock_file):
@@ -69,76 +79,46 @@ def test_a_measurement_without_a_turn_says_why_once(on_hosts):
 
 
 def test_a_lock_file_in_the_ini_file_starts_at_the_root_wherever_pytest_is_called(pytester, monkeypatch):
-    pytester.makeini("[pytest]\ngpuperf_lock = turn.lock\n")
+    pytester.makeini("[pytest]\ngpuperf_lock = gone/turn.lock\n")
     monkeypatch.chdir(pytester.mkdir("below"))
-    assert str(pytester.path / "turn.lock") == options.run_options(pytester.parseconfig(pytester.path)).lock
-
-
-def test_no_file_is_locked_when_none_is_chosen(pytester, monkeypatch, tmp_path):
-    machines = tmp_path / "machine.lock"
-    monkeypatch.setattr(lock, "default_path", lambda: machines)
+    result = pytester.runpytest_inprocess(pytester.path)
+    result.stderr.fnmatch_lines([f"*the folder {pytester.path / 'gone'} does not exist; create it first"])
     pytester.makeini("[pytest]\ngpuperf_lock = none\n")
     pytester.makeconftest(REAL_TIME)
     pytester.makepyfile(test_it=NAP.format(seconds=1e-3))
-    with held(machines, 60):
-        result = pytester.runpytest_inprocess(
-            "-pno:randomly", "--gpuperf-gpu=hosts", "--gpuperf-max-time=0.1"
-        )
+    result = pytester.runpytest_inprocess(pytester.path, "--gpuperf-gpu=hosts", "--gpuperf-max-time=0.1")
     result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("waited*")
+    assert [] == [*pytester.path.rglob("none")], "no file is locked"
 
 
-LOGGED = """
-    import os
-    import time
-    from contextlib import contextmanager
-    from pytest_gpuperf.timing.lock import MeasurementLock
-
-    acquire = MeasurementLock.acquire
-
-    @contextmanager
-    def logged(self, on_wait):
-        with acquire(self, on_wait) as hold, open(f"{os.getpid()}.log", "a") as log:
-            begun = time.perf_counter()
-            yield hold
-            log.write(f"{begun} {time.perf_counter()}\\n")
-
-    if acquire.__name__ == "acquire":  # else this was forked from a process that logs already
-        MeasurementLock.acquire = logged
-"""
-
+# Only the first calls on each device are made before the lock is held.
 NAPS = """
+    import os
     import time
     import pytest
 
+    @pytest.fixture
+    def calls():
+        times = []
+        yield times
+        with open(f"{os.getpid()}.log", "a") as log:
+            log.write(f"{times[5]} {times[-1]}\\n")
+
     @pytest.mark.parametrize("n", range(4))
-    @pytest.mark.speedup(max_time=0.1)  # no demand: a verdict would rest on how busy the machine is
-    def test_nap(device, n):
-        return lambda: time.sleep(1e-3)
+    @pytest.mark.speedup(max_time=0.1)
+    def test_nap(device, calls, n):
+        return lambda: calls.append(time.perf_counter()) or time.sleep(1e-3)
 """
 
 
-def spans(folder):
-    lines = [line for log in folder.glob("*.log") for line in log.read_text().splitlines()]
-    return sorted(tuple(map(float, line.split())) for line in lines)
-
-
-def test_two_runs_at_the_same_time_measure_in_turn(pytester, lock_file, monkeypatch):
-    monkeypatch.setattr(lock.MeasurementLock, "acquire", lock.MeasurementLock.acquire)  # LOGGED replaces it
-    pytester.makeconftest(REAL_TIME + LOGGED)
+def test_two_runs_at_the_same_time_measure_in_turn(pytester, lock_file):
+    pytester.makeconftest(REAL_TIME)
     pytester.makepyfile(test_it=NAPS, test_other=NAPS)
-    options = ["-pgpuperf", "-pno:cacheprovider", "--gpuperf-gpu=hosts", f"--gpuperf-lock={lock_file}"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, "test_other.py"], stdout=subprocess.DEVNULL
-    ) as other:
-        while not spans(pytester.path):
-            assert other.poll() is None
-            time.sleep(0.01)
-        result = pytester.runpytest_inprocess("-pno:randomly", *options, "test_it.py")
-        assert 0 == other.wait(timeout=60)
-    result.assert_outcomes(passed=4)
-    assert len(list(pytester.path.glob("*.log"))) == 2
-    found = spans(pytester.path)
-    assert len(found) == 8
+    names = ("test_it.py", "test_other.py")
+    runs = [subprocess.Popen(command(lock_file, name), stdout=subprocess.DEVNULL) for name in names]
+    assert [0, 0] == [run.wait(timeout=60) for run in runs]
+    logs = [log.read_text().splitlines() for log in pytester.path.glob("*.log")]
+    assert [4, 4] == [len(lines) for lines in logs]
+    found = sorted([float(word) for word in line.split()] for lines in logs for line in lines)
     for (_, ended), (begun, _) in pairwise(found):
         assert ended <= begun

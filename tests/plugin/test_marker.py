@@ -153,15 +153,18 @@ def test_each_test_ends_as_its_marker_and_what_was_measured_say(suite):
         (("FAILED", "FAILED"), ["-Werror", "-Wignore::pytest_gpuperf.InconclusiveWarning"]),
         (("PASSED", "SKIPPED"), ["--gpuperf-fail=nothing", "-Werror"]),
         (("FAILED", "FAILED"), ["--gpuperf-fail=doubt"]),
+        (("FAILED", "FAILED"), ["-Werror"]),
     ],
-    ids=lambda values: " ".join(values) if values[0].startswith("-") else None,
 )
 def test_the_user_settles_what_fails(suite, fails, options):
     found = suite(f"import numpy as np\n{EVEN}{LOST}{FORGOT}{DOUBTFUL_UNIT}", "-v", "-rs", *options)
-    doubt = "FAILED" if "doubt" in options[0] else "PASSED"
+    doubt = "FAILED" if options in (["-Werror"], ["--gpuperf-fail=doubt"]) else "PASSED"
     assert [doubt, *fails, "PASSED", doubt] == [*found.endings.values()]
     assert ["inconclusive", "failed", "error", "recorded", "inconclusive"] == [*found.statuses.values()]
     assert 2 == " ".join(str(found.result.stdout).split()).count("inconclusive after ")
+    if options == ["-Werror"]:
+        found.says("(InconclusiveWarning, and the suite makes warnings errors)")
+        assert not [words for words in ("session.py", "During handling") if words in str(found.result.stdout)]
     if "SKIPPED" in fails:
         found.says("SKIPPED*there is no valid measurement: no work reached simulated GPU")
 
@@ -285,15 +288,13 @@ def test_power(data, power):
 
 
 def test_a_fixture_on_device_makes_two_variants_and_that_of_the_gpu_is_compared_alone_too(suite):
-    of_gpu = dict.fromkeys(("test_power[2-gpu]", "test_power[3-gpu]"), "passed")
-    of_cpu = dict.fromkeys(("test_power[2-cpu]", "test_power[3-cpu]"), "recorded")
-    found = suite(VARIANTS)
-    found.ended(passed=4)
-    assert {**of_cpu, **of_gpu} == found.statuses
-    assert {0.01} == {round(found.records[name]["cpu"]["median"], 3) for name in of_gpu}
-    alone = suite(VARIANTS, *(f"test_it.py::{name}" for name in of_gpu))
-    alone.ended(passed=2)
-    assert of_gpu == {name: status for name, status in alone.statuses.items() if status != "skipped"}
+    found = suite(
+        VARIANTS, "test_it.py::test_power[2-cpu]", *(f"test_it.py::test_power[{n}-gpu]" for n in (2, 3))
+    )
+    found.ended(passed=3)
+    for name, status in (("2-cpu", "recorded"), ("2-gpu", "passed"), ("3-gpu", "passed")):
+        record = found.records[f"test_power[{name}]"]
+        assert (status, 0.01) == (record["status"], round(record["cpu"]["median"], 3))
 
 
 OF_CONFTEST = """

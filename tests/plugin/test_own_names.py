@@ -182,6 +182,8 @@ def test_a_mark_called_speedup_that_a_suite_registers_is_its_own(suite, where):
         "test_ours": "recorded",
         "test_nothing": "error",
     } == found.statuses
+    off = suite(FOREIGN + DEMANDS, "--gpuperf-off", RETURNING, ini=ini, conftest=conftest)
+    off.ended(passed=12)
 
 
 def test_a_suite_whose_fixtures_options_and_marks_are_all_its_own_has_no_section(suite):
@@ -191,7 +193,3 @@ def test_a_suite_whose_fixtures_options_and_marks_are_all_its_own_has_no_section
     found.ended(passed=7 + 7)
     assert [] == found.written["records"]
     found.result.stdout.no_fnmatch_line("*- gpuperf -*")
-
-
-def test_with_off_nothing_is_called_that_a_test_with_a_suites_own_mark_returns(suite):
-    suite(FOREIGN + DEMANDS, "--gpuperf-off", RETURNING, ini=IN_INI).ended(passed=12)

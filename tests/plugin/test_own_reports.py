@@ -72,6 +72,7 @@ RAISED = {
     "pytest.fail('no words')": "Failed: no words",
     "pytest.skip('no words')": "Skipped: no words",
     "raise SystemExit(3)": "SystemExit: 3",
+    "return None": "",
 }
 
 
@@ -86,18 +87,19 @@ class Names{index}:
 """
         for index, body in enumerate(RAISED)
     )
-    hook = "[Names0(), Names1(), Names2(), Names3()]"
+    hook = f"[{', '.join(f'Names{index}()' for index in range(len(RAISED)))}]"
     listed = f"@pytest.hookimpl(optionalhook=True)\ndef pytest_gpuperf_reports():\n    return {hook}\n"
     later = ("--gpuperf-html=r.html", "--gpuperf-baseline=base.json", "--gpuperf-baseline-missing=create")
-    asked = (f"--gpuperf-export=names{index}:{index}.txt" for index in range(4))
+    asked = (f"--gpuperf-export=names{index}:{index}.txt" for index in range(len(RAISED)))
     result = with_conftest(f"import pytest\n{formats}\n{listed}", *ASKED[:2], *asked, *later)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     for index, raised in enumerate(RAISED.values()):
-        named = f"the names{index} file was not written: conftest.Names{index} raised {raised}"
-        result.stdout.fnmatch_lines([f"{named}*conftest.py, line *"])
+        how = f"raised {raised}*conftest.py, line *" if raised else "returned NoneType, and no str"
+        named = f"the names{index} file was not written: conftest.Names{index} {how}"
+        result.stdout.fnmatch_lines([named])
     written = {path.name for path in pytester.path.iterdir()}
     assert {"r.json", "r.csv", "r.html", "base.json"} <= written
-    assert not {"0.txt", "1.txt", "2.txt", "3.txt"} & written
+    assert not {f"{index}.txt" for index in range(len(RAISED))} & written
 
 
 def test_a_format_may_end_the_whole_run(with_conftest):
@@ -107,6 +109,7 @@ def test_a_format_may_end_the_whole_run(with_conftest):
 
 
 NAME, LISTED, BEGINS = 'name, suffix = "names"', "return [Names()]", 'return head.startswith(b"names")'
+NO_FORMAT = "* is no report format: it must be an object with a name (a str without a colon), a suffix and *"
 HOOK_RAISED = "pytest_gpuperf_reports: the hook raised *conftest.py, line 14"
 BEGINS_RAISED = "--gpuperf-export: begins_as of conftest.Names raised *, line 10"
 
@@ -123,6 +126,16 @@ BEGINS_RAISED = "--gpuperf-export: begins_as of conftest.Names raised *, line 10
             *(NAME, 'name, suffix = "other"'),
             "*: 'names' is not an export format; use one of csv (.csv), *, other (.txt); a suite's *",
         ),
+        (
+            LISTED,
+            "return [Names(), Names()]",
+            "*: two report formats are called 'names', conftest.Names and *",
+        ),
+        (LISTED, "return [Names]", NO_FORMAT),
+        (NAME, 'other, suffix = "names"', NO_FORMAT),
+        (NAME, 'name, suffix = "a:b"', NO_FORMAT),
+        (NAME, 'name, suffix = ""', NO_FORMAT),
+        (NAME, "name, suffix = 7", NO_FORMAT),
         (LISTED, "pytest.fail('it')", HOOK_RAISED),
         (BEGINS, "raise SystemExit(3)", BEGINS_RAISED),
     ],

@@ -176,24 +176,6 @@ def test_a_killed_run_is_recovered_from_its_journal(run, pytester, capsys):
     assert "exists; name a new file" in capsys.readouterr().err
 
 
-def test_a_number_that_a_test_made_impossible_costs_its_record_and_no_other(run, pytester):
-    source = SUITE.replace("return lambda: device.launch()", BROKEN).replace(
-        "bare(device)", "bare(device, monkeypatch)"
-    )
-    result = run(source, "--gpuperf-json=report.json", "--gpuperf-export=csv:it.csv", "-k", "fast or bare")
-    result.assert_outcomes(passed=1, skipped=1)
-    found = {record["nodeid"].split("::")[1]: record for record in report(pytester)["records"]}
-    assert found["test_fast"]["status"] == "passed"
-    assert found["test_bare"]["status"] == "error"
-    assert "impossible and not kept: it breaks its schema at $.elapsed" in found["test_bare"]["reason"]
-    result.stdout.fnmatch_lines(["report: *report.json", "csv file: *it.csv"])
-
-
-BROKEN = """name = "pytest_gpuperf.timing.time_budget.TimeBudget.elapsed"
-        monkeypatch.setattr(name, property(lambda _: -1559.0))
-        return lambda: device.launch()"""
-
-
 def test_a_page_that_cannot_be_made_ends_the_run_before_the_first_test(run, pytester, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     html_page.template.cache_clear()
@@ -302,15 +284,6 @@ def test_xdist_gives_the_same_records_and_only_the_controller_writes_them(run, p
     assert report(pytester)["complete"] is True
     assert report(pytester)["environment"]["gpu"]["backend"] == "simulated"
     result.stdout.fnmatch_lines(["*- gpuperf -*", "test_fast*passed"])
-
-
-def test_the_terminal_section_fits_sixty_columns(run, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    lines = run(SUITE.replace("test_fast", "test_" + "with_a_very_long_name_" * 5)).outlines
-    start = next(n for n, line in enumerate(lines) if "- gpuperf -" in line)
-    end = next(n for n, line in enumerate(lines) if n > start and line.startswith("==="))
-    assert end - start > 8
-    assert max(map(len, lines[start:end])) <= 60
 
 
 def section_of(result):

@@ -1,6 +1,5 @@
 """CI's comparison of other projects' suites: what differs with the plugin is found."""
 
-import os
 import sys
 from importlib import util
 from pathlib import Path
@@ -52,20 +51,18 @@ def test_what_a_suite_does_by_chance_is_no_difference(suites):
 
 
 def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatch):
-    """All the way, with a plugin that does harm in the place of --gpuperf-off."""
-    pytester.makepyfile(
-        test_it="def test_it(): pass\ndef test_other(): pass",
-        harm="def pytest_collection_modifyitems(items): del items[1:]",
-    )
-    pytester.syspathinsert()
-    monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=os.pathsep)
+    """All the way, with a conftest that does harm where --gpuperf-off is given."""
+    pytester.makepyfile(test_it="def test_it(): pass\ndef test_other(): pass")
+    pytester.makeconftest("""
+        def pytest_collection_modifyitems(config, items):
+            if "--gpuperf-off" in config.invocation_params.args:
+                del items[1:]
+    """)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the others take a second a run
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p gpuperf")
     suite = suites.Suite(name="it", folder=".", arguments=("test_it.py",), modes=("serial",))
-    monkeypatch.setattr(suites, "SUITES", (suite,))
-    monkeypatch.setattr(suites, "AGAIN", 1)
-    ways = {"with no option": ("-p", "gpuperf"), "harmed": ("-p", "gpuperf", "-p", "harm")}
-    monkeypatch.setattr(suites, "WITH", ways)
-    assert suites.main(pytester.path)[:2] == [
-        "it, serial: harmed: not collected: test_it.py::test_other; only with the plugin: none",
-        "it, serial: harmed: test_it.py::test_other: passed without the plugin, not run with it",
+    harmed = "it, serial: with --gpuperf-off"
+    assert suites._all_ways(suite, pytester.path) == [
+        f"{harmed}: not collected: test_it.py::test_other; only with the plugin: none",
+        f"{harmed}: test_it.py::test_other: passed without the plugin, not run with it",
     ]

@@ -34,11 +34,10 @@ def test_a_lost_test_is_red_an_honest_run_green_and_one_that_the_user_left_out_i
     assert expected == problem or expected in problem
 
 
-def test_bent_files_a_killed_run_and_a_fault_end_no_command_and_lose_no_other_test(hostile, monkeypatch):
-    monkeypatch.setattr(hostile, "FILES_A_CASE", 40)
+def test_a_killed_run_and_a_fault_end_no_command_and_lose_no_other_test(hostile):
     killed = list(hostile.SIGNALS).index("SIGKILL after the first test")
-    ended = [hostile.files_case((0, 1)), hostile.signals_case((killed, 1)), hostile.faults_case((0, 1))]
-    assert [None, None, None] == [problem for _, problem in ended]
+    ended = [hostile.signals_case((killed, 1)), hostile.faults_case((0, 1))]
+    assert [None, None] == [problem for _, problem in ended]
 
 
 def test_a_hang_and_a_traceback_of_ours_are_problems(hostile):

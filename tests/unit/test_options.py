@@ -1,18 +1,15 @@
 """Options: what their help texts say, and how they are read."""
 
+import json
 import os
 import re
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 from cases import for_each
 from factories import recorded, run_of
 
-from pytest_gpuperf import options
-from pytest_gpuperf.collection.expected_tests import ExpectedTests
-from pytest_gpuperf.model.demand import RunOptions
-from pytest_gpuperf.model.other_names import OTHER_NAMES
-from pytest_gpuperf.report import exports
 from pytest_gpuperf.report.json import document
 
 
@@ -31,59 +28,56 @@ def test_the_help_has_each_option_where_a_reader_looks_and_every_export_format(p
         group: re.findall(r"^  --gpuperf-([\w-]+)", text, re.MULTILINE) for group, text in groups.items()
     }
     assert members == {group: " ".join(names) for group, names in named.items()}
-    listed = f"write the report as {', '.join(exports.formats())}, or"  # pytest 8.4 breaks lines at hyphens
+    # pytest 8.4 breaks lines at hyphens.
+    listed = "write the report as csv, bencher, github-action-benchmark, markdown, html, svg, or"
     assert "".join(listed.split()) in "".join(groups["output"].split())
 
 
-@for_each(
-    ("expected", "ini", "flags"),
-    [
-        ({}, "", ""),
-        (
-            {"max_time": 3.0, "cost_ratio": 4.0, "fail": "doubt", "default_device": "numpy"},
-            *("", "max-time=3 cost-ratio=4 fail=doubt default-device=numpy"),
-        ),
-        ({"off": True, "lock": "none"}, "", "off lock=none"),
-        ({"cost_ratio": 3.0, "max_time": 7.0}, "cost_ratio = 4\ngpuperf_max_time = 7", "cost-ratio=3"),
-    ],
-)
-def test_an_option_has_its_value_and_the_command_line_wins_over_the_ini_file(pytester, expected, ini, flags):
-    pytester.makeini(f"[pytest]\ngpuperf_{ini}\n" if ini else "[pytest]\n")
-    config = pytester.parseconfig(*(f"--gpuperf-{flag}" for flag in flags.split()))
-    assert RunOptions(**expected) == options.run_options(config)
-    assert bool(expected) == options.any_option_given(config)
+@pytest.fixture
+def reported(pytester):
+    """Run pytest where it is called, on a suite without a test, and return its report."""
+
+    def call(*options):
+        pytester.runpytest_inprocess("--gpuperf-json=r.json", "--gpuperf-gpu=simulated", *options)
+        return json.loads(Path("r.json").read_text(encoding="utf-8"))
+
+    return call
+
+
+def test_the_command_line_wins_over_the_ini_file(pytester, reported):
+    assert reported()["cost_ratio"] is None
+    pytester.makeini("[pytest]\ngpuperf_cost_ratio = 4")
+    assert (4.0, 3.0) == (reported()["cost_ratio"], reported("--gpuperf-cost-ratio=3")["cost_ratio"])
 
 
 @for_each(
-    ("expected", "line", "flags"),
+    ("allowed", "line", "flags"),
     [
-        ((), "", []),
-        (("missing",), "missing", []),
-        (("missing", "no-gpu"), "no-gpu, missing", []),
-        (("missing", "no-gpu"), "", ["--gpuperf-allow=missing,no-gpu"]),
-        (("missing", "no-gpu"), "", ["--gpuperf-allow", "missing", "--gpuperf-allow", "no-gpu"]),
-        (("no-gpu",), "missing", ["--gpuperf-allow=no-gpu"]),
+        (False, "missing", []),
+        (False, "no-gpu", []),
+        (True, "no-gpu, missing", []),
+        (True, "", ["--gpuperf-allow=missing,no-gpu"]),
+        (True, "", ["--gpuperf-allow", "missing", "--gpuperf-allow", "no-gpu"]),
+        (False, "missing", ["--gpuperf-allow=no-gpu"]),
     ],
 )
-def test_what_a_gate_allows_is_a_list(pytester, expected, line, flags):
+def test_what_a_gate_allows_is_a_list(pytester, reported, allowed, line, flags):
     pytester.makeini(f"[pytest]\ngpuperf_allow = {line}\n" if line else "[pytest]\n")
-    assert {*expected} == options.gate_options(pytester.parseconfig(*flags)).allow
+    base = document.text(run_of(recorded("test_it.py::test_bare")))
+    (pytester.path / "base.json").write_text(base, encoding="utf-8")
+    gate = ("--gpuperf-gpu=none", "--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
+    assert allowed == (reported(*gate, *flags)["gate"]["failures"] == [])
 
 
-def typed(pytester, *arguments):
-    config = pytester.parseconfig(*arguments)
-    return options.arguments(config, ExpectedTests(config).command_line)
-
-
-def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester, monkeypatch):
+def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester, reported, monkeypatch):
     monkeypatch.setenv("PYTEST_ADDOPTS", "--gpuperf-fail=nothing")
     pytester.makeini("[pytest]\naddopts = --gpuperf-strict\ngpuperf_cost_ratio = 3\n")
-    outputs = ("--gpuperf-json=r.json", "--gpuperf-markdown", "m.md", "--gpuperf-history=h")
+    outputs = ("--gpuperf-markdown", "m.md", "--gpuperf-history=h")
     outputs += ("--gpuperf-export=csv:e.csv", "--gpuperf-baseline-missing=create")
     ours = ("--gpuperf-require-gpu", "--gpuperf-fail-on=gpu_time:5%", "--gpuperf-baseline=b.json")
     ours += ("--gpuperf-fail-on=speedup:10%", "--gpuperf-lock=none")
-    words = typed(pytester, "-q", *outputs, "--gpuperf-max-time", "3", *ours, "-k", "not slow")
-    assert ("--gpuperf-max-time=3", *ours) == words
+    report = reported("-q", *outputs, "--gpuperf-max-time", "3", *ours, "-k", "not slow")
+    assert ["--gpuperf-gpu=simulated", "--gpuperf-max-time=3", *ours] == report["arguments"]
 
 
 @for_each(
@@ -91,7 +85,7 @@ def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester
     [
         ("folder/b.json", "baseline=b.json"),
         ("b.json", "baseline=../b.json"),
-        ("/b.json", "baseline=/b.json"),
+        ("{above}/b.json", "baseline={above}/b.json"),
         ("none", "baseline=none"),
         ("{above}/b.json", "baseline=../../b.json"),
         ("~/b.json", "baseline=~/b.json"),  # below the home folder
@@ -99,39 +93,34 @@ def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester
         ("b.json", "default-device=b.json"),  # which is no path
     ],
 )
-def test_a_path_that_was_typed_in_a_folder_is_kept_as_from_the_root(pytester, monkeypatch, kept, option):
-    pytester.makeini("[pytest]")
-    folder, flag = pytester.path / "folder", f"--gpuperf-{option.partition('=')[0]}"
+def test_a_path_that_was_typed_in_a_folder_is_kept_as_from_the_root(
+    pytester, reported, monkeypatch, kept, option
+):
+    folder, above = pytester.path / "folder", pytester.path.parent
+    pytester.makeini("[pytest]\ngpuperf_baseline_missing = create\ngpuperf_baseline = none")
     folder.mkdir(exist_ok=True)
     monkeypatch.chdir(folder)
-    kept = kept.format(above=pytester.path.parent)
-    assert (f"{flag}={kept}",) == typed(pytester, f"--gpuperf-{option}")
+    report = reported(f"--gpuperf-{option.format(above=above)}")
+    flag = f"--gpuperf-{option.partition('=')[0]}"
+    assert f"{flag}={kept.format(above=above)}" == report["arguments"][-1]
 
 
-PATHS = ("json=", "html=", "markdown=", "export=csv:", "history=", "baseline=", "lock=")
+PATHS = ("json=", "html=", "markdown=", "export=csv:", "history=", "baseline=")
 
 
 @pytest.mark.parametrize("place", ["the command line", "the ini file"])
-def test_a_tilde_is_the_home_folder(pytester, monkeypatch, place):
+def test_a_tilde_is_the_home_folder(run, pytester, monkeypatch, place):
     home = pytester.mkdir("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))  # which is what Windows has
     named = [f"{option}~/{number}" for number, option in enumerate(PATHS)]
     if place == "the ini file":
         pytester.makeini("\n".join(["[pytest]", *(f"gpuperf_{line}" for line in named)]))
-    config = pytester.parseconfig(*(f"--gpuperf-{line}" for line in named if place != "the ini file"))
-    found = options.outputs(config)
-    markdown, export, html = (output.path for output in found.files)
-    paths = (options.json_path(config), html, markdown, export, found.history)
-    paths += (options.gate_options(config).baseline, options.run_options(config).lock)
-    assert [str(home / str(number)) for number in range(len(PATHS))] == [*map(str, paths)]
-
-
-def test_a_usage_error_of_a_worker_is_left_for_its_controller(pytester):
-    config = pytester.parseconfig()
-    config.workeroutput = {}
-    error = options.usage_error(config, "no such device")
-    assert "no such device" == str(error) == config.workeroutput[options.USAGE_ERROR]
+        named = []
+    source = "import pytest\n@pytest.mark.speedup\ndef test_it(device): return device.launch\n"
+    run(source, "--gpuperf-baseline-missing=create", *(f"--gpuperf-{line}" for line in named))
+    assert [str(number) for number in range(len(PATHS))] == sorted(path.name for path in home.iterdir())
+    run(source, "--gpuperf-lock=~").stderr.fnmatch_lines([f"*--gpuperf-lock: {home} is a folder; *"])
 
 
 THEIRS = {
@@ -160,7 +149,10 @@ VALUES = [  # what follows `--gpuperf-`, and how it is refused
     ("gpu=cupyy", "gpu: no backend is called 'cupyy'; use cupy"),
     ("fail-on=speedups:5%", "*'speedups' is not a metric; use speedup"),
     ("gpu=cupy:first", "gpu: the device of cupy is a number*"),
-    *((f"gpu={name}", f"gpu: *'{name}'*use {right}*") for name, right in OTHER_NAMES["backend"].items()),
+    ("gpu=cuda", "gpu: *'cuda'*use cupy, torch or jax*"),
+    ("gpu=mps", "gpu: *'mps'*use torch or mlx*"),
+    ("gpu=cpu", "gpu: *'cpu'*use torch:cpu, jax:cpu or standin:MODULE*"),
+    ("gpu=tensorflow", "gpu: *'tensorflow'*use keras*"),
     ("max-time=small", "max-time (ini: gpuperf_max_time): small is not a positive number of seconds*"),
     ("max-time=86401", "max-time*86401* is not * at most 86400 (a day)"),
     *(
@@ -210,10 +202,9 @@ CHECKS = [
     ("baseline=others", "baseline: *: this is no report: *; or move the file out of the folder"),
     ("baseline=unmeasured.json fail-on=speedup:9%", "baseline: *has no test with a speedup to compare with*"),
     ("baseline=base.json fail-on=hours:10%", "*'hours' is not a metric; expected one of speedup, *"),
-    *(
-        (f"baseline=base.json fail-on={name}:10%", f"*'{name}'*use {right}*")
-        for name, right in OTHER_NAMES["metric"].items()
-    ),
+    ("baseline=base.json fail-on=gpu:10%", "*'gpu'*use gpu_time*"),
+    ("baseline=base.json fail-on=always:10%", "*'always'*use with_copies*"),
+    ("baseline=base.json fail-on=threshold:10%", "*use at_most in @pytest.mark.offload_threshold*"),
     ("baseline=base.json fail-on=improvement", "*improvement needs a tolerance*"),
     ("baseline=base.json fail-on=speedup:9% off", "off measures nothing, so --gpuperf-fail-on could *"),
     ("require-gpu off", "off measures nothing, so --gpuperf-require-gpu could *"),

@@ -84,24 +84,18 @@ def sentence(of: Record, usable=None, pool_threads=None) -> str:
     return found.sentence
 
 
-@for_each("missing", ["cpu", "gpu"])
-def test_without_both_devices_nothing_is_said(missing):
+def test_of_what_was_not_measured_or_has_nothing_wrong_in_it_nothing_is_said():
     cpu = on_cpu(processors=1.0, dtypes=("float64",))
     gpu = on_gpu(device=TF32, first_call=90.0, dtypes=("float32",), inspection=seen(allocations=1))
-    of = replace(record(cpu=cpu, gpu=gpu), **{missing: None})
-    assert () == find(of, usable=8, pool_threads=1) == find(EMPTY, usable=None, pool_threads=None)
-
-
-def test_of_measurements_without_samples_and_of_times_of_zero_nothing_is_said():
+    for missing in ("cpu", "gpu"):
+        assert () == find(replace(record(cpu=cpu, gpu=gpu), **{missing: None}), usable=8, pool_threads=1)
+    # Measurements without samples, and times of zero
     inspection = seen(device_time=0.0, outside_time=1.0)
     cpu = measurement(CPU, processors=1.0, block_time=1e-3)
     gpu = measurement(GPU, inspection=inspection, first_call=9.0, block_time=1e-3)
     assert () == find(copied(3.0, cpu=cpu, gpu=gpu), usable=8, pool_threads=1)
     nothing, inspection = [0.0] * 5, seen(device_time=0.0, outside_time=0.0)
     assert [] == codes(copied(0.0, cpu=on_cpu(*nothing), gpu=on_gpu(*nothing, inspection=inspection)))
-
-
-def test_of_a_record_with_nothing_wrong_in_it_nothing_is_said():
     gpu = on_gpu(dtypes=("float32",), block_time=1.0, inspection=seen(device_time=1.9, allocations=0))
     cpu = on_cpu(dtypes=("float32",), block_time=1.0, processors=7.9)
     assert () == find(copied(0.1, cpu=cpu, gpu=gpu), usable=8, pool_threads=8)

@@ -10,10 +10,9 @@ from golden import assert_golden
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.estimation import Sampled, sampled_rounds
-from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import OffloadInput, assess
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Copies, Measurement, Round, Transfer
+from pytest_gpuperf.model.measurement import Copies, Interference, Measurement, Round, Transfer
 
 PLAN = RunOptions()
 PRICED = RunOptions(cost_ratio=2.5)
@@ -42,13 +41,14 @@ def seen(
     The CPU needed but its `own_share` of its times.
     """
     demand = demand or Demand()
-    rounds = changes.pop("rounds", [Round(cpu=cpu, gpu=gpu, copies=moved)] * ROUNDS)
+    own = changes.pop("own_share", None)
+    ratios = [cpu] if own is None else found
+    rounds = changes.pop("rounds", [Round(cpu=each, gpu=gpu, copies=moved) for each in ratios] * ROUNDS)
     sampled = changes.pop("sampled", sampled_rounds(rounds, demand, seconds))
     shown = speedup(*found) if found else sampled.speedup()
-    if (own := changes.pop("own_share", None)) is not None:
-        low = own * (shown.low or 0.0)
-        disturbed = replace(shown, low=low or None)
-        changes["disturbance"] = Disturbance(speedup=disturbed, least=low, most=0.0, reason="a neighbour")
+    if own is not None:
+        busy = Interference(kind="cpu_contention", own_share=own, waited=1 - own, threads=1)
+        changes["disturbance"] = sampled.in_spite_of(busy, None)
     known = {
         "demand": demand,
         "regime": demand.transfer,

@@ -6,7 +6,7 @@ The libraries themselves are in tests/backends/test_accelerators.py; cuDF and th
 import logging
 import sys
 from contextlib import nullcontext
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import CHOICES, chosen_accelerator
-from pytest_gpuperf.devices.accelerators.base import column, log_of
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
@@ -44,11 +43,6 @@ def test_a_name_that_no_machine_has_is_refused_with_the_valid_ones(choice, reaso
     assert "\n" not in str(refusal.value)
 
 
-def test_an_accelerator_takes_no_selector_beside_its_name():
-    with pytest.raises(GpuPerfError, match="accelerator:polars takes no selector, not '1'"):
-        chosen_accelerator("accelerator:polars").check("1")
-
-
 @for_each("choice", [*CHOICES, "accelerator:sklearnex:gpu:1"])
 def test_a_valid_name_is_that_of_a_backend_and_imports_no_library(choice):
     before = {*sys.modules}
@@ -59,41 +53,21 @@ def test_a_valid_name_is_that_of_a_backend_and_imports_no_library(choice):
         assert chosen_accelerator(other) is None
 
 
-@pytest.fixture
-def installed(monkeypatch):
-    """Let these modules be installed, and these others not."""
-
-    def call(*, missing=(), **modules):
-        for name, attributes in modules.items():
-            module = ModuleType(name.replace("__", "."))
-            module.__spec__ = SimpleNamespace(name=module.__name__)
-            vars(module).update({"__version__": "1.0", **attributes})
-            monkeypatch.setitem(sys.modules, module.__name__, module)
-        for name in missing:
-            monkeypatch.delitem(sys.modules, name, raising=False)
-        monkeypatch.setattr(
-            "pytest_gpuperf.devices.library.find_spec",
-            lambda name: None if name in missing else SimpleNamespace(name=name),
-        )
-
-    return call
-
-
 @for_each(
     ("choice", "missing", "reason"),
     [
         ("polars", "polars", "polars is not installed; install polars"),
         ("polars", "cudf_polars", "cudf_polars is not installed; install cudf-polars-cu12 or cudf-"),
         ("networkx:parallel", "networkx", "networkx is not installed; install networkx"),
-        ("networkx:parallel", None, "networkx has no backend parallel here; install nx-parallel"),
-        ("networkx:cugraph", None, "networkx has no backend cugraph here; install nx-cugraph-cu12 or "),
+        ("networkx:cugraph", "cudf", "networkx has no backend cugraph here; install nx-cugraph-cu12 or "),
         ("sklearnex", "sklearnex", "scikit-learn-intelex is not installed; install scikit-learn-intelex"),
         ("cudf.pandas", "cudf", "cuDF is not installed; install cudf-cu12 or cudf-cu13"),
     ],
 )
-def test_a_missing_package_is_named_with_the_one_to_install(installed, monkeypatch, choice, missing, reason):
-    installed(missing=[missing], polars={"__version__": "2.1.0"}, networkx={}, sklearn={}, pandas={})
-    monkeypatch.setattr("pytest_gpuperf.devices.accelerators.networkx._entries", list)
+def test_a_missing_package_is_named_with_the_one_to_install(installed, choice, missing, reason):
+    installed(
+        **{"polars": {"__version__": "2.1.0"}, "networkx": {}, "sklearn": {}, "pandas": {}, missing: None}
+    )
     with pytest.raises(Unavailable) as cause:
         chosen_accelerator(f"accelerator:{choice}").gpu("")
     assert str(cause.value).startswith(reason)
@@ -125,46 +99,47 @@ class NAType:
         raise TypeError("boolean value of NA is ambiguous")
 
 
-def series(*values):
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return SimpleNamespace(to_numpy=lambda: array, to_list=array.tolist)
+class Series:
+    """As a series of pandas."""
+
+    def __init__(self, *values):
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        self.index, self.to_numpy, self.to_list = SimpleNamespace(to_numpy=list), lambda: array, array.tolist
 
 
-@for_each("missing", [float("nan"), np.float64("nan"), NAType(), None])
-def test_a_column_of_text_is_two_arrays_whatever_stands_for_what_is_missing(missing):
-    found = column(series("a", missing, "nan"))
-    assert {"missing": [False, True, False], "text": ["a", "", "nan"]} == {
-        name: array.tolist() for name, array in found.items()
-    }
+def column(*values):
+    """Return what is compared of a series of pandas."""
+    return chosen_accelerator("accelerator:cudf.pandas").unpack(Series(*values))["values"]
 
 
-@for_each("other", [2.5, [float("nan")], np.array([np.nan])])
-def test_a_column_of_text_and_other_things_is_a_list(other):
-    assert ["a", other] == column(series("a", other))
+def test_a_column_of_text_is_two_arrays_whatever_stands_for_what_is_missing_and_any_other_a_list():
+    for missing in (float("nan"), np.float64("nan"), NAType(), None):
+        found = {name: array.tolist() for name, array in column("a", missing, "nan").items()}
+        assert {"missing": [False, True, False], "text": ["a", "", "nan"]} == found
+    for other in (2.5, [float("nan")], np.array([np.nan])):
+        assert ["a", other] == column("a", other)
 
 
-def test_a_log_that_is_read_goes_nowhere_else_and_is_left_as_it_was(monkeypatch):
+def test_a_log_that_is_read_goes_nowhere_else_and_is_left_as_it_was(installed):
+    installed(sklearn={}, sklearnex=None)
     elsewhere = []
     catcher = logging.Handler()
     catcher.emit = elsewhere.append
-    monkeypatch.setattr(logging.getLogger(), "handlers", [catcher])
-    logger = logging.getLogger("of an accelerator")
-    logger.setLevel(logging.ERROR)
-    logger.disabled = True
-    handler = logging.NullHandler()
-    logger.addHandler(handler)
-    read = []
-    with log_of("of an accelerator", logging.DEBUG, lambda record: read.append(record.getMessage())):
-        logger.debug("it ran")
-    assert ["it ran"] == read
-    assert not elsewhere
-    assert (logging.ERROR, [handler], True, True) == (
-        logger.level,
-        logger.handlers,
-        logger.propagate,
-        logger.disabled,
-    )
+    logger, root = logging.getLogger("sklearnex"), logging.getLogger()
+    before = vars(logger).copy()
+    logger.level, logger.handlers, logger.disabled = logging.ERROR, [catcher], True
+    root.addHandler(catcher)
+    try:
+        cpu = chosen_accelerator("accelerator:sklearnex").cpu()
+        with pytest.raises(GpuPerfError, match=r"yet ran svm\.SVC\.fit"), cpu.observe():
+            logger.info("sklearn.svm.SVC.fit: running accelerated version on CPU")
+        left = logger.level, logger.handlers, logger.propagate, logger.disabled
+    finally:
+        root.removeHandler(catcher)
+        vars(logger).update(before)
+    assert [] == elsewhere
+    assert (logging.ERROR, [catcher], True, True) == left
 
 
 class Profiler:
@@ -184,19 +159,15 @@ class Profiler:
 def cudf(installed):
     """Install a cuDF whose pandas is its own, and a CuPy with one GPU; return what the GPU was asked for."""
     asked = []
-
-    def frame(values):
-        return SimpleNamespace(values=values)
-
     runtime = SimpleNamespace(
         getDevice=lambda: 0,
         getDeviceProperties=lambda _: {"name": b"NVIDIA H200"},
         deviceSynchronize=lambda: asked.append("synchronize"),
     )
     installed(
-        pandas={"Series": frame},
+        pandas={"Series": Series},
         cudf={"__version__": "26.10"},
-        cudf__pandas={"is_proxy_object": lambda value: bool(value.values), "Profiler": Profiler},
+        cudf__pandas={"is_proxy_object": lambda value: isinstance(value, Series), "Profiler": Profiler},
         cudf__pandas__module_accelerator={"disable_module_accelerator": lambda: nullcontext("disabled")},
         cupy={"cuda": SimpleNamespace(runtime=runtime)},
     )
@@ -217,9 +188,10 @@ def test_cudf_pandas_is_switched_off_for_the_cpu_and_tells_which_functions_ran_w
     assert ["synchronize"] == cudf
 
 
-def test_cudf_pandas_that_was_not_loaded_before_pandas_says_how_to_load_it(cudf, monkeypatch):
+@pytest.mark.usefixtures("cudf")
+def test_cudf_pandas_that_was_not_loaded_before_pandas_says_how_to_load_it(installed, monkeypatch):
     late = "cudf.pandas was not loaded before pandas: run pytest -p cudf.pandas"
-    monkeypatch.setattr(sys.modules["cudf.pandas"], "is_proxy_object", lambda _: False)
+    installed(cudf__pandas={"is_proxy_object": lambda _: False})
     with pytest.raises(Unavailable, match=late):
         chosen_accelerator("accelerator:cudf.pandas").gpu("")
     monkeypatch.delitem(sys.modules, "cudf.pandas")
@@ -228,7 +200,7 @@ def test_cudf_pandas_that_was_not_loaded_before_pandas_says_how_to_load_it(cudf,
 
 
 def test_the_cpu_of_cudf_pandas_is_pandas_where_there_is_no_cudf(installed):
-    installed(missing=["cudf", "cudf.pandas"], pandas={})
+    installed(cudf=None, pandas={})
     cpu = chosen_accelerator("accelerator:cudf.pandas").cpu()
     with cpu.context(), cpu.observe() as observation:
         cpu.synchronize()

@@ -2,72 +2,53 @@
 
 import os
 import platform
+import subprocess
 import sys
-from contextlib import nullcontext
 from importlib.metadata import version
+from math import inf
 from pathlib import Path
 from time import perf_counter, process_time
-from types import SimpleNamespace
-from unittest.mock import Mock
 
-import numpy as np
-import pytest
 from cases import for_each
-from factories import GPU, HERE
+from factories import HERE
 from msgspec.structs import replace
+from threadpoolctl import threadpool_limits
+from walks import timer_on
 
-from pytest_gpuperf.devices import environment
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.record import ThreadPool
 
-CPU_INFO = "processor\t: 0\nmodel name\t: A CPU @ 3 GHz: fast\n\nmodel name\t: another"
 ARCHITECTURE = platform.processor() or platform.machine()
-CGROUP = "sys/fs/cgroup/"
-USABLE = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 VERSION_1 = {"quota": "50000", "period": "100000"}
 
 
-@pytest.fixture
-def machine(tmp_path):
-    """Return a folder with these files: all that the system shows."""
-
-    def call(files):
-        for name, text in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text if isinstance(text, bytes) else f"{text}\n".encode())
-        return tmp_path
-
-    return call
+def survey():
+    """Return the environment of a run without a GPU."""
+    return Machine("none").environment()
 
 
-def governors(**names):
-    return {f"sys/devices/system/cpu/{cpu}/cpufreq/scaling_governor": name for cpu, name in names.items()}
-
-
-@pytest.mark.parametrize(
-    ("field", "expected", "files"),
+@for_each(
+    ("expected", "info"),
     [
-        ("name", "A CPU @ 3 GHz: fast", {"proc/cpuinfo": CPU_INFO}),
-        ("name", ARCHITECTURE, {"proc/cpuinfo": "model name\t:"}),
-        ("name", ARCHITECTURE, {}),
-        ("governor", None, {}),
-        ("governor", "performance", governors(cpu0="performance", cpu1="performance")),
-        ("governor", "mixed", governors(cpu0="performance", cpu9="powersave")),
+        ("A CPU @ 3 GHz: fast", "processor\t: 0\nmodel name\t: A CPU @ 3 GHz: fast\n\nmodel name\t: another"),
+        (ARCHITECTURE, "model name\t:"),
+        (ARCHITECTURE, None),
     ],
 )
-def test_a_processor_has_a_name_and_the_governor_of_all(machine, field, expected, files):
-    assert expected == environment.survey(None, None, root=machine(files)).cpu[field]
+def test_a_processor_has_a_name(system_files, expected, info):
+    system_files({"/proc/cpuinfo": info})
+    assert expected == survey().cpu["name"]
 
 
 def test_the_survey_names_what_the_numbers_depend_on():
-    found = environment.survey(GPU, None)
-    assert (GPU, None, platform.python_version()) == (found.gpu, found.gpu_reason, found.python)
-    assert (platform.system(), environment.cpu_name()) == (found.host["system"], found.cpu["name"])
+    found = survey()
+    assert (platform.python_version(), platform.system()) == (found.python, found.host["system"])
     assert 1 <= found.cpu["usable"] <= found.cpu["logical"]
+    if hasattr(os, "sysconf"):
+        assert os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") == found.host["memory"]
     for name in ("pytest-gpuperf", "pytest", "numpy"):
         assert found.packages[name] == version(name)
-    without = environment.survey(None, "no driver")
-    assert (None, "no driver") == (without.gpu, without.gpu_reason)
 
 
 def test_a_report_s_limit_that_is_no_number_limits_nothing():
@@ -75,7 +56,7 @@ def test_a_report_s_limit_that_is_no_number_limits_nothing():
     assert found.usable_processors == 4
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("own", "files", "limit"),
     [
         ("0::/", {"cpu.max": "150000 100000"}, 1.5),
@@ -98,44 +79,15 @@ def test_a_report_s_limit_that_is_no_number_limits_nothing():
         ("0::/a", {"unified/a/cpu.max": "100000 100000"}, 1),
         ("0::/", {"cpu.max": "100000 0"}, None),
         ("0::/", {"cpu.max": "no number"}, None),
-        ("0::/", {"cpu.max": b"\xff 100000"}, None),
         ("no cgroup", {"cpu.max": "100000 100000"}, None),
         (None, {"cpu.max": "100000 100000"}, None),
     ],
 )
-def test_the_quota_is_the_smallest_limit_up_to_the_root(machine, own, files, limit):
-    told = {} if own is None else {"proc/self/cgroup": own}
-    root = machine({**told, **{CGROUP + name: text for name, text in files.items()}})
-    assert limit == environment.survey(None, None, root=root).cpu["quota"]
-
-
-@for_each(
-    ("affinity", "count", "limit", "usable"),
-    [
-        ({0, 3, 5, 7}, 8, "max", 4),
-        ({0, 3, 5, 7}, 8, "150000", 1.5),
-        ({0, 3}, 8, "800000", 2),
-        (PermissionError(), 8, "max", 8),
-        (None, None, "max", 1),
-    ],
-)
-def test_a_process_can_use_what_affinity_and_quota_leave(machine, affinity, count, limit, usable):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(os, "cpu_count", lambda: count)
-        monkeypatch.setattr(os, "sched_getaffinity", Mock(side_effect=[affinity] * 2), raising=False)
-        if affinity is None:  # as on a Mac
-            monkeypatch.delattr(os, "sched_getaffinity")
-        root = machine({"proc/self/cgroup": "0::/", f"{CGROUP}cpu.max": f"{limit} 100000"})
-        known = environment.survey(None, None, root=root).cpu["usable"]
-        assert known == (len(affinity) if isinstance(affinity, set) else None)
-        assert environment.usable_processors(root) == usable
-
-
-@for_each(("size", "memory"), [(4096, 4096000), (ValueError(), None), (AttributeError(), None), (-1, None)])
-def test_memory_is_in_bytes_and_unknown_where_the_system_does_not_tell(size, memory):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(os, "sysconf", Mock(side_effect=[1000, size]), raising=False)
-        assert environment.survey(None, None).host["memory"] == memory
+def test_the_quota_is_the_smallest_limit_up_to_the_root(system_files, own, files, limit):
+    system_files(
+        {"/proc/self/cgroup": own, **{f"/sys/fs/cgroup/{name}": text for name, text in files.items()}}
+    )
+    assert limit == survey().cpu["quota"]
 
 
 def pool(user_api: str, internal_api: str, threads: int | None) -> dict[str, object]:
@@ -148,38 +100,19 @@ def pool(user_api: str, internal_api: str, threads: int | None) -> dict[str, obj
     }
 
 
-@for_each("told", [True, False, None])
-def test_thread_pools_are_those_of_the_loaded_libraries_that_tell_their_size(monkeypatch, told):
+def test_thread_pools_are_those_of_the_loaded_libraries_that_tell_their_size(installed):
     listed = [pool("blas", "openblas", 4), pool("openmp", "openmp", 8), pool("blas", "mkl", None)]
-    library = SimpleNamespace(threadpool_info=lambda: listed if told else 1 // 0)
-    monkeypatch.setitem(sys.modules, "threadpoolctl", None if told is None else library)
-    known = (
+    installed(threadpoolctl={"threadpool_info": lambda: listed})
+    assert survey().thread_pools == (
         ThreadPool(library="openblas", api="blas", threads=4, version="1.2"),
         ThreadPool(library="lib_openmp", api="openmp", threads=8, version="1.2"),
     )
-    assert environment.survey(None, None).thread_pools == (known if told else ())
+    for missing in ({"threadpool_info": lambda: 1 // 0}, None):
+        installed(threadpoolctl=missing)
+        assert survey().thread_pools == ()
 
 
 @for_each(
-    ("expected", "setting"),
-    [
-        (True, "CUDA_LAUNCH_BLOCKING=1"),
-        (False, "CUDA_LAUNCH_BLOCKING=0"),
-        (False, "CUDA_LAUNCH_BLOCKING="),
-        (True, "HIP_LAUNCH_BLOCKING=1"),
-        (True, "AMD_SERIALIZE_KERNEL=3"),
-        (True, "AMD_SERIALIZE_COPY=2"),
-        (False, "AMD_SERIALIZE_COPY=0"),
-        (False, "AMD_SERIALIZE_KERNEL=12"),
-        (False, "OMP_NUM_THREADS=1"),
-    ],
-)
-def test_a_setting_that_makes_each_launch_wait_is_told(expected, setting):
-    name, _, value = setting.partition("=")
-    assert environment.blocking_setting({name: value}) == (setting if expected else None)
-
-
-@pytest.mark.parametrize(
     ("expected", "value"),
     [
         ("--tok=***", "--tok=hunter2"),
@@ -204,83 +137,60 @@ def test_a_setting_that_makes_each_launch_wait_is_told(expected, setting):
         *(("--a=*** --b", f"--a={form}{16 * 'x'} --b") for form in ("ghp_", "hf_", "sk-", "AKIA", "eyJ")),
     ],
 )
-def test_what_looks_like_a_secret_is_masked_in_a_variable_and_no_setting_is(monkeypatch, expected, value):
-    monkeypatch.setenv("XLA_FLAGS", value)
-    assert expected == environment.survey(None, None).variables["XLA_FLAGS"]
+def test_what_looks_like_a_secret_is_masked_in_a_variable_and_no_setting_is(setting, expected, value):
+    setting("XLA_FLAGS", value)
+    assert expected == survey().variables["XLA_FLAGS"]
 
 
-def test_the_survey_has_the_variables_that_are_set_and_no_other(monkeypatch):
-    for name in environment._VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("SECRET", "xyz")
-    found = environment.survey(None, None).variables
-    assert found == {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+def test_the_survey_has_the_variables_that_are_set_and_no_other(setting):
+    for name, value in {
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "CUPY_TF32": None,
+        "SECRET": "xyz",
+    }.items():
+        setting(name, value)
+    found = survey().variables
+    assert ("1", "") == (found["OMP_NUM_THREADS"], found["CUDA_VISIBLE_DEVICES"])
+    assert not {"CUPY_TF32", "SECRET"} & {*found}
 
 
-def test_the_wait_for_a_processor_only_grows():
-    first = environment.waits()
-    if first is None:
-        assert not Path("/proc/self/schedstat").exists()
-    else:
-        now = environment.waits()
-        assert all(0 <= wait <= now.get(thread, wait) for thread, wait in first.items())
+def test_where_others_keep_a_processor_busy_a_call_is_timed_on_one_thread_with_the_pools_as_before_after_it():
+    def others_worked():
+        idle, waiting = map(int, Path("/proc/stat").read_text().split()[4:6])
+        ticks = os.cpu_count() * perf_counter() * os.sysconf("SC_CLK_TCK")
+        return (ticks - idle - waiting) / os.sysconf("SC_CLK_TCK") - process_time()
 
+    def call():
+        threads.append({found.threads for found in survey().thread_pools})
+        end = process_time() + 0.05
+        while process_time() < end:
+            pass
 
-def test_others_have_worked_when_a_processor_was_not_idle_and_this_process_did_not_work(machine):
-    def work(busy, idle, waiting):
-        """Return other work, between the times before and after that, and this process's own."""
-        line = f"{{}} 1 2 {busy} {idle} {waiting} 4 5 6 7 8\n".format
-        root = machine({"proc/stat": line("cpu ") + line("cpu0")})
-        return perf_counter(), environment.other_work(root), perf_counter(), process_time()
-
-    begun, first, before, own = work(1, 100, 50)
-    while process_time() < own + 0.02:
-        pass
-    after, second, ended, own_later = work(999, 300, 60)
-    processors, ticks = os.sysconf("SC_NPROCESSORS_ONLN"), os.sysconf("SC_CLK_TCK")
-    known = second - first + 210 / ticks
-    assert processors * (after - before) - (own_later - own) <= known
-    assert known <= processors * (ended - begun) - 0.02
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {},
-        {"proc/stat": "cpu  a b c d e f"},
-        {"proc/stat": "cpu  0 0 0 0 0 0"},
-        {"proc/stat": "cpu  1 2 3 4 5 6", "proc/self/cgroup": "0::/", f"{CGROUP}cpu.max": "150000 100000"},
-    ],
-    ids=["no file", "no numbers", "no time", "a quota"],
-)
-def test_without_the_times_of_processors_nothing_is_known_of_others(machine, files):
-    assert environment.other_work(machine(files)) is None
-
-
-@for_each(
-    ("expected", "threads"),
-    [(1, []), (min(4, USABLE), [2, 4]), (USABLE, [USABLE + 2]), (None, None)],
-)
-def test_the_work_of_one_thread_is_shared_by_the_largest_pool_on_as_many_processors(expected, threads):
-    """The loaded libraries are looked at once: that takes long."""
-    controller = None
-    if threads is not None:
-        pools = [pool("blas", "openblas", each) for each in threads]
-        controller = SimpleNamespace(info=lambda: pools, limit=lambda limits: nullcontext())
-    make = Mock(side_effect=[controller])
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setitem(sys.modules, "threadpoolctl", SimpleNamespace(ThreadpoolController=make))
-        with environment.one_thread() as found:
-            assert expected == found
-
-
-def test_the_pools_have_one_thread_within_and_their_own_number_after():
-    np.ones((2, 2)) @ np.ones((2, 2))
-    before = environment.survey(None, None).thread_pools
-    if np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"].endswith("openblas"):
-        assert ("openblas", "blas") in [(found.library, found.api) for found in before]
-    with environment.one_thread():
-        assert all(found.threads == 1 for found in environment.survey(None, None).thread_pools)
-    assert before == environment.survey(None, None).thread_pools
+    threads, timer = [], timer_on(HostDevice("a processor"), call)
+    if not Path("/proc/self/schedstat").exists():
+        timer.take_sample()
+        assert timer.measurement.waited is None
+        return
+    processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(processors)})
+    source = "print(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE) as busy:
+        try:
+            busy.stdout.readline()
+            assert 1 == survey().cpu["usable"]
+            with threadpool_limits(2):
+                started, others = perf_counter(), -others_worked()
+                for _ in range(3):
+                    timer.take_sample()
+                elapsed, others = perf_counter() - started, others + others_worked()
+                timer.measure_least_time(inf)
+                call()
+        finally:
+            busy.kill()
+            os.sched_setaffinity(0, processors)
+    assert 0.05 < timer.waited < 20 * elapsed  # so many threads of libraries may wait, too
+    if survey().cpu["quota"] is None:  # else processors may idle beside threads that wait
+        assert 0.05 < timer.others_worked < others + 0.05 * os.cpu_count()
+    assert timer.least_time > 0.045
+    assert [{2}, {2}, {2}, {1}, {2}] == threads

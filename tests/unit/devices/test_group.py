@@ -3,23 +3,18 @@
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
-from pytest_gpuperf.devices.simulated import (
-    Clock,
-    Injected,
-    SimulatedBackend,
-    SimulatedDevice,
-    SimulatedDeviceLost,
-    Timing,
-)
+from pytest_gpuperf.devices.simulated import SimulatedBackend, SimulatedDeviceLost, Timing
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices, Unavailable
+
+
+def run_with(count=4, choice="simulated", worker=None):
+    return Machine(choice, lambda: [SimulatedBackend(gpu=Timing(), count=count)], worker)
 
 
 @pytest.fixture
 def group():
-    clock = Clock()
-    return DeviceGroup([SimulatedDevice("gpu", clock=clock, index=index) for index in range(4)])
+    return run_with().group(4)
 
 
 def test_an_array_is_divided_along_an_axis_or_copied_to_each_device(group):
@@ -51,25 +46,22 @@ def test_an_axis_that_cannot_be_divided_is_an_error_with_its_remedy(group, shape
         group.asarray(np.zeros(shape), shard=shard)
 
 
-def test_it_tells_which_of_its_devices_worked(group):
-    with group.observe() as observation:
-        group.all[1].launch()
-    assert (observation.worked, group.worked) == (True, [False, True, False, False])
-    with group.observe() as observation:
-        pass
-    assert (observation.worked, group.worked) == (False, [False] * 4)
-
-
-def test_it_waits_for_every_device(group):
+def test_it_tells_which_of_its_devices_worked_and_waits_for_every_one(group):
+    for expected, launches in ([False, True, False, False], group.all[1:2]), ([False] * 4, ()):
+        with group.observe() as observation:
+            for device in launches:
+                device.launch()
+        assert (observation.worked, group.worked) == (any(expected), expected)
     for seconds, device in enumerate(group.all):
         device.launch(float(seconds))
     group.synchronize()
-    assert group.clock() == 3
+    assert group.clock() == pytest.approx(3, abs=0.01)
 
 
-def test_devices_without_any_of_the_arrays_are_idle(group):
-    arrays = [group.all[0].asarray(np.ones(2)), group.all[2].asarray(np.ones(2))]
-    assert group.idle(arrays) == [1, 3]
+def test_what_devices_hold_of_arrays_shows_which_are_idle_and_what_the_first_computes_with(group):
+    assert [1, 3] == group.idle([group.all[number].asarray(np.ones(2)) for number in (0, 2)])
+    arrays = [*group.asarray(np.zeros(8), shard=0), *group.asarray(np.zeros(3))]
+    assert [2, 3] == [array.size for array in group.on_first(arrays)]
 
 
 def test_a_list_has_parts_only_with_one_of_the_same_shape_on_each_device_in_their_order(group):
@@ -80,43 +72,34 @@ def test_a_list_has_parts_only_with_one_of_the_same_shape_on_each_device_in_thei
         assert group.unpack(others) is None
 
 
-def test_its_name_says_how_many_devices_it_has(group):
-    assert (group.name, group.info.name) == ("4 x simulated GPU", "4 x simulated GPU")
-    assert DeviceGroup(group.all[:1]).name == "simulated GPU"
-
-
-def test_any_device_that_is_slowed_down_slows_the_group_down_and_each_has_counters_of_its_own(group):
-    for amount, device in enumerate(group.all):
-        device.throttle = lambda amount=amount: ("thermal",) * amount
+def test_any_device_that_is_slowed_down_slows_the_group_down_and_each_has_counters_of_its_own():
+    machine = run_with()
+    group, lone = machine.group(2), machine.group(1)
+    for amount, device in enumerate(group.all, 1):
+        device.throttle = lambda amount=amount: ("thermal",) * (amount - 1)
         device.throttle_counters = lambda amount=amount: {"thermal": amount}
-    assert group.throttle() == ("thermal",)
-    assert DeviceGroup(group.all[:1]).throttle() == ()
-    pair, lone = DeviceGroup(group.all[:2]), DeviceGroup(group.all[1:2])
-    assert pair.throttle_counters() == {"thermal (device 0)": 0, "thermal (device 1)": 1}
+    assert (("thermal",), ()) == (group.throttle(), lone.throttle())
+    assert group.throttle_counters() == {"thermal (device 0)": 1, "thermal (device 1)": 2}
     assert lone.throttle_counters() == {"thermal": 1}
 
 
-def test_a_fault_of_any_device_is_the_groups():
-    clock = Clock()
-    healthy = SimulatedDevice("gpu", clock=clock)
-    lost = SimulatedDevice("gpu", clock=clock, faults=[Injected(kind="lost", call=1)])
-    with pytest.raises(RuntimeError) as raised:
-        lost.launch()
-    assert DeviceGroup([healthy, lost]).fault(raised.value).kind == "lost"
-    assert DeviceGroup([healthy, lost]).fault(ValueError("wrong shape")) is None
-
-
-def run_with(count=4, choice="simulated", worker=None):
-    return Machine(choice, lambda: [SimulatedBackend(gpu=Timing(), count=count)], worker)
+def test_a_fault_of_any_device_is_the_groups(group):
+    group.all[0].fault = lambda error: None
+    assert group.fault(SimulatedDeviceLost("gone")).kind == "lost"
+    assert group.fault(ValueError("wrong shape")) is None
 
 
 def test_a_run_takes_its_own_gpu_first_and_then_its_neighbours():
     devices = run_with(worker=2)
-    names = [device.name for device in devices.group(3).all]
+    group = devices.group(3)
+    names = [device.name for device in group.all]
     assert names == ["simulated GPU 2", "simulated GPU 3", "simulated GPU"]
-    assert devices.gpu().name == names[0]
-    assert devices.group(3) is devices.group(3), "it is opened once"
+    assert "3 x simulated GPU 2" == group.name == group.info.name
+    assert devices.gpu().name == names[0] == devices.group(1).name
+    assert devices.group(3) is group, "it is opened once"
     assert devices.environment().gpu == devices.gpu().info, "and no group"
+    devices.release()
+    assert all(device.released for device in group.all)
 
 
 def test_too_few_devices_are_told_with_their_number_each_time():
@@ -133,39 +116,21 @@ def test_a_selector_names_one_device():
         devices.group(2)
 
 
-def test_lazy_devices_make_no_group():
-    class Lazy(SimulatedDevice):
-        def submit(self, result):
-            pass
-
-    class Backend(SimulatedBackend):
+def test_lazy_devices_make_no_group_and_a_backend_may_make_its_own():
+    class Lazy(SimulatedBackend):
         def gpu(self, selector):
-            return Lazy("gpu", clock=Clock())
+            found = super().gpu(selector)
+            found.submit = print
+            return found
 
-    with pytest.raises(Unavailable, match="scaling is not measured with simulated, which computes only what"):
-        Machine("simulated", lambda: [Backend(count=2)]).group(2)
-
-
-def test_a_backend_makes_its_own_groups():
     class Own(SimulatedBackend):
         def group(self, devices):
-            made = DeviceGroup(devices)
-            made.mesh = "a mesh"
-            return made
+            return ("a mesh", *devices)
 
-    assert Machine("simulated", lambda: [Own(count=2)]).group(2).mesh == "a mesh"
-
-
-def test_the_first_device_holds_its_parts_and_its_copies(group):
-    arrays = [*group.asarray(np.zeros(8), shard=0), *group.asarray(np.zeros(3))]
-    assert [array.size for array in group.on_first(arrays)] == [2, 3]
-
-
-def test_every_device_of_a_group_gives_its_memory_back():
-    machine = Machine("simulated", lambda: [SimulatedBackend(count=3)])
-    group = machine.group(3)
-    machine.release()
-    assert all(device.released for device in group.all)
+    with pytest.raises(Unavailable, match="scaling is not measured with simulated, which computes only what"):
+        Machine("simulated", lambda: [Lazy(count=2)]).group(2)
+    mesh, *devices = Machine("simulated", lambda: [Own(count=2)]).group(2)
+    assert ("a mesh", 2) == (mesh, len(devices))
 
 
 def test_a_lost_gpu_is_not_asked_for_its_memory():

@@ -56,13 +56,9 @@ def gpu(with_nvml):
 )
 def test_clocks_are_in_mhz_degrees_and_watts_and_one_that_is_missing_costs_no_other(gpu, changed, told):
     expected = {"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "watts": 123.456, "throttle": ()}
-    assert gpu(**changed).clocks() == Clocks(**{**expected, **told})
-
-
-def test_the_clock_of_the_multiprocessors_alone_is_one_question_about_the_gpu_on_its_bus(gpu):
-    asked = []
-    found = gpu(nvmlDeviceGetClockInfo=lambda *question: asked.append(question) or 1980)
-    assert (1980, [(f"handle of {BUS}", 1)]) == (found.sm_mhz(), asked)
+    found = gpu(**changed)
+    assert found.clocks() == Clocks(**{**expected, **told})
+    assert found.sm_mhz() == found.clocks().sm_mhz
 
 
 @for_each(
@@ -87,12 +83,8 @@ def test_each_reason_has_its_name_and_only_some_are_bad_whatever_they_were_befor
     assert (named, bad, ()) == (found.clocks().throttle, found.throttle(), found.throttle())
 
 
-@pytest.mark.parametrize(
-    "lacking",
-    [{NEWER: None}, {NEWER: refuse}, {OLDER: None}],
-    ids=["an older binding", "an older driver", "a newer one"],
-)
-def test_the_older_name_is_asked_where_the_newer_is_not_there_and_either_is_enough(gpu, lacking):
+@for_each("lacking", [{NEWER: None}, {NEWER: refuse}, {OLDER: None}])
+def test_either_name_of_the_reasons_is_enough_for_an_older_binding_or_driver_and_a_newer_one(gpu, lacking):
     assert gpu(bits=0x40, **lacking).throttle() == ("hardware thermal slowdown",)
 
 
@@ -106,7 +98,7 @@ def process(pid, instance=WHOLE):
 @for_each(
     ("others", "processes"),
     [
-        (0, []),
+        (None, None),  # NVML does not list them
         (0, [process(OWN)]),
         (2, [process(OWN), process(1), process(2)]),
         (0, [process(1)]),  # its own, by another number: in a container
@@ -117,41 +109,48 @@ def process(pid, instance=WHOLE):
     ],
 )
 def test_other_processes_are_those_beside_this_one_on_its_part_of_the_gpu(gpu, others, processes):
-    found = gpu(nvmlDeviceGetComputeRunningProcesses=lambda handle: processes)
+    found = gpu(nvmlDeviceGetComputeRunningProcesses=processes and (lambda _: processes))
     assert found.other_processes() == others
 
 
-def test_processes_that_nvml_does_not_list_are_not_known(gpu):
-    assert gpu().other_processes() is None
-    assert gpu(nvmlDeviceGetComputeRunningProcesses=refuse).other_processes() is None
-
-
+FIELDS = {
+    f"NVML_FI_DEV_CLOCKS_EVENT_REASON_{name}": number
+    for name, number in {"SW_THERM_SLOWDOWN": 5, "HW_THERM_SLOWDOWN": 7, "HW_POWER_BRAKE_SLOWDOWN": 9}.items()
+}
 COUNTED = {"software thermal slowdown": 5, "hardware thermal slowdown": 7, "hardware power brake": 9}
-FIELDS = {field: COUNTED[name] for name, field in nvml._COUNTERS.items()}
+
+
+def reading(*failing):
+    """Return what reads the counters, of which the GPU lacks some."""
+
+    def read(handle, ids):
+        values = [SimpleNamespace(ullVal=each) for each in ids]
+        return [SimpleNamespace(nvmlReturn=3 * (each.ullVal in failing), value=each) for each in values]
+
+    return {"nvmlDeviceGetFieldValues": read}
+
+
+OLDER_GPU = {
+    "NVML_PERF_POLICY_THERMAL": 11,
+    "nvmlDeviceGetViolationStatus": lambda handle, policy: SimpleNamespace(violationTime=policy),
+}
 
 
 @for_each(
-    ("counted", "failing"),
-    [(COUNTED, ()), ({"software thermal slowdown": 5}, (7, 9)), (None, (5, 7, 9)), (None, None)],
+    ("counted", "functions"),
+    [
+        (COUNTED, reading()),
+        ({"software thermal slowdown": 5}, reading(7, 9)),
+        (None, reading(5, 7, 9)),
+        (None, {"nvmlDeviceGetFieldValues": refuse}),
+        (None, {}),  # the binding is too old
+        ({"thermal slowdown": 11}, OLDER_GPU),
+    ],
 )
-def test_each_bad_reason_has_a_counter_of_its_nanoseconds_where_the_gpu_has_it(gpu, counted, failing):
-    def read(handle, ids):
-        return [
-            SimpleNamespace(nvmlReturn=3 * (each in failing), value=SimpleNamespace(ullVal=each))
-            for each in ids
-        ]
-
-    reader = refuse if failing is None else read
-    assert counted == gpu(nvmlDeviceGetFieldValues=reader, **FIELDS).throttle_counters()
-    assert gpu(**FIELDS).throttle_counters() is None, "the binding is too old"
-
-
-def test_an_older_gpu_has_one_counter_of_heat(gpu):
-    def status(handle, policy):
-        return SimpleNamespace(violationTime=policy)
-
-    older = gpu(nvmlDeviceGetViolationStatus=status, NVML_PERF_POLICY_THERMAL=11)
-    assert older.throttle_counters() == {"thermal slowdown": 11}
+def test_each_bad_reason_has_a_counter_where_the_gpu_has_it_and_an_older_gpu_one_of_heat(
+    gpu, counted, functions
+):
+    assert counted == gpu(**functions, **FIELDS).throttle_counters()
 
 
 def not_found(*_):
@@ -184,14 +183,5 @@ def test_nvidias_own_binding_has_what_is_asked_of_it():
     pynvml = pytest.importorskip("pynvml")
     for name in ("NVML_CLOCK_SM", "NVML_CLOCK_MEM", "NVML_TEMPERATURE_GPU", "NVMLError", "nvmlInit"):
         assert hasattr(pynvml, name)
-    assert {pynvml.nvmlClocksThrottleReasonSwPowerCap, pynvml.nvmlClocksThrottleReasonSyncBoost} < set(
-        nvml._REASONS
-    )
-    assert all(hasattr(pynvml, name) for name in (*nvml._COUNTERS.values(), "nvmlDeviceGetFieldValues"))
+    assert all(hasattr(pynvml, name) for name in (*FIELDS, "nvmlDeviceGetFieldValues"))
     assert pynvml.nvmlDeviceGetComputeRunningProcesses
-    assert set(nvml._BAD) == {
-        pynvml.nvmlClocksThrottleReasonHwSlowdown,
-        pynvml.nvmlClocksThrottleReasonSwThermalSlowdown,
-        pynvml.nvmlClocksThrottleReasonHwThermalSlowdown,
-        pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown,
-    }

@@ -80,11 +80,15 @@ def test_a_speedup_is_compared_with_the_baselines():
     assert compared(record(), record()).reason is None
 
 
-def test_each_metric_is_compared_in_its_own_unit():
-    said = [
-        compared(record(now), record(), metric=metric).reason for now in (8.0, 13.0) for metric in OF_SPEEDUP
+def test_each_metric_is_compared_in_its_own_unit_and_a_change_in_percent_or_as_a_factor():
+    found = [compared(record(now), record(), metric=metric) for now in (8.0, 13.0) for metric in OF_SPEEDUP]
+    found += [compared(record(now), record()) for now in (99.0, 100.0)]
+    found += [
+        compared(record(speedup=speedup(10.0, low, high)), record()) for low, high in ((5, 15), (5, None))
     ]
-    assert_golden("words/comparisons.txt", "".join(f"{each}\n" for each in said))
+    nothing, some = (record(memory=Memory(peak=peak)) for peak in (0, 5))
+    found.append(compared(some, nothing, metric="memory"))
+    assert_golden("words/comparisons.txt", "".join(f"{each.reason}\n" for each in found))
 
 
 def test_a_scaling_test_is_compared_by_its_efficiency():
@@ -292,6 +296,52 @@ def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
     assert "; the range reaches so low because CPU times were disturbed: other programs" in found.reason
 
 
+SPREAD = Interference(kind="unstable_cpu_times", own_share=0.4, median=10e-3, fastest=4e-3)
+
+
+@for_each(
+    ("own_share", "waited", "changes", "recorded_before"),
+    [
+        (1.0, 0.07, {}, None),  # of 28 blocks of 10 ms up to a quarter
+        (0.74, 0.0728, {}, None),
+        (0.5, 0.28, {"block_calls": 2}, None),
+        (0.1, 1.9 * 0.28, {"waiting_threads": 2, "least_time": 1e-3}, None),  # one waits for the other
+        (
+            1.0,
+            7.8 * 0.28,
+            {"waiting_threads": 8, "least_time": 20e-3},
+            None,
+        ),  # no more than the fastest block
+        (None, 1.9 * 0.28, {"waiting_threads": 2}, None),
+        # The worst of the samples' own and of what the run has recorded counts.
+        (0.4, 0.0, {}, SPREAD),
+        (0.4, 0.14, {}, SPREAD),
+        (0.4, 0.224, {"least_time": 5e-3}, SPREAD),
+        (0.3, 0.196, {}, SPREAD),
+    ],
+)
+def test_what_is_left_without_all_waits_or_is_processor_time_is_certainly_the_workloads_own(
+    own_share, waited, changes, recorded_before
+):
+    busy = record(cpu=measured(CPU, 10e-3, waited=waited, **changes), interference=recorded_before)
+    found = compared(busy, record(), metric="cpu_time").found
+    assert (own_share and pytest.approx(own_share * 10e-3)) == found.low
+
+
+@for_each(
+    ("is_watched", "device", "waited"),
+    [
+        (True, replace(GPU, emulated=True), 0.0),
+        (False, replace(GPU, emulated=True), None),  # simulated times
+        (False, GPU, 9.0),
+    ],
+)
+def test_a_gpu_is_disturbed_where_it_is_emulated_on_the_cpu(is_watched, device, waited):
+    slowed = record(gpu=measured(device, *[1e-3] * 6, *[4e-3] * 22, waited=waited))
+    found = compared(slowed, record(gpu=measured(device, 1e-3)), metric="gpu_time").found
+    assert (0.25e-3 if is_watched else 1e-3) == pytest.approx(found.low)
+
+
 @for_each(("metric", "expected"), [("speedup", "inconclusive"), ("cpu_time", "not_regressed")])
 def test_a_disturbed_emulated_gpu_is_no_regression(metric, expected):
     emulated = replace(GPU, emulated=True)
@@ -315,6 +365,138 @@ def test_another_machine_is_not_comparable_and_what_differs_is_listed():
     assert found.differences == differences
     assert found.reason == f"not comparable with the baseline base.json: {'; '.join(differences)}"
     assert (10.0, 1.0, None) == (found.baseline.value, found.found.value, found.ratio)
+
+
+RUNNER = replace(
+    HERE,
+    cpu={"name": "EPYC", "logical": 16, "usable": 8, "quota": None},
+    variables={"OMP_NUM_THREADS": "4"},
+)
+NUMPY = replace(CPU, library="numpy 2.4.6")
+CUPY = replace(GPU, library="cupy 13.4.1, CUDA 12.8", driver="for CUDA 12.9", runtime="CUDA 12.8")
+WORK = {"dtypes": ("float32", "int64"), "shapes": ("512x512", "512")}
+
+
+ON_NUMPY, ON_CUPY = (measured(device, 1.0, **WORK) for device in (NUMPY, CUPY))
+
+
+def on_both(**changes) -> Record:
+    return record(**{"cpu": ON_NUMPY, "gpu": ON_CUPY, **changes})
+
+
+def on_cpu(device=None, **work) -> Record:
+    return on_both(cpu=replace(ON_NUMPY, device=replace(NUMPY, **device or {}), **work))
+
+
+def on_gpu(device=None, **work) -> Record:
+    return on_both(gpu=replace(ON_CUPY, device=replace(CUPY, **device or {}), **work))
+
+
+def differs(now, here=RUNNER, *, before=None, was=RUNNER, metric="speedup"):
+    base = base_of(before or on_both(), environment=was)
+    return compare(now, here, base, [within(metric=metric)])[0].differences
+
+
+def said(expected) -> tuple[str, ...]:
+    """Return what is said of `name: before | now`."""
+    return () if expected is None else (f"{expected.replace(' | ', ' in the baseline, ')} now",)
+
+
+@for_each(
+    ("expected", "now"),
+    [
+        ("GPU: H200 | A100", on_gpu({"name": "A100"})),
+        ("GPU backend: cupy | torch", on_gpu({"backend": "torch"})),
+        ("GPU emulated: no | yes", on_gpu({"emulated": True})),
+        ("GPU library: cupy 13.4 | cupy 13.5", on_gpu({"library": "cupy 13.5.0, CUDA 12.8"})),
+        ("GPU driver: for CUDA 12 | for CUDA 13", on_gpu({"driver": "for CUDA 13.0"})),
+        ("GPU runtime: CUDA 12 | CUDA 13", on_gpu({"runtime": "CUDA 13.0"})),
+        ("GPU precision: full | TF32", on_gpu({"reduced_precision": "TF32"})),
+        ("CPU library: numpy 2.4 | numpy 2.5", on_cpu({"library": "numpy 2.5.0"})),
+        ("CPU precision: full | bfloat16", on_cpu({"reduced_precision": "bfloat16"})),
+        ("GPU dtypes: float32, int64 | int64", on_gpu(dtypes=("int64",))),
+        ("GPU shapes: 512x512, 512 | 1024x1024", on_gpu(shapes=("1024x1024",))),
+        ("CPU dtypes: float32, int64 | float64", on_cpu(dtypes=("float64",))),
+        ("CPU shapes: 512x512, 512 | 512, 512x512", on_cpu(shapes=("512", "512x512"))),
+        ("scope: call | body", on_both(scope="body")),
+        ("transfer: never | always", on_both(demand=Demand(transfer="always"))),
+        ("transfer: never | once for 9 calls", on_both(demand=Demand(transfer="once", calls=9))),
+        ("latency: no | yes", on_both(demand=Demand(latency=True))),
+        (None, on_gpu({"library": "cupy 13.4.9rc1", "driver": "for CUDA 12.4", "runtime": "CUDA 12.2"})),
+        (None, on_gpu({"memory": 80 * 10**9})),
+        (None, on_cpu({"name": "the CPU", "library": "numpy 2.4.0"})),  # the processor is the environment's
+        (None, on_gpu(dtypes=("int64", "float32"))),
+        (None, on_both(status="failed", reason="too slow", demand=Demand(min=3, max_time=1.0))),
+    ],
+)
+def test_what_a_time_depends_on_is_named_by_itself_and_nothing_else_is(expected, now):
+    assert said(expected) == differs(now)
+
+
+SETTINGS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "CUPY_TF32")
+SETTINGS += ("NVIDIA_TF32_OVERRIDE", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "MLX_ENABLE_TF32")
+
+
+def with_variable(name, value):
+    return {"variables": {**RUNNER.variables, name: value}}
+
+
+@for_each(
+    ("expected", "metrics", "changes"),
+    [
+        ("CPU: EPYC | Xeon", ["speedup", "cpu_time"], {"cpu": {**RUNNER.cpu, "name": "Xeon"}}),
+        (None, ["gpu_time"], {"cpu": {**RUNNER.cpu, "name": "Xeon"}, "python": "3.13.0"}),
+        ("processors: 8 | 4", ["speedup"], {"cpu": {**RUNNER.cpu, "usable": 4}}),
+        ("processors: 8 | 2.5", ["speedup"], {"cpu": {**RUNNER.cpu, "quota": 2.5}}),
+        ("processors: 8 | 16", ["speedup"], {"cpu": {**RUNNER.cpu, "usable": None}}),
+        ("python: 3.11 | 3.12", ["speedup"], {"python": "3.12.1"}),
+        ("OMP_NUM_THREADS: 4 | 8", ["speedup"], with_variable("OMP_NUM_THREADS", "8")),
+        ("OMP_NUM_THREADS: 4 | not set", ["speedup"], {"variables": {}}),
+        *((f"{name}: not set | 1", ["speedup"], with_variable(name, "1")) for name in SETTINGS),
+        ("CUPY_TF32: not set | 1", ["gpu_time"], with_variable("CUPY_TF32", "1")),
+        (None, ["cpu_time"], with_variable("CUPY_TF32", "1")),
+        (
+            *("blocking launches: not set | HIP_LAUNCH_BLOCKING=1", ["gpu_time"]),
+            with_variable("HIP_LAUNCH_BLOCKING", "1"),
+        ),
+        # The devices' libraries are what counts.
+        (None, ["speedup"], {"host": {"name": "there", "memory": 1}, "packages": {"numpy": "1.26"}}),
+        (None, ["speedup"], {"python": "3.11.9", "cpu": {**RUNNER.cpu, "logical": 32, "quota": 8.0}}),
+        (None, ["speedup"], with_variable("CUDA_VISIBLE_DEVICES", "1")),
+    ],
+)
+def test_so_is_what_a_whole_run_depends_on(expected, metrics, changes):
+    for metric in metrics:
+        assert said(expected) == differs(on_both(), replace(RUNNER, **changes), metric=metric)
+
+
+@for_each(
+    ("known_less", "here"),
+    [
+        (on_gpu({"driver": None, "runtime": None, "library": ""}), RUNNER),
+        (on_gpu(dtypes=(), shapes=()), RUNNER),
+        (on_both(gpu=None, scope=None), RUNNER),
+        (on_both(), replace(RUNNER, variables=None, python="", cpu={})),
+        (on_both(), replace(RUNNER, cpu={"name": None, "usable": None})),
+    ],
+)
+def test_what_either_run_does_not_report_differs_from_nothing(known_less, here):
+    assert () == differs(known_less, here) == differs(on_both(), before=known_less, was=here)
+
+
+@for_each(
+    ("expected", "before", "now"),
+    [
+        (None, "cuda 12080", "cuda 12090"),
+        ("cuda 12 | cuda 13", "cuda 12090", "cuda 13000"),
+        ("550 | 560", "550.54.15", "560.28.03"),
+        (None, "2025.20.10.0.23", "2025.20.11"),
+    ],
+)
+def test_of_a_driver_and_a_runtime_the_major_version_counts(expected, before, now):
+    for part in ("driver", "runtime"):
+        found = differs(on_gpu({part: now}), before=on_gpu({part: before}))
+        assert said(expected and f"GPU {part}: {expected}") == found
 
 
 # Baselines
@@ -345,6 +527,7 @@ KNOWN = {
     "there": replace(HERE, gpu=ANOTHER),
     "elsewhere": replace(HERE, cpu={"name": "another"}),
     "no GPU": replace(HERE, gpu=None),
+    "other settings": replace(HERE, variables={"CUPY_TF32": "1"}),
 }
 
 
@@ -354,6 +537,7 @@ KNOWN = {
         ("here", ["there", "here", "older"], GPU),
         ("there", ["there", "here"], ANOTHER),
         ("older", ["there", "older", "here"], GPU),
+        ("here", ["other settings", "here"], GPU),
         ("there", ["there", "elsewhere"], GPU),
         ("there", ["there"], GPU),
         ("here", ["no GPU", "here"], GPU),
@@ -365,5 +549,5 @@ KNOWN = {
 )
 def test_of_several_baselines_the_first_of_the_same_surroundings_is_taken(expected, names, gpu):
     bases = [base_of(name=name, environment=KNOWN[name]) for name in names]
-    found = Gate(GATE, bases, lambda: replace(HERE, gpu=gpu)).base
+    found = Gate(GATE, bases, lambda: replace(HERE, gpu=gpu, variables={})).base
     assert expected == (found.name if found else None)

@@ -3,7 +3,6 @@
 import factories
 import pytest
 from cases import for_each
-from decisions import ROWS, Row
 from factories import (
     CPU,
     ELSEWHERE,
@@ -20,7 +19,6 @@ from golden import assert_golden
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling, threshold
-from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.model.comparison import GateOptions, GateResult
 from pytest_gpuperf.model.demand import Pairing, RunOptions, SizeGroup
@@ -70,32 +68,18 @@ def ended(
     return replace(run, gate=held.finish(run, coverage, RunOptions(fail=fail)))
 
 
-def failed(run, *before, asked=GATE, fail="sure") -> list[str]:
-    """Return the tests of a run that fail for such a baseline."""
-    held = gating(base_of(*before), asked=asked)
-    return [each.nodeid for each in run.records if held.failures(each, RunOptions(fail=fail))]
-
-
 # What a test is held against
 
 
-@for_each("asked", [GATE, GateOptions()])
-def test_a_test_is_sampled_until_it_is_told_from_the_limit_of_its_baseline(asked):
-    ((low, high, fails),) = gating(base_of(record()), asked=asked).limits("a")
-    assert (pytest.approx(9.6 * 0.9 / 1.01), pytest.approx(10.4 * 0.9), "below") == (low, high, fails)
-
-
-def test_a_scaling_test_is_sampled_until_its_speedup_over_fewer_devices_is_told_from_the_limit():
-    base = factories.scaled(4, 0.8)  # a speedup of 3.2, within a tenth
+def test_a_test_is_sampled_until_it_lies_clear_of_the_limit_of_its_baseline():
+    lost = (pytest.approx(9.6 * 0.9 / 1.01), pytest.approx(10.4 * 0.9), "below")
+    for asked in (GATE, GateOptions()):
+        assert (lost,) == gating(base_of(record()), asked=asked).limits("a")
+    gained = (pytest.approx(9.6 * 1.1), pytest.approx(10.4 * 1.1), "above")  # where an improvement fails
+    assert (lost, gained) == gating(base_of(record()), asked=replace(GATE, improvements=True)).limits("a")
+    base = scaled(4, 0.8)  # a speedup of 3.2 over fewer devices, within a tenth
     ((_, high, fails),) = gating(base_of(base), asked=GateOptions()).limits(base.nodeid)
     assert (pytest.approx(3.2 * 1.1 * 0.9), "below") == (high, fails)
-
-
-def test_where_an_improvement_fails_a_test_is_told_from_that_too():
-    asked = replace(GATE, improvements=True)
-    lost, (low, high, fails) = gating(base_of(record()), asked=asked).limits("a")
-    assert lost == gating(base_of(record())).limits("a")[0]
-    assert (pytest.approx(9.6 * 1.1), pytest.approx(10.4 * 1.1), "above") == (low, high, fails)
 
 
 @for_each(
@@ -113,22 +97,6 @@ def test_where_an_improvement_fails_a_test_is_told_from_that_too():
 )
 def test_without_a_limit_that_sampling_could_tell_there_is_none(held):
     assert held.limits("a") == ()
-
-
-def test_without_a_baseline_nothing_is_compared():
-    held = gating(asked=GateOptions(tolerances=(within(),), create=True))
-    assert held.base is None
-    assert held.with_comparisons(record()) == record()
-
-
-def test_the_machine_is_looked_at_once_and_only_when_it_matters():
-    looks = []
-    held = Gate(GATE, [base_of(record())], lambda: looks.append(1) or HERE)
-    assert held.base is not None
-    assert looks == []
-    held.with_comparisons(record())
-    held.with_comparisons(record())
-    assert looks == [1]
 
 
 # The run as a whole
@@ -165,8 +133,6 @@ CPU_SIDE = Pairing(kind="cpu", library="numpy")
 CPU_VARIANT = skipped("a[numpy]", None, status="recorded", pairing=CPU_SIDE)
 ON_CPU = skipped(cpu=measured(CPU, 1.0))
 DESELECTED = {"reason": "in other words", "reason_code": "deselected"}
-NOT_MEASURED, NOT_COMPARED = ["nothing_measured"], ["nothing_compared"]
-MISSING = ["tests_missing"]
 AB = (record(), record("b"))
 FREE = {"asked": replace(GATE, allow={"missing"})}
 NO_GPU_ALLOWED = {"asked": replace(GATE, allow={"no-gpu"})}
@@ -191,61 +157,51 @@ def lost(nodeid):
     return {"crashed": {nodeid: "gw0 crashed"}}
 
 
-RUNS = {
-    "nothing ran": (NOT_MEASURED + MISSING, [], [], AB[:1], {}),
-    "all was deselected": (NOT_MEASURED + MISSING, [], [skipped("b", **DESELECTED)], AB[:1], {}),
-    "all was skipped": (NOT_MEASURED, [], [skipped()], AB[:1], {}),
-    "all was skipped, one of the baseline did not run": (NOT_MEASURED + MISSING, [], [skipped()], AB, {}),
-    "all was skipped without a GPU": (NOT_MEASURED, [], [skipped(), skipped("b")], AB, {"here": WITHOUT_GPU}),
+RUNS = {  # the records of the run, those of the baseline, and what else there is to know
+    "nothing ran": ([], AB[:1]),
+    "all was deselected": ([skipped("b", **DESELECTED)], AB[:1]),
+    "all was skipped": ([skipped()], AB[:1]),
+    "all was skipped, one of the baseline did not run": ([skipped()], AB),
+    "all was skipped without a GPU": ([skipped(), skipped("b")], AB, {"here": WITHOUT_GPU}),
     "the GPU variant was skipped": (
-        NOT_MEASURED,
-        [],
-        [CPU_VARIANT, skipped("a[cupy]")],
-        [record("a[cupy]")],
+        *([CPU_VARIANT, skipped("a[cupy]")], [record("a[cupy]")]),
         {"here": WITHOUT_GPU},
     ),
-    "one broke": (NOT_MEASURED, [], [skipped("b"), skipped("a", "it broke", status="error")], AB, {}),
-    "only a CPU variant ran": (NOT_MEASURED + MISSING, [], [CPU_VARIANT], AB[:1], {}),
-    "nothing ran with a GPU, which may lack": (NOT_MEASURED, [], [], [skipped("old")], NO_GPU_ALLOWED),
+    "one broke": ([skipped("b"), skipped("a", "it broke", status="error")], AB),
+    "only a CPU variant ran": ([CPU_VARIANT], AB[:1]),
+    "nothing ran with a GPU, which may lack": ([], [skipped("old")], NO_GPU_ALLOWED),
     "nothing ran without a GPU, which may lack": (
-        *([], [], [], [skipped("old")]),
+        [],
+        [skipped("old")],
         {**NO_GPU_ALLOWED, "here": WITHOUT_GPU},
     ),
     "all was skipped without a GPU, which may lack": (
-        *([], [], [skipped()], [skipped("old")]),
+        *([skipped()], [skipped("old")]),
         {**NO_GPU_ALLOWED, "here": WITHOUT_GPU},
     ),
-    "what is asked for is not the CPU's time": (NOT_MEASURED, [], [ON_CPU], AB[:1], about("gpu_time")),
-    "what is asked for is the CPU's time": ([], [], [ON_CPU], AB[:1], about("cpu_time")),
-    "others ran": (NOT_COMPARED + MISSING, [], [record("x"), record("y")], AB, {}),
-    "the baseline is empty": (NOT_COMPARED, [], [record("x")], [], {}),
-    "one is new": ([], [], [record("x"), *AB], AB, {}),
-    "no metric is shared": (NOT_COMPARED, [], [record(memory=Memory(peak=1))], AB, about("memory")),
-    "all is inconclusive": ([], ["not_comparable"], [record(value=9.0)], AB[:1], {}),
-    "all is inconclusive, strictly": (NOT_COMPARED, [], [record(value=9.0)], AB[:1], STRICT),
-    "all is inconclusive, which fails nothing": (
-        *([], [], [record(value=9.0)], AB[:1]),
-        {**STRICT, "fail": "nothing"},
-    ),
-    "one of two is inconclusive": ([], [], [record(value=9.0), record("b")], AB, {}),
+    "what is asked for is not the CPU's time": ([ON_CPU], AB[:1], about("gpu_time")),
+    "what is asked for is the CPU's time": ([ON_CPU], AB[:1], about("cpu_time")),
+    "others ran": ([record("x"), record("y")], AB),
+    "the baseline is empty": ([record("x")], []),
+    "one is new": ([record("x"), *AB], AB),
+    "no metric is shared": ([record(memory=Memory(peak=1))], AB, about("memory")),
+    "all is inconclusive": ([record(value=9.0)], AB[:1]),
+    "all is inconclusive, strictly": ([record(value=9.0)], AB[:1], STRICT),
+    "all is inconclusive, which fails nothing": ([record(value=9.0)], AB[:1], {**STRICT, "fail": "nothing"}),
+    "one of two is inconclusive": ([record(value=9.0), record("b")], AB),
     # A gate of the ini file lets a command line leave out all that it is about.
-    "all was left out": ([], [], [], AB, LEFT_OUT),
-    "all but a new one was left out": ([], [], [record("new")], AB, LEFT_OUT),
-    "all was left out by a command that asks": (NOT_MEASURED, [], [], AB, TYPED),
-    "all but a new one was left out by a command that asks": (NOT_COMPARED, [], [record("new")], AB, TYPED),
-    "all was left out, strictly": (
-        *(NOT_MEASURED + MISSING, [], [], AB),
-        {**STRICT, **LEFT_OUT, "narrowed_by": ("-k",)},
-    ),
+    "all was left out": ([], AB, LEFT_OUT),
+    "all but a new one was left out": ([record("new")], AB, LEFT_OUT),
+    "all was left out by a command that asks": ([], AB, TYPED),
+    "all but a new one was left out by a command that asks": ([record("new")], AB, TYPED),
+    "all was left out, strictly": ([], AB, {**STRICT, **LEFT_OUT, "narrowed_by": ("-k",)}),
     "one was left out, and the other is inconclusive": (
-        *(NOT_COMPARED, [], [record(value=9.0)], AB),
+        *([record(value=9.0)], AB),
         {**LEFT_OUT, "asked": replace(GATE, strict=True, allow={"missing"})},
     ),
-    "one was left out, and the other skipped": (NOT_MEASURED, [], [skipped()], AB, LEFT_OUT),
-    "five are gone": (MISSING, [], AB[:1], [*map(record, "abcdef")], {"name": "my base/b.json"}),
+    "one was left out, and the other skipped": ([skipped()], AB, LEFT_OUT),
+    "five are gone": (AB[:1], [*map(record, "abcdef")], {"name": "my base/b.json"}),
     "each for a cause of its own": (
-        ["session_ended", *MISSING],
-        [],
         AB[:1],
         [*map(record, "abcde")],
         {
@@ -254,31 +210,30 @@ RUNS = {
         },
     ),
     # The suite's own skip may be worded like ours: only its code counts.
-    "one was deselected": (MISSING, [], [record(), skipped("b", **DESELECTED)], AB, {}),
-    "one skipped as if deselected": (MISSING, [], [record(), skipped("b", "deselected on the")], AB, {}),
-    "one was lost": (["test_lost"], [], AB, AB, lost("a")),
-    "a new one was lost": (["test_lost"], [], [*AB, record("new")], AB, lost("new")),
-    "an unmarked one was lost": ([], [], AB, AB, lost("unmarked")),
-    "another machine": ([], ["not_comparable"], AB, AB, {"here": ELSEWHERE}),
-    "another machine, strictly": ([], ["not_comparable"], AB, AB, {**STRICT, "here": ELSEWHERE}),
-    "a better one": ([], ["baseline_stale"], [record(value=20.0)], AB, FREE),
-    "a worse one": ([], [], [record(value=5.0)], AB, FREE),
-    "a skipped one": ([], ["tests_skipped"], [record(), skipped("b")], AB, FREE),
-    "a new one that skipped": ([], [], [record(), skipped("new")], AB, FREE),
-    "a baseline of a run that ended early": ([], ["not_comparable"], AB[:1], AB[:1], {"complete": False}),
-    "one that an older baseline has": ([], ["not_comparable"], AB, AB[:1], FOLDER),
+    "one was deselected": ([record(), skipped("b", **DESELECTED)], AB),
+    "one skipped as if deselected": ([record(), skipped("b", "deselected on the")], AB),
+    "one was lost": (AB, AB, lost("a")),
+    "a new one was lost": ([*AB, record("new")], AB, lost("new")),
+    "an unmarked one was lost": (AB, AB, lost("unmarked")),
+    "another machine": (AB, AB, {"here": ELSEWHERE}),
+    "another machine, strictly": (AB, AB, {**STRICT, "here": ELSEWHERE}),
+    "a better one": ([record(value=20.0)], AB, FREE),
+    "a worse one": ([record(value=5.0)], AB, FREE),
+    "a skipped one": ([record(), skipped("b")], AB, FREE),
+    "a new one that skipped": ([record(), skipped("new")], AB, FREE),
+    "a baseline of a run that ended early": (AB[:1], AB[:1], {"complete": False}),
+    "one that an older baseline has": (AB, AB[:1], FOLDER),
 }
 
 
 def test_what_a_run_fails_for_and_what_there_is_to_know_of_it():
+    """Read the titles above, and what stands below each in the file: failures, then notes."""
     told = []
-    for name, (failures, notes, now, before, options) in RUNS.items():
-        run = ended(now, *before, **options)
+    for name, (now, before, *options) in RUNS.items():
+        gate = ended(now, *before, **dict(*options)).gate
         told.append(f"{name}:\n")
-        told += [f"- {each.text}\n" for each in (*run.gate.failures, *run.gate.notes)]
-        told += [f"- {line}\n" for line in [text.not_run(run)] if line]
-        found = [[each.code for each in of] for of in (run.gate.failures, run.gate.notes)]
-        assert (name, [failures, notes]) == (name, found)
+        told += [f"- fails: {each.code}: {each.text}\n" for each in gate.failures]
+        told += [f"- {each.code}: {each.text}\n" for each in gate.notes]
     assert_golden("words/gate.txt", "".join(told))
 
 
@@ -287,55 +242,8 @@ def test_what_a_run_fails_for_and_what_there_is_to_know_of_it():
 OTHER = recorded("other")  # measured in both runs, so that a row is never about nothing
 
 
-def sized(size, *, is_group=True) -> Record:
-    group = SizeGroup(name="f", parameter="n", size=size, sizes=(1, 2))
-    return recorded(f"f[{size}]", size_group=group if is_group else None)
-
-
-LOST = recorded("a", status="error", reason="lost", speedup=None)
-NOW = {
-    "same": [recorded("a")],
-    "worse": [recorded("a", 5.0)],
-    "better": [recorded("a", 20.0)],
-    "unclear": [recorded("a", 9.0)],
-    "elsewhere": [recorded("a", gpu=measured(replace(factories.GPU, name="another GPU"), 1e-3))],
-    "broken": [LOST],
-    "silent": [LOST],
-    "skipped": [factories.skipped("a")],
-    "excused": [recorded("a", 5.0, expected_failure=True)],
-    "ungrouped": [sized(1, is_group=False), sized(2, is_group=False)],
-    "cut off": [factories.skipped("a", reason_code="session_ended")],
-}
-CAUSES = {"narrowed": "narrowed"}
-ASKED = {
-    "strict": {"strict": True},
-    "missing": {"allow": frozenset({"missing"})},
-    "no-gpu": {"allow": frozenset({"no-gpu"})},
-    "without": {"allow": frozenset({"no-gpu"})},
-    "improvement": {"improvements": True},
-    "strict, missing": {"strict": True, "allow": frozenset({"missing"})},
-}
-
-
-@for_each("row", ROWS)
-def test_the_decision_of_each_state_with_each_option(row: Row):
-    before = [sized(1), sized(2)] if row.state == "ungrouped" else [recorded("a")]
-    here = replace(HERE, gpu=None) if row.option == "without" else HERE
-    fail = row.option if row.option in ("doubt", "nothing") else "sure"
-    asked = replace(GATE, **ASKED.get(row.option, {}))
-    saw = {"asked": asked, "fail": fail, "here": here, "cause": CAUSES.get(row.state, "gone")}
-    now = [*NOW.get(row.state, []), OTHER]
-    run = ended(now, *before, OTHER, **saw)
-    # A silent test never asks; an expected failure and a skip end a test before it fails.
-    asks = row.state not in ("silent", "excused")
-    failing = failed(run, *before, OTHER, asked=asked, fail=fail) if asks else []
-    codes = [each.code for each in ended(now, *before, OTHER, failed=failing, **saw).gate.failures]
-    expected = "session_ended" if row.state == "cut off" else "tests_missing"
-    assert ([expected] if row.fails == "run" else []) == codes
-    assert (["a"] if row.fails == "test" else []) == failing
-    (found,) = {each.outcome for each in run.records[0].comparisons} or {None}
-    absent = [each.cause for each in run.gate.absent]
-    assert row.outcome == (absent[0] if absent else found)
+def sized(size) -> Record:
+    return recorded(f"f[{size}]", size_group=SizeGroup(name="f", parameter="n", size=size, sizes=(1, 2)))
 
 
 @for_each(
@@ -408,5 +316,6 @@ def test_an_expected_failure_excuses_nothing_that_would_fail(expected, now, chan
     run = ended([recorded("a", expected_failure=True, **now), OTHER], recorded("a"), OTHER, **changes)
     found = [each.cause for each in run.gate.absent] or [run.records[0].comparisons[0].outcome]
     assert [expected] == found
-    assert failed(run, recorded("a"), **changes) == []
+    held, options = gating(base_of(recorded("a"))), RunOptions(**changes)
+    assert [] == [reason for each in run.records for reason in held.failures(each, options)]
     assert bool(run.gate.failures) == (expected == "excused")

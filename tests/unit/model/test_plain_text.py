@@ -1,27 +1,16 @@
 """Plain text: nothing that others have written steers a terminal, is endless, or cannot be had."""
 
 import json
-from fractions import Fraction
-from functools import partial
 
 import pytest
-from cases import for_each
 from factories import CPU, record, run_of
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Comparison, GateFailure
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import ResultCheck
-from pytest_gpuperf.model.plain_text import (
-    LONGEST,
-    first_line,
-    message,
-    one_line,
-    quote,
-    stable_text,
-)
 from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.report.json import codec
 
@@ -42,31 +31,22 @@ VALUES = {
 }
 
 
-class Nameless(Exception):
-    """Nothing can be had of it: neither what it says nor how it is shown."""
-
-    def __str__(self):
-        raise SystemExit(3)
-
-    __repr__ = __str__
-
-
 def is_plain(text: str) -> bool:
-    return text.isprintable() and len(text.encode()) <= LONGEST
+    return text.isprintable() and len(text.encode()) <= 2_000
 
 
 @given(ANY)
-def test_one_line_is_plain_and_stays_as_it_is(text):
-    shown = one_line(text)
-    assert is_plain(shown)
-    assert one_line(shown) is shown or one_line(shown) == shown
-    assert bool(text) == bool(shown)
-    assert shown == text or not is_plain(text)
+@example("é" * 999 + "x")
+def test_a_reason_is_plain_and_stays_as_it_is(text):
+    found = Verdict(status="error", reason=text).reason
+    assert is_plain(found)
+    assert Verdict(status="error", reason=found).reason == found
+    assert bool(text) == bool(found)
+    assert found == text or not is_plain(text)
 
 
 def test_what_is_cut_says_so():
-    assert one_line("é" * 999 + "x") == "é" * 999 + "x"
-    assert one_line("é" * 1001) == "é" * 998 + "…"
+    assert Verdict(status="error", reason="é" * 1001).reason == "é" * 998 + "…"
 
 
 @pytest.mark.parametrize(("value", "name"), VALUES.values(), ids=VALUES)
@@ -87,62 +67,54 @@ def test_why_a_gpu_is_unavailable_is_one_sentence():
     )
 
 
-@pytest.mark.parametrize(
-    ("expected", "error"),
-    [
-        ("first", ValueError("\n\nfirst\nsecond")),
-        ("CuPy is broken", ValueError("====\n=== CuPy is broken: ===\nwhy")),
-        ("-1 is not a size", ValueError("-1 is not a size.")),
-        (r"\x1b[31mred", ValueError("\x1b[31mred")),
-        ("", ValueError()),
-        ("<Nameless, which cannot be shown: SystemExit>", Nameless()),
-    ],
-    ids=["two lines", "a page", "a sign", "colour", "nothing", "without str"],
-)
-def test_the_message_of_an_exception_is_its_first_line_with_words(expected, error):
-    assert expected == message(error)
-    kind = type(error).__name__
-    assert (f"{kind}: {expected}" if expected else kind) == first_line(error)
+RAISING = """
+import json
+import functools
 
+class Nameless(Exception):
+    def __str__(self):
+        raise SystemExit(3)
+
+    __repr__ = __str__
 
 class Plain:
-    """An object without a text of its own."""
+    pass
+
+ERRORS = [
+    ValueError("\\n\\nfirst\\nsecond"),
+    ValueError("====\\n=== CuPy is broken: ===\\nwhy"),
+    ValueError("-1 is not a size."),
+    ValueError("\\x1b[31mred"),
+    ValueError(),
+    Nameless(),
+]
+NAMED = ["fft", Plain, json, functools.partial(Plain, 3), Nameless(), object()]
+
+@pytest.mark.parametrize("number", range(len(ERRORS)))
+@pytest.mark.speedup
+def test_raises(device, number):
+    raise ERRORS[number]
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("named", NAMED)
+@pytest.mark.offload_threshold("n")
+@pytest.mark.speedup(max_time=0.1)
+def test_named(device, named, n):
+    return lambda: device.launch()
+"""
 
 
-@pytest.mark.parametrize(
-    ("expected", "value"),
-    [
-        ("fft", "fft"),
-        ("Plain", Plain),
-        ("json", json),
-        ("functools.partial(<function for_each>, 3)", partial(for_each, 3)),
-        ("Nameless", Nameless()),
-        ("object", object()),
-    ],
-)
-def test_the_text_of_an_object_is_the_same_in_every_run(expected, value):
-    assert expected == stable_text(value)
-
-
-def test_control_c_in_a_message_is_no_part_of_it():
-    class Slow(Exception):
-        def __str__(self):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        message(Slow())
-
-
-@pytest.mark.parametrize(
-    ("expected", "value"),
-    [
-        ("'a'", "a"),
-        ("Fraction(1, 2)", Fraction(1, 2)),
-        ("<Nameless, which cannot be shown: SystemExit>", Nameless()),
-        ("<int, which cannot be shown: ValueError>", 10**5000),
-        ("'" + "x" * 996 + "…", "x" * 10_000_000),
-    ],
-    ids=["a text", "a number", "without repr", "too many digits", "long"],
-)
-def test_an_object_is_quoted_whatever_it_is(expected, value):
-    assert expected == quote(value)
+def test_what_others_have_written_is_a_line_in_a_report_and_the_same_in_every_run(suite):
+    found = suite(RAISING)
+    raised = [record["reason"] for name, record in found.records.items() if "raises" in name]
+    said = ["ValueError: first", "ValueError: CuPy is broken", "ValueError: -1 is not a size"]
+    said += [
+        r"ValueError: \x1b[31mred",
+        "ValueError",
+        "Nameless: <Nameless, which cannot be shown: SystemExit>",
+    ]
+    assert [f"{each}, raised on the CPU (simulated CPU)" for each in said] == raised
+    names = ("fft", "Plain", "json", "functools.partial(<class 'test_it.Plain'>, 3)", "Nameless", "object")
+    assert [f"test_it.py::test_named[named={name}]" for name in names] == [
+        each["name"] for each in found.written["thresholds"]
+    ]

@@ -1,23 +1,24 @@
-"""Files: what may be written over, and that each is there whole or not at all."""
+"""Files: what a command may write over, and that each is there whole or not at all."""
 
+import io
 import json
 import os
+from contextlib import redirect_stderr
 from itertools import product
 from pathlib import Path
 
 import pytest
-from factories import EMULATED, record, run_of, scaled, skipped, speedup
-from hypothesis import example, given
+from command import exported, inputs, record
+from factories import EMULATED, run_of, scaled, skipped, speedup
+from hypothesis import example, given, settings
 from msgspec.structs import replace
 from strategies import HOSTILE
 
+from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import exports, files
 from pytest_gpuperf.report.json import document
 
-FORMATS = {name: each for name, each in exports.formats().items() if name != "html"}
-WRITTEN = {"report": document.text, **{name: each.write for name, each in FORMATS.items()}}
-BEGINS = {"report": files.REPORT, **{name: each.begins_as for name, each in FORMATS.items()}}
+KINDS = ("report", "csv", "bencher", "github-action-benchmark", "markdown", "svg")
 OTHERS = {
     "package.json": '{"name": "mine", "private": true}',
     "settings in objects": '{"editor": {"speedup": 2}, "gpu-ns": {"value": 3}}',
@@ -53,149 +54,145 @@ def runs(nodeid: str = "test_a.py::test_1") -> dict[str, Run]:
     }
 
 
+def text_of(kind: str, run: Run) -> str:
+    return document.text(run) if kind == "report" else exported(run, kind)
+
+
 @pytest.fixture(scope="module")
 def objected(tmp_path_factory):
     """Say why a file of a kind may not be written over a text, if it may not."""
-    path = tmp_path_factory.mktemp("places") / "there"
+    folder = tmp_path_factory.mktemp("places")
+    path, *reports = (folder / name for name in ("there", "one.json", "two.json"))
+    for number, report in enumerate(reports):
+        report.write_text(document.text(run_of(record(f"test_{number}"))), encoding="utf-8")
 
     def call(kind: str, text: str) -> str | None:
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        return files.why_not_writable(path, BEGINS[kind], kind)
+        merge = ["merge", *map(str, reports), "-o", str(path)]
+        command = merge if kind == "report" else ["show", str(reports[0]), f"--export={kind}:{path}"]
+        with redirect_stderr(io.StringIO()) as said:
+            code = main(command)
+        assert (code == 0) == (not said.getvalue()) == (path.read_bytes() != text.encode())
+        return said.getvalue() or None
 
     return call
 
 
+@settings(max_examples=10)
 @given(nodeid=HOSTILE)
 @example(nodeid="")
 @example(nodeid='tests/test_a.py::test["quoted \\\\", {"a": [1, 2]}]')
 @example(nodeid="\N{PILE OF POO}" * 5_000)
 def test_what_we_wrote_is_written_over(objected, nodeid):
     made = runs(nodeid)
-    for kind, name in product(BEGINS, ("whole", "skipped")):
-        assert objected(kind, WRITTEN[kind](made[name])) is None, (kind, name)
+    for kind, name in product(KINDS, ("whole", "skipped")):
+        assert objected(kind, text_of(kind, made[name])) is None, (kind, name)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BEGINS if kind not in ("markdown", "csv", "svg")])
-def test_json_of_ours_is_written_over_however_it_is_laid_out(objected, kind):
-    written = [text for run in runs().values() if (text := WRITTEN[kind](run))]
-    assert {None} == {objected(kind, json.dumps(json.loads(text), indent=4)) for text in written}
-
-
-@pytest.mark.parametrize("kind", BEGINS)
-def test_what_we_wrote_in_another_form_is_not(objected, kind):
-    for other, (name, run) in product(WRITTEN, runs().items()):
-        if text := WRITTEN[other](run):  # else no file is written
-            assert (kind == other) == (objected(kind, text) is None), (other, name)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_we_wrote_is_written_over_in_its_own_form_alone_however_json_is_laid_out(objected, kind):
+    for name, run in runs().items():
+        if text := text_of(kind, run):  # else no file is written
+            assert objected(kind, text) is None, name
+            if kind in ("report", "bencher", "github-action-benchmark"):
+                assert objected(kind, json.dumps(json.loads(text), indent=4)) is None, name
+    for other, name in product({*KINDS} - {kind}, ("whole", "scaling")):
+        assert objected(other, text_of(kind, runs()[name])), (other, name)
 
 
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
 def test_what_others_wrote_is_not(objected, text):
-    for kind in BEGINS:
-        assert f"exists and was not written by pytest-gpuperf as {kind}; choose another file" in (
+    for kind in KINDS:
+        what = "a report" if kind == "report" else kind
+        assert f"exists and was not written by pytest-gpuperf as {what}; choose another file" in (
             objected(kind, text) or ""
         )
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_an_empty_file_is_anybodys(objected, text):
-    assert [None] * len(BEGINS) == [objected(kind, text) for kind in BEGINS]
+    assert [None] * len(KINDS) == [objected(kind, text) for kind in KINDS]
 
 
-def test_a_report_is_written_and_takes_the_place_of_an_older_one(tmp_path):
-    path = tmp_path / "new" / "folder" / "report.json"
-    for text in ("new é\n, and longer", "newer"):
-        files.replace(path, text)
-        assert path.read_text(encoding="utf-8") == text
-    assert list(path.parent.iterdir()) == [path]
+# How a file is written
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_write_that_fails_leaves_the_old_report_and_nothing_else(tmp_path, monkeypatch, step):
-    path = tmp_path / "report.json"
-    path.write_text("old", encoding="utf-8")
+@pytest.fixture
+def show(tmp_path, monkeypatch):
+    """Write a report as a summary to a path; return whether that was done, and what was said."""
+    monkeypatch.chdir(tmp_path)
+    inputs()
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    def call(path):
+        with redirect_stderr(io.StringIO()) as said:
+            return main(["show", "r.json", "--markdown", str(path)]) == 0, said.getvalue()
 
-    monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[step], full)
-    with pytest.raises(OSError, match="No space left"):
-        files.replace(path, "new")
-    assert path.read_text(encoding="utf-8") == "old"
-    assert list(tmp_path.iterdir()) == [path]
+    return call
 
 
-def test_the_text_is_on_the_disk_before_it_takes_the_place(tmp_path, monkeypatch):
-    steps = []
-    flushed, moved = os.fsync, Path.replace
+BEGIN = "<!-- pytest-gpuperf -->\n###"
+
+
+def test_the_text_is_on_the_disk_before_it_takes_the_place(show, monkeypatch):
+    flushed = os.fsync
 
     def fsync(file):
-        steps.append(os.fstat(file).st_size)
         flushed(file)
-
-    def move(path, target):
-        steps.append("replace")
-        return moved(path, target)
+        assert not Path("it.md").exists()
+        assert os.fstat(file).st_size > 500
 
     monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(Path, "replace", move)
-    files.replace(tmp_path / "report.json", "12345")
-    assert steps == [5, "replace"]
+    assert (True, "") == show("it.md")
+    assert Path("it.md").read_text(encoding="utf-8").startswith(BEGIN)
 
 
-@pytest.mark.parametrize("write", [files.replace, files.create])
-def test_a_file_that_was_planted_is_neither_followed_nor_removed(tmp_path, monkeypatch, write):
+def test_a_file_that_was_planted_is_neither_followed_nor_removed(show, monkeypatch):
     """Even where the random part of its name were known, which is as long as it can be."""
-    asked = []
-    monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or bytes(size))
-    victim, planted = tmp_path / "victim", tmp_path / f".gpuperf-{'00' * 8}.tmp"
-    victim.write_text("precious", encoding="utf-8")
-    planted.symlink_to(victim)
-    with pytest.raises(FileExistsError):
-        write(tmp_path / "report.json", "new")
-    assert asked == [8]
-    assert victim.read_text(encoding="utf-8") == "precious"
-    assert planted.is_symlink()
+    monkeypatch.setattr(os, "urandom", bytes)
+    planted = Path(f".gpuperf-{'00' * 8}.tmp")
+    Path("victim").write_text("precious", encoding="utf-8")
+    planted.symlink_to("victim")
+    for command in (["show", "r.json", "--markdown=it.md"], ["recover", "r.journal", "new.json"]):
+        assert 2 == main(command)
+    assert ("precious", True) == (Path("victim").read_text(encoding="utf-8"), planted.is_symlink())
 
 
-def test_an_output_that_is_a_link_is_written_where_it_leads(tmp_path):
-    (tmp_path / "real").mkdir()
-    real, link = tmp_path / "real" / "report.json", tmp_path / "link.json"
-    real.write_text("old", encoding="utf-8")
-    link.symlink_to("between.json")
-    (tmp_path / "between.json").symlink_to("real/report.json")
-    files.replace(link, "new")
-    assert link.is_symlink()
-    assert real.read_text(encoding="utf-8") == "new"
-    assert list(real.parent.iterdir()) == [real]
+def test_an_output_that_is_a_link_is_written_where_it_leads(show):
+    Path("real").mkdir()
+    Path("real/it.md").write_text(BEGIN, encoding="utf-8")
+    Path("link.md").symlink_to("between.md")
+    Path("between.md").symlink_to("real/it.md")
+    assert (True, "") == show("link.md")
+    assert Path("link.md").is_symlink()
+    assert [Path("real/it.md")] == [*Path("real").iterdir()]
+    assert len(Path("real/it.md").read_text(encoding="utf-8")) > len(BEGIN)
 
 
 @pytest.mark.parametrize("leads_to", ["itself", "nothing"])
-def test_an_output_that_is_a_link_to_no_file_is_an_error(tmp_path, leads_to):
-    link = tmp_path / "itself"
-    link.symlink_to(tmp_path / leads_to)
-    with pytest.raises(OSError, match="it is a link that leads to no file"):
-        files.replace(link, "new")
-    assert list(tmp_path.iterdir()) == [link]
+def test_an_output_that_is_a_link_to_no_file_is_an_error(show, leads_to):
+    Path("itself").symlink_to(leads_to)
+    assert "it is a link that leads to no file" in show("itself")[1]
+    assert Path("itself").is_symlink()
+    assert not Path("nothing").exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="files have no such modes")
 @pytest.mark.parametrize("mode", [0o600, 0o664, 0o444])
-def test_a_file_keeps_its_mode_and_a_new_one_gets_that_of_any_other(tmp_path, mode):
-    old, new, other = tmp_path / "old", tmp_path / "new", tmp_path / "other"
+def test_a_file_keeps_its_mode_and_a_new_one_gets_that_of_any_other(show, mode):
+    old = Path("old.md")
     old.touch()
     old.chmod(mode)
-    other.touch()
-    files.replace(old, "text")
-    files.replace(new, "text")
-    assert [mode, other.stat().st_mode] == [old.stat().st_mode & 0o777, new.stat().st_mode]
+    assert (True, True) == (show(old)[0], show("new.md")[0])
+    assert [mode, Path("r.json").stat().st_mode] == [
+        old.stat().st_mode & 0o777,
+        Path("new.md").stat().st_mode,
+    ]
 
 
-def test_a_new_file_is_made_where_links_are_refused_and_an_old_one_stays(tmp_path, monkeypatch):
+def test_a_new_file_is_made_where_links_are_refused_and_an_old_one_stays(show, monkeypatch):
     def refused(*places):
         raise PermissionError("no links here")
 
     monkeypatch.setattr("os.link", refused)
-    files.create(tmp_path / "new.json", "text")
-    with pytest.raises(FileExistsError):
-        files.create(tmp_path / "new.json", "other")
-    assert ["text"] == [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()]
+    assert [0, 2] == [main(["recover", "r.journal", "new.json"]) for _ in range(2)]
+    assert 0 == main(["validate", "new.json"])

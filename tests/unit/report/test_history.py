@@ -1,7 +1,6 @@
 """History: a run is kept as a report without samples, and whatever else is in the folder is named."""
 
 import json
-import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -178,27 +177,3 @@ def test_any_report_is_a_run_of_a_history_and_of_what_is_none_the_reason_is_shor
     found = read(tmp_path)
     assert 1 == len(results(found)["test_a"]) == len(found.started)
     assert ("breaks its schema" in found.rejected["other"], len(found.rejected["other"])) == (True, 200)
-
-
-def test_a_file_that_becomes_a_link_is_not_followed(tmp_path, monkeypatch):
-    folder, outside = tmp_path / "history", add(tmp_path / "outside", RUN)
-    folder.mkdir()
-    (folder / "link.json").symlink_to(outside)
-    monkeypatch.setattr(Path, "is_symlink", lambda _: False)
-    assert ["link.json"] == list(read(folder).rejected)
-
-
-def test_a_file_that_cannot_be_read_is_named_and_one_that_vanishes_is_no_error(tmp_path, monkeypatch):
-    paths = sorted(add(tmp_path, RUN) for _ in range(3))
-    opened = os.open
-
-    def open_late(path, *rest):
-        paths[0].unlink(missing_ok=True)
-        if Path(path) == paths[1]:
-            raise PermissionError(13, "Permission denied")
-        return opened(path, *rest)
-
-    monkeypatch.setattr(os, "open", open_late)
-    found = read(tmp_path)
-    assert {paths[1].name: "it cannot be read: Permission denied"} == found.rejected
-    assert 1 == len(found.started)

@@ -1,7 +1,6 @@
 """The terminal: which tests have rows, what is said of them and how often, what is counted, and widths."""
 
 from array import array
-from time import process_time
 
 import pytest
 from factories import (
@@ -362,14 +361,3 @@ def test_no_line_is_wider_than_the_terminal(width, all_notes):
         lines = section.lines(run, width, all_notes=all_notes)
         assert [line for line in map(str, lines) if columns(line) > width] == []
     assert [line for line in section.changes(WIDE, width) if columns(line) > width] == []
-
-
-def test_the_time_grows_no_faster_than_the_number_of_tests():
-    def seconds(number: int) -> float:
-        names = [f"tests/test_{n % 50}.py::test_it[{'float32-' * (n % 3)}{n}]" for n in range(number)]
-        run = run_of(*(record(name, **noted(f"doubt {name}")) for name in names))
-        begin = process_time()
-        section.lines(run, 80)
-        return process_time() - begin
-
-    assert min(seconds(1_000) for _ in range(3)) < 3 * 10 * min(seconds(100) for _ in range(3))

@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import chain, count, cycle, repeat
 from random import Random
+from time import sleep
+from types import SimpleNamespace
 
 import pytest
 from cases import for_each
@@ -13,7 +15,6 @@ from msgspec import structs
 from walks import simulated, system, time_block, timer_on, walked, warmed_up
 
 from pytest_gpuperf.devices.group import DeviceGroup
-from pytest_gpuperf.devices.protocol import Watched
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
@@ -41,9 +42,11 @@ class Recorder:
 
 
 class Waiter(Recorder):
-    """A device that waits for results; it may have work left that no result waits for."""
+    """A device that waits for results; it may have work `left` that no result waits for."""
 
-    left = ()
+    def __init__(self, *left):
+        super().__init__()
+        self.left = [*left]
 
     def wait(self, result):
         self.steps.append(f"wait for {result}")
@@ -54,15 +57,22 @@ class Waiter(Recorder):
 
 
 @for_each(
-    ("expected", "device", "calls_wait"),
+    ("steps", "seconds", "device", "calls_wait"),
     [
-        ("synchronize, clock, call, call, synchronize, clock", Recorder(), False),
-        ("synchronize, clock, call, call, wait for None, wait for 2, clock, look", Waiter(), False),
-        ("synchronize, clock, call, wait for 1, call, wait for 2, clock, look", Waiter(), True),
+        ("call, call, synchronize, clock", 1, Recorder(), False),
+        ("call, call, wait for None, wait for 2, clock, look", 1, Waiter(), False),
+        ("call, wait for 1, call, wait for 2, clock, look", 1, Waiter(), True),
+        # Of what no result waits for the wait counts, and not to look for it.
+        (
+            "call, call, wait for None, wait for 2, clock, look, clock, wait for ['b'], clock",
+            2,
+            Waiter("b"),
+            False,
+        ),
     ],
 )
 def test_a_block_is_waited_for_on_both_sides_of_its_calls_by_its_last_result_where_that_is_possible(
-    expected, device, calls_wait
+    steps, seconds, device, calls_wait
 ):
     results = count(1)
 
@@ -71,16 +81,8 @@ def test_a_block_is_waited_for_on_both_sides_of_its_calls_by_its_last_result_whe
         return next(results)
 
     timed = blocks.waited_for(call, device) if calls_wait else call
-    assert time_block(timed, 2, device, calls_wait=calls_wait) == 1 / 2
-    assert ", ".join(device.steps) == expected
-
-
-def test_work_that_no_result_waits_for_is_in_the_time_of_the_block():
-    device = Waiter()
-    device.left = ["b"]
-    sample = time_block(lambda: "a", 1, device)
-    assert device.steps[-4:] == ["look", "clock", "wait for ['b']", "clock"]
-    assert sample == 2, "the two seconds in which it waited; not the one in which it looked"
+    assert time_block(timed, 2, device, calls_wait=calls_wait) == seconds / 2
+    assert ", ".join(device.steps) == f"synchronize, clock, {steps}"
 
 
 def test_the_cost_of_an_empty_synchronize_is_its_least():
@@ -121,12 +123,11 @@ def test_warm_up_ends_when_blocks_agree_or_its_time_is_over(calls, steady, times
     assert timer.warmup == pytest.approx(device.clock())
 
 
-@for_each(("most", "wait", "takes"), [(10101, 0.0, 0.0), (101, 1e-6, 0.011)])
+@for_each(("most", "wait", "takes"), [(10101, 0.0, 0.0), (1, 1e-6, 1.01)])
 def test_a_workload_that_takes_no_time_of_a_simulated_clock_is_an_error_and_no_hang(most, wait, takes):
-    calls, host = count(1), Clock()
-    said = pytest.raises(GpuPerfError, match="calls take no time that the clock can show")
-    with system(host), said:
-        warmed_up(simulated(synchronize=wait), call=lambda: (next(calls), host.advance(takes)))
+    calls = count(1)
+    with pytest.raises(GpuPerfError, match="calls take no time that the clock can show"):
+        warmed_up(simulated(synchronize=wait), call=lambda: (next(calls), sleep(takes)))
     assert next(calls) <= most + 1
 
 
@@ -160,20 +161,6 @@ def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compar
         warm_up.warm_up(timer, RunOptions())
         warm_up.fill_pipeline(timer, RunOptions(), remaining=10.0)
         assert expected == (timer.overlap_left is not None)
-
-
-@for_each(("kernel", "compared"), [(0.4, True), (0.6, False)])
-def test_of_calls_of_which_two_take_more_than_a_tenth_of_the_time_left_nothing_is_compared(kernel, compared):
-    timer = filled(simulated(kernel=kernel, launch=0.1))
-    assert (compared, 1) == (timer.overlap_left is not None, timer.block_calls)
-
-
-def test_blocks_are_compared_for_a_fiftieth_of_the_time_that_is_left():
-    device = simulated(kernel=40e-3)
-    timer = warmed_up(device)
-    before = device.clock()
-    warm_up.fill_pipeline(timer, RunOptions(), remaining=10.0)
-    assert device.clock() - before == pytest.approx(2 * 3 * 40e-3)  # the second pair ends after 0.2 s
 
 
 @for_each("seed", range(8))
@@ -221,29 +208,6 @@ def test_the_garbage_collector_is_off_inside_blocks_and_on_again_though_one_rais
     assert timer.samples == array("d")
 
 
-@for_each(("held", "keeps_result"), [(0, False), (8000, True)])
-def test_each_result_is_dropped_as_it_comes_or_before_the_next_block_makes_its_own(held, keeps_result):
-    device = simulated(kernel=1e-5)
-    timer = warmed_up(device, call=lambda: device.xp.ones(1000))
-    timer.keeps_result = keeps_result
-    for _ in range(2):
-        timer.take_sample()
-        assert (held, 8000) == (device.live_bytes, device.peak_bytes)
-    assert timer.block_calls > 50
-
-
-def test_a_measurement_is_what_is_known_by_now():
-    device = simulated(kernel=2e-3)
-    timer = warmed_up(device)
-    timer.take_sample()
-    found = timer.measurement
-    timer.take_sample()
-    assert found.device == device.info
-    assert found.samples == array("d", [timer.samples[0]])
-    assert found.median == pytest.approx(2e-3)
-    assert (found.warmup_calls, found.steady) == (timer.warmup_calls, True)
-
-
 def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
     timer = timer_on(simulated(kernel=0.0), call=lambda: None)
     with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
@@ -287,19 +251,6 @@ def test_threads_waited_for_processors_in_blocks_but_no_longer_than_these_worked
     assert (waited and pytest.approx(waited), threads) == (timer.waited, found.waiting_threads)
     assert (lost and pytest.approx(lost)) == found.waited
     assert lost or timer.interference is None
-
-
-def test_what_others_worked_goes_with_the_samples():
-    seen = [{"1": t} for t in (0.0, 1.0, 1.0, 2.0)]
-    timer = blocks_of(seen, [1.0, 1.25, 9.0])
-    assert timer.lost == 2.0
-    timer.drop_last_sample()
-    assert timer.lost == 0.25
-    timer.restart()
-    left, worked = iter([2.0, 3.0]), iter([9.0, 9.5])
-    with system(timer.device.clock, waits=lambda: {"1": next(left)}, other_work=lambda: next(worked)):
-        timer.take_sample()
-    assert timer.lost == 0.5
 
 
 def busy(waited=9.0) -> BlockTimer:
@@ -372,29 +323,6 @@ def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked_in_the_timed_
     assert timer.measurement.processors == (expected and pytest.approx(expected))
 
 
-def test_what_is_sampled_aside_is_warmed_up_for_a_quarter_of_its_time():
-    device = simulated()
-    times = (1e-3 * (1 + step % 2) for step in count(1))
-    timer = warm_up.warmed_up(
-        lambda: device.launch(next(times)), device, RunOptions(sampling=SamplingPlan(secondary_time=10e-3))
-    )
-    assert not timer.steady
-    assert 2.5e-3 <= timer.warmup < 2.5e-3 + 2e-3
-
-
-def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
-    timer = warmed_up(simulated("cpu", kernel=1e-5, threads=2.0))
-    warm_up.per_call(timer, RunOptions())
-    timer.take_sample()
-    timer.overlap_left = 0.0
-    timer.waited, fastest = 1.0, timer.fastest_sample
-    timer.restart()
-    assert (array("d"), 1, False) == (timer.samples, timer.block_calls, timer.steady)
-    assert (None, None, None) == (timer.waited, timer.processor_time, timer.per_call_timer)
-    assert timer.overlap_left is None, "blocks are compared again"
-    assert fastest == timer.fastest_sample
-
-
 def sampled(device, samples=6) -> BlockTimer:
     timer = warmed_up(device)
     for _ in range(samples):
@@ -405,18 +333,6 @@ def sampled(device, samples=6) -> BlockTimer:
 def at_first(times):
     """Return the noise of a device whose first 40 calls take so many times as long."""
     return chain(repeat(times, 40), repeat(1.0)).__next__
-
-
-@for_each(
-    ("kernel", "calls", "samples"),
-    [(0.2e-3, 256, 6), (0.5e-3, 256, 6), (1e-3, 64, 6), (5e-3, 64, 6), (20e-3, 24, 6), (1e-3, 106, 100)],
-)
-def test_later_blocks_follow_so_many_calls_and_at_once_after_many_samples(kernel, calls, samples):
-    device = simulated("cpu", kernel=kernel)
-    timer = sampled(device, samples)
-    assert timer.changed_late(10.0) is None
-    made = device.launches + 1  # with the first call, of the setup
-    assert calls - 1 <= made <= calls + 2 * timer.block_calls
 
 
 @for_each(
@@ -441,6 +357,12 @@ def test_without_time_for_as_many_samples_again_no_later_block_is_made():
     timer = sampled(simulated("cpu", noise=at_first(2.0)))
     launches = timer.device.launches
     assert (None, launches) == (timer.changed_late(0.1), timer.device.launches)
+
+
+class Watched(SimpleNamespace):
+    """What a library did in a first call besides the work."""
+
+    on_cpu, captured, constant = (), None, ()
 
 
 class Compiling(SimulatedDevice):
@@ -490,33 +412,18 @@ def compiling(device, *, on, at, seconds=0.5):
     return work
 
 
-LONG = (
-    "first calls took 12.0 s (6.00 s on the CPU, 6.00 s on the GPU): imports, compilation, autotuning; "
-    "max_time does not limit them"
-)
-COMPILED = (
-    "in 3 timed blocks on the GPU something was compiled; they do not count: give calls the same shapes, "
-    "dtypes and Python numbers"
-)
-CAPTURED = (
-    "a compiled function closes over arrays (65.54KB), and the compiler computes what depends on nothing "
-    "else; pass them as arguments to time that, too"
-)
-LEFT = "simulated GPU left to the CPU: aten::linalg_eig; the times of the GPU include that, and its copies"
-
-
 @pytest.mark.parametrize(
     ("code", "said", "body", "watched"),
     [
-        ("long_warm_up", LONG, slow_at_first, ()),
-        ("recompiles", COMPILED, partial(compiling, on="gpu", at=range(24, 27)), ()),
-        ("not_on_device", CAPTURED, slow_at_first, [Watched(captured="65.54KB")] * 2),
-        ("not_on_device", LEFT, slow_at_first, [Watched(), Watched(on_cpu=("aten::linalg_eig",))]),
+        ("long_warm_up", "took 12.0 s (6.00 s on the CPU, 6.00 s on the GPU)", slow_at_first, ()),
+        ("recompiles", "in 3 timed blocks", partial(compiling, on="gpu", at=range(24, 27)), ()),
+        ("not_on_device", "arrays (65.54KB)", slow_at_first, [Watched(captured="65.54KB")] * 2),
+        ("not_on_device", "to the CPU: eig;", slow_at_first, [Watched(), Watched(on_cpu=("eig",))]),
     ],
     ids=["first calls", "compiled in timed blocks", "constants beside arguments", "left to the CPU"],
 )
 def test_what_a_library_did_beside_the_work_is_noted_and_in_no_sample_or_limit(code, said, body, watched):
-    assert walk(body, *watched)[code] == said
+    assert said in walk(body, *watched)[code]
 
 
 @for_each(("seconds", "kernel"), [(0.4, 1e-3), (None, 1e-3), (None, 2.0)])

@@ -1,59 +1,126 @@
-"""Result checks: what is found of the results of both devices, and what is said of it."""
+"""Result checks: which answers are the same, and what is said of those that are not."""
 
-from itertools import count
+from itertools import count, product
+from math import inf, nan, sqrt
 
 import numpy as np
 import pytest
 from cases import for_each
+from factories import Answer
 from walks import simulated
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing.checks import ResultChecks
-from pytest_gpuperf.timing.leaves import Leaf
 
-GATE, UNCHECKED = Demand(min=3), Demand(min=3, check=False)
+HALF, SINGLE, DOUBLE = sqrt(2**-10), sqrt(2**-23), sqrt(2**-52)  # 0.03125, 3.45e-4, 1.49e-8
+
+ANSWER = {"x": (np.ones(3), [Answer(2, "text"), None]), "y": Answer(np.zeros(2), 1.0)}
+HIDDEN = np.ma.masked_array([1.0, 2.0], mask=True).mean()  # the masked constant
+NO_TIME = np.array(["NaT", 5], "datetime64[s]")
+UNCHECKED = Demand(min=3, check=False)
 
 
-def leaves_of(*values) -> list[Leaf]:
-    return [Leaf(f"result[{index}]", np.array(value)) for index, value in enumerate(values)]
-
-
-def compared(*pairs, demand=GATE, when="before") -> ResultChecks:
-    """Return what was found of these pairs of values, of the CPU and the GPU, one pair after the other."""
-    checks = ResultChecks(demand)
-    for cpu, gpu in pairs:
-        checks.compare(leaves_of(cpu), leaves_of(gpu), simulated(), when)
+def checked(*pairs, demand=None, device=None, when="before", dtypes=()) -> ResultChecks:
+    """Return what was found of these pairs of results, of the CPU and the GPU, one pair after the other."""
+    checks, on = ResultChecks(demand or Demand()), device or simulated()
+    for pair in pairs:
+        checks.compare(*(checks.copy_to_host(result, on, dtypes) for result in pair), on, when)
     return checks
 
 
-@for_each("when", ["before", "after"])
-def test_answers_that_differ_are_wrong_and_the_remedies_are_named(when):
-    text = compared((1, 2), when=when).disagreement
-    assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; make ")
-    assert "check=False" in text
+def compared(cpu, gpu, **demand) -> ResultCheck:
+    return checked((cpu, gpu), demand=Demand(**demand)).outcome
 
 
-@for_each(("named", "dtype"), [(True, "float32"), (False, "float64")])
-def test_answers_that_differ_where_float32_is_rounded_more_name_the_setting(named, dtype):
-    device = SimulatedDevice("gpu", clock=Clock(), reduced_precision="TF32 (allow_tf32)", reduced_eps=2**-10)
-    checks = ResultChecks(GATE)
-    first, close, wrong = (
-        checks.copy_to_host(device.asarray(np.array([1.0, value], dtype)), device) for value in (1, 1.001, 2)
-    )
-    checks.compare(first, close, device, "before")
-    assert checks.differ is not named
-    checks.compare(first, wrong, device, "after")
-    text = checks.disagreement
-    assert named is ("more than the dtype says (TF32 (allow_tf32)): turn that off" in text)
+class Narrow:
+    """An array of a device; a dtype that NumPy lacks comes down as float32."""
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+        self.shape = (2,)
+
+
+class NarrowDevice(SimulatedDevice):
+    def holds(self, value):
+        return isinstance(value, Narrow)
+
+    def asnumpy(self, array):
+        return np.ones(2, array.dtype if array.dtype in np.sctypeDict else "float32")
+
+
+@for_each(
+    ("expected", "one", "other"),
+    [
+        (HALF, "float16", "float32"),
+        (HALF, "float64", "float16"),
+        (SINGLE, "float32", "float32"),
+        (SINGLE, "complex64", "complex128"),
+        (DOUBLE, "float64", "float64"),
+        (2**-3.5, "torch.bfloat16", "torch.bfloat16"),
+        (2**-1.5, "float8_e4m3", "float64"),
+        (2**-1.5, "torch.float8_e4m3fn", "float64"),
+        (2**-1, "float8_e5m2fnuz", "float8_e5m2fnuz"),
+        (2**-5, "torch.complex32", "float64"),
+    ],
+)
+def test_half_of_the_digits_of_the_coarser_dtype_must_agree(expected, one, other):
+    device = NarrowDevice("gpu", clock=Clock())
+    for pair in ((one, other), (other, one)):
+        found = checked([Narrow(dtype) for dtype in pair], device=device).outcome
+        assert expected == pytest.approx(found.tolerance, rel=1e-6)
+        assert (True, 0.0, None) == (found.agreed, found.error, found.reason)
+
+
+def rounding(kind=SimulatedDevice, reduced_eps=2**-8) -> SimulatedDevice:
+    """Return a GPU that rounds float32 more than the dtype says."""
+    return kind("gpu", clock=Clock(), reduced_precision="TF32 (allow_tf32)", reduced_eps=reduced_eps)
+
+
+@for_each(
+    ("expected", "reduced_eps", "dtypes", "number"),
+    [
+        (DOUBLE, None, (), 1.0),
+        (SINGLE, None, ("float64", "float32"), 1j),
+        (SINGLE, None, ("complex64",), 1.0),
+        (HALF, 2**-8, ("float16",), 1.0),
+        (2**-4, 2**-8, ("float32", "float64"), 1.0),
+        (2**-3.5, None, ("float32", "bfloat16"), 1.0),
+        # Any other number has a dtype.
+        (DOUBLE, None, ("float16",), np.float64(1)),
+        (DOUBLE, None, ("float16",), np.ones(2)),
+        (None, None, ("float16",), 1),
+    ],
+)
+def test_numbers_of_python_have_the_digits_of_the_coarsest_dtype_known(expected, reduced_eps, dtypes, number):
+    device = rounding(reduced_eps=reduced_eps)
+    for pair in ((number, number * 2), (number * 2, number)):  # the strictest tolerance is not enough
+        assert expected == pytest.approx(checked(pair, device=device, dtypes=dtypes).outcome.tolerance)
+
+
+@for_each(
+    ("tolerance", "named", "dtype"),
+    [
+        (2**-4, True, "float32"),
+        (2**-4, True, "complex64"),
+        (HALF, False, "float16"),
+        (DOUBLE, False, "float64"),
+        (2**-3.5, False, "bfloat16"),
+    ],
+)
+def test_a_mode_that_rounds_float32_more_sets_its_tolerance_alone_and_is_named(tolerance, named, dtype):
+    found = checked((Narrow(dtype), np.array([1.0, 9.0])), device=rounding(NarrowDevice))
+    assert found.outcome.tolerance == pytest.approx(tolerance)
+    found = checked((np.array([1.0, 9.0], "complex64"), Narrow(dtype)), device=rounding(NarrowDevice))
+    assert named is ("more than the dtype says (TF32 (allow_tf32)): turn that off" in found.disagreement)
 
 
 @for_each(("runs_products", "differ"), [(None, False), (True, False), (False, True)])
 def test_float32_has_the_tolerance_of_a_mode_only_where_products_may_have_run(runs_products, differ):
-    cpu = simulated("cpu")
-    device = SimulatedDevice("gpu", clock=Clock(), reduced_precision="TF32", reduced_eps=2**-10)
-    checks, asked = ResultChecks(GATE), []
+    cpu, device = simulated("cpu"), rounding(reduced_eps=2**-10)
+    checks, asked = ResultChecks(Demand(min=3)), []
     checks.runs_products = lambda: asked.append(1) or runs_products
     expected, right, off = (
         checks.copy_to_host({"x": on.asarray(np.float32([value])), "y": 1.0}, on, ["float32"])
@@ -67,19 +134,273 @@ def test_float32_has_the_tolerance_of_a_mode_only_where_products_may_have_run(ru
     assert checks.differ is differ
 
 
-@for_each("pairs", [[(1, 2), (1, 1)], [(1, 1), (1, 2)], [(1, 2), (3, 3), (4, 4)]])
-def test_of_two_findings_the_worse_stays(pairs):
-    assert compared(*pairs).differ
+@for_each(("dtype", "tolerance"), [("float32", SINGLE), ("float64", DOUBLE)])
+@for_each(("expected", "share"), [(True, 0.9), (False, 1.1)])
+def test_the_tolerance_bounds_the_relative_error_in_the_norm_of_the_worst_leaf(
+    expected, share, dtype, tolerance
+):
+    cpu = np.ones(100, dtype)
+    gpu = np.ones(100, dtype)
+    gpu[0] += 10 * share * tolerance  # ||gpu - cpu|| / ||cpu|| = gpu[0] / sqrt(100)
+    for others in ([], [np.ones(4, dtype)]):
+        found = compared([cpu, *others], [gpu, *others])
+        assert expected is found.agreed
+        assert share * tolerance == pytest.approx(found.error, rel=1e-2)
 
 
-def test_what_the_check_takes_is_told_altogether():
+def hidden(dtype, computed=slice(0), shape=(384, 384)):
+    """Return an answer with one large element, and it with zeros but where it was computed."""
+    complete = np.random.default_rng(0).uniform(-1, 1, shape).astype(dtype)
+    partial = np.zeros_like(complete)
+    partial[computed] = complete[computed]
+    lost = np.linalg.norm(complete - partial)
+    complete.reshape(-1)[0] = partial.reshape(-1)[0] = lost / np.finfo(dtype).eps ** 0.6
+    return complete, partial
+
+
+@for_each("dtype", ["float32", "float64", "complex64"])
+@for_each(
+    ("computed", "shape"),
+    [
+        (slice(2), (384, 384)),
+        ((slice(None), slice(100)), (384, 384)),
+        (slice(0, 10_000), (50_000,)),
+    ],
+)
+def test_a_part_left_zero_beside_a_large_element_differs(dtype, computed, shape):
+    complete, partial = hidden(dtype, computed, shape)
+    for cpu, gpu, kind in ((complete, partial, "GPU"), (partial, complete, "CPU")):
+        found = compared(cpu, gpu)
+        assert found.error < found.tolerance, "the norm does not see it"
+        assert found.agreed is False
+        assert f"the {kind} left zeros in " in found.reason
+
+
+def test_a_part_that_is_zero_on_both_devices_is_no_part_of_the_answer():
+    cpu, gpu = (np.pad(part, ((0, 99), (0, 0))) for part in hidden("float32", slice(2), (8, 384)))
+    assert compared(cpu, gpu).reason == (
+        "result: the GPU left zeros in 75 % of the values that differ from zero on the other device"
+    )
+
+
+def honest_fft(dtype):
+    """A convolution with an identity is exact where it is direct, and leaves noise through an FFT."""
+    direct = np.zeros((64, 64), dtype)
+    direct[:4, :4] = np.random.default_rng(0).uniform(-100, 100, (4, 4))
+    spectrum = np.fft.rfft2(direct)
+    single = spectrum.astype(np.complex64) if dtype != "float64" else spectrum
+    return direct, np.fft.irfft2(single, s=direct.shape).astype(dtype)
+
+
+def honest_mean(dtype):
+    """Constant rows, less a mean of which one device has the last digits wrong."""
+    values = np.random.default_rng(0).standard_normal((256, 256)).astype(dtype)
+    values[::3] = 0
+    residue = values.copy()
+    residue[::3] = np.finfo(dtype).eps ** 0.5 * np.linspace(0.5, 1, 86)[:, None]
+    return values, residue
+
+
+def honest_underflow(dtype):
+    """Numbers below the normal ones, that a GPU may flush to zero."""
+    values = np.random.default_rng(0).uniform(0, 1, (64, 64)).astype(dtype)
+    values[1:] *= np.finfo(dtype).tiny
+    flushed = values.copy()
+    flushed[1:] = 0
+    return values, flushed
+
+
+def honest_switch(dtype):
+    """A row that a comparison of rounded numbers switches off."""
+    values = np.random.default_rng(0).standard_normal((4096, 64))
+    values = values.astype("float16" if dtype == "float16" else "float32")
+    values[7] *= 1 if dtype == "float16" else 0.01
+    gated = values.copy()
+    gated[7] = 0
+    return values, gated
+
+
+def honest_small_values(dtype):
+    """Small values that are wrong, all signs but one, where large ones cancel."""
+    complete, partial = hidden(dtype if dtype == "float64" else "float32")
+    return complete, 2 * partial - complete
+
+
+@for_each("dtype", ["float16", "float32", "float64"])
+@for_each("case", [honest_fft, honest_mean, honest_underflow, honest_switch, honest_small_values])
+def test_what_rounding_explains_agrees(case, dtype):
+    for cpu, gpu in (case(dtype), reversed(case(dtype))):
+        found = compared(cpu, gpu)
+        assert (True, None) == (found.agreed, found.reason)
+
+
+LARGE, MEAN = np.array([1e6, 1e-6]), np.array([100.0, 1.0])
+
+
+@for_each(
+    ("expected", "cpu", "gpu", "demand"),
+    [
+        (True, np.array([1, 2]), np.array([1, 2], "uint8"), {}),  # whole numbers of other widths
+        (False, np.array([True, False]), np.array([True, True]), {}),
+        (True, "yes", "yes", {}),
+        (False, "yes", "no", {}),
+        (False, b"a", b"a\0", {}),
+        (False, np.zeros(3), np.full(3, 1e-30), {}),
+        *((True, np.ones((0, 3), dtype), np.ones((0, 3), dtype), {}) for dtype in "fqF?"),  # empty ones
+        (False, np.array([1 + 1j]), np.array([1 - 1j]), {}),
+        (True, np.array([complex(inf, nan), 1]), np.array([complex(inf, nan), 1]), {}),
+        (True, LARGE, np.array([1e6, 0.0]), {}),  # the norm judges the array
+        (False, [object(), 1.0], [object(), 2.0], {}),  # wrong beside something unknown
+        (True, HIDDEN, HIDDEN, {}),
+        (True, NO_TIME, NO_TIME.copy(), {}),
+        (True, np.ma.masked_array([0.0, 2.0]), np.array([0.0, 2.0]), {}),
+        # The size of the values does not matter.
+        *((True, size * MEAN, size * (MEAN + 1e-8), {}) for size in (1e300, 1e-300, 1e-160)),
+        *((False, size * MEAN, size * (MEAN + 1e-2), {}) for size in (1e300, 1e-300, 1e-160)),
+        # Whole numbers have a tolerance that is asked for.
+        (True, np.array([2, 3]), np.array([2, 4]), {"atol": 1.0}),
+        (False, np.array([2, 3]), np.array([2, 6]), {"atol": 1.0}),
+        (True, np.array([2, 3]), np.array([2, 4]), {"rtol": 0.5}),
+        (False, np.array([2, 3]), np.array([2, 6]), {"rtol": 0.5}),
+        # Both hold for each element, and rtol is a share of the CPU's.
+        (True, MEAN, np.array([100.9, 1.0]), {"rtol": 0.01}),
+        (False, MEAN, np.array([101.1, 1.0]), {"rtol": 0.01}),
+        (True, MEAN, np.array([100.0, 1.4]), {"atol": 0.5}),
+        (False, MEAN, np.array([100.6, 1.0]), {"atol": 0.5}),
+        (True, MEAN, np.array([101.4, 1.0]), {"rtol": 0.01, "atol": 0.5}),
+        (False, MEAN, np.array([101.6, 1.0]), {"rtol": 0.01, "atol": 0.5}),
+        (False, MEAN, np.array([100.0, 1.0 + 1e-12]), {"atol": 0.0}),
+        (False, MEAN, np.array([111.0, 1.0]), {"rtol": 0.1}),
+    ],
+)
+def test_values_are_the_same_or_other_ones(expected, cpu, gpu, demand):
+    assert expected is compared(cpu, gpu, **demand).agreed
+
+
+@for_each(
+    ("expected", "cpu", "gpu"),
+    [
+        (True, [nan, 1.0], [nan, 1.0]),
+        (True, [inf, -inf, 1.0], [inf, -inf, 1.0]),
+        (False, [1.0, 1.0], [nan, 1.0]),
+        (False, [inf, 1.0], [-inf, 1.0]),
+        (False, [1.0, 1.0], [inf, 1.0]),
+        (False, [inf, 1.0], [nan, 1.0]),
+        (False, [nan, 1.0], [nan, 2.0]),
+        (False, [inf, 1.0], [inf, 2.0]),
+        # NaN in one component leaves the other one to be compared.
+        (False, [2, complex(nan, 1)], [2, complex(1, nan)]),
+        (True, [2, complex(nan, 1)], [2, complex(nan, 1 + 1e-9)]),
+        (True, [2, complex(nan, 1)], [2, complex(nan, nan)]),  # as libraries make products of the same number
+        (False, [2, complex(1, nan)], [2, complex(5, nan)]),
+    ],
+)
+def test_nan_and_infinities_stand_in_the_same_places(expected, cpu, gpu):
+    dtypes = ["complex128"] if complex in map(type, cpu) else ["float64", "float32", "complex128"]
+    for dtype, demand in product(dtypes, [{}, {"rtol": 1e-3}]):
+        for pair in ((cpu, gpu), (gpu, cpu)):
+            assert expected is compared(*(np.array(each, dtype) for each in pair), **demand).agreed, dtype
+
+
+STRUCTURE = [("x", "f8"), ("inner", [("y", "f4", (2,)), ("n", "i8"), ("z", "c16")])]
+
+
+@for_each(
+    ("said", "gpu"),
+    [
+        ("None", (nan, ([1, 2], 3, 4j))),
+        ("None", (nan, ([1, 2 + 1e-5], 3, 4j))),
+        ("result['x']: NaN in different places", (0, ([1, 2], 3, 4j))),
+        ("result['inner']['y']: ", (nan, ([1, 3], 3, 4j))),
+        ("result['inner']['n']: 1 of 1 values differ", (nan, ([1, 2], 4, 4j))),
+        ("result['inner']['z']: ", (nan, ([1, 2], 3, 4))),
+    ],
+)
+@for_each("tolerance", [{}, {"rtol": 1e-3}])
+def test_fields_are_compared_each_by_its_own_dtype(said, gpu, tolerance):
+    for shape in ((), (1,)):
+        cpu, other = (
+            np.array([values], STRUCTURE).reshape(shape) for values in ((nan, ([1, 2], 3, 4j)), gpu)
+        )
+        found = compared(cpu, other, **tolerance)
+        assert (found.agreed, str(found.reason).startswith(said)) == (said == "None", True)
+
+
+@for_each("dtype", ["float64", "int64", "datetime64[s]", "U3", "bool"])
+def test_masks_count_and_what_they_hide_does_not(dtype):
+    values = np.array([1, 0, 1]).astype(dtype)
+    masked = np.ma.masked_array(values, [False, True, False])
+    hidden = values.copy()
+    hidden[1] = values[0]
+    assert compared(masked, np.ma.masked_array(hidden, masked.mask)).agreed is True
+    assert compared(masked, np.ma.masked_array(values, [False, True, True])).agreed is False
+    shown = np.ma.masked_array(hidden, masked.mask)
+    shown[0] = values[1]
+    assert compared(masked, shown).agreed is False
+
+
+@for_each(
+    ("said", "cpu", "gpu"),
+    [
+        ("result: relative error 0.092, tolerance 1.5e-08", np.array([3.0, 4.0]), np.array([3.0, 4.5])),
+        ("result['y'].parts: relative error 0.5,", ANSWER, {**ANSWER, "y": Answer(np.zeros(2), 2.0)}),
+        ("result: shape (2, 3) on the CPU, (3, 2) on the GPU", np.ones((2, 3)), np.ones((3, 2))),
+        ("only the CPU returned result", 1.0, None),
+        ("only the CPU returned result.mask", HIDDEN, 0.0),
+        ("result: 1 of 2 values differ", b"ab", b"ac"),
+        ("result: 1 of 3 values differ", np.array([1, 2, 3], "int32"), np.array([1, 2, 4], "uint8")),
+        ("result: 1 of 2 values differ", NO_TIME, np.array([5, 5], "datetime64[s]")),
+        *(
+            (f"result: dtype {cpu} on the CPU, {gpu} on the GPU", np.ones(2, cpu), np.ones(2, gpu))
+            for cpu, gpu in (("float64", "int64"), ("int64", "bool"), ("float64", "complex128"))
+        ),
+        ("only the GPU returned result[500], ", [0.0] * 500, [0.0] * 1000),
+    ],
+)
+def test_how_answers_differ_is_said_briefly(said, cpu, gpu):
+    found = compared(cpu, gpu)
+    assert found.agreed is False
+    assert found.reason.startswith(said)
+    assert len(found.reason) < 500
+
+
+def test_beyond_rtol_the_count_and_the_largest_error_are_said():
+    found = compared(np.zeros(4), np.array([0.0, 0.5, 0.25, 0.0]), atol=0.1)
+    assert found.reason == "result: 2 of 4 values differ beyond rtol and atol, by up to 0.5"
+    assert found.error == 0.5
+    assert compared(np.array([1.7e308]), np.array([-1.7e308]), rtol=0.1).error < inf, "it is written as JSON"
+
+
+@for_each(
+    ("said", "cpu", "gpu"),
+    [
+        ("result['model'] is a object, which cannot be compared", {"model": object()}, {"model": object()}),
+        ("result is a set, which cannot be compared", np.ones(3), {1, 2}),
+        ("the workload returns nothing that could be compared", None, [None, {}]),
+    ],
+)
+def test_what_cannot_be_compared_is_named_and_neither_right_nor_wrong(said, cpu, gpu):
+    found = checked((cpu, gpu))
+    assert (None, said, False) == (found.outcome.agreed, found.outcome.reason, found.differ)
+    assert found.notes == (Note(code="results_not_compared", text=f"the results were not compared: {said}"),)
+
+
+def test_what_all_comparisons_take_is_told_together():
     device = simulated()
-    checks = ResultChecks(GATE)
-    slow = count(0.0, 0.25)
-    device.clock = lambda: next(slow)
-    for _ in range(3):
-        checks.compare(leaves_of(1), leaves_of(1), device, "after")
-    assert checks.elapsed == 0.75
+    device.clock = count(0.0, 0.25).__next__
+    assert 0.75 == checked((1, 1), (1, 1), (1, 1), device=device).elapsed
+
+
+@for_each(("when", "pairs"), [("before", [(1, 2)]), ("after", [(1, 1), (1, 2)]), ("after", [(1, 2), (3, 3)])])
+def test_answers_that_differ_once_are_wrong_and_the_remedies_are_named(when, pairs):
+    found = checked(*pairs, when=when)
+    assert found.differ
+    text = found.disagreement
+    assert text.startswith(f"the devices disagree {when} timing: result: 1 of 1 values differ; make ")
+    assert "check=False" in text
+    unchecked = checked(*pairs, demand=UNCHECKED)
+    assert (None, False, ()) == (unchecked.outcome.agreed, unchecked.differ, unchecked.notes)
+    assert unchecked.disagreement is None
 
 
 @for_each(
@@ -98,22 +419,9 @@ def test_what_the_check_takes_is_told_altogether():
     ],
 )
 def test_answers_of_zeros_or_nan_alone_are_noted_and_agree(said, value):
-    checks = compared((value, value))
+    value = np.array(value)
+    checks = checked((value, value))
     assert checks.outcome.agreed is True
-    text = f"only zeros or only NaN on both devices: result[0] ({said}); check that the work is done"
+    text = f"only zeros or only NaN on both devices: result ({said}); check that the work is done"
     assert checks.notes == ((Note(code="degenerate_results", text=text),) if said else ())
-    assert compared(([0.0, 0.0], [1.0, 1.0])).notes == (), "on one device"
-
-
-def test_without_a_check_nothing_is_said_of_answers_that_differ():
-    checks = compared((1, 2), demand=UNCHECKED)
-    assert (None, False, ()) == (checks.outcome.agreed, checks.differ, checks.notes)
-    assert checks.disagreement is None
-
-
-def test_a_workload_that_returns_nothing_is_noted():
-    checks = ResultChecks(GATE)
-    checks.compare([], [], simulated(), "before")
-    (note,) = checks.notes
-    assert note.code == "results_not_compared"
-    assert note.text == "the results were not compared: the workload returns nothing that could be compared"
+    assert checked((np.zeros(2), np.ones(2))).notes == (), "on one device"

@@ -1,8 +1,6 @@
 """Single calls outside the timed blocks: the first, the inspected one, and the one on an occupied GPU."""
 
-import gc
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from math import inf
@@ -13,15 +11,14 @@ import numpy as np
 import pytest
 from cases import for_each
 from factories import Answer
-from walks import bound, observing, prepared, simulated, time_block, timer_on, trial_of
+from walks import bound, observing, prepared, simulated, time_block, trial_of
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import SimulatedDevice
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import first_call
-from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.time_budget import ClockError
+from pytest_gpuperf.model.measurement import Inspection
+from pytest_gpuperf.model.record import Verdict
 
 
 def unseen() -> SimulatedDevice:
@@ -41,19 +38,12 @@ def through_a_function(held):
 HELD: dict[str, Any] = {}
 
 
-def inspected(device, call=None):
-    """Return the inspection of a call after its last one."""
-    timer = timer_on(device, call)
-    first_call.inspected_call(timer)
-    return timer.inspection
-
-
-def looked_behind(device, call=None):
-    """Return the inspection of a call after one more behind an occupied device."""
-    timer = timer_on(device, call)
-    first_call.inspected_call(timer)
-    first_call.probe_blocking(timer, inf)
-    return timer.inspection
+def inspection(device, call, plan=None) -> Inspection:
+    """Return what a single call shows of a workload, after it was timed."""
+    trial = trial_of(Demand(check=False), RunOptions(sampling=plan or SamplingPlan()))
+    trial.time_alone(bound(lambda _: call), device, seconds=0.0)
+    record = trial.record(Verdict(status="recorded", reason=None))
+    return (record.gpu or record.cpu).inspection
 
 
 @for_each(("expected", "left"), [(2e-3, []), (12e-3, ["work of another thread"])])
@@ -116,12 +106,9 @@ def with_an_attribute(seen):
 )
 def test_work_on_the_device_is_what_the_workload_did_or_reaches_there(expected, device, body):
     assert expected is prepared(device(), body).did_device_work
-
-
-def test_a_body_whose_fixtures_brought_arrays_of_the_device_is_taken_for_work():
-    device = unseen()
-    held = device.asarray(np.ones(3))
-    assert prepared(device, lambda seen, held: None, held=held).did_device_work
+    brought = unseen()
+    held = brought.asarray(np.ones(3))
+    assert prepared(brought, lambda seen, held: None, held=held).did_device_work
 
 
 @for_each(
@@ -140,21 +127,8 @@ def test_a_quick_call_of_which_nothing_was_seen_is_looked_at_again(expected, cal
 @for_each("seconds", [-1.0, float("nan")])
 def test_a_time_outside_of_the_events_that_cannot_be_right_is_an_error(seconds):
     device = observing(simulated(), lambda observation: setattr(observation, "outside_time", seconds))
-    with pytest.raises(ClockError, match="cannot be right"):
+    with pytest.raises(GpuPerfError, match="cannot be right"):
         prepared(device, lambda seen: seen.launch)
-
-
-def test_calls_upload_by_the_devices_own_method_and_without_the_collector_as_in_blocks():
-    device, seen = simulated(), []
-
-    def body(tracked):
-        return lambda: seen.append((tracked.asarray == device.asarray, gc.isenabled())) or device.launch()
-
-    timer = BlockTimer(workload=prepared(device, body))
-    first_call.inspected_call(timer)
-    assert seen[0][0]
-    assert (True, False) == seen[-1]
-    assert gc.isenabled()
 
 
 def test_neither_first_call_nor_host_time_has_what_it_costs_to_observe():
@@ -171,27 +145,27 @@ def test_neither_first_call_nor_host_time_has_what_it_costs_to_observe():
         device.clock.advance(0.25)
 
     device.observe = observe_slowly
-    workload = prepared(device, lambda seen: device.launch)
-    assert workload.first_call == pytest.approx(3e-3)
-    assert inspected(device).host_time == pytest.approx(1e-3)
+    assert prepared(device, lambda seen: device.launch).first_call == pytest.approx(3e-3)
+    assert inspection(device, device.launch).host_time == pytest.approx(1e-3)
 
 
-@for_each("seconds", [0.0, 2e-6])  # the latter is as long as a launch, whose work may not have been seen
-def test_a_last_call_that_does_no_work_where_the_first_did_is_refused(seconds):
-    device = simulated()
-    kept = []
+@for_each(
+    ("refused", "seconds", "sees_all_work"),
+    [(True, 1e-9, False), (True, 2e-6, True), (False, 2e-6, False)],  # whose work may not have been seen
+)
+def test_a_last_call_that_does_no_work_where_the_first_did_is_refused(refused, seconds, sees_all_work):
+    device, first = simulated(), iter([True])
+    device.sees_all_work = sees_all_work
+    said = "submitted no work to simulated GPU, although the first one did"
 
     def call():
         device.clock.advance(seconds)
-        if not kept:
-            kept.append(device.xp.ones(3))
-        return kept[0]
+        if next(first, None):
+            device.launch()
 
-    timer = BlockTimer(workload=prepared(device, lambda seen: call))
-    said = "submitted no work to simulated GPU, although the first one did"
-    with nullcontext() if seconds else pytest.raises(GpuPerfError, match=said):
-        first_call.inspected_call(timer)
-        assert timer.inspection.host_time == pytest.approx(2e-6)
+    with pytest.raises(GpuPerfError, match=said) if refused else nullcontext():
+        found = inspection(device, call, SamplingPlan(block_time=1e-8, warmup_time=1e-6))
+        assert found.host_time == pytest.approx(2e-6)
 
 
 def launches(*kernels):
@@ -203,7 +177,7 @@ def launches(*kernels):
     ("host_time", "device_time", "outside", "kind", "call"),
     [
         (0.0, 7e-3, 0.0, "gpu", launches((3e-3, 0), (4e-3, 0))),
-        (2e-3, 6e-3, 0.0, "gpu", lambda device: (device.pause(2e-3), device.launch(4e-3))),
+        (2e-3, 4e-3, 0.0, "gpu", lambda device: (device.pause(2e-3), device.launch(4e-3))),
         (0.0, 2e-3, 3e-3, "gpu", launches((2e-3, 0), (5e-3, 1))),  # the side stream ends after the events
         (0.0, 2e-3, 0.0, "gpu", launches((2e-3, 1), (2e-3, 0))),
         (2e-3, None, None, "cpu", launches((2e-3, 0))),  # it has no events
@@ -211,43 +185,33 @@ def launches(*kernels):
 )
 def test_the_last_call_shows_its_times(host_time, device_time, outside, kind, call):
     device = simulated(kind)
-    device.launch(1.0)  # work from before the call is not in it
-    device.launch(2.0, stream=1)
-    found = inspected(device, lambda: call(device))
+    found = inspection(device, lambda: call(device))
     assert found.host_time == pytest.approx(host_time)
     assert found.device_time == (device_time and pytest.approx(device_time))
     assert found.outside_time == (outside and pytest.approx(outside))
-
-
-@for_each(("expected", "pool"), [(0, True), (3, False)])
-def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool):
-    device = simulated(pool=pool)
-    timer = BlockTimer(workload=prepared(device, lambda seen: lambda: seen.xp.ones(9) + seen.xp.ones(9)))
-    first_call.inspected_call(timer)
-    assert expected == timer.inspection.allocations
+    for allocations, pool in ((0, True), (3, False)):  # of its own, not those from its pool
+        device = simulated(kind, pool=pool)
+        found = inspection(device, partial(lambda xp: xp.ones(9) + xp.ones(9), device.xp))
+        assert (allocations, 3 * 72) == (found.allocations, found.memory)
 
 
 @for_each(
-    ("blocks", "call"),
+    ("blocks", "device_time", "call"),
     [
-        (True, lambda device: device.synchronize()),
-        (True, lambda device: float(device.xp.ones(3).sum())),
-        (True, lambda device: bool(device.xp.ones(3).all())),
-        (True, lambda device: device.asnumpy(device.xp.ones(3))),
-        (True, lambda device: (device.launch(), device.synchronize(), device.launch())),
-        (False, lambda device: device.launch(1.0)),
-        (False, lambda device: (device.pause(1e-3), device.launch())),
-        (False, lambda device: (device.pause(47e-3), device.launch())),
-        (None, lambda device: (device.pause(48e-3), device.launch())),  # it takes too long to submit
+        (True, 2e-3, lambda device: float(device.xp.ones(3).sum())),
+        (True, 2e-3, lambda device: bool(device.xp.ones(3).all())),
+        (True, 1e-3, lambda device: device.asnumpy(device.xp.ones(3))),
+        (True, 2e-3, lambda device: (device.launch(), device.synchronize(), device.launch())),
+        (False, 1.0, lambda device: device.launch(1.0)),
+        (False, 1e-3, lambda device: (device.pause(1e-3), device.launch())),
+        (False, 1e-3, lambda device: (device.pause(47e-3), device.launch())),
+        (None, None, lambda device: (device.pause(48e-3), device.launch())),  # it takes too long to submit
     ],
 )
-def test_a_call_that_waits_for_its_device_is_told_by_that_alone(blocks, call):
+def test_a_call_that_waits_for_its_device_is_told_by_that_alone(blocks, device_time, call):
     device = simulated()
-    found = looked_behind(device, lambda: call(device))
-    assert found.synchronizes is blocks
-    if blocks:  # its time on the device is that of the call before
-        assert found.device_time == pytest.approx(inspected(device, lambda: call(device)).device_time)
-    assert (found.device_time is None) == (blocks is None)
+    found = inspection(device, lambda: call(device))
+    assert (blocks, device_time and pytest.approx(device_time)) == (found.synchronizes, found.device_time)
 
 
 @for_each(
@@ -265,23 +229,9 @@ def test_behind_other_work_the_devices_time_has_no_launch_in_it(alone, behind, l
         call()
         device.synchronize()
 
-    assert inspected(device, call).device_time == pytest.approx(alone)
-    assert looked_behind(device, call).device_time == pytest.approx(behind)
-    assert looked_behind(device, waits).device_time == pytest.approx(alone), "behind it nothing was hidden"
-
-
-def test_the_look_behind_keeps_what_the_last_call_showed():
-    device = simulated(launch=1e-3, kernel=2e-3, pool=False)
-
-    def call():
-        device.launch(9e-3, stream=1)
-        return device.xp.ones(10)
-
-    last, behind = inspected(device, call), looked_behind(device, call)
-    for name in ("host_time", "outside_time", "allocations", "memory"):
-        assert getattr(last, name) == pytest.approx(getattr(behind, name)), name
-    assert (pytest.approx(2e-3), 1, 80) == (last.host_time, last.allocations, last.memory)
-    assert last.outside_time == pytest.approx(6e-3)
+    found = inspection(device, call)
+    assert (pytest.approx(behind), pytest.approx(5 * launch)) == (found.device_time, found.host_time)
+    assert inspection(device, waits).device_time == pytest.approx(alone), "behind it nothing was hidden"
 
 
 @for_each(
@@ -297,25 +247,8 @@ def test_the_look_behind_keeps_what_the_last_call_showed():
 def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_time(expected, kernel, occupy):
     device = simulated(launch=1e-3, kernel=kernel)
     device.occupy = occupy
-    found = looked_behind(device)
-    assert (None, 1) == (found.synchronizes, device.launches)
-    assert found.device_time == (expected and pytest.approx(expected))
-
-
-@for_each(
-    ("kind", "is_inspected", "remaining"), [("gpu", False, inf), ("gpu", True, 2.0), ("cpu", True, inf)]
-)
-def test_without_time_for_it_or_a_watched_call_of_a_gpu_nothing_is_looked_behind(
-    kind, is_inspected, remaining
-):
-    timer = timer_on(simulated(kind, launch=1e-3, kernel=0.5e-3))
-    timer.samples.append(1.0)
-    if is_inspected:
-        first_call.inspected_call(timer)
-    first_call.probe_blocking(timer, remaining)
-    found = timer.inspection
-    assert (None, None) == (found and found.synchronizes, found and found.device_time)
-    assert timer.device.launches == is_inspected
+    found = inspection(device, device.launch)
+    assert (None, expected and pytest.approx(expected)) == (found.synchronizes, found.device_time)
 
 
 def of_many_dtypes(seen):
@@ -422,15 +355,6 @@ def test_an_array_that_fixtures_brought_and_the_callable_reads_goes_up_once(crea
     assert np.array_equal(workload.uploads[0].host(), np.ones(10))
 
 
-def test_an_upload_does_not_keep_a_fixtures_array_alive():
-    device = simulated()
-    weights = device.asarray(np.arange(10.0))
-    workload = prepared(device, lambda seen, weights: lambda: weights + 1, weights=weights)
-    workload = replace(workload, call=device.launch)
-    del weights
-    assert ([80], 0) == (bytes_of(workload), device.live_bytes)
-
-
 async def coroutine():
     pass
 
@@ -446,10 +370,7 @@ async def coroutine():
 def test_a_callable_that_cannot_be_called_again_and_again_is_refused(said, call):
     with pytest.raises(GpuPerfError, match=said):
         prepared(simulated(), lambda seen: call)
-
-
-def test_a_builtin_that_does_not_tell_its_signature_is_called():
-    assert prepared(simulated(), lambda seen: dict).scope == "call"
+    assert prepared(simulated(), lambda seen: dict).scope == "call", "it does not tell its signature"
 
 
 class LazyDevice(HostDevice):
@@ -483,9 +404,5 @@ def test_a_call_that_returns_nothing_and_was_not_seen_to_work_is_an_error_that_s
 
 
 def test_an_object_of_a_lazy_library_is_refused_for_its_arrays_may_not_be_computed():
-    class Output:
-        def __init__(self, array):
-            self.array = array
-
-    with pytest.raises(GpuPerfError, match="is of type Output, which is lazy"):
-        prepared(LazyDevice(), lambda seen: lambda: Output(seen.asarray(np.ones(2))))
+    with pytest.raises(GpuPerfError, match="is of type SimpleNamespace, which is lazy"):
+        prepared(LazyDevice(), lambda seen: lambda: SimpleNamespace(array=seen.asarray(np.ones(2))))

@@ -52,21 +52,11 @@ def fills_a_buffer(held):
     held.others[0][...] = held.a + held.b
 
 
-def writes_a_part(held):
-    held.others[0][1] = 7.0
-
-
 def factorizes(held):
     """Raise, as Cholesky's method does, on what is constant or not positive; else change it in place."""
     if held.a.min() <= 0 or np.ptp(held.a) == 0:
         raise np.linalg.LinAlgError("not positive definite")
     held.a[...] = np.sqrt(held.a) + np.arange(len(held.a))
-
-
-def raises_on_constants(held):
-    if np.ptp(held.a) == 0 or np.ptp(held.b) == 0:
-        raise ValueError("constant data")
-    held.a.sort()
 
 
 STEPS = [
@@ -75,9 +65,7 @@ STEPS = [
     swaps_values,
     swaps_names,
     fills_a_buffer,
-    writes_a_part,
     factorizes,
-    raises_on_constants,
 ]
 RETURNS = {
     "nothing of it": lambda held: np.ones(3),

@@ -3,77 +3,111 @@
 import gc
 from functools import cache, partial
 from itertools import count
+from math import inf
 
-import array_api_strict
 import numpy as np
 import pytest
 from cases import for_each
-from walks import walked
+from walks import bound, trial_of, walked
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedArray, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.testing import StandIn
-from pytest_gpuperf.timing import first_call, kept_results
-from pytest_gpuperf.timing.inputs import Fingerprint
-from pytest_gpuperf.timing.workload import Workload
 
 SIZE = 10**4
-WRITE = 1e-4  # seconds to write a result, by the clocks of the devices here
-SECONDS = {"impossible": 1e-9, "fast": 1e-7, "as long": WRITE, "slow": 1e5 * WRITE}  # of a call
+WRITE = 1e-3  # seconds to write a result
+SECONDS = {"impossible": 1e-9, "fast": 1e-7, "as long": WRITE, "slow": 1e4 * WRITE}  # of a call
 
 
-class Immutable(StandIn):
-    """A library whose arrays never change."""
+class Written(SimulatedArray):
+    """An array that takes time to write."""
 
-    def gpu(self, selector):
-        device = super().gpu(selector)
-        device.is_immutable = lambda array: True
-        return device
+    def __setitem__(self, place, values):
+        super().__setitem__(place, values)
+        self.home.launch(WRITE)
 
 
-def ticking(device):
-    """Return a device by whose clock a write takes as long as expected, however busy the machine is."""
-    device.clock = count(0.0, 2 * WRITE).__next__
+class Writing(SimulatedDevice):
+    """A device on which all but a write takes the time of launches."""
+
+    def __init__(self, kind, clock):
+        super().__init__(kind, clock=clock, timing=Timing(kernel=0.0, bandwidth=inf))
+
+    def asarray(self, host):
+        return super().asarray(host).view(Written)
+
+
+def simulated():
+    return Writing("cpu", Clock())
+
+
+def immutable():
+    """Return a device whose arrays never change."""
+    device = simulated()
+    device.is_immutable = lambda array: True
+    return device
+
+
+def on_clock(device):
+    """Return a device by whose clock a write takes no time."""
+    device.kind, device.clock = "cpu", Clock()  # of a GPU many more calls are made
+    device.launch = device.clock.advance
     return device
 
 
 def host():
-    return ticking(HostDevice("a processor"))
+    return on_clock(HostDevice("a processor"))
 
 
 def stand_in():
-    return ticking(StandIn("array_api_strict").gpu(""))
+    """Return a device whose arrays allow no weak references."""
+    return on_clock(StandIn("array_api_strict").gpu(""))
 
 
-def immutable():
-    return ticking(Immutable("array_api_strict").gpu(""))
+class Unreferenced:
+    """An array of a library that allows no reference to it and whose views name no base, like dpnp's."""
+
+    __slots__ = ("values",)
+    dtype = np.dtype(float)
+    shape = (SIZE,)
+
+    def __init__(self, values):
+        self.values = values
+
+    def __getitem__(self, place):
+        return Unreferenced(self.values[place])
+
+    __sycl_usm_array_interface__ = property(
+        lambda self: {"data": (self.values.base.ctypes.data, False), "offset": 0}
+    )
 
 
-def found(device, body, seconds) -> Note | None:
-    """Return what is found of a test that was called four times and took so long."""
-    workload, first = first_call.first_call(lambda seen: partial(body, seen), device)
-    returned = kept_results.remember(first, device)
-    del first
-    for _ in range(3):
-        result = workload.call()
-    is_same = kept_results.are_same(returned, kept_results.remember(result, device))
-    return kept_results.look_for_kept(workload, result, [seconds], is_same=is_same)
+def unreferenced():
+    device = host()
+    device.holds = lambda value: isinstance(value, Unreferenced)
+    device.asnumpy = lambda array: array.values.copy()
+    device.asarray = lambda host: Unreferenced(np.array(host)[:])
+    return device
 
 
-def outcomes(device, body) -> str:
-    """Return whether a test is refused or noted, for each of the times of a call."""
-    said = []
-    for seconds in SECONDS.values():
-        try:
-            note = found(device(), body, seconds)
-        except GpuPerfError:
-            said.append("refused")
-        else:
-            said.append("noted" if note and note.code == "work_in_doubt" else "-")
-    return " ".join(said)
+def found(body, seconds, device) -> str:
+    """Return whether a test whose calls take so long is refused, noted, or neither."""
+
+    def timed(device):
+        call = body(device)
+        return lambda: (device.launch(seconds), call())[1]
+
+    plan = SamplingPlan(block_time=4 * seconds, warmup_time=20 * seconds, may_restart=False)
+    trial = trial_of(Demand(check=False), RunOptions(max_time=1e6, sampling=plan))
+    try:
+        trial.time_alone(bound(timed), device, seconds=0.0)
+    except GpuPerfError as error:
+        return (
+            "refused" if "the result on the CPU was kept from an earlier call" in str(error) else str(error)
+        )
+    return "noted" if "work_in_doubt" in [note.code for note in trial.notes] else "-"
 
 
 def kept(device):
@@ -94,16 +128,13 @@ def number_of_an_array(device, *, is_kept):
     return total if is_kept else total.__wrapped__
 
 
-def filled(device, *, number=1):
-    """Return one of so many buffers in turn, as each call fills it."""
-    buffers, turns = [], count()
+def filled(device):
+    buffers = []
 
     def call():
-        if len(buffers) < number:
-            buffers.append(device.xp.zeros(SIZE))
-        out = buffers[next(turns) % number]
-        out[...] = 3.0
-        return out
+        buffers[:] = buffers or [device.xp.zeros(SIZE)]
+        buffers[0][...] = 3.0
+        return buffers[0]
 
     return call
 
@@ -113,15 +144,9 @@ def view_of_a_buffer(device):
     return lambda: call()[: SIZE // 2]
 
 
-def flags_in_a_buffer(device):
-    flags = []
-
-    def call():
-        flags[:] = flags or [device.xp.zeros(SIZE) > 0]
-        flags[0][:9] = True
-        return flags[0]
-
-    return call
+def rows_in_turn(device):
+    rows, turns = device.xp.ones((1000, 9)), count()
+    return lambda: rows[next(turns) % 1000]
 
 
 def in_the_input(device):
@@ -151,132 +176,56 @@ BODIES = {
     "kept number of Python": ("noted - - -", partial(number_of_an_array, is_kept=True)),
     "number of Python": ("- - - -", partial(number_of_an_array, is_kept=False)),
     "buffer": ("refused refused noted -", filled),
-    "buffers in turn": ("refused refused noted -", partial(filled, number=3)),
-    "flags in a buffer": ("refused refused noted -", flags_in_a_buffer),
+    "view of a buffer": ("refused refused noted -", view_of_a_buffer),
+    "rows of one array": ("- - - -", rows_in_turn),
     "in the input": ("- - - -", in_the_input),
+    "view of the input": ("- - - -", view_of_the_input),
     "new zeros": ("noted - - -", lambda device: lambda: device.xp.zeros(SIZE)),  # not written yet, perhaps
     "new": ("noted - - -", lambda device: lambda: device.xp.ones(SIZE) + 1),
     "new and kept": ("- - - -", new_beside_kept),
+    **{
+        f"kept by Python: {result}": ("- - - -", lambda device, result=result: lambda: result)
+        for result in (None, 3, True, 1.0, np.True_, np.ma.masked, "text", ("text", 2))
+    },
 }
 
 
 @pytest.mark.parametrize("name", BODIES)
 def test_what_a_call_returns_is_refused_or_noted_by_the_time_that_it_takes_to_write_it(name):
     expected, body = BODIES[name]
-    assert [expected] * 2 == [outcomes(device, body) for device in (host, stand_in)]
+    assert expected == " ".join(found(body, seconds, simulated()) for seconds in SECONDS.values())
 
 
 @for_each(
     ("expected", "device", "body"),
     [
-        ("refused refused noted -", host, view_of_a_buffer),
-        ("- - - -", host, view_of_the_input),
         # What no call can write again
-        ("refused refused refused refused", immutable, kept),
-        ("- - - -", immutable, in_the_input),
-        ("noted - - -", immutable, lambda device: lambda: device.xp.ones(SIZE) + 1),
+        ("refused refused", immutable, kept),
+        ("- -", immutable, in_the_input),
+        ("noted -", immutable, lambda device: lambda: device.xp.ones(SIZE) + 1),
+        # By their clocks a write takes no time.
+        ("refused noted", host, kept),
+        ("refused noted", host, kept_in_containers),
+        ("refused noted", host, filled),
+        ("- -", host, in_the_input),
+        ("noted -", host, lambda device: lambda: device.xp.ones(SIZE) + 1),
+        ("refused noted", stand_in, kept_in_containers),
+        ("refused noted", stand_in, filled),
+        ("- -", stand_in, new_beside_kept),
+        # Views of one memory, which name no base
+        ("refused noted", unreferenced, lambda device: partial(Unreferenced, np.ones(SIZE)[:])),
+        ("noted -", unreferenced, lambda device: lambda: Unreferenced(np.ones(SIZE)[:])),
+        ("- -", unreferenced, lambda device: (lambda a: lambda: a[3:])(device.asarray(np.ones(SIZE)))),
     ],
 )
-def test_views_and_arrays_that_never_change_are_known(expected, device, body):
-    assert expected == outcomes(device, body)
+def test_arrays_that_never_change_and_those_of_any_library_are_known(expected, device, body):
+    seen = (found(body, SECONDS[name], device()) for name in ("impossible", "as long"))
+    assert expected == " ".join(seen)
 
 
-@for_each("result", [None, 3, True, 1.0, np.nan, np.True_, np.ma.masked, "text", ["text", 2]])
-def test_what_python_keeps_itself_is_not_kept(result):
-    assert found(host(), lambda seen: lambda: result, SECONDS["fast"]) is None
-
-
-def look(device, result, seconds, call=list):
-    """Return what is found of a call that has returned the very result of the one before."""
-    workload = Workload(device=device, call=call, scope="call")
-    return kept_results.look_for_kept(workload, result, [seconds], is_same=True)
-
-
-@for_each("device", [host, stand_in])
-def test_a_kept_result_is_looked_at_and_neither_written_nor_called_for(device):
-    on, calls = device(), count()
-    result = on.asarray(np.arange(6.0))
-    assert look(on, result, WRITE, lambda: next(calls)).code == "work_in_doubt"
-    assert on.asnumpy(result).tolist() == [0, 1, 2, 3, 4, 5]
-    assert next(calls) == 0
-
-
-def test_a_result_that_cannot_be_read_is_refused_only_where_no_memory_is_so_fast():
-    device = host()
-    device.asnumpy = None  # raises when it is called
-    assert look(device, np.ones(SIZE), SECONDS["fast"]).code == "work_in_doubt"
-    with pytest.raises(GpuPerfError, match="was kept"):
-        look(device, np.ones(SIZE), SECONDS["impossible"])
-
-
-def test_an_array_that_allows_no_reference_to_it_is_not_known():
-    assert kept_results.remember(np.ones(3), host()) != ()
-    assert kept_results.remember(np.float64(1), host()) != ()
-    assert kept_results.remember([1, array_api_strict.ones(3)], host()) == ()
-    assert not kept_results.are_same((), ())
-
-
-class Unreferenced:
-    """An array of a library that allows no reference to it and whose views name no base, like dpnp's."""
-
-    __slots__ = ("values",)
-    dtype = np.dtype(float)
-
-    def __init__(self, values):
-        self.values = values
-
-    __sycl_usm_array_interface__ = property(
-        lambda self: {"data": (self.values.base.ctypes.data, False), "offset": 0}
-    )
-
-
-def test_views_of_memory_that_was_kept_are_the_same_by_their_place():
-    memory, device = np.ones(6), host()
-    device.holds = lambda value: isinstance(value, Unreferenced)
-    one, other = Unreferenced(memory[:3]), Unreferenced(memory[:3])
-    assert kept_results.remember(one, device) == ()
-    before = kept_results.remember(one, device, keep=True)
-    assert kept_results.are_same(before, kept_results.remember(other, device, keep=True))
-    fresh = kept_results.remember(Unreferenced(np.ones(6)[:3]), device, keep=True)
-    assert not kept_results.are_same(before, fresh)
-    # A view of an input is not kept, though it names no base.
-    read = Fingerprint(array=partial(Unreferenced, memory[:]), checksum=0)
-    workload = Workload(device=device, call=list, scope="body", inputs=(read,))
-    view = Unreferenced(memory[3:])
-    assert kept_results.look_for_kept(workload, view, [1e-9], is_same=True) is None
-
-
-def test_rows_of_one_array_are_not_the_same():
-    rows, device = np.ones((2, 3)), host()
-    one, other = (kept_results.remember(row, device) for row in rows)
-    assert not kept_results.are_same(one, other)
-    assert kept_results.are_same(one, kept_results.remember(rows[0], device))
-
-
-def test_what_is_remembered_keeps_no_array_alive():
-    (array,) = kept_results.remember(np.ones(3), host())
-    assert array.owner() is None
-    assert not kept_results.are_same((array,), (array,))
-
-
-class Written(SimulatedArray):
-    """An array that takes a millisecond to write."""
-
-    def __setitem__(self, place, values):
-        super().__setitem__(place, values)
-        self.home.launch(1e-3)
-
-
-class Writing(SimulatedDevice):
-    def asarray(self, host):
-        return super().asarray(host).view(Written)
-
-
-def measured(body, demand, max_time=0.2):
-    """Return the record of a test on simulated devices, where all but a write takes the time of launches."""
-    clock, timing = Clock(), Timing(kernel=0.0)
-    devices = (Writing(kind, clock=clock, timing=timing) for kind in ("cpu", "gpu"))
-    return walked(body, *devices, demand, max_time=max_time)
+def measured(body, demand):
+    clock = Clock()
+    return walked(body, Writing("cpu", clock), Writing("gpu", clock), demand, max_time=0.2)
 
 
 @for_each(
@@ -285,8 +234,10 @@ def measured(body, demand, max_time=0.2):
 )
 @for_each("kind", ["cpu", "gpu"])
 def test_a_kept_result_is_an_error_on_either_side_of_any_demand(kind, others, demand):
+    made = []
+
     def body(device):
-        compute = cache(lambda: device.xp.ones(3) + 1)
+        compute = cache(lambda: made.append(device.xp.ones(3) + 1) or made[0])
 
         def call():
             device.launch(50e-6 if device.kind == kind else others)
@@ -296,6 +247,7 @@ def test_a_kept_result_is_an_error_on_either_side_of_any_demand(kind, others, de
 
     with pytest.raises(GpuPerfError, match=f"result on the {kind.upper()} was kept from an earlier call"):
         measured(body, demand)
+    assert [2.0] * 3 == made[0].tolist(), "nobody wrote it"
 
 
 @for_each(
@@ -317,12 +269,3 @@ def test_a_result_that_only_later_calls_keep_is_an_error(works):
 
     with pytest.raises(GpuPerfError, match="kept from an earlier call"):
         measured(body, Demand(max=1))
-
-
-def test_a_buffer_that_calls_fill_is_measured():
-    def body(device):
-        fill = filled(device)
-        return lambda: (device.launch(1e-3 if device.kind == "gpu" else 5e-3), fill())[1]
-
-    record = measured(body, Demand(min=1), max_time=1.0)
-    assert ("passed", {"work_in_doubt"}) == (record.status, {note.code for note in record.notes})

@@ -4,105 +4,31 @@ from array import array
 from functools import partial
 from itertools import count
 from math import inf
-from random import Random
 
 import numpy as np
 import pytest
-import walks
 from cases import for_each
 from msgspec.structs import replace
-from walks import warmed_up
+from walks import simulated, walked
 
-from pytest_gpuperf.devices.simulated import (
-    Clock,
-    SimulatedDevice,
-    SimulatedDeviceLost,
-    SimulatedOutOfMemory,
-)
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDeviceLost, SimulatedOutOfMemory
+from pytest_gpuperf.model.demand import Demand, SamplingPlan
 from pytest_gpuperf.model.measurement import Copies, Transfer
-from pytest_gpuperf.timing import secondary
-from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.rounds import TrialContext
-from pytest_gpuperf.timing.secondary import loop_timer, untimed
+from pytest_gpuperf.model.record import Record
 
 SIZE = 8000  # bytes of an array of a thousand numbers
-THROUGHPUT, LATENCY = Demand(min=3), Demand(min=3, latency=True)
-
-
-def plenty():
-    return inf
-
-
-def simulated(kind="gpu", clock=None, *, kernel=21e-6, **timing) -> SimulatedDevice:
-    return walks.simulated(kind, clock, kernel=kernel, **timing)
-
-
-def context(demand=THROUGHPUT, options=None, left=plenty) -> TrialContext:
-    return TrialContext(
-        demand=demand,
-        options=options or RunOptions(),
-        order=Random(0),  # noqa: S311 - an order, not a secret
-        remaining=left,
-    )
-
-
-def other_mode(timers, demand, options=None, left=plenty) -> None:
-    secondary.probe_and_sample(timers, context(demand, options, left))
-
-
-def samples_of(timer) -> tuple[int, int]:
-    """Return how many samples there are of blocks and of single calls."""
-    return len(timer.samples), len(timer.per_call_timer.samples)
-
-
-@for_each(
-    ("sampled", "which", "demand"),
-    [
-        ((0, 11), "latencies", THROUGHPUT),  # blocks of 14 calls until 3 ms were spent
-        ((7, 0), "samples", LATENCY),  # blocks of 53 calls, as they count for a verdict
-    ],
-)
-def test_beside_a_demand_of_throughput_single_calls_are_sampled_and_of_latency_blocks(sampled, which, demand):
-    timer = warmed_up(simulated())
-    other_mode([timer], demand)
-    assert sampled == samples_of(timer)
-    assert [pytest.approx(21e-6)] * sum(sampled) == list(getattr(timer.measurement, which))
-
-
-@for_each(("expected", "copied", "in_blocks_of"), [(50e-6, 28, 50e-6), (1e-3, 19, 50e-3)])
-def test_what_no_limit_rests_on_has_blocks_of_its_own_no_longer_than_others(expected, copied, in_blocks_of):
-    options = RunOptions(sampling=SamplingPlan(secondary_block_time=in_blocks_of))
-    timer = warmed_up(simulated(kernel=1e-6))
-    other_mode([timer], THROUGHPUT, options)
-    assert expected == timer.per_call_timer.block_time
-    copies = transfers(prepared(simulated()), options=options)
-    assert copied == rounds_of(copies)  # more rounds of shorter blocks in the same time
-
-
-def test_where_a_block_is_one_call_there_is_no_other_mode():
-    clock = Clock()
-    cpu, gpu = warmed_up(simulated("cpu", clock, kernel=2e-3)), warmed_up(simulated("gpu", clock))
-    launches = cpu.device.launches
-    for demand in (THROUGHPUT, LATENCY):
-        other_mode([cpu, gpu], demand)
-        assert (launches, 0, None) == (cpu.device.launches, len(cpu.samples), cpu.per_call_timer)
-    assert (7, 11) == samples_of(gpu)
-
-
-@for_each(("expected", "seconds"), [(7, 1e-9), (60, 1.0)])
-def test_the_other_mode_has_a_round_for_each_stretch_and_sixty_at_most(expected, seconds):
-    timer = warmed_up(simulated())
-    other_mode([timer], THROUGHPUT, RunOptions(sampling=SamplingPlan(secondary_time=seconds)))
-    assert samples_of(timer) == (0, expected)
-
-
 HOST = np.ones(1000)
 
 
 def both_ways(device):
     a = device.asarray(HOST)
     return lambda: a + 1
+
+
+def two_inputs(device):
+    """Return a call whose result takes next to no room."""
+    a, b = device.asarray(HOST), device.asarray(HOST)
+    return lambda: a[:1] + b[:1]
 
 
 def neither(device):
@@ -114,135 +40,141 @@ def whole_body(device):
     return device.asarray(HOST) + 1
 
 
-def prepared(device, body=both_ways):
-    return walks.prepared(device, body)
+def devices(cpu=2e-3, gpu=1e-3, **timing):
+    clock = Clock()
+    return simulated("cpu", clock, kernel=cpu), simulated("gpu", clock, kernel=gpu, **timing)
 
 
-def transfers(workload, rounds=60, options=None, left=plenty, call=inf, loop=None) -> Transfer:
-    """Time the transfers of a workload whose call takes so long."""
-    timer = BlockTimer(workload=workload, fastest_sample=call)
-    return secondary.time_transfers(timer, rounds, context(THROUGHPUT, options, left), loop)
+def measured(body=both_ways, demand=None, on=None, *, max_time=10.0, sampling=None, **timing) -> Record:
+    found = walked(
+        body,
+        *(on or devices(**timing)),
+        demand or Demand(min=0.1),
+        max_time=max_time,
+        sampling=sampling or SamplingPlan(),
+    )
+    assert "aside_failed" not in [note.code for note in found.notes]
+    return found
 
 
-def rounds_of(transfer) -> int:
-    h2d, d2h = transfer.h2d, transfer.d2h
-    assert len(h2d.samples) == len(d2h.samples)
-    return len(h2d.samples)
+@for_each(
+    ("samples", "latencies", "demand"),
+    [
+        (None, 11, Demand(min=3)),  # blocks of 14 calls until 3 ms were spent
+        (7, None, Demand(min=3, latency=True)),  # blocks of 53 calls, as they count for a verdict
+    ],
+)
+def test_beside_a_demand_of_throughput_single_calls_are_sampled_and_of_latency_blocks(
+    samples, latencies, demand
+):
+    found = measured(lambda device: device.launch, demand, gpu=21e-6)
+    rounds = found.speedup.rounds
+    assert (samples or rounds, latencies or rounds) == (len(found.gpu.samples), len(found.gpu.latencies))
+    assert [pytest.approx(21e-6)] * (rounds + (samples or latencies)) == [
+        *found.gpu.samples,
+        *found.gpu.latencies,
+    ]
+    assert (rounds, 0) == (len(found.cpu.samples), len(found.cpu.latencies)), "each block is one call"
 
 
-@for_each(("looped", "kernel"), [(7, 10e-3), (0, 11e-3)])
+@for_each(("expected", "seconds", "sampled"), [(7, 1e-9, 0.15), (60, 1.0, 0.15), (60, 1.0, 0.4)])
+def test_what_no_limit_rests_on_has_a_round_for_each_stretch_and_sixty_at_most(expected, seconds, sampled):
+    plan = SamplingPlan(secondary_time=seconds, record_time=sampled)
+    found = measured(demand=Demand(), gpu=21e-6, cpu=42e-6, sampling=plan)
+    assert expected == len(found.gpu.latencies)
+    # Copies have at most as many as the workload.
+    assert min(expected, found.speedup.rounds) == len(found.transfer.samples) == len(found.transfer.loop)
+    assert (found.speedup.rounds > 60) == (sampled > 0.15)
+
+
+@for_each(("looped", "kernel"), [(7, 9e-3), (0, 11e-3)])
 def test_only_a_quick_call_is_timed_in_a_loop_with_its_copies_too(looped, kernel):
-    found = transfers(prepared(simulated(kernel=kernel, bandwidth=8e6)), call=kernel)
+    found = measured(gpu=kernel, bandwidth=8e6).transfer
     assert [pytest.approx(kernel + 2e-3)] * looped == list(found.loop)
     assert [pytest.approx(2e-3)] * 7 == found.samples
 
 
-@for_each("left", [plenty, lambda: -1.0])
-def test_a_loop_that_was_in_the_rounds_of_the_verdict_is_not_timed_again(left):
-    workload = prepared(simulated(kernel=1e-3))
-    loop = loop_timer(workload, RunOptions())
-    loop.take_sample()
-    found = transfers(workload, call=1e-3, loop=loop, left=left)
-    assert list(loop.samples) == list(found.loop)
-    assert len(loop.samples) == 1
+@for_each("max_time", [0.11, 0.12, 0.17])  # in the first and the last the loop comes after the call
+def test_a_loop_in_the_rounds_of_the_verdict_is_not_timed_again_and_its_result_is_checked(max_time):
+    always, whole = Demand(min=0.1, transfer="always"), SamplingPlan(whole=True)
+    found = measured(demand=always, sampling=whole, max_time=max_time)
+    assert found.speedup.rounds == len(found.transfer.loop) > 7
+    assert (found.status, found.check.agreed) == ("passed", True)
 
 
-@for_each(("expected", "rounds", "seconds"), [(1, 1, 3e-3), (7, 60, 3e-3), (60, 600, inf)])
-def test_copies_have_at_most_as_many_rounds_as_the_workload_had_and_sixty(expected, rounds, seconds):
-    options = RunOptions(sampling=SamplingPlan(secondary_time=seconds))
-    assert expected == rounds_of(transfers(prepared(simulated(bandwidth=5e6)), rounds, options))
-
-
-@for_each(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)])
-def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(expected, rounds_left):
-    device = simulated(bandwidth=8e3)
-    workload = prepared(device)
-    warm_up, a_round = 2.0, 2.0  # a copy of 1 s in each direction
-    until = device.clock() + warm_up + rounds_left * a_round
-    assert expected == rounds_of(transfers(workload, left=lambda: until - device.clock()))
+@for_each(("looped", "copied", "seconds"), [(1, 0, 10.0), (6, 0, 20.0), (7, 1, 24.0), (7, 2, 28.0)])
+def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(looped, copied, seconds):
+    found = measured(bandwidth=8e3, max_time=seconds, demand=Demand())  # of a second in each direction
+    assert (looped, copied) == (len(found.transfer.loop), len(found.transfer.samples))
+    assert found.elapsed - found.gpu.setup < seconds + 2.2
 
 
 @for_each(
-    ("reason", "said", "body"),
+    ("said", "body"),
     [
-        (None, "nothing is transferred: ", neither),
-        (secondary.TIMED_WITH_BODY, "the whole body is the workload, including its transfers", whole_body),
+        ("nothing is transferred: ", neither),
+        ("the whole body is the workload, including its transfers", whole_body),
     ],
 )
-def test_where_there_is_nothing_to_copy_the_reason_says_so(reason, said, body):
-    workload = prepared(simulated(), body)
-    launches = workload.device.launches
-    found = untimed(workload, "no GPU was measured")
-    assert found == transfers(workload) == transfers(workload, left=lambda: -1.0)
-    assert launches == workload.device.launches
-    assert reason in (None, found.reason)
+def test_where_there_is_nothing_to_copy_the_reason_says_so(said, body):
+    for found in (measured(body).transfer, measured(body, max_time=1e-9).transfer):
+        assert found.reason.startswith(said)
+        assert ([], found.bytes) == (found.samples, found.median), "no bytes take no time"
+        assert (found.h2d is None, found.made) == ((True, 0) if body is whole_body else (False, SIZE))
+
+
+@for_each(
+    ("said", "demand", "options"),
+    [
+        ("max_time was reached before the transfers were timed", Demand(), {"cpu": 4.0, "gpu": 4.0}),
+        ("every round was dropped", Demand(), {"on": devices()}),
+        ("not enough device memory for a second copy of the inputs", Demand(), {"memory": 2.5 * SIZE}),
+    ],
+)
+def test_without_time_rounds_or_room_copies_are_not_timed_and_the_sentence_says_so(said, demand, options):
+    for device in options.get("on", ()):
+        device.throttle = lambda: ("hot",)
+    found = measured(two_inputs, demand, **options).transfer
     assert found.reason.startswith(said)
-    assert ([], found.bytes) == (found.samples, found.median), "no bytes take no time"
-    assert (found.h2d is None, found.made) == ((True, 0) if body is whole_body else (False, SIZE))
-    assert loop_timer(workload, RunOptions()) is None
+    assert ([], 2 * SIZE) == (found.samples, found.h2d.bytes)
 
 
 @for_each(
-    ("reason", "said", "options", "memory"),
-    [
-        (secondary.NO_TIME, "max_time was reached", {"left": lambda: -1e-9}, inf),
-        (secondary.NO_ROUNDS, "every round was dropped", {"rounds": 0}, inf),
-        (secondary.NO_ROOM, "not enough device memory for a second copy of the inputs", {}, 2.5 * SIZE),
-    ],
+    ("error", "copies_before"),
+    [(SimulatedOutOfMemory, 2), (SimulatedOutOfMemory, 20), (SimulatedDeviceLost, 2)],
 )
-def test_without_time_rounds_or_room_copies_are_not_timed_and_the_sentence_says_so(
-    reason, said, options, memory
+def test_before_memory_is_given_back_nothing_but_the_inputs_is_held_and_a_lost_device_is_an_error(
+    error, copies_before
 ):
-    device = simulated(memory=memory)
-    workload = prepared(device)
-    launches = device.launches
-    assert transfers(workload, **options).reason == reason
-    assert reason.startswith(said)
-    assert device.released == (memory < inf)
-    assert memory < inf or launches == device.launches
+    cpu, gpu = devices(bandwidth=1e6)
+    asarray, placed, held = gpu.asarray, count(), []
 
-
-@for_each("copies_before", [0, 20])
-def test_before_memory_is_given_back_nothing_but_the_inputs_is_held(copies_before):
-    device = simulated(bandwidth=1e6)
-    workload = prepared(device)
-    asarray, placed, held = device.asarray, count(), []
-
-    def asarray_until_full(host):
+    def asarray_until_it_fails(host):
         if next(placed) == copies_before:
-            raise SimulatedOutOfMemory(SIZE)
+            raise error(SIZE)
         return asarray(host)
 
-    device.asarray = asarray_until_full
-    device.release = lambda: held.append(device.live_bytes)
-    endless = RunOptions(sampling=SamplingPlan(secondary_time=inf))
-    assert transfers(workload, options=endless).reason == secondary.NO_ROOM
-    assert [SIZE] == held
-
-
-@for_each("error", [ValueError("another"), SimulatedDeviceLost("gone")])
-def test_any_other_error_of_a_copy_passes_through(error):
-    device = simulated()
-    workload = prepared(device)
-
-    def asarray(host):
-        raise error
-
-    device.asarray = asarray
-    with pytest.raises(type(error), match=str(error)):
-        transfers(workload)
-    assert device.released == 0
+    gpu.asarray = asarray_until_it_fails
+    gpu.release = lambda: held.append(gpu.live_bytes)
+    if error is SimulatedDeviceLost:
+        with pytest.raises(error):
+            measured(on=(cpu, gpu))
+    else:
+        found = measured(on=(cpu, gpu), sampling=SamplingPlan(secondary_time=inf))
+        assert found.transfer.reason.startswith("not enough device memory")
+        assert [SIZE] == held
 
 
 @for_each("values", [[1.0] * 1000, np.arange(1000.0)])
 def test_what_goes_up_is_what_went_up_first_and_a_list_as_the_array_that_it_becomes(values):
-    device, went_up = simulated(), []
-    workload = prepared(device, lambda seen: partial(np.add, seen.asarray(values), 1))
-    asarray = device.asarray
-    device.asarray = lambda value: (went_up.append(value), asarray(value))[1]
-    assert transfers(workload, rounds=1).h2d.bytes == SIZE
-    assert {np.ndarray} == {type(moved) for moved in went_up}
-    assert (went_up[0] is values) == (type(values) is np.ndarray)
+    cpu, gpu = devices()
+    asarray, went_up = gpu.asarray, []
+    gpu.asarray = lambda value: (went_up.append(value), asarray(value))[1]
+    found = measured(lambda seen: partial(np.add, seen.asarray(values), 1), on=(cpu, gpu))
+    assert found.transfer.h2d.bytes == SIZE
+    assert {np.ndarray} == {type(moved) for moved in went_up[1:]}
+    assert went_up[0] is values
+    assert (went_up[-1] is values) == (type(values) is np.ndarray)
 
 
 @for_each(
@@ -257,22 +189,12 @@ def test_what_goes_up_is_what_went_up_first_and_a_list_as_the_array_that_it_beco
     ],
 )
 def test_one_array_in_pageable_memory_makes_the_whole_of_it_so(expected, kinds):
-    def body(device):
-        a, b = device.asarray(HOST), device.asarray(HOST)
-        return lambda: a + b
-
-    device = simulated()
+    cpu, gpu = devices()
     if kinds != "the device's own":  # a simulated host knows no other memory
         told = iter(kinds or ())
-        device.host_memory = (lambda host: next(told)) if kinds else None
-    found = transfers(prepared(device, body), rounds=1)
+        gpu.host_memory = (lambda host: next(told)) if kinds else None
+    found = measured(two_inputs, on=(cpu, gpu)).transfer
     assert (expected, "pageable") == (found.h2d.memory, found.d2h.memory)
-
-
-def test_a_loop_leaves_its_result_to_be_checked():
-    sampled = BlockTimer(workload=prepared(simulated(), both_ways))
-    loop_timer(sampled.workload, RunOptions(), sampled).take_sample()
-    assert sampled.last_result.tolist() == [2.0] * 1000
 
 
 def test_what_copies_add_to_calls_is_what_a_loop_takes_longer_than_the_last_of_them():

@@ -5,7 +5,6 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
-from time import process_time
 
 import pytest
 from factories import (
@@ -20,8 +19,6 @@ from factories import (
     record,
     run_of,
     scaling_curve,
-    skipped,
-    speedup,
 )
 from golden import assert_golden, run_with_everything, without_assets
 from hostile import hostile_run
@@ -111,32 +108,6 @@ def test_what_is_the_same_in_every_row_has_no_column_and_no_explanation():
 
 
 @pytest.mark.parametrize(
-    ("legend", "one"),
-    [
-        ([], skipped("a.py::test_a")),
-        (["nothing required", "1x"], record(demand=Demand(), status="recorded")),
-        (["passed", "1x", "required", "baseline"], record(comparisons=(comparison("improved"),))),
-    ],
-)
-def test_the_legend_has_what_is_drawn(legend, one):
-    assert legend == re.findall("</svg> (.*?)</span>", text(run_of(one)))
-
-
-@pytest.mark.parametrize(
-    ("titles", "count", "changes"),
-    [
-        ([], 10, {}),
-        (["Longest on the CPU", "Least certain"], 11, {}),
-        (["Longest on the CPU"], 11, {"speedup": speedup(2, 2, 2)}),
-        ([], 11, {"cpu": None, "gpu": None, "speedup": None, "status": "skipped", "reason": "no"}),
-    ],
-)
-def test_few_tests_and_what_does_not_stand_out_are_not_listed(titles, count, changes):
-    content = text(run_of(*(record(f"a.py::test_{n}", **changes) for n in range(count))))
-    assert titles == re.findall('<h2 id="list.">(.*?)</h2>', content)
-
-
-@pytest.mark.parametrize(
     ("is_link", "address"),
     [(True, "https://github.com/x"), (True, "http://ci/7"), (False, "javascript:alert(1)"), (False, "//x")],
 )
@@ -215,26 +186,13 @@ def test_the_page_loads_nothing_and_its_policy_names_what_it_holds():
         assert f"{tag}-src 'sha256-{digest}'" in policy
 
 
-@pytest.mark.parametrize(
-    ("tests", "most_bytes", "seconds"), [(500, 1_000_000, 0.5), (10_000, 20_000_000, 10)]
-)
-def test_the_page_of_many_tests_is_small_and_soon_written(tests, most_bytes, seconds):
+def test_the_page_of_many_tests_is_small():
     samples = [1e-3 * (1 + n / 1e3) for n in range(60)]
     cpu, gpu = measurement(GPU, *samples), measurement(GPU, *samples[::-1])
-    records = [
-        record(
-            f"tests/test_{n // 50}.py::test_some_name[{n}]",
-            cpu=cpu,
-            gpu=gpu,
-            comparisons=(comparison("new"),),
-        )
-        for n in range(tests)
-    ]
-    text(run_of(record()))
-    began = process_time()
+    known = {"cpu": cpu, "gpu": gpu, "comparisons": (comparison("new"),)}
+    records = [record(f"tests/test_{n // 50}.py::test_some_name[{n}]", **known) for n in range(1500)]
     content = text(run_of(*records))
-    assert process_time() - began < seconds
-    assert len(content) < most_bytes
-    assert f"<h1>Speedups: {tests:,} of {tests:,} as required</h1>" in content
+    assert len(content) < 3_000_000
+    assert "<h1>Speedups: 1,500 of 1,500 as required</h1>" in content
     assert "80 tests have details here" in content
     assert 80 == content.count("To repeat this test")

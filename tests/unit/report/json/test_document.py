@@ -1,7 +1,7 @@
 """Documents: a run becomes a document that keeps the published schema, and comes back as it was."""
 
 import json
-import runpy
+import subprocess
 import sys
 from array import array
 from copy import deepcopy
@@ -56,10 +56,9 @@ def places(part, path=()):
 PLACES = places(FULL)[1:]
 
 
-def test_the_published_schemas_are_what_the_types_say(monkeypatch):
+def test_the_published_schemas_are_what_the_types_say():
     script = Path(__file__).parents[4] / ".ci" / "generate_schemas.py"
-    monkeypatch.setattr(sys, "argv", [str(script), "--check"])
-    assert runpy.run_path(str(script))["main"]() == 0
+    subprocess.run([sys.executable, script, "--check"], check=True)
 
 
 def test_each_object_of_the_schema_has_all_of_its_keys_no_others_and_says_what_they_are():
@@ -228,15 +227,12 @@ def test_only_what_passed_or_was_recorded_has_no_reason(status, reason):
 @pytest.mark.parametrize("wild", [nan, inf, -inf, 10**400])
 def test_what_is_not_a_number_is_never_written(wild):
     found = RUN.records[0]
-    for each in (replace(found, elapsed=wild), replace(found, gpu=replace(found.gpu, setup=wild))):
+    changes = [{"elapsed": wild}, {"gpu": replace(found.gpu, setup=wild)}]
+    if wild != 10**400:  # which no array holds
+        changes.append({"gpu": replace(found.gpu, latencies=array("d", [1.0, wild]))})
+    for each in changes:
         with pytest.raises(GpuPerfError):
-            document.text(run_of(each))
-
-
-def test_what_is_not_a_number_is_never_written_among_times():
-    gpu = replace(RUN.records[0].gpu, latencies=array("d", [1.0, nan]))
-    with pytest.raises(GpuPerfError):
-        document.text(run_of(replace(RUN.records[0], gpu=gpu)))
+            document.text(run_of(replace(found, **each)))
 
 
 # -- whatever there may be -----------------------------------------------------------------------
