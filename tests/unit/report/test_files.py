@@ -146,6 +146,16 @@ def test_the_text_is_on_the_disk_before_it_takes_the_place(show, monkeypatch):
     assert Path("it.md").read_text(encoding="utf-8").startswith(BEGIN)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no open file can be replaced")
+def test_a_file_is_replaced_whole_and_who_reads_the_old_one_reads_on(show):
+    path = Path("it.md")
+    path.write_text(BEGIN, encoding="utf-8")
+    with path.open(encoding="utf-8") as reader:
+        assert (True, "") == show(path)
+        assert BEGIN == reader.read()
+    assert len(path.read_text(encoding="utf-8")) > len(BEGIN)
+
+
 def test_a_file_that_was_planted_is_neither_followed_nor_removed(show, monkeypatch):
     """Even where the random part of its name were known, which is as long as it can be."""
     monkeypatch.setattr(os, "urandom", bytes)
