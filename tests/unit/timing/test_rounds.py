@@ -317,6 +317,13 @@ def test_variants_are_looked_at_by_the_seconds_of_the_shorter_one(expected, seco
     assert judge(found.speedup(), LIMIT, found.sampled.look).status == expected
 
 
+@for_each(("samples", "seconds"), [(28, 1.0), (7, 7.5)])
+def test_variants_are_looked_at_by_the_rounds_of_the_one_with_fewer(samples, seconds):
+    found = Bench(gpu=10e-3, demand=LIMIT, options=QUICK).against(*[15 * 10e-3] * samples, seconds=7.5)
+    assert found.elapsed == pytest.approx(seconds, rel=0.02), "half as much again as the limit"
+    assert len(found.rounds) > 28
+
+
 @for_each(("samples", "seconds"), [(2, 0.0), (5, 0.095), (299, inf)])  # of two timers, with waits
 def test_one_device_alone_is_sampled_for_so_many_seconds_and_no_longer_than_in_rounds(samples, seconds):
     bench = Bench(options=QUICK)
