@@ -6,7 +6,7 @@ from dataclasses import replace
 from time import perf_counter, sleep
 from typing import Any, Literal
 
-from pytest_gpuperf.devices.protocol import Watched
+from pytest_gpuperf.devices.protocol import Activity, Watched
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.record import Clocks
 
@@ -153,6 +153,16 @@ def is_constant(device: Any, function: Any) -> bool | None:
 def runs_products(device: Any, call: Callable[[], Any]) -> bool | None:
     """Return whether a call multiplies matrices or convolves, if one more call shows it."""
     return call_optional(device, "runs_products", call, expected=bool)  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def activity(device: Any, call: Callable[[], Any], smallest: int) -> Activity | None:
+    """Return what the device's library is seen to do in one more call; None where that cannot be told.
+
+    `smallest` is the size in bytes of the smallest array that the call is known to use, 0 if it knows none.
+    What the call raises passes through: it is the test's.
+    """
+    method: Callable[[Callable[[], Any], int], Activity | None] | None = getattr(device, "activity", None)
+    return None if method is None else method(call, smallest)
 
 
 def compilations(device: Any) -> int:

@@ -1,18 +1,21 @@
 """NumPy on the CPU, the device that every machine has."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.devices import python_calls
+from pytest_gpuperf.devices.protocol import Activity, Observation
 from pytest_gpuperf.devices.torch_and_jax import host_copy, library_of, native_cpu
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
+
+_EXAMPLE = np.empty(0)
 
 
 class SynchronousDevice:
@@ -69,6 +72,10 @@ class HostDevice(SynchronousDevice):
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a NumPy array."""
         return isinstance(value, np.ndarray)
+
+    def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:
+        """Count the functions of NumPy that a call runs, and see what it allocates."""
+        return python_calls.activity("numpy", _EXAMPLE, call, smallest)
 
 
 class LoneHostDevice(HostDevice):

@@ -1,7 +1,7 @@
 """GPUs and TPUs through JAX, one or several as a mesh, compared with JAX on the CPU; all are asynchronous."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from types import ModuleType
@@ -24,7 +24,7 @@ from pytest_gpuperf.devices.library import (
     unusable,
 )
 from pytest_gpuperf.devices.nvml import cuda_bus_id
-from pytest_gpuperf.devices.protocol import Observation, Watched
+from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -171,6 +171,10 @@ class JaxDevice(LibraryDevice):
     def is_constant(self, function: Any) -> bool | None:
         """Return whether a function of `jax.jit` computes from nothing but arrays that it closes over."""
         return jax_programs.is_constant(self._jax, function)
+
+    def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:  # noqa: ARG002 - no size escapes it
+        """Count the compiled programs that a call runs; copies from and to the host are none."""
+        return jax_programs.activity(call)
 
     def compilations(self) -> int:
         """Return how many programs JAX has compiled since this was asked first."""

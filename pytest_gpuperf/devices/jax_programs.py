@@ -5,18 +5,24 @@ depends on constants alone (docs.jax.dev, internals/constants; xla/hlo, HloConst
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from inspect import signature
 from typing import Any
 
 from pytest_gpuperf.devices.library import observed_warnings
-from pytest_gpuperf.devices.protocol import Watched
+from pytest_gpuperf.devices.protocol import Activity, Watched
+from pytest_gpuperf.devices.python_calls import profiled
 
 _OPTION, _LEAST = "jax_captured_constants_warn_bytes", 4096  # bytes: smaller tables are nobody's work
 _CAPTURED = re.compile(r"A large amount of constants were captured during lowering \((\S+) total\)")
 _NO_ARGUMENT = re.compile(r"HloModule .*entry_computation_layout=\{\(\)->")
+_COPIES = ("stage", "copy", "_copy")  # programs that `jnp.asarray` and `jnp.copy` run
+# Where its Python dispatches a program, and copies from and to the host.
+_DISPATCH = ("jax._src.pjit", "cache_miss")
+_TRANSFERS = (("jax._src.api", "device_put"), ("jax._src.array", "__array__"), ("jax._src.array", "_value"))
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
@@ -68,6 +74,35 @@ def is_constant(jax: Any, function: Any) -> bool | None:
     except Exception:  # noqa: BLE001 - a user's function, which traces as it likes
         return False
     return sum(getattr(array, "nbytes", 0) for array in captured) >= _LEAST
+
+
+def activity(call: Callable[[], Any]) -> Activity | None:
+    """Return how many programs a call runs in this thread; None where this version of JAX cannot tell.
+
+    JAX has a hook after each program that its dispatch in C++ runs, for `jax_debug_nans`. Of the others its
+    dispatch in Python is seen: the first call of each, and those with callbacks.
+    """
+    try:
+        from jax._src.api import _post_hook_state as hook
+    except ImportError:  # it has moved before
+        return None
+    found = Counter[str]()
+
+    def count(program: Any, *_: Any) -> None:
+        found["copied" if getattr(program, "__name__", None) in _COPIES else "computed"] += 1
+
+    def count_in_python(frame: Any, function: Any) -> None:
+        place = (frame.f_globals.get("__name__"), frame.f_code.co_name) if function is None else None
+        found["computed"] += place == _DISPATCH
+        found["copied"] += place in _TRANSFERS
+
+    before = hook.swap_local(count)
+    try:
+        with profiled(count_in_python):
+            call()
+    finally:
+        hook.set_local(before)
+    return Activity(computed=found["computed"], copied=found["copied"], is_complete=True)
 
 
 @cache

@@ -9,7 +9,7 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-__all__ = ["Backend", "Device", "Observation", "TimedDevice", "Watched"]
+__all__ = ["Activity", "Backend", "Device", "Observation", "TimedDevice", "Watched"]
 
 
 @runtime_checkable
@@ -76,6 +76,23 @@ class Watched:
     on_cpu: tuple[str, ...] = ()
     captured: str | None = None
     constant: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """How many operations of a device's library one call was seen to run: those that compute, and copies.
+
+    It `is_complete` where none can escape: then a call with neither did nothing.
+    """
+
+    computed: int = 0
+    copied: int = 0
+    is_complete: bool = False
+
+    @property
+    def anything(self) -> bool:
+        """Whether the call did anything that was seen."""
+        return self.computed + self.copied > 0
 
 
 class TimedDevice(Device, Protocol):

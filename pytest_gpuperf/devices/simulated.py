@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from pytest_gpuperf.devices.library import Namespace
-from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.devices.protocol import Activity, Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -168,6 +168,7 @@ class SimulatedDevice:
             reduced_eps=reduced_eps,
         )
         self.launches = 0
+        self.copies = 0
         self.live_bytes = 0
         self.peak_bytes = 0
         self.released = 0
@@ -220,12 +221,14 @@ class SimulatedDevice:
         ):
             self._receive(host.home, array.nbytes)
             return self._allocate(array)
+        self.copies += 1
         self.clock.advance(array.nbytes / (self._timing.upload or self._timing.bandwidth))
         return self._allocate(array)
 
     def asnumpy(self, array: Any) -> Any:
         """Wait for the device, then copy to the host at its bandwidth."""
         self.synchronize()
+        self.copies += 1
         self.clock.advance(array.nbytes / self._timing.bandwidth)
         return np.array(_to_numpy(array))
 
@@ -240,14 +243,14 @@ class SimulatedDevice:
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """Count launches and allocations; time the first stream by two events, and what ends after them."""
+        """Count what is submitted and allocated; time the first stream by two events, and what ends after."""
         observation = Observation()
-        launches, allocations = self.launches, self.allocations
+        submitted, allocations = self.launches + self.copies, self.allocations
         start = max(self._streams[0], self.clock())
         before, peak = self.live_bytes, self.peak_bytes
         self.peak_bytes = before
         yield observation
-        observation.worked = self.launches > launches
+        observation.worked = self.launches + self.copies > submitted
         observation.allocations = self.allocations - allocations
         observation.memory = self.peak_bytes - before
         observation.held = self.live_bytes - before
@@ -257,6 +260,12 @@ class SimulatedDevice:
             observation.device_time = end - start
             last = max(self._streams.values(), default=0.0)
             observation.outside_time = max(0.0, last - max(end, self.clock()))
+
+    def activity(self, call: Callable[[], Any], smallest: int) -> Activity:  # noqa: ARG002 - no size escapes it
+        """Count a call's launches and its copies from and to the host."""
+        launches, copies = self.launches, self.copies
+        call()
+        return Activity(computed=self.launches - launches, copied=self.copies - copies, is_complete=True)
 
     def occupy(self, seconds: float) -> None:
         """Keep the first stream busy, without counting a launch."""

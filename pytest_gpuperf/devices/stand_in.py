@@ -1,7 +1,7 @@
 """An array library on the CPU in the place of a GPU, to try a suite without one."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from os import environ
@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import environment
+from pytest_gpuperf.devices import environment, python_calls
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.keras import KerasBackend
 from pytest_gpuperf.devices.library import LibraryBackend, unusable
 from pytest_gpuperf.devices.mlx import MlxBackend
-from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.protocol import Activity, TimedDevice
 from pytest_gpuperf.devices.sycl import SyclBackend
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Kind
@@ -185,7 +185,9 @@ class _StandInDevice(SynchronousDevice):
         example = self.xp.asarray(0)
         if any(hasattr(each, name) for each in (example, self.xp) for name in _UNFINISHED):
             raise GpuPerfError("its work is not done when a call returns, and this plugin cannot wait for it")
+        self._example = example
         self._type = type(example)
+        self._library = module.partition(".")[0]
         library = f"{module} {getattr(self.xp, '__version__', '')}".strip()
         self.info = DeviceInfo(
             kind=self.kind, backend=backend, name=self.name, library=library, emulated=True
@@ -208,3 +210,7 @@ class _StandInDevice(SynchronousDevice):
     def holds(self, value: Any) -> bool:
         """Return whether `value` is an array of the library."""
         return isinstance(value, self._type)
+
+    def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:
+        """Count the functions of the library that a call runs."""
+        return python_calls.activity(self._library, self._example, call, smallest)

@@ -1,8 +1,7 @@
 """SYCL devices through dpnp, compared with NumPy; `sycl:cpu` is a real asynchronous queue anywhere."""
 
-import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from importlib.util import find_spec
@@ -12,13 +11,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pytest_gpuperf.devices import python_calls
 from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.devices.protocol import Activity, Observation
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 
 _LOST = ("DEVICE_LOST", "device lost")
@@ -39,6 +39,7 @@ class SyclDevice(LibraryDevice):
         self.name = device.name
         library = f"dpnp {dpnp.__version__}, dpctl {dpctl.__version__}, driver {device.driver_version}"
         self.emulates_gpu = device.is_cpu
+        self._example = dpnp.empty(0, sycl_queue=self._queue)
         self.info = self.describe(library, memory=device.global_mem_size, driver=device.driver_version)
 
     def asarray(self, host: Any) -> Any:
@@ -65,19 +66,16 @@ class SyclDevice(LibraryDevice):
         Memory is that of the arrays that dpnp makes; work space inside oneMKL is not included.
         """
         observation = Observation(memory=0)
-        outer = sys.getprofile()
 
-        def profile(frame: Any, event: Any, argument: Any) -> None:
+        def see(frame: Any, _: Any) -> None:
             observation.worked = observation.worked or frame.f_globals.get("__name__", "").startswith("dpnp")
-            if outer is not None:
-                outer(frame, event, argument)
 
-        sys.setprofile(profile)
-        try:
-            with _counted_memory(observation):
-                yield observation
-        finally:
-            sys.setprofile(outer)
+        with python_calls.profiled(see), _counted_memory(observation):
+            yield observation
+
+    def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:
+        """Count the functions of dpnp that a call runs: its operators are among them."""
+        return python_calls.activity("dpnp", self._example, call, smallest)
 
     def host_memory(self, host: Any) -> Literal["pageable"] | None:
         """Return "pageable" for a NumPy array: only SYCL's own allocations are pinned."""

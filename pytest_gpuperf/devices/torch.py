@@ -2,8 +2,9 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property, wraps
 from importlib.util import find_spec
 from types import ModuleType
@@ -27,7 +28,7 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.protocol import Observation, Watched
+from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.devices.torch_and_jax import host_copy
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
@@ -47,6 +48,12 @@ _UNNAMED = "an operator that PYTORCH_DEBUG_XPU_FALLBACK=1 names"
 _PRODUCT = re.compile(  # of operators: aten::addmm, aten::cudnn_convolution, and inductor's templates
     r"aten::_?(\w*m[mv]|v?dot|matmul|einsum|(\w+_)?conv(olution)?\d?d?(_\w+)?|\w*(rnn|lstm|gru|attention)\w*)$"
     r"|triton_tem"
+)
+
+# Operators that only copy, and those that touch no element though they make no view.
+_COPIES = frozenset(("_to_copy", "clone", "copy", "copy_", "lift_fresh", "_local_scalar_dense"))
+_EMPTY = frozenset(
+    ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "is_pinned", "set_")
 )
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
@@ -177,6 +184,35 @@ class TorchDevice(LibraryDevice):
             return True
         has_own_kernels = any("triton" in name for name in names)
         return False if any(name.startswith("aten::") for name in names) and not has_own_kernels else None
+
+    def activity(self, call: Callable[[], Any], smallest: int) -> Activity:  # noqa: ARG002 - no size escapes it
+        """Count the operators that a call runs in this thread, and in those of autograd.
+
+        What torch.compile has compiled runs as it was written. On a GPU kernels of others are no operators.
+        """
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        found = Counter[str]()
+
+        def is_empty(result: Any) -> bool:
+            return isinstance(result, self._torch.Tensor) and result.numel() == 0
+
+        class Count(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped here
+            def __torch_dispatch__(
+                self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                name, result = operator.overloadpacket.__name__, operator(*args, **(kwargs or {}))
+                if name in _COPIES:
+                    found["copied"] += 1
+                elif not operator.is_view and name not in _EMPTY and not is_empty(result):
+                    found["computed"] += 1
+                return result
+
+        has_compiled = "torch._dynamo" in sys.modules  # which is slow to import, and refuses the mode
+        stance = self._torch.compiler.set_stance("force_eager") if has_compiled else nullcontext()
+        with stance, Count():
+            call()
+        return Activity(computed=found["computed"], copied=found["copied"], is_complete=self._on_cpu)
 
     def compilations(self) -> int:
         """Return how many graphs torch.compile has compiled so far."""

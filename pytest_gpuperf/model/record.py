@@ -47,6 +47,7 @@ ReasonCode = Literal[
     "limit_too_close",
     "interference",
     "gpu_throttled",
+    "work_not_seen",
     # failed
     "speedup_outside_limits",
     "efficiency_below_limit",

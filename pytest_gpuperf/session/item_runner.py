@@ -1,5 +1,6 @@
 """From a test's spec and its body to a verdict: which devices are measured and compared."""
 
+from dataclasses import replace
 from math import inf
 
 from pytest_gpuperf.collection.items import ItemSpec
@@ -115,7 +116,7 @@ class ItemRunner:
                 return self._skipped(str(cause), found.library)
             raise
         if is_awaited:
-            self._cpu_variants.keep(spec, result)
+            self._cpu_variants.keep(spec, replace(result, work=trial.work_of_cpu()))
         else:
             trial.describe_copies()
         if spec.pair is None:

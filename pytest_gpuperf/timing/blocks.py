@@ -71,6 +71,7 @@ class BlockTimer:
     least_time: float | None = None
     processor_time: float | None = None
     inspection: Inspection | None = None
+    shows_at_last: bool = True
     overlap_left: float | None = None
     raised: float = 0.0
     recompiles: int = 0

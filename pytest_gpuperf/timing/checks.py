@@ -16,6 +16,7 @@ from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs, result_check
 from pytest_gpuperf.timing.leaves import LAZY, Leaf, incomparable, is_lazy, snapshot
 from pytest_gpuperf.timing.time_budget import seconds_between
+from pytest_gpuperf.timing.work import CpuWork
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
@@ -45,7 +46,8 @@ When = Literal["before", "after"]
 class CpuResult:
     """What a CPU variant leaves for its GPU variant: its measurement, and its results on the host.
 
-    Its samples took so many `seconds`. With a `restart_reason`, earlier samples were discarded.
+    Its samples took so many `seconds`. What its calls did is `work`, where somebody looked. With a
+    `restart_reason`, earlier samples were discarded.
     """
 
     measurement: Measurement
@@ -53,13 +55,15 @@ class CpuResult:
     results: list[list[Leaf]]
     interference: Interference | None
     restart_reason: str | None
+    work: CpuWork | None = None
 
 
 class ResultChecks:
     """The results of both devices, compared before timing and after it; a disagreement stays.
 
     `runs_products` tells whether the GPU multiplies or convolves: nothing else is computed in a mode that
-    rounds more. Work that was not the requested work is a GpuPerfError.
+    rounds more. `compared_arrays` is whether results agreed in more than single numbers. Work that was not
+    the requested work is a GpuPerfError.
     """
 
     def __init__(self, demand: Demand) -> None:
@@ -71,6 +75,7 @@ class ResultChecks:
         self.runs_products: Callable[[], bool | None] = lambda: None
         self._degenerate: list[tuple[str, str]] = []
         self._found: When = "before"
+        self.compared_arrays = False
 
     @property
     def differ(self) -> bool:
@@ -200,6 +205,7 @@ class ResultChecks:
             strict = result_check.compare(cpu, as_dtypes, self._demand, self._names)
             if strict.agreed or self.runs_products() is False:
                 compared = strict
+        self.compared_arrays = compared.agreed is True and any(leaf.value.size > 1 for leaf in gpu)
         self._degenerate = list(result_check.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
         if self.outcome is None or compared.agreed is False:

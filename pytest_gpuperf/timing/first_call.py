@@ -19,7 +19,7 @@ from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.kept_results import remember
+from pytest_gpuperf.timing.kept_results import remember, returns_new
 from pytest_gpuperf.timing.leaves import (
     LAZY,
     is_array,
@@ -37,10 +37,18 @@ Bind = Callable[[Device], Callable[[], Any]]
 A session passes `session.timed_call.bind_of`, which fills in the fixtures of the test.
 """
 
+LAST_IS_IDLE = (
+    "the last call submitted no work to {}, although the first one did; if the result is cached, time the "
+    "computation itself"
+)
+"""What an error says of a call, with the name of its device."""
+
 _MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the time of submitting a call
 _MAX_OCCUPIED = 0.1
 _LOOKS, _LOOKING = 30, 10e-3  # calls, and seconds, until a call is taken for one that does no work
 _SHORTEST_LAUNCH = 1.5e-6  # seconds: CUDA's, of all libraries' the shortest, takes longer from Python
+_BEHIND_WORK = 8  # calls behind other work: the shortest kernels of so many take longer than two events
+_SHORTEST_KERNEL = 1e-6  # seconds
 _SUBMITTING_SHARE = 0.5  # of the time between a device's events: where it is more, they timed the submission
 _BLOCKING_SHARE = 0.9  # of the occupied time: a call that takes so long has waited for the device
 
@@ -105,7 +113,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     _require_computation(workload)
     workload = _with_first_call(workload, call)
     if device.kind == "gpu" and not workload.did_device_work:
-        workload = replace(workload, did_device_work=_is_seen_to_work(workload))
+        workload = replace(workload, did_device_work=is_seen_to_work(workload))
     return workload, call.result
 
 
@@ -125,10 +133,10 @@ def inspected_call(timer: BlockTimer) -> Any:
     if seems_idle and (
         timer.fastest_sample < _SHORTEST_LAUNCH or capabilities.sees_all_work(workload.device)
     ):
-        raise GpuPerfError(
-            f"the last call submitted no work to {workload.device.name}, although the first one did; if the "
-            "result is cached, time the computation itself"
-        )
+        raise GpuPerfError(LAST_IS_IDLE.format(workload.device.name))
+    timer.shows_at_last = returns_new(workload, call.result) or (
+        call.observation.worked and not is_blind(workload.device)
+    )
     inspection = Inspection(
         host_time=call.host_time,
         device_time=call.observation.device_time,
@@ -166,7 +174,14 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     timer.inspection = structs.replace(inspection, device_time=device_time, synchronizes=blocks)
 
 
-def _is_seen_to_work(workload: Workload) -> bool:
+def is_blind(device: TimedDevice) -> bool:
+    """Return whether a device takes every call for work: it takes none at all for work, too."""
+    with device.observe() as observation:
+        pass
+    return observation.worked
+
+
+def is_seen_to_work(workload: Workload) -> bool:
     """Call again, a few times at most, until work is seen: a short kernel shows once its caches are warm."""
     spent = 0.0
     for _ in range(_LOOKS):
@@ -176,6 +191,32 @@ def _is_seen_to_work(workload: Workload) -> bool:
         if call.observation.worked or spent > _LOOKING:
             return call.observation.worked
     return False
+
+
+def is_seen_behind_work(workload: Workload) -> bool | None:
+    """Return whether calls behind other work take the device longer than no call: short work shows there.
+
+    None where the device cannot be occupied for so long, or does not time what is submitted to it.
+    """
+    device, times = workload.device, []
+    host_time = _observed_call(workload.call, device).host_time
+    calls = _BEHIND_WORK if 2 * _BEHIND_WORK * host_time < _MAX_OCCUPIED else 1
+    occupied = 2 * calls * host_time + _MIN_OCCUPIED
+    for count in (0, calls) if occupied <= _MAX_OCCUPIED else ():
+        workload.prepare()
+        device.synchronize()
+        if not capabilities.occupy(device, occupied):
+            return None
+        call = _observed_call(partial(_repeat, workload.call, count), device, when_idle=False)
+        if call.observation.device_time is None or call.host_time >= occupied:
+            return None
+        times.append(call.observation.device_time + (call.observation.outside_time or 0.0))
+    return times[1] > 2 * times[0] + _SHORTEST_KERNEL if times else None
+
+
+def _repeat(call: Callable[[], Any], count: int) -> None:
+    for _ in range(count):
+        call()
 
 
 def devices_at_work(workload: Workload, group: DeviceGroup) -> set[int]:
@@ -260,6 +301,7 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
         shapes=workload.shapes or _shapes(values),
         first_call_memory=call.observation.memory,
+        returned_new=returns_new(workload, call.result),
         used_device_at_first=call.observation.worked,
         did_device_work=call.observation.worked or may_have_worked,
     )

@@ -266,9 +266,9 @@ def reached(
     call: Callable[[], Any], is_wanted: Callable[[Any], bool], *, through_functions: bool = False
 ) -> Iterator[Any]:
     """Yield what is wanted in attributes of objects, in theirs, and in plain containers."""
-    queue, seen = [*_closed_over(call), _innermost(call)], set[int]()
+    queue, seen = [*_closed_over(call), innermost(call)], set[int]()
     if through_functions:
-        queue.extend(_globals(_innermost(call)))
+        queue.extend(_globals(innermost(call)))
     while queue and len(seen) < _MAX_LEAVES:
         value = queue.pop()
         if id(value) in seen or isinstance(value, type):
@@ -292,7 +292,7 @@ def _globals(function: Any) -> Iterator[Any]:
         yield from (function.__globals__[name] for name in names if name in function.__globals__)
 
 
-def _innermost(call: Any) -> Any:
+def innermost(call: Any) -> Any:
     """Return what a partial calls, or the callable itself: it may be an object with attributes."""
     while isinstance(call, partial):
         call = call.func

@@ -21,6 +21,7 @@ from pytest_gpuperf.timing.workload import Workload
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
 _WRITES = 3
 _MARGIN = 4  # a call that takes a fourth of the time of a write is no write, however noisy both are
+_IN_TURN, _SHORT = 8, 10e-3  # calls, and seconds for all of them: so many results may be kept in turn
 _AMPLE = 100  # a call that takes so many times a write works, whatever it returns
 
 
@@ -60,7 +61,7 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
     device = workload.device
     parts = [leaf.value for leaf in values_of(result)]
     arrays = [value for value in parts if _is_array(value, device)]
-    made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload)}
+    made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload.arrays)}
     if arrays and not made:  # it returns its inputs
         return None
     call, on = median(samples), device.kind.upper()
@@ -92,6 +93,24 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
         "computation itself"
     )
     return Note(code="work_in_doubt", text=text)
+
+
+def look_for_kept_in_turn(workload: Workload, samples: Sequence[float]) -> None:
+    """Refuse a short call that returns results which it kept, one after the other; eight more calls show it.
+
+    Buffers that calls fill in turn are no such results, so proof is needed here, too, and there is no note.
+    """
+    device, seen = workload.device, list[Returned]()
+    if not samples or _IN_TURN * median(samples) > _SHORT:
+        return
+    for _ in range(_IN_TURN):
+        result = workload.call()
+        returned = remember(result, device)
+        if any(are_same(earlier, returned) for earlier in seen):
+            look_for_kept(workload, result, samples, is_same=True)
+            return
+        seen.append(returned)
+        del result
 
 
 def _faster_than_memory(workload: Workload, call: float, size: int) -> Note | None:
@@ -132,9 +151,15 @@ def _new_array_like(array: Any, device: TimedDevice) -> Any:
     return device.asarray(np.array(host)) if device.holds(array) else np.array(host)
 
 
-def _is_of(value: Any, workload: Workload) -> bool:
-    """Return whether an array is an input of the workload, or a view of one."""
-    read = workload.arrays
+def returns_new(workload: Workload, result: Any) -> bool:
+    """Return whether a result has an array of the device that is none of those that the call can reach."""
+    values = [leaf.value for leaf in values_of(result) if workload.device.holds(leaf.value)]
+    reached = workload.reached if values else []
+    return any(not _is_of(value, reached) for value in values)
+
+
+def _is_of(value: Any, read: Sequence[Any]) -> bool:
+    """Return whether an array is one of others, or a view of one."""
     place = any_array.place(value)
     allocations = {found.allocation for array in read if (found := any_array.place(array)) is not None}
     is_view = place is not None and place.allocation in allocations

@@ -20,19 +20,27 @@ from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import first_call, notes, secondary, warm_up
+from pytest_gpuperf.timing import first_call, notes, secondary, warm_up, work
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, When
 from pytest_gpuperf.timing.first_call import Bind
-from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
+from pytest_gpuperf.timing.kept_results import (
+    Returned,
+    are_same,
+    look_for_kept,
+    look_for_kept_in_turn,
+    remember,
+)
 from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, require_same_types
 from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
 from pytest_gpuperf.timing.time_budget import AcquireLock, ClockError, TimeBudget
+from pytest_gpuperf.timing.work import CpuWork, Sight
 
 _BUSY = "the machine was busy with other work"
+_BEYOND_HARDWARE = 50  # times as fast: beyond what memory and units of a GPU give over those of a CPU
 _QUICK = 0.25  # seconds of sampling: what took less may rest on calls that become fast later
 _NEXT_TO_NONE = 0.01  # of the time limit: so short a call is made, to look at its result, after that, too
 
@@ -89,6 +97,8 @@ class Trial:
         self._emulation: Note | None = None
         self._change: Change | None = None
         self._late_change: Change | None = None
+        self._sight: Sight = "seen"
+        self._last_sight: Sight = "seen"
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
         """Time the body on both devices in interleaved rounds."""
@@ -99,6 +109,7 @@ class Trial:
         if self._gpu.workload.restore is None:
             of_gpu = []  # they take up room on the host
         with self._budget.lock(), self._checks.outlasting_refusals():
+            self._require_work(self._gpu)
             for _ in self._attempts(self._cpu, self._gpu):
                 cpu_timer, gpu_timer = self._warmed_up(self._cpu, self._gpu)
                 with self._budget.without_limit():  # bodies that run again may compile again
@@ -113,6 +124,7 @@ class Trial:
                     return self._judge()
                 self._require_same(of_cpu, self._last_results(self._cpu), self._cpu)
                 self._compare_last_results(of_cpu, of_gpu, self._gpu)
+                self._require_last_work(self._gpu)
                 if self._checks.differ or self._rounds.too_late_to_restart:
                     break
                 is_usable = self._samples_usable
@@ -133,6 +145,7 @@ class Trial:
         self._gpu, of_gpu = self._first_call(bind, gpu)
         self._compare(cpu_result.results, of_gpu, gpu, "before")
         with self._budget.lock(), self._checks.outlasting_refusals():
+            self._require_work(self._gpu)
             (gpu_timer,) = self._warmed_up(self._gpu)
             loop = self._demanded_loop(self._gpu)
             if self._gpu.workload.restore is not None:  # so many calls after a reset are the CPU's work, too
@@ -143,6 +156,7 @@ class Trial:
             if self._checks.differ:
                 return self._judge()
             self._compare_last_results(cpu_result.results, of_gpu, self._gpu)
+            self._require_last_work(self._gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
         return self._judge()
@@ -176,6 +190,15 @@ class Trial:
             interference=interference,
             restart_reason=self._restart_reason,
         )
+
+    def work_of_cpu(self) -> CpuWork | None:
+        """Return what the CPU's calls do, as the GPU's are held against it; None where nobody looked."""
+        if isinstance(self._cpu, CpuResult):
+            return self._cpu.work
+        if self._cpu is None:
+            return None
+        self._device = self._cpu.device
+        return work.of_cpu(self._cpu.workload)
 
     def describe_copies(self) -> None:
         """Add to the record the bytes that a GPU would copy, where only the CPU was timed."""
@@ -337,6 +360,16 @@ class Trial:
         self._add_note(self._question.after_first_call(timer, device))
         return timer, values
 
+    def _require_work(self, gpu: BlockTimer) -> None:
+        """Refuse a GPU's call that does nothing where the CPU's works."""
+        are_compared = self._checks.compared_arrays
+        self._sight = work.require_work(gpu.workload, self.work_of_cpu, are_compared=are_compared)
+
+    def _require_last_work(self, gpu: BlockTimer) -> None:
+        """Refuse a GPU's call that works no more, where its first one did; a reset may make it work again."""
+        if self._sight == "seen" and gpu.workload.restore is None:
+            self._last_sight = work.require_last_work(gpu, self.work_of_cpu)
+
     def _runs_products(self) -> bool | None:
         """Return whether the GPU's workload multiplies or convolves, which one more call may show."""
         if self._gpu is None:
@@ -414,6 +447,8 @@ class Trial:
             del result
         del returned
         self.notes += self._checks.require_same_inputs(workload)
+        if workload.restore is None:
+            look_for_kept_in_turn(workload, sampled.samples)
         return results
 
     def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> None:
@@ -531,7 +566,24 @@ class Trial:
             emulation=self._emulation,
         )
         answer = self._question.judge(facts)
+        ended = self._unless_unseen(answer.verdict, facts.speedup)
         self._offload = answer.offload
         self._transfer = answer.transfer or self._transfer
         self.notes += answer.notes
-        return answer.verdict
+        return ended
+
+    def _unless_unseen(self, ended: Verdict, speedup: Speedup | None) -> Verdict:
+        """Return the verdict: inconclusive where it would pass and nobody knows that the GPU did anything."""
+        is_unseen = self._sight == "unseen" or (
+            self._last_sight == "unseen"
+            and not self._checks.compared_arrays
+            and speedup is not None
+            and speedup.value > _BEYOND_HARDWARE
+        )
+        if not is_unseen or speedup is None or ended.status not in ("passed", "recorded"):
+            return ended
+        if ended.status == "recorded":
+            self.note("work_in_doubt", work.NOTHING_SHOWN)
+            return ended
+        reason = f"speedup {verdict.ratio(speedup)}: {work.NOTHING_SHOWN}"
+        return Verdict(status="inconclusive", reason=reason, reason_code="work_not_seen")

@@ -45,7 +45,7 @@ class Workload:
     its uploads. `returned` are references to what the first call returned, `returned_types` the libraries and
     dtypes of its arrays, `other_library` one that is not the device's. `held_after_setup` is what the device
     holds more since the setup, `first_call_memory` what the first call added at its peak; None where it does
-    not report that.
+    not report that. It `returned_new` arrays where one of its first result is none that it can reach.
     `watched` is what the library did in the first call besides the work.
     """
 
@@ -70,6 +70,7 @@ class Workload:
     held_after_setup: int | None = None
     first_call_memory: int | None = None
     watched: Watched = field(default_factory=Watched)
+    returned_new: bool = False
     used_device_at_first: bool = False
     did_device_work: bool = False
 
@@ -82,6 +83,12 @@ class Workload:
     def arrays(self) -> list[Any]:
         """The arrays that it is known to use and that exist."""
         return [array for entry in self.inputs if (array := entry.array()) is not None]
+
+    @property
+    def reached(self) -> list[Any]:
+        """The arrays that it is known to use, and those in objects that it refers to, that exist."""
+        entries = (*self.inputs, *self.state)
+        return [array for entry in entries if (array := entry.array()) is not None]
 
     @property
     def used_dtypes(self) -> tuple[str, ...]:

@@ -95,8 +95,8 @@ def statuses(ran, records_of):
     """Run the suite on a library's fake device; return the statuses by the tests' names."""
     quick = {"FAKE_CUDA_LATENCY_NS": "0", "FAKE_CUDA_KERNELS": "add=200", "FAKE_CUDA_DEVICES": "2"}
 
-    def call(device, *options, conftest=""):
-        output, report = ran(device, SUITE, *options, conftest=conftest, **quick)
+    def call(device, *options, conftest="", suite=SUITE):
+        output, report = ran(device, suite, *options, conftest=conftest, **quick)
         assert report.exists(), output
         return {name: record["status"] for name, record in records_of(report).items()}
 
@@ -112,6 +112,53 @@ def test_work_is_seen_however_it_is_submitted(statuses, device):
 @pytest.mark.parametrize("givers", [ALLOCATORS, POOLS], ids=["from elsewhere", "a pool"])
 def test_others_may_give_the_memory(statuses, device, givers):
     assert statuses(device, "-k", "new_results", conftest=givers[device]) == {"new_results": "passed"}
+
+
+IDLE = """
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.speedup(min=3, check=False)
+
+def arrays(device):
+    return [device.asarray(np.ones(1000, dtype=np.float32)) for _ in range(2)]
+
+def test_returns_early(device):
+    a, out = arrays(device)
+    def work():
+        if device.kind == "gpu":
+            return
+        device.xp.add(a, a, out=out)
+    return work
+
+def test_swallows_what_is_missing(device):
+    a, out = arrays(device)
+    def work():
+        try:
+            if device.kind == "gpu":
+                import an_extension_that_was_built_without_cuda
+            device.xp.add(a, a, out=out)
+        except ImportError:
+            pass
+    return work
+
+def test_has_no_batches(device):
+    batches = arrays(device) if device.kind == "cpu" else arrays(device)[:0]
+    def work():
+        for batch in batches:
+            batch + batch
+    return work
+
+def test_returns_its_input(device):
+    a, _ = arrays(device)
+    return (lambda: a) if device.kind == "gpu" else (lambda: a * 1.0)
+"""
+
+
+@pytest.mark.parametrize("device", ["cupy", "torch"])
+def test_a_call_that_does_nothing_on_the_gpu_is_an_error(statuses, device):
+    names = ("returns_early", "swallows_what_is_missing", "has_no_batches", "returns_its_input")
+    assert dict.fromkeys(names, "error") == statuses(device, "--gpuperf-require-gpu", suite=IDLE)
 
 
 KERAS = """

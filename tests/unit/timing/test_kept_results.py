@@ -149,6 +149,22 @@ def rows_in_turn(device):
     return lambda: rows[next(turns) % 1000]
 
 
+def kept_in_turn(device, results=2):
+    kept, turns = [device.xp.ones(SIZE) + 1 for _ in range(results)], count()
+    return lambda: kept[next(turns) % results]
+
+
+def filled_in_turn(device):
+    buffers, turns = [device.xp.zeros(SIZE) for _ in range(4)], count()
+
+    def call():
+        buffer = buffers[next(turns) % 4]
+        buffer[...] = 3.0
+        return buffer
+
+    return call
+
+
 def in_the_input(device):
     a = device.asarray(np.ones(SIZE))
 
@@ -177,6 +193,9 @@ BODIES = {
     "number of Python": ("- - - -", partial(number_of_an_array, is_kept=False)),
     "buffer": ("refused refused noted -", filled),
     "view of a buffer": ("refused refused noted -", view_of_a_buffer),
+    "two kept in turn": ("refused refused noted -", kept_in_turn),
+    "seven kept in turn": ("refused refused - -", partial(kept_in_turn, results=7)),
+    "four buffers in turn": ("refused refused - -", filled_in_turn),
     "rows of one array": ("- - - -", rows_in_turn),
     "in the input": ("- - - -", in_the_input),
     "view of the input": ("- - - -", view_of_the_input),
@@ -201,6 +220,7 @@ def test_what_a_call_returns_is_refused_or_noted_by_the_time_that_it_takes_to_wr
     [
         # What no call can write again
         ("refused refused", immutable, kept),
+        ("refused refused", immutable, partial(kept_in_turn, results=5)),
         ("- -", immutable, in_the_input),
         ("noted -", immutable, lambda device: lambda: device.xp.ones(SIZE) + 1),
         # By their clocks a write takes no time.

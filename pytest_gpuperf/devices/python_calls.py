@@ -1,0 +1,89 @@
+"""From one call to the functions of a library that Python calls in it, and to what NumPy allocates."""
+
+import sys
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.devices.protocol import Activity
+
+_COPIES = frozenset(
+    ("array", "asarray", "asanyarray", "ascontiguousarray", "copy", "copyto", "empty", "empty_like")
+)
+_HIDDEN = 8192  # bytes: NumPy keeps the memory of small arrays, and Python itself allocates as much
+_NOISE = 4096  # bytes that Python allocates for a call that makes no array
+
+
+@contextmanager
+def profiled(on_call: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Pass each call that Python makes to `on_call`: its frame, and the function in C or None.
+
+    A profiler that is set goes on to see everything.
+    """
+    outer = sys.getprofile()
+
+    def profile(frame: Any, event: Any, argument: Any) -> None:
+        if event in ("call", "c_call"):
+            on_call(frame, argument if event == "c_call" else None)
+        if outer is not None:
+            outer(frame, event, argument)
+
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(outer)
+
+
+def activity(library: str, example: Any, call: Callable[[], Any], smallest: int) -> Activity | None:
+    """Return what a library, of which `example` is an array, is seen to do in a call; None where that cannot
+    be told.
+
+    Operators in C are no calls: of NumPy what they allocate is seen, but not what they write in place. Those
+    of other libraries, and arrays as small as those that NumPy recycles, escape: nothing seen proves nothing.
+    """
+    found = Counter[str]()
+
+    def count(frame: Any, function: Any) -> None:
+        name = frame.f_code.co_name if function is None else function.__name__
+        of = frame.f_globals.get("__name__") if function is None else _module_of(function)
+        if str(of).partition(".")[0] == library:
+            found["copied" if name in _COPIES else "computed"] += 1
+
+    is_numpy = isinstance(example, np.ndarray)
+    with _allocations(found, max(_NOISE, smallest // 2), is_seen=is_numpy), profiled(count):
+        call()
+    if found.total():
+        return Activity(computed=found["computed"], copied=found["copied"])
+    is_hidden = 0 < smallest <= _HIDDEN or tracemalloc.is_tracing()
+    has_operators_in_python = isinstance(getattr(type(example), "__add__", None), FunctionType)
+    can_tell = not is_hidden if is_numpy else has_operators_in_python
+    return Activity() if can_tell else None
+
+
+def _module_of(function: Any) -> str:
+    owner = getattr(function, "__self__", None)
+    return getattr(function, "__module__", None) or type(owner).__module__
+
+
+@contextmanager
+def _allocations(found: Counter[str], least: int, *, is_seen: bool) -> Iterator[None]:
+    """Count one computation where more than `least` bytes were allocated: NumPy tells tracemalloc.
+
+    An array's memory counts even if it was freed since. A user's own tracing is left alone.
+    """
+    if not is_seen or tracemalloc.is_tracing():
+        yield
+        return
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        yield
+        found["computed"] += tracemalloc.get_traced_memory()[1] - before > least
+    finally:
+        tracemalloc.stop()
