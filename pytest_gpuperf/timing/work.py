@@ -30,7 +30,7 @@ NOTHING_SHOWN = (
 _REMEDY = "if it returns early there, skip the test on that device, or let what is missing raise"
 _LOOKS = 3  # at a call of which nothing was seen while other threads of the process worked
 _OTHER_THREADS = 20e-6  # seconds of processor time: threads that only wait take none
-_SHORT = 5e-3  # seconds: a call that may be made once more, only to see what it does
+_SHORT = 2e-3  # seconds: a call that may be made once more, only to see what it does
 _MOST_STEPS = 200_000  # instructions of a call that is followed one by one
 
 
@@ -47,8 +47,8 @@ class CpuWork:
 
     @property
     def computed(self) -> bool:
-        """Whether it changed an array, or was seen to compute."""
-        return self.changed or (self.activity is not None and self.activity.computed > 0)
+        """Whether it was seen to compute."""
+        return self.activity is not None and self.activity.computed > 0
 
 
 _UNKNOWN = CpuWork(changed=False, activity=None, steps=None)
