@@ -135,7 +135,7 @@ def throttle(device: Any, before: dict[str, int] | None = None) -> tuple[str, ..
 
 
 def holds_work(device: Any, value: Any) -> bool:
-    """Return whether a value is work that was recorded for the device, such as a CUDA graph."""
+    """Return whether a value is a CUDA graph or a stream of its own: work that no look at it shows."""
     return call_optional(device, "holds_work", value) is True
 
 

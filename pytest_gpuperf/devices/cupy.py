@@ -101,8 +101,8 @@ class CupyDevice(LibraryDevice):
         return isinstance(value, self.xp.ndarray) and value.device == self.native
 
     def holds_work(self, value: Any) -> bool:
-        """Return whether `value` is a CUDA graph."""
-        return isinstance(value, self.xp.cuda.Graph)
+        """Return whether `value` is a CUDA graph, or a stream of its own."""
+        return isinstance(value, self.xp.cuda.Graph | self.xp.cuda.Stream)
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:

@@ -21,7 +21,7 @@ from pytest_gpuperf.timing.workload import Workload
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
 _WRITES = 3
 _MARGIN = 4  # a call that takes a fourth of the time of a write is no write, however noisy both are
-_IN_TURN, _SHORT = 8, 8e-3  # calls, and seconds for all of them: so many results may be kept in turn
+_IN_TURN, _SHORT = 8, 10e-3  # calls, and seconds for all of them: so many results may be kept in turn
 _AMPLE = 100  # a call that takes so many times a write works, whatever it returns
 
 

@@ -363,7 +363,8 @@ class Trial:
     def _require_work(self, gpu: BlockTimer) -> None:
         """Refuse a GPU's call that does nothing where the CPU's works."""
         are_compared = self._checks.compared_arrays
-        self._sight = work.require_work(gpu.workload, self.work_of_cpu, are_compared=are_compared)
+        with self._budget.without_limit():  # the first look of a process imports for a second
+            self._sight = work.require_work(gpu.workload, self.work_of_cpu, are_compared=are_compared)
 
     def _require_last_work(self, gpu: BlockTimer) -> None:
         """Refuse a GPU's call that works no more, where its first one did; a reset may make it work again."""

@@ -156,19 +156,19 @@ def _activity_of_gpu(workload: Workload) -> Activity | None:
     """Return what a GPU is seen to do in more calls: by itself, by its library, or behind other work."""
     device = workload.device
     sees_work = not first_call.is_blind(device)
-    if sees_work and first_call.is_seen_to_work(workload):
+    if sees_work and (first_call.is_seen_to_work(workload) or _holds_recorded_work(workload)):
         return Activity(computed=1)
     found = _activity(workload)
     if not sees_work or (found is not None and found.computed):
         return found
     is_seen = False if capabilities.sees_all_work(device) else first_call.is_seen_behind_work(workload)
-    if is_seen is None or (not is_seen and _holds_recorded_work(workload)):
+    if is_seen is None:
         return found
     return Activity(computed=int(is_seen), copied=found.copied if found else 0, is_complete=True)
 
 
 def _holds_recorded_work(workload: Workload) -> bool:
-    """Return whether a call refers to work that was recorded for the device: it may run on another stream."""
+    """Return whether a call refers to a graph or a stream of its own, which no look at the device shows."""
     is_work = partial(capabilities.holds_work, workload.device)
     return next(inputs.reached(workload.call, is_work, through_functions=True), None) is not None
 
