@@ -17,8 +17,8 @@ RunHooks          with the session (`_hooks`): a      runtest_protocol (outermos
                   an option has to be checked         within pytest's capturing of output),
                                                       runtest_makereport (wrapper)
 CpuRun            with RunHooks                       runtest_protocol (first)
-OffHooks          at start, with --gpuperf-off,       pyfunc_call (first), report_collectionfinish
-                  and where CodSpeed measures
+UnmeasuredHooks   with RunHooks; at start where       pyfunc_call (first), runtest_call (first),
+                  nothing is measured                 report_collectionfinish
 FinishHooks       with RunHooks                       runtest_logreport, report_teststatus (wrapper),
                                                       testnodedown, runtestloop (wrapper),
                                                       sessionfinish (last), terminal_summary,
@@ -100,9 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_IS_OFF] = options.is_off(config)
     config.stash[_COLLECTED] = []
     if config.stash[_IS_OFF]:
-        from pytest_gpuperf.session.off_hooks import OffHooks
-
-        config.pluginmanager.register(OffHooks(lambda spec: _session(config).devices.cpu(spec)))
+        _register_unmeasured_hooks(config)
     if options.any_option_given(config):
         _session(config).check(must_be_installed=options.requires_library(config))
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
@@ -279,7 +277,15 @@ def _hooks(config: pytest.Config) -> RunHooks:
         config.pluginmanager.register(hooks.finish_hooks.expected_tests)
         config.pluginmanager.register(hooks.cpu_run)
         config.pluginmanager.register(hooks.session.timers)
+        if not config.stash[_IS_OFF]:
+            _register_unmeasured_hooks(config)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
+
+
+def _register_unmeasured_hooks(config: pytest.Config) -> None:
+    from pytest_gpuperf.session.unmeasured_hooks import UnmeasuredHooks
+
+    config.pluginmanager.register(UnmeasuredHooks(lambda spec: _session(config).devices.cpu(spec)))
 
 
 def _add_markers(config: pytest.Config) -> None:

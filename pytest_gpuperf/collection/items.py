@@ -75,7 +75,7 @@ SPEC = pytest.StashKey[ItemSpec]()
 NODEID = pytest.StashKey[str]()
 """In the stash of each item whose node id a plugin has changed since collection: what it was."""
 UNKNOWN = pytest.StashKey[UnknownValue]()
-"""In the stash of each marked test that runs as if it had no marker: no backend knows its device."""
+"""In the stash of each marked test that is left alone: no backend knows its device."""
 
 
 def refuse(item: pytest.Item, problem: str) -> None:

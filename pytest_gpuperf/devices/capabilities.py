@@ -7,7 +7,7 @@ from time import perf_counter, sleep
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import Activity, Watched
-from pytest_gpuperf.model.errors import Fault
+from pytest_gpuperf.model.errors import Fault, is_outcome
 from pytest_gpuperf.model.record import Clocks
 
 _NO_CONTEXT = nullcontext()  # one for all blocks: they are many, and may be short
@@ -151,8 +151,23 @@ def is_constant(device: Any, function: Any) -> bool | None:
 
 
 def runs_products(device: Any, call: Callable[[], Any]) -> bool | None:
-    """Return whether a call multiplies matrices or convolves, if one more call shows it."""
-    return call_optional(device, "runs_products", call, expected=bool)  # type: ignore[no-any-return]  # as the capability is typed
+    """Return whether a call multiplies matrices or convolves, if one more call shows it.
+
+    What the call raises is the test's, and passes.
+    """
+    raised: list[Exception] = []
+
+    def observed_call() -> Any:
+        try:
+            return call()
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    found: bool | None = call_optional(device, "runs_products", observed_call, expected=bool)
+    if raised:
+        raise raised.pop()
+    return found
 
 
 def activity(device: Any, call: Callable[[], Any], smallest: int) -> Activity | None:
@@ -199,14 +214,17 @@ def free_memory(device: Any) -> int | None:
 def fault(device: Any, error: BaseException) -> Fault | None:
     """Return what an error means for a device; where it does not tell, one wait for a GPU does.
 
-    A library such as cuBLAS raises an error of its own for work that another call had broken before.
+    A library such as cuBLAS raises an error of its own for work that another call had broken before. An
+    outcome says nothing of a device, and waits for none: its work may never end.
     """
+    if is_outcome(error):
+        return None
     found: Fault | None = call_optional(device, "fault", error)
     if found is not None and found.kind == "out_of_memory" and found.requested is None:
         is_of_host = isinstance(error, MemoryError)
         return found if is_of_host else replace(found, free=free_memory(device))
-    if found is not None or getattr(device, "kind", None) != "gpu" or not isinstance(error, Exception):
-        return found  # what is no Exception ends the test from outside: its work may never end
+    if found is not None or getattr(device, "kind", None) != "gpu":
+        return found
     try:
         device.synchronize()
     except Exception as later:  # noqa: BLE001 - whatever a library raises
@@ -229,5 +247,7 @@ def call_optional(
         method = getattr(device, name, None)
         found = otherwise if method is None else method(*arguments)
         return found if isinstance(found, expected) else otherwise
-    except Exception:  # noqa: BLE001 - another plugin's backend; an optional value must not end a measurement
-        return otherwise
+    except Exception as error:
+        if is_outcome(error):
+            raise
+        return otherwise  # another plugin's backend: an optional value must not end a measurement

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import pytest
 from _pytest.unittest import TestCaseFunction
@@ -13,18 +13,27 @@ from pytest_gpuperf.timing.first_call import Bind
 _MEASUREMENT_FAILED = pytest.StashKey[bool]()  # with an exception, or by its verdict
 
 
-def measure_instead(item: TestCaseFunction, measure: Callable[[Bind], None]) -> None:
-    """Replace a unittest's method by its measurement."""
+def call_instead(item: TestCaseFunction, call: Callable[[Callable[[], Any]], None]) -> None:
+    """Let unittest call this in place of a method, which it gets."""
     method = item.obj
-    item.stash[_MEASUREMENT_FAILED] = True
 
     @wraps(method)  # keeps the attributes that unittest's decorators have set
-    def measured() -> None:
+    def called() -> None:
+        call(method)
+
+    item.obj = called
+
+
+def measure_instead(item: TestCaseFunction, measure: Callable[[Bind], None]) -> None:
+    """Replace a unittest's method by its measurement."""
+    item.stash[_MEASUREMENT_FAILED] = True
+
+    def measured(method: Callable[[], Any]) -> None:
         item.instance.subTest = no_subtest
         measure(lambda _: method)
         item.stash[_MEASUREMENT_FAILED] = False
 
-    item.obj = measured
+    call_instead(item, measured)
 
 
 def is_called(item: pytest.Item) -> TypeGuard[TestCaseFunction]:

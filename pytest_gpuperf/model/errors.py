@@ -1,9 +1,21 @@
 """What can go wrong, as exceptions, warnings, and what an error means for a device."""
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gpuperf.model.plain_text import one_line
+
+_OUTCOMES = (("_pytest.outcomes", "Exit"), ("unittest.case", "SkipTest"))  # that are of type Exception
+
+
+def is_outcome(error: BaseException) -> bool:
+    """Return whether an exception ends a test or a run on purpose, as pytest.skip, pytest.exit and Ctrl-C do.
+
+    It is no failure of what it was raised in: who catches Exception lets it pass, as it is.
+    """
+    known = (getattr(sys.modules.get(module), name, None) for module, name in _OUTCOMES)
+    return not isinstance(error, Exception) or isinstance(error, tuple(filter(None, known)))
 
 
 class GpuPerfError(Exception):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model.errors import is_outcome
 from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note, Record
 
@@ -113,7 +114,7 @@ def _hints(record: Record, item: pytest.Function) -> Iterator[str]:
 
 def of_error(error: BaseException, spec: ItemSpec, item: pytest.Function) -> str | None:
     """Return a hint for an exception of the callable that a test returned, and not of the test's body."""
-    if spec.source == "all" or spec.calls_both or not isinstance(error, Exception):
+    if spec.source == "all" or spec.calls_both or is_outcome(error):
         return None
     code = getattr(inspect.unwrap(_function(item)), "__code__", None)
     is_of_body = any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))

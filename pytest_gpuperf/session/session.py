@@ -19,7 +19,13 @@ from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning, NotComparableWarning
+from pytest_gpuperf.model.errors import (
+    Fault,
+    GpuPerfError,
+    InconclusiveWarning,
+    NotComparableWarning,
+    is_outcome,
+)
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, Note, Record, Report, Verdict
@@ -36,7 +42,7 @@ from pytest_gpuperf.timing.first_call import Bind
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.workload import RAISED_BY_RESET
+from pytest_gpuperf.timing.workload import is_raised_by_reset
 
 _TRACED = (
     "coverage, a debugger or a profiler traces the timed code, which distorts the times (with pytest-cov, "
@@ -251,13 +257,14 @@ class GpuPerfSession:
     def _verdict_of_error(self, error: BaseException, trial: Trial, fault: Fault | None) -> Verdict:
         """Return how a test ended that raised, with the device's fault if there is one.
 
-        The exception gets a note with the device's name, which pytest shows below its traceback.
+        The exception gets a note with the device's name, which pytest shows below its traceback. An outcome
+        stays as it is.
         """
         if isinstance(error, SKIPS):
             code = error.code if isinstance(error, NoDevice) else None
             return Verdict(status="skipped", reason=message(error) or "skipped in the test", reason_code=code)
         where = trial.where
-        if RAISED_BY_RESET in getattr(error, "__notes__", ()):
+        if is_raised_by_reset(error):
             where = f"{where} by the workload's reset"
         what = first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
@@ -269,7 +276,7 @@ class GpuPerfSession:
         if fault is not None:
             reason = self.machine.lost or f"lost {where}: {what}"
             return Verdict(status="error", reason=reason, reason_code="gpu_lost")
-        if not isinstance(error, Exception | GeneratorExit):
+        if is_outcome(error) and not isinstance(error, GeneratorExit):
             return Verdict(status="error", reason=f"interrupted {where} by {what}")
         error.add_note(f"raised {where}")
         if isinstance(error, StopIteration):

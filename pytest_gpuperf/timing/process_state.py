@@ -5,7 +5,6 @@ workloads are timed in turn after both bodies have run, and so the first one wou
 body left.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
 from pytest_gpuperf.timing.blocks import BlockTimer, timed_block
 from pytest_gpuperf.timing.first_call import Bind, array_types
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -104,21 +103,30 @@ class StateProbe:
         """
         device = self.timer.device
         started = device.clock()
-        with suppress(Exception):  # a body need not run twice: then nothing more is known
-            for turn in range(_TURNS):
-                if turn >= _FEWEST_TURNS and seconds_between(started, device.clock()) > self.max_time:
-                    break
-                own, others = self._after_body(bind, device), self._after_body(bind, other)
-                slow, fast = (others, own) if slower else (own, others)
-                if slow < _APART * fast:
-                    return False
-            return True
-        return False
+        for turn in range(_TURNS):
+            if turn >= _FEWEST_TURNS and seconds_between(started, device.clock()) > self.max_time:
+                break
+            own = self._after_body(bind, device)
+            others = None if own is None else self._after_body(bind, other)
+            if own is None or others is None:
+                return False
+            slow, fast = (others, own) if slower else (own, others)
+            if slow < _APART * fast:
+                return False
+        return True
 
-    def _after_body(self, bind: Bind, device: TimedDevice) -> float:
-        """Return the least time once the body has run for a device; its callable is not used."""
-        with capabilities.context(device):
-            bind(device)()
+    def _after_body(self, bind: Bind, device: TimedDevice) -> float | None:
+        """Return the least time once the body has run for a device; its callable is not used.
+
+        None where the body raises: it is a set-up, which need not run twice for a device.
+        """
+        try:
+            with capabilities.context(device):
+                bind(device)()
+        except Exception as error:
+            if is_outcome(error):
+                raise
+            return None
         return self._least_time(_MORE_BLOCKS)
 
     def _least_time(self, blocks: int = _BLOCKS) -> float:

@@ -4,7 +4,8 @@ No limit rests on them, unless a marker or a check asks for copies or latency: t
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, Literal
 
@@ -13,14 +14,16 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.looks import STRETCHES
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
 from pytest_gpuperf.model.measurement import Copies, Transfer
+from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.timing import blocks, first_call, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.rounds import TrialContext
-from pytest_gpuperf.timing.time_budget import seconds_between
+from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
 TIMED_WITH_BODY = (
@@ -35,6 +38,10 @@ NO_ROUNDS = "every round was dropped, so the transfers were not timed"
 NO_ROOM = "not enough device memory for a second copy of the inputs, so the transfers were not timed"
 _SHORT_CALL = 0.01  # seconds: a longer one is not repeated only to time its copies with it
 _MOST_ROUNDS = 60
+
+
+class CopyFailed(Exception):
+    """A copy that no limit rests on has failed, for a reason that is not the workload's or the device's."""
 
 
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
@@ -85,7 +92,8 @@ def loop_timer(
 
     Each call uploads all inputs, works, and brings its result to the host. Like the workload it reads its own
     inputs, not the new copies. It holds one result and the inputs twice; the result of a `sampled` timer is
-    replaced by its own.
+    replaced by its own. Without that no limit rests on the loop, and an upload that fails is a CopyFailed. A
+    result that cannot be read is the workload's failure, which some libraries raise only then.
     """
     if not untimed(workload).bytes:
         return None
@@ -94,7 +102,12 @@ def loop_timer(
     def call_with_copies() -> Any:
         if sampled is not None:
             sampled.drop_result()
-        arrays = [device.asarray(host) for host in hosts]
+        try:
+            arrays = [device.asarray(host) for host in hosts]
+        except Exception as error:
+            if sampled is None and _is_of_copy(error, device):
+                raise CopyFailed(first_line(error)) from error
+            raise
         result = call()
         if device.holds(result):
             device.asnumpy(result)
@@ -117,7 +130,8 @@ def time_transfers(
     """Time the transfers in rounds of their own: at most as many as the workload has.
 
     So is the loop of calls with their transfers, unless it was in the rounds of the verdict. A slow call is
-    not repeated for it: what its transfers take apart is then as exact.
+    not repeated for it: what its transfers take apart is then as exact. What the workload raises passes; one
+    that has no room beside the copies is called again without them.
     """
     workload = gpu.workload
     if not rounds or context.remaining() < 0 or not untimed(workload).bytes:
@@ -130,6 +144,10 @@ def time_transfers(
             raise
     # Outside the handler: the traceback of the error would keep the copies alive.
     workload.device.release()
+    with capabilities.context(workload.device):
+        workload.prepare()
+        workload.call()
+        workload.device.synchronize()
     return untimed(workload, NO_ROOM, loop)
 
 
@@ -150,6 +168,7 @@ def _sampled_transfers(
     with capabilities.context(device):
         workload.prepare()
         returned = [leaf.value for leaf in values_of(workload.call()) if device.holds(leaf.value)]
+        device.synchronize()  # what it still does may fail, and is no copy
     memory = _memory(device, hosts)
     upload = blocks.waited_for(lambda: [device.asarray(host) for host in hosts], device)
 
@@ -160,8 +179,9 @@ def _sampled_transfers(
     def timed(copies: Copies | None, call: Callable[[], None]) -> BlockTimer | None:
         return warm_up.warmed_up(call, device, options) if copies and copies.bytes else None
 
-    up, down = timed(sizes.h2d, upload), timed(sizes.d2h, download)
-    _sample([timer for timer in (up, down) if timer], rounds, context)
+    with _copying(device):
+        up, down = timed(sizes.h2d, upload), timed(sizes.d2h, download)
+        _sample([timer for timer in (up, down) if timer], rounds, context)
     is_timed = all(timer.samples for timer in (up, down) if timer)
     return replace(
         sizes,
@@ -170,6 +190,23 @@ def _sampled_transfers(
         d2h=sizes.d2h and replace(sizes.d2h, samples=_samples(down), memory="pageable"),
         loop=_samples(loop),
     )
+
+
+@contextmanager
+def _copying(device: TimedDevice) -> Iterator[None]:
+    """Raise CopyFailed where something fails that calls nothing of the user's."""
+    try:
+        yield
+    except Exception as error:
+        if _is_of_copy(error, device):
+            raise CopyFailed(first_line(error)) from error
+        raise
+
+
+def _is_of_copy(error: Exception, device: TimedDevice) -> bool:
+    """Return whether what was raised in a copy is about that alone: not about a device, or the run."""
+    is_about_more = is_outcome(error) or isinstance(error, ClockError)
+    return not is_about_more and capabilities.fault(device, error) is None
 
 
 def _in_short_blocks(options: RunOptions) -> RunOptions:

@@ -18,7 +18,6 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
-from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
 from pytest_gpuperf.timing import first_call, notes, secondary, warm_up, work
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -36,7 +35,7 @@ from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, requir
 from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
-from pytest_gpuperf.timing.time_budget import AcquireLock, ClockError, TimeBudget
+from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.work import CpuWork, Sight
 
 _BUSY = "the machine was busy with other work"
@@ -519,7 +518,7 @@ class Trial:
         return secondary.other_modes(timers, self._context) if is_asked else []
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
-        """Measure what the verdict does not rest on; a failure is a note, unless device or clock was lost."""
+        """Measure what the verdict does not rest on; a copy that fails is a note, and nothing else is."""
         if not self._question.times_secondary:
             return
         gpu = timers[-1]
@@ -527,14 +526,9 @@ class Trial:
             secondary.probe_and_sample(timers, self._context)
             rounds = len(self._rounds.rounds)
             self._transfer = secondary.time_transfers(gpu, rounds, self._context, self._loop)
-        except ClockError:
-            raise
-        except Exception as error:
-            if (fault := capabilities.fault(gpu.device, error)) is not None and fault.kind == "lost":
-                raise
+        except secondary.CopyFailed as failed:
             self._budget.remaining()  # raises for a clock that went back
-            text = f"some secondary measurements failed: {first_line(error)}"
-            self.note("aside_failed", text)
+            self.note("aside_failed", f"some secondary measurements failed: {failed}")
 
     def _unless_changed(self, ended: Verdict) -> Verdict:
         """Return the verdict: inconclusive where it rests on which of a device's two times is right."""

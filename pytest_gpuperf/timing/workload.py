@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from traceback import walk_tb
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice, Watched
 from pytest_gpuperf.timing.any_array import Part
 from pytest_gpuperf.timing.inputs import Fingerprint, Upload
-
-RAISED_BY_RESET = "raised by the workload's reset"
-"""A note of an exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +23,14 @@ class ResettableCall:
         return self.call()
 
     def restore(self) -> None:
-        """Restore the state; an exception gets a note that it is the reset's."""
-        try:
-            self.reset()
-        except Exception as error:
-            error.add_note(RAISED_BY_RESET)
-            raise
+        """Restore the state."""
+        self.reset()
+
+
+def is_raised_by_reset(error: BaseException) -> bool:
+    """Return whether an exception has passed through a reset."""
+    code = ResettableCall.restore.__code__
+    return any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

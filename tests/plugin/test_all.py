@@ -148,7 +148,7 @@ def test_after():
     ("code", "reason", "end"),
     [
         (2, "interrupted on the CPU", "raise KeyboardInterrupt"),
-        (7, "Exit: enough, raised on the CPU", "pytest.exit('enough', returncode=7)"),
+        (7, "interrupted on the CPU (simulated CPU) by Exit: enough", "pytest.exit('enough', returncode=7)"),
     ],
 )
 def test_what_ends_the_session_while_all_tests_are_timed_ends_the_run(suite, code, reason, end):

@@ -6,6 +6,7 @@ from collections import Counter
 from fnmatch import fnmatch
 
 import pytest
+from cases import for_each
 
 FAULTY = """
     from pytest_gpuperf.devices.simulated import Injected, SimulatedBackend, Timing
@@ -49,6 +50,76 @@ def faulty(run, pytester):
 def records(pytester):
     content = json.loads((pytester.path / "report.json").read_text())
     return {record["nodeid"].split("::")[1]: record for record in content["records"]}
+
+
+LATE = """
+from contextlib import nullcontext
+
+import numpy as np
+
+MADE = [0]
+
+def calling(device, *, last, end):
+    a, made = device.asarray(np.ones(100)), 0
+
+    def call():
+        nonlocal made
+        if device.kind == "gpu":
+            made += 1
+            MADE[0] = max(MADE[0], made)
+            if made >= last:
+                end()
+        return a * 2
+
+    return call
+
+@pytest.mark.speedup(min=3)
+def test_counted(device):
+    return calling(device, last=1_000_000, end=None)
+"""
+LATE_END = """
+def end():
+    {end}
+
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("before_last", {before_last})
+def test_ends(device, before_last):
+    call = calling(device, last=MADE[0] - before_last, end=end)
+    with nullcontext():  # of which the note of a failure would tell
+        return lambda: call()
+
+def test_after():
+    pass
+"""
+
+
+def late(suite, end, *before_last):
+    """Run a test that raises so many calls before the last one that is ever made; the last copies follow."""
+    source = LATE + LATE_END.format(end=end, before_last=before_last)
+    return suite(source, "-v", interrupts=True)
+
+
+@for_each(
+    ("ending", "end"), [("FAILED", "raise AssertionError('broken')"), ("SKIPPED", "pytest.skip('why')")]
+)
+def test_a_workload_that_raises_or_skips_late_ends_as_one_that_does_so_at_once(suite, ending, end):
+    calls = (0, 1, 2, 5, 9, 12, 20, 50)
+    found = late(suite, end, *calls)
+    assert (str(found.result.stdout).count("`with nullcontext():` has ended") > 0) == (ending == "FAILED")
+    endings = {f"test_ends[{before_last}]": ending for before_last in calls}
+    assert {"test_counted": "PASSED", **endings, "test_after": "PASSED"} == found.endings
+
+
+@for_each(("code", "end"), [(5, "pytest.exit('enough', 5)"), (2, "raise KeyboardInterrupt")])
+@for_each("before_last", [0, 9])
+def test_a_workload_that_ends_the_run_does_so_in_any_call_with_its_code_and_words(
+    suite, before_last, code, end
+):
+    found = late(suite, end, before_last)
+    assert code == found.result.ret
+    assert found.records[f"test_ends[{before_last}]"]["reason"].startswith("interrupted on")
+    assert "test_after" not in found.endings
+    assert not [note for note in ("raised on", "nullcontext") if note in str(found.result.stdout)]
 
 
 GENERATED = """

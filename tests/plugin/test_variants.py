@@ -429,6 +429,65 @@ def test_values_that_no_backend_knows_are_left_alone_and_named_once(suite, optio
     )
 
 
+LEFT_ALONE = """
+pytestmark = pytest.mark.speedup
+
+def work():
+    raise AssertionError("the workload ran")
+
+@pytest.mark.parametrize("xp", ["numpy", "cupy", "strict"])
+def test_value(xp):
+    return work if xp == "strict" else conftest.LIBRARIES[xp].ones(3).sum
+
+@pytest.mark.parametrize("xp", ["numpy", "cupy", "strict"])
+def test_reset(xp, gpuperf):
+    call = work if xp == "strict" else conftest.LIBRARIES[xp].ones(3).sum
+    return gpuperf.workload(call, reset=lambda: None)
+
+@pytest.mark.parametrize("xp", ["numpy", "cupy", "strict"])
+def test_body(xp):
+    assert xp != "strict", "the workload ran"
+    conftest.LIBRARIES[xp].ones(3)
+
+class Base:
+    def test_method(self):
+        return self.work
+
+class TestNumpy(Base, unittest.TestCase):
+    xp, work = conftest.numpy, conftest.numpy.ones(3).sum
+
+class TestCupy(Base, unittest.TestCase):
+    xp, work = conftest.cupy, conftest.cupy.ones(3).sum
+
+class TestStrict(Base, unittest.TestCase):
+    xp, work = "strict", staticmethod(work)
+
+def test_no_device():
+    return work
+
+class TestNoDevice(unittest.TestCase):
+    def test_method(self):
+        return work
+"""
+ALONE = {
+    "test_value[strict]",
+    "test_reset[strict]",
+    "test_body[strict]",
+    "TestStrict::test_method",
+    "test_no_device",
+    "TestNoDevice::test_method",
+}
+
+
+@pytest.mark.parametrize("chosen", [[], ["-kstrict or no_device or NoDevice"], ["--gpuperf-off"]])
+def test_tests_that_are_left_alone_run_once_with_what_they_return_as_without_measuring(suite, chosen):
+    found = suite(LEFT_ALONE, "-v", "-Werror", *chosen)
+    assert ALONE == {name for name, ending in found.endings.items() if ending == "FAILED"}
+    assert len(ALONE) == len(re.findall(r"E +AssertionError: the workload ran", str(found.result.stdout)))
+    others = {ending for name, ending in found.endings.items() if name not in ALONE}
+    assert others == (set() if "-k" in "".join(chosen) else {"PASSED"})
+
+
 TYPO = """
 @pytest.mark.parametrize("xp", ["numpy", "cupy", "cuppy"])
 @pytest.mark.speedup({limit})

@@ -1,8 +1,13 @@
 """Capabilities: what some devices can tell or do; None, or nothing, where one cannot."""
 
+import unittest
+from contextlib import suppress
+from functools import partial
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
@@ -47,11 +52,42 @@ def test_a_device_that_has_an_ability_is_asked_and_one_that_fails_or_returns_wha
     asked = []
     beside, answer, without = ABILITIES[name]
     assert answer == ask(SimpleNamespace(**{name: lambda *given: asked.append(given) or answer}))
-    assert asked == [beside]
+    assert asked == [beside] or name == "runs_products", "which gets a call of its own around the call"
     wrong = [SimpleNamespace(**{name: lambda *_, told=told: told}) for told in ({}, 3j, "hot")]
     failing = [SimpleNamespace(**{name: method}) for method in (None, raising)]
     for device in (SimpleNamespace(), *failing, Raises(), *(wrong if name != "occupy" else [])):
         assert without == ask(device)
+
+
+def test_while_a_device_looks_at_a_call_the_error_of_the_call_passes_and_that_of_the_look_does_not():
+    def fails(error):
+        raise error
+
+    def looks(call):
+        with suppress(ValueError):
+            call()
+        return True
+
+    own, skip = ValueError("of the call"), unittest.SkipTest("why")
+    devices = [SimpleNamespace(runs_products=method) for method in (lambda call: call(), looks)]
+    for device, error in product(devices, (own, pytest.exit.Exception("stop"), skip, KeyboardInterrupt())):
+        with pytest.raises(type(error)) as raised:
+            capabilities.runs_products(device, partial(fails, error))
+        assert raised.value is error
+    assert (
+        capabilities.runs_products(SimpleNamespace(runs_products=lambda call: [call(), 1 / 0]), int) is None
+    )
+
+
+@for_each(
+    "outcome", [pytest.exit.Exception("stop", 5), unittest.SkipTest("why"), pytest.skip.Exception("why")]
+)
+def test_an_outcome_that_a_device_is_asked_to_tell_passes(outcome):
+    def ends(*_):
+        raise outcome
+
+    with pytest.raises(type(outcome)):
+        capabilities.sm_mhz(SimpleNamespace(sm_mhz=ends))
 
 
 def test_a_pause_passes_on_the_clock_of_the_device_or_sleeps_where_that_is_the_hosts():

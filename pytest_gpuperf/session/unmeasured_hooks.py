@@ -1,7 +1,8 @@
-"""The hooks of a run with --gpuperf-off, or beside CodSpeed: marked tests run once, as without the plugin."""
+"""The hooks for marked tests that are not measured: all with --gpuperf-off or beside CodSpeed, else some."""
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from pytest_gpuperf import options
 from pytest_gpuperf.model import units
 
 
-class OffHooks:
+class UnmeasuredHooks:
     """Calls what a speedup test returns: its workload, which pytest would take for a mistake.
 
+    A run that measures leaves those alone whose device no backend knows, and bare ones without a device.
     `open_cpu` returns the CPU of a DeviceSpec: of the library whose accelerator a marker names.
     """
 
@@ -21,9 +23,8 @@ class OffHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
-        """Call a test that would be measured, and its workload if it returns one."""
-        function = pyfuncitem.obj
-        if inspect.iscoroutinefunction(function) or not self._is_measured(pyfuncitem):
+        """Call a test, and its workload if it returns one."""
+        if not _is_left_alone(pyfuncitem):
             return None
         from pytest_gpuperf.devices import capabilities
         from pytest_gpuperf.devices.protocol import Device
@@ -34,10 +35,18 @@ class OffHooks:
         device = device or pyfuncitem.funcargs.get("device") or pyfuncitem.funcargs.get("devices")
         # It may also be a fixture of the suite's own.
         with capabilities.context(device if isinstance(device, Device) else None):
-            workload = function(**values)
-            if callable(workload):
-                workload()
+            _call_with_workload(partial(pyfuncitem.obj, **values))
         return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Let unittest do so with a method."""
+        if not isinstance(item, pytest.Function) or not _is_left_alone(item):
+            return
+        from pytest_gpuperf.integrations import unittest_cases
+
+        if unittest_cases.is_called(item):
+            unittest_cases.call_instead(item, _call_with_workload)
 
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item]
@@ -61,13 +70,26 @@ class OffHooks:
         values.update({name: device if name == "device" else device.xp for name in fixtures.slots(item)})
         return device
 
-    def _is_measured(self, item: pytest.Function) -> bool:
-        if item.get_closest_marker("scaling") is not None:
-            from pytest_gpuperf.collection import fixtures
 
-            return fixtures.takes(item, "devices")
-        mark = item.get_closest_marker("speedup")
-        return mark is not None and not (options.has_foreign_marker(item.config) and _cannot_be_ours(item))
+def _call_with_workload(test: Callable[[], Any]) -> None:
+    workload = test()
+    if callable(workload):
+        workload()
+
+
+def _is_left_alone(item: pytest.Function) -> bool:
+    """Return whether a test has a marker of ours and is not measured in this run."""
+    mark, scaling = item.get_closest_marker("speedup"), item.get_closest_marker("scaling")
+    if (mark is None and scaling is None) or inspect.iscoroutinefunction(item.obj):
+        return False
+    from pytest_gpuperf.collection import fixtures
+    from pytest_gpuperf.collection.items import SPEC
+
+    if (spec := item.stash.get(SPEC, None)) is not None:
+        return not spec.has_device
+    if scaling is not None:
+        return fixtures.takes(item, "devices")
+    return not (options.has_foreign_marker(item.config) and _cannot_be_ours(item))
 
 
 def _cannot_be_ours(item: pytest.Function) -> bool:
