@@ -7,11 +7,15 @@ from pytest_gpuperf.devices.protocol import Device
 
 
 def library_of(value: Any) -> str | None:
-    """Return which library made an array, of those that tests use beside `xp`: "torch", "jax", else None."""
-    root = type(value).__module__.partition(".")[0]
-    if root == "torch" and hasattr(value, "detach"):
+    """Return which library made an array, of those that tests use beside `xp`: "torch", "jax", else None.
+
+    A test's own subclass of a tensor is one of torch's.
+    """
+    kind = type(value)
+    roots = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    if "torch" in roots and hasattr(kind, "detach"):
         return "torch"
-    return "jax" if root in ("jax", "jaxlib") and hasattr(value, "block_until_ready") else None
+    return "jax" if roots & {"jax", "jaxlib"} and hasattr(kind, "block_until_ready") else None
 
 
 def other_library(value: Any, device: Device) -> str | None:
@@ -22,11 +26,14 @@ def other_library(value: Any, device: Device) -> str | None:
 
 def host_copy(tensor: Any) -> Any:
     """Return a tensor's values as a new NumPy array; those of a dtype that NumPy lacks, as float32."""
-    host = tensor.detach().to("cpu", copy=True).resolve_conj().resolve_neg()
+    torch, host = sys.modules["torch"], tensor.detach().to("cpu", copy=True).resolve_conj().resolve_neg()
     try:
         return host.numpy()
+    except RuntimeError:  # a subclass whose numbers are in other tensors
+        plain = torch.empty(host.shape, dtype=host.dtype)
+        plain.copy_(host)
+        return host_copy(plain)
     except TypeError:  # bfloat16, for one
-        torch = sys.modules["torch"]
         return host.to(torch.complex64 if host.is_complex() else torch.float32).numpy()
 
 

@@ -2,14 +2,66 @@
 
 import re
 import weakref
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pytest_gpuperf.devices.torch_and_jax import library_of
+from pytest_gpuperf.timing.attributes import CODE, attributes
+
 _QUALIFIED = re.compile(r"(?:\w+\.)+(\w+)|<dtype: '(\w+)'>")  # torch.float32, and TensorFlow's way
+
+
+# Under which a wrapper gives its array: xarray's, pint's, astropy's, and those that follow them.
+_GIVES_ITS_ARRAY = ("data", "magnitude", "value", "values", "array")
+_COMPRESSED = ("to_dense", "toarray", "todense")  # methods of sparse arrays, whose `data` is a part of them
+_MOST_LAYERS = 8
+# Arrays that gave no array that they held: the last ones. They may keep what they have computed.
+_COMPUTED: deque[Callable[[], Any]] = deque(maxlen=16)
+_MOST_BASES = 64  # NumPy leaves out all views between, and no other library has so many
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of any library; no property of a user's object is read for it."""
+    has_both = {"dtype", "shape"} <= getattr(value, "__dict__", {}).keys()
+    return hasattr(type(value), "dtype") or (has_both and not isinstance(value, CODE))
+
+
+def layers(value: Any, holds: Callable[[Any], bool], most: int = _MOST_LAYERS) -> list[Any]:
+    """Return an array and, where it wraps another one, that one too, and so on: the last has the numbers.
+
+    A wrapper, such as xarray's or one with a unit, gives under a usual name what one of its attributes held
+    before, or a view of that. What computes the array that it gives, or reads it from a file, is none.
+    """
+    is_whole = isinstance(value, np.ndarray | np.generic) or library_of(value) is not None or holds(value)
+    if is_whole or not most or any(hasattr(type(value), name) for name in _COMPRESSED):
+        return [value]
+    held = [
+        layer for _, part in attributes(value) if _is_numbers(part) for layer in layers(part, holds, most - 1)
+    ]
+    if not held or any(known() is value for known in _COMPUTED):
+        return [value]
+    roots = {id(root(layer)) for layer in held}
+    for name in _GIVES_ITS_ARRAY:
+        with suppress(Exception):  # it is the user's code that reads
+            given = getattr(value, name, None)
+            if _is_numbers(given) and id(root(given)) in roots and _shape(given) == _shape(value):
+                return [value, *layers(given, holds, most - 1)]
+    _COMPUTED.append(reference(value))
+    return [value]
+
+
+def _is_numbers(value: Any) -> bool:
+    return is_array(value) or type(value) in (int, float, complex)
+
+
+def _shape(value: Any) -> tuple[Any, ...]:
+    return tuple(getattr(value, "shape", ()))
 
 
 def describe(array: Any) -> str:
@@ -87,7 +139,12 @@ def view_base(value: Any) -> Any:
 
 
 def root(value: Any) -> Any:
-    """Return the array whose memory an array uses: itself, unless it is a view."""
-    while hasattr(base := view_base(value), "nbytes"):
+    """Return the array whose memory an array uses: itself, unless it is a view.
+
+    What a stranger's array calls its `base` may be anything, and lead back to it.
+    """
+    for _ in range(_MOST_BASES):
+        if not hasattr(base := view_base(value), "nbytes"):
+            break
         value = base
     return value

@@ -14,7 +14,8 @@ from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCh
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs, result_check
-from pytest_gpuperf.timing.leaves import LAZY, Leaf, incomparable, is_lazy, snapshot
+from pytest_gpuperf.timing.lazy import is_lazy, why_lazy
+from pytest_gpuperf.timing.leaves import Leaf, incomparable, snapshot
 from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.work import CpuWork
 from pytest_gpuperf.timing.workload import Workload
@@ -23,6 +24,11 @@ _DISAGREEMENT_HINT = (
     "make the same values on both devices: create the random generator, with a seed, inside the test, and "
     "draw before the call; rtol and atol compare element by element, and check=False compares nothing"
 )
+_ALIKE_HINTS: dict[result_check.Difference, str] = {
+    "labels": "their numbers agree: give both results the same units and dimensions",
+    "signs": "they agree up to their signs: return what is unique, such as abs(v)",
+    "order": "they have the same values in another order: return what is unique, such as the sorted values",
+}
 _MODE_HINT = (
     "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"
 )
@@ -125,11 +131,11 @@ class ResultChecks:
             unpack=capabilities.unpack(device),
         )
         for leaf in incomparable(values):
-            path, value, _ = leaf
+            value = leaf.value
             is_copied = self._demand.transfer != "never"
-            what = f"{path} is of type {type(value).__name__}, which"
+            what = f"{leaf.path} is of type {type(value).__name__}, which"
             if is_lazy(value):
-                raise GpuPerfError(f"{what} {LAZY}")
+                raise GpuPerfError(why_lazy(leaf.place, value))
             library = other_library(value, device)
             hint = _OTHER_LIBRARY_HINT.format(library=library)
             if library == "jax" or (library == "torch" and not value.is_cpu):
@@ -214,3 +220,5 @@ class ResultChecks:
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
         if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
+        if compared.agreed is False and (alike := result_check.same_up_to(cpu, gpu, self._demand)):
+            self._hints = _ALIKE_HINTS[alike]

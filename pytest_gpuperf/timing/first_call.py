@@ -17,17 +17,12 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs
+from pytest_gpuperf.timing.any_array import is_array
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.kept_results import remember, returns_new
-from pytest_gpuperf.timing.leaves import (
-    LAZY,
-    is_array,
-    is_lazy_graph,
-    leaves,
-    stored_values,
-    values_of,
-)
+from pytest_gpuperf.timing.lazy import LAZY, computes_from_inputs
+from pytest_gpuperf.timing.leaves import leaves, require_waited_for, stored_values, values_of
 from pytest_gpuperf.timing.time_budget import require_seconds, seconds_between
 from pytest_gpuperf.timing.workload import ResettableCall, Workload
 
@@ -106,9 +101,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             did_device_work=any(map(device.holds, given)),
         )
     uploads.arrays.clear()
-    if inspect.isawaitable(call.result) and not is_lazy_graph(call.result):
-        getattr(call.result, "close", lambda: None)()
-        raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
+    require_waited_for(call.result)
     _require_no_fallback(call, device)
     _require_computation(workload)
     workload = _with_first_call(workload, call)
@@ -229,7 +222,9 @@ def devices_at_work(workload: Workload, group: DeviceGroup) -> set[int]:
     for look in range(1, _LOOKS + 1):
         workload.prepare()
         call = _observed_call(workload.call, group)
-        idle = group.idle(leaf.value for leaf in values_of(call.result) if group.holds(leaf.value))
+        idle = group.idle(
+            leaf.value for leaf in values_of(call.result, group.holds) if group.holds(leaf.value)
+        )
         seen |= {number for number, worked in enumerate(group.worked) if worked or number not in idle}
         spent += call.elapsed
         if len(seen) == group.count or (spent > _LOOKING and look >= group.count):
@@ -277,7 +272,7 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     """
     if workload.restore is None:  # else it may return what it changes
         _require_computed(call.result, workload)
-    values = [leaf.value for leaf in values_of(call.result)]
+    values = [leaf.value for leaf in values_of(call.result, workload.device.holds)]
     on_device = [value for value in values if workload.device.holds(value)]
     if capabilities.is_lazy(workload.device):
         known = {id(array) for array in workload.arrays}
@@ -296,7 +291,7 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         result_bytes=sum(map(any_array.bytes_of, on_device)),
         result_arrays=len(on_device),
         returned=remember(call.result, workload.device),
-        returned_types=array_types(call.result),
+        returned_types=array_types(call.result, workload.device),
         other_library=next(filter(None, made_by), None),
         dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
         shapes=workload.shapes or _shapes(values),
@@ -307,9 +302,9 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     )
 
 
-def array_types(result: Any) -> tuple[str, ...]:
+def array_types(result: Any, device: TimedDevice) -> tuple[str, ...]:
     """Return the library and the dtype of each array in a result, in order: `numpy float64`."""
-    arrays = (leaf.value for leaf in values_of(result) if is_array(leaf.value))
+    arrays = (leaf.value for leaf in values_of(result, device.holds) if is_array(leaf.value))
     return tuple(
         f"{type(array).__module__.partition('.')[0]} {any_array.dtype_of(array)}" for array in arrays
     )
@@ -347,9 +342,12 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
 
 def _require_computed(result: Any, workload: Workload) -> None:
     """Refuse an object where no array of the result is new, or the library is lazy: its work may be left."""
-    known = {id(any_array.root(array)) for array in workload.arrays}
-    values = [leaf.value for leaf in values_of(result)]
-    is_new = any(is_array(value) and id(any_array.root(value)) not in known for value in values)
+    known, holds = {id(any_array.root(array)) for array in workload.arrays}, workload.device.holds
+    arrays = [leaf for leaf in values_of(result, holds) if is_array(leaf.value)]
+    for leaf in arrays:
+        if computes_from_inputs(leaf.value, holds, known):
+            raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {LAZY}")
+    is_new = any(id(any_array.root(leaf.value)) not in known for leaf in arrays)
     if is_new and not capabilities.is_lazy(workload.device):
         return
     for leaf in leaves(result):

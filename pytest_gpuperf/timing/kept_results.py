@@ -32,7 +32,7 @@ Returned = tuple[any_array.Part, ...]
 def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returned:
     """Return references to the parts of a result, which keep its arrays alive only where they shall."""
     found = []
-    for value in (leaf.value for leaf in values_of(result)):
+    for value in (leaf.value for leaf in values_of(result, device.holds)):
         if _is_array(value, device):
             if keep and getattr(value, "requires_grad", False):
                 value = value.detach()  # else its autograd graph, with all activations, is kept as well
@@ -59,7 +59,7 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
     call takes less time than to write a new one of its size.
     """
     device = workload.device
-    parts = [leaf.value for leaf in values_of(result)]
+    parts = [leaf.value for leaf in values_of(result, device.holds)]
     arrays = [value for value in parts if _is_array(value, device)]
     made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload.arrays)}
     if arrays and not made:  # it returns its inputs
@@ -153,7 +153,9 @@ def _new_array_like(array: Any, device: TimedDevice) -> Any:
 
 def returns_new(workload: Workload, result: Any) -> bool:
     """Return whether a result has an array of the device that is none of those that the call can reach."""
-    values = [leaf.value for leaf in values_of(result) if workload.device.holds(leaf.value)]
+    values = [
+        leaf.value for leaf in values_of(result, workload.device.holds) if workload.device.holds(leaf.value)
+    ]
     reached = workload.reached if values else []
     return any(not _is_of(value, reached) for value in values)
 

@@ -1,45 +1,43 @@
-"""From a result to its values with their places: what it is made of, copied to the host, and what is lazy."""
+"""From a result to its values with their places: what it is made of, and copied to the host."""
 
 import re
 import sys
-from collections import ChainMap, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from inspect import ismemberdescriptor
-from io import IOBase
-from itertools import chain
-from types import FunctionType, MappingProxyType, ModuleType
+from datetime import date, time, timedelta
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_gpuperf.devices.containers import SEQUENCES, is_container, items
+from pytest_gpuperf.devices.containers import is_container, items
 from pytest_gpuperf.devices.torch_and_jax import library_of
-from pytest_gpuperf.model.plain_text import quote
-from pytest_gpuperf.timing.any_array import dtype_of, reference
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.plain_text import text_of
+from pytest_gpuperf.timing.any_array import dtype_of, is_array, layers
+from pytest_gpuperf.timing.any_array import place as memory_of
+from pytest_gpuperf.timing.attributes import attributes, may_be_searched
+from pytest_gpuperf.timing.lazy import (
+    INDEXED,
+    computes_when_read,
+    is_delayed,
+    is_handle,
+    is_iterator,
+    is_lazy,
+    is_lazy_tensor,
+    why_lazy,
+)
+from pytest_gpuperf.timing.places import RESULT, Place
 
-# Of arrays, data frames, sparse matrices and futures, whose own parts are not what a user means.
-_ONE_VALUE = (
-    "__array__",
-    "__dlpack__",
-    "__dataframe__",
-    "to_dense",
-    "toarray",
-    "todense",
-    "add_done_callback",
-)
-_CODE = (type, ModuleType, FunctionType)
-_NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
-LAZY = (
-    "is lazy, or may be: its work would run after the timed call, when its values are read; return these in "
-    "a dict or a list"
-)
-"""What a message says of it."""
+# Of arrays, data frames and sparse matrices, whose own parts are not what a user means.
+_ONE_VALUE = ("__array__", "__dlpack__", "__dataframe__", "to_dense", "toarray", "todense")
 _MOST_SEARCHED = 20_000  # objects: a module of torch has some fifteen dicts
-_INDEXED = (Mapping, *SEQUENCES)  # of all containers, those that are no dataclasses
-_STORING = (dict, OrderedDict, defaultdict, MappingProxyType, list, tuple, deque)
-# Containers that gave values which they had not stored: the last ones, as some allow no weak reference.
-_COMPUTING: deque[Callable[[], Any]] = deque(maxlen=16)
+_SIMPLE = frozenset((bool, int, float, complex, str, bytes, np.ndarray))
+_TYPED = ({bool}, {int}, {float}, {complex}, {str})
+_PLAIN = (np.ndarray, np.generic, str, Number, date, time, timedelta)
+_SAYS_WHAT_IT_IS = ("unit", "units", "dims")  # of the attributes of wrappers and subclasses
+_SAYS_NOTHING = ("", "None")
 _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
 _SINGLE = ("float32", "complex64")
 _BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
@@ -47,144 +45,171 @@ _FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
 
 
 Unpack = Callable[[Any], Any]
+Holds = Callable[[Any], bool]
 
 
 class Leaf(NamedTuple):
     """One value of a result and its place: `result[0]['x']`.
 
     `eps` is that of the device's dtype, or of a mode in which it rounds more, where the value on the host
-    has a finer one; else 0.
+    has a finer one; else 0. A label is a text that says what an array is: its unit, its dimensions.
     """
 
-    path: str
+    place: Place
     value: Any
     eps: float = 0.0
+    is_label: bool = False
+
+    @property
+    def path(self) -> str:
+        """The place as messages name it."""
+        return self.place.path
 
 
-def leaves(result: Any, path: str = "result", unpack: Unpack | None = None) -> Iterator[Leaf]:
+def leaves(result: Any, place: Place = RESULT, unpack: Unpack | None = None) -> Iterator[Leaf]:
     """Yield the values in tuples, lists, deques, dicts and dataclasses, in order; None is no value.
 
-    A container that computes its values when they are read is one value. `unpack` returns the contents of an
-    object of a device's library, such as a data frame, and None for any other value.
+    A container that computes its values when they are read is one value, and one within itself is none.
+    `unpack` returns the contents of an object of a device's library, such as a data frame, and None for any
+    other value.
     """
-    if unpack is not None and (contents := unpack(result)) is not None:
-        result = contents
-    if is_container(result) and not _computes_when_read(result):
-        for key, part in items(result):
-            yield from leaves(part, _place(path, result, key), unpack)
-    elif result is not None:
-        yield Leaf(path, result)
+    opened: dict[int, tuple[Any, Iterator[tuple[Place, Any]]]] = {0: (None, iter([(place, result)]))}
+    while opened:
+        _, parts = next(reversed(opened.values()))
+        if (part := next(parts, None)) is None:
+            opened.popitem()
+            continue
+        place, value = part
+        if unpack is not None and (contents := unpack(value)) is not None:
+            value = contents
+        if is_container(value) and not is_delayed(value) and not computes_when_read(value):
+            if id(value) not in opened:
+                opened[id(value)] = (value, _parts_of(value, place))
+        elif value is not None:
+            yield Leaf(place, value)
 
 
-def values_of(result: Any, path: str = "result", unpack: Unpack | None = None) -> Iterator[Leaf]:
+def values_of(
+    result: Any, holds: Holds, unpack: Unpack | None = None, place: Place = RESULT
+) -> Iterator[Leaf]:
     """Yield the values in a result: its `leaves`, those of JAX's pytrees, and those in objects with arrays.
 
     Of a pytree functions are no values. An object has values where an array is among its attributes, theirs,
     and those in containers there: its arrays, its numbers of public names, what is lazy, and what was too
-    much to be searched. Its other attributes may say on which device it is.
+    much to be searched. Its other attributes may say on which device it is. Of a wrapper the array is the
+    value; `holds` says which arrays are the device's own.
     """
-    tree_util: Any = getattr(sys.modules.get("jax"), "tree_util", None)
     seen: set[int] = set()
-    for leaf in leaves(result, path, unpack):
-        value = leaf.value
-        if tree_util is not None and not tree_util.all_leaves([value]):
-            for place, part in tree_util.tree_flatten_with_path(value)[0]:
-                if not callable(part):
-                    yield from values_of(part, f"{leaf.path}{tree_util.keystr(place)}")
-        elif id(value) not in seen or not may_be_searched(value):  # else its values were given before
-            found = stored_values(leaf, seen)
-            yield from found if any(map(is_array, (part.value for part in found))) else [leaf]
+    for leaf in leaves(result, place, unpack):
+        for found in _values_in(leaf, seen):
+            yield from _unwrapped(found, holds)
+
+
+def require_waited_for(result: Any) -> None:
+    """Refuse a result with a handle of work that nobody has waited for, or a call that nobody has made."""
+    for leaf in leaves(result):
+        if type(leaf.value) not in _SIMPLE and (is_handle(leaf.value) or is_delayed(leaf.value)):
+            getattr(leaf.value, "close", lambda: None)()  # a coroutine warns that it was not awaited
+            raise GpuPerfError(why_lazy(leaf.place, leaf.value))
 
 
 def stored_values(leaf: Leaf, seen: set[int]) -> list[Leaf]:
     """Return the values in an object's attributes, for `values_of`; `seen` are ids of objects that were."""
     found, queue = [], deque([leaf])
     while queue:
-        path, value, _ = part = queue.popleft()
+        part = queue.popleft()
+        place, value = part.place, part.value
         is_one_value = is_array(value) or any(hasattr(type(value), name) for name in _ONE_VALUE)
-        if is_one_value or is_iterator(value) or isinstance(value, np.generic | int | float | complex):
+        may_be_lazy = is_iterator(value) or is_handle(value, with_value=True)
+        if is_one_value or may_be_lazy or isinstance(value, np.generic | int | float | complex):
             found.append(part)
         elif id(value) not in seen:
             seen.add(id(value))
             holds_parts = is_container(value)
-            if len(seen) > _MOST_SEARCHED or (holds_parts and _computes_when_read(value)):
+            if len(seen) > _MOST_SEARCHED or (holds_parts and computes_when_read(value)):
                 found.append(part)
             elif holds_parts:
-                queue.extend(Leaf(_place(path, value, key), each) for key, each in items(value))
+                queue.extend(Leaf(at, each) for at, each in _parts_of(value, place))
             elif may_be_searched(value):
                 queue.extend(
-                    Leaf(f"{path}.{name}", each)
+                    Leaf(Place(place, name, "attribute"), each)
                     for name, each in attributes(value)
                     if not (name.startswith("_") and isinstance(each, int | float))
                 )
     return found
 
 
-def is_array(value: Any) -> bool:
-    """Return whether a value is an array of any library; no property of a user's object is read for it."""
-    has_both = {"dtype", "shape"} <= getattr(value, "__dict__", {}).keys()
-    return hasattr(type(value), "dtype") or (has_both and not isinstance(value, _CODE))
+class Host:
+    """How a device's values come to the host, and how it rounds them.
 
+    `reduced_eps` is the spacing to which the device rounds float32, where it rounds more than that dtype.
+    A number of Python was computed in one of `dtypes`: its type does not tell in which.
+    """
 
-def is_iterator(value: Any) -> bool:
-    """Return whether a value computes others when they are asked for, and is no file."""
-    return isinstance(value, Iterator) and not isinstance(value, IOBase)
+    def __init__(
+        self, holds: Holds, asnumpy: Callable[[Any], Any], reduced_eps: float | None, dtypes: Iterable[str]
+    ) -> None:
+        self.holds = holds
+        self._asnumpy = asnumpy
+        self._reduced_eps = reduced_eps
+        self._coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
 
+    def copies(self, leaf: Leaf, within: frozenset[int] = frozenset()) -> Iterator[Leaf]:
+        """Yield a value on the host: arrays of the device copied, numbers as 0-d arrays.
 
-def may_be_searched(value: Any) -> bool:
-    """Return whether an object's attributes may hold a user's arrays: not those of code."""
-    return not isinstance(value, _CODE) and type(value).__module__.partition(".")[0] not in _NOT_SEARCHED
+        Each field of a structured array is a value, and so is a mask; what it hides is zero. So is each
+        object in an array of objects, unless it is `within` itself, and unless all are numbers of one type.
+        """
+        for part in _parts(self._copy(leaf)):
+            value = part.value
+            if not (isinstance(leaf.value, np.ndarray) and value.dtype.kind == "O" and value.size):
+                yield part
+            elif set(map(type, value.flat)) in _TYPED and (typed := np.array(value.tolist())).dtype != object:
+                yield part._replace(value=typed, eps=self._coarsest if typed.dtype.kind in "fc" else 0.0)
+            elif id(leaf.value) not in within:
+                for index, each in np.ndenumerate(value):
+                    key = index[0] if len(index) == 1 else index
+                    place = Place(part.place, key) if index else part.place
+                    for found in values_of(each, self.holds, place=place):
+                        yield from map(_boxed, self.copies(found, within | {id(leaf.value)}))
 
-
-def attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values in an object's `__dict__` and slots."""
-    yield from [*getattr(value, "__dict__", {}).items()]
-    for base in type(value).__mro__:
-        if "__slots__" in vars(base):
-            for name, slot in vars(base).items():
-                with suppress(AttributeError):  # a slot that is still empty
-                    if ismemberdescriptor(slot):
-                        yield name, slot.__get__(value)
+    def _copy(self, leaf: Leaf) -> Leaf:
+        value = host = leaf.value
+        eps = _narrow_eps(dtype_of(value) if is_array(value) else "")
+        if is_masked(value):
+            host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own
+        elif self.holds(value) and not is_lazy_tensor(value):
+            # Some layouts NumPy lacks, such as a sparse one, or a tensor that has other ones in its place.
+            no_copy = (RuntimeError,) if library_of(value) and memory_of(value) is None else ()
+            with suppress(TypeError, NotImplementedError, *no_copy):
+                host = self._asnumpy(value)
+            if str(host.dtype) in _SINGLE:
+                eps = max(eps, self._reduced_eps or 0.0)
+        elif isinstance(value, bytes):
+            host = np.array(bytearray(value))
+        elif library_of(value) == "torch" and not is_lazy_tensor(value):
+            # Of other libraries a call may have returned before its work was done.
+            with suppress(TypeError, RuntimeError):  # on a GPU, sparse, or of a dtype that NumPy lacks
+                host = value.detach().resolve_conj().resolve_neg().numpy().copy()
+        elif isinstance(value, _PLAIN):
+            host = np.array(value)
+            eps = self._coarsest if isinstance(value, float | complex) and not is_array(value) else eps
+        if eps and isinstance(host, np.ndarray) and host.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
+            host = host.astype(np.float32)
+        return leaf._replace(value=host, eps=eps)
 
 
 def snapshot(
     result: Any,
-    holds: Callable[[Any], bool],
+    holds: Holds,
     asnumpy: Callable[[Any], Any],
     reduced_eps: float | None = None,
     dtypes: Iterable[str] = (),
     unpack: Unpack | None = None,
 ) -> list[Leaf]:
-    """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays.
-
-    Each field of a structured array is a value, and so is a mask; what it hides is zero.
-    `reduced_eps` is the spacing to which the device rounds float32, where it rounds more than that dtype.
-    A number of Python was computed in one of `dtypes`: its type does not tell in which.
-    """
-    found: list[Leaf] = []
-    coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
-    for path, value, _ in values_of(result, unpack=unpack):
-        eps = _narrow_eps(dtype_of(value) if is_array(value) else "")
-        host = value
-        if is_masked(value):
-            host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own
-        elif holds(value):
-            with suppress(TypeError, NotImplementedError):  # a layout that NumPy lacks, such as a sparse one
-                host = asnumpy(value)
-            if str(host.dtype) in _SINGLE:
-                eps = max(eps, reduced_eps or 0.0)
-        elif isinstance(value, bytes):
-            host = np.array(bytearray(value))
-        elif library_of(value) == "torch":  # of others a call may have returned before its work was done
-            with suppress(TypeError, RuntimeError):  # on a GPU, sparse, or of a dtype that NumPy lacks
-                host = value.detach().resolve_conj().resolve_neg().numpy().copy()
-        elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
-            host = np.array(value)
-            eps = coarsest if type(value) in (float, complex) else eps
-        if eps and isinstance(host, np.ndarray) and host.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
-            host = host.astype(np.float32)
-        found += _parts(Leaf(path, host, eps))
-    return found
+    """Return the result's values on the host, as `Host` copies them."""
+    host = Host(holds, asnumpy, reduced_eps, dtypes)
+    return [copy for leaf in values_of(result, holds, unpack) for copy in host.copies(leaf)]
 
 
 def is_masked(value: Any) -> bool:
@@ -197,83 +222,91 @@ def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
     return (leaf for leaf in values if not isinstance(leaf.value, np.ndarray))
 
 
-def is_lazy(value: Any) -> bool:
-    """Return whether the work of a value may still be to be done."""
-    return is_iterator(value) or is_lazy_graph(value) or _computes_when_read(value)
+def _parts_of(container: Any, place: Place) -> Iterator[tuple[Place, Any]]:
+    """Yield the parts of a container, each with its place."""
+    kind: Any = "item" if isinstance(container, INDEXED) else "attribute"
+    return ((Place(place, key, kind), part) for key, part in items(container))
 
 
-def is_lazy_graph(value: Any) -> bool:
-    """Return whether a value follows dask's protocol: a graph of the work to be done."""
-    return hasattr(type(value), "__dask_graph__")
+def _values_in(leaf: Leaf, seen: set[int]) -> Iterable[Leaf]:
+    """Return the values in one leaf; `seen` are ids of the objects of which they were given."""
+    value = leaf.value
+    if type(value) in _SIMPLE or is_handle(value) or is_delayed(value):
+        return [leaf]
+    tree_util: Any = getattr(sys.modules.get("jax"), "tree_util", None)
+    if tree_util is not None and not tree_util.all_leaves([value]):
+        return _in_pytree(leaf, tree_util)
+    if id(value) in seen and may_be_searched(value):  # its values were given before
+        return []
+    found = stored_values(leaf, seen)
+    return found if any(is_array(part.value) for part in found) else [leaf]
 
 
-def _place(path: str, container: Any, key: Any) -> str:
-    """Return where a container at some place has a part: `result['x']`, `result[0]`, `result.total`."""
-    if isinstance(container, Mapping):
-        return f"{path}[{quote(key)}]"
-    return f"{path}[{key}]" if isinstance(container, SEQUENCES) else f"{path}.{key}"
+def _in_pytree(leaf: Leaf, tree_util: Any) -> Iterator[Leaf]:
+    for entries, part in tree_util.tree_flatten_with_path(leaf.value)[0]:
+        if not callable(part):
+            place = leaf.place
+            for entry in entries:
+                place = Place(place, entry, "entry")
+            seen: set[int] = set()
+            for each in leaves(part, place):
+                yield from _values_in(each, seen)
 
 
-def _computes_when_read(value: Any) -> bool:
-    """Return whether a container may give other values than those that it stored before it was read.
-
-    One that did is remembered: it may keep what it has computed.
-    """
-    if type(value) in _STORING or not is_container(value):
-        return False
-    if type(value) is ChainMap:
-        return any(map(_computes_when_read, value.maps))
-    if any(known() is value for known in _COMPUTING):
-        return True
-    with suppress(Exception):  # it is the user's code that reads
-        if any(_gives(value, store) for store in _stores(value)):
-            return False
-    _COMPUTING.append(reference(value))
-    return True
+def _unwrapped(leaf: Leaf, holds: Holds) -> Iterator[Leaf]:
+    """Yield a value, in place of an array that wraps one that; and labels, which a plain array has not."""
+    if type(leaf.value) in _SIMPLE or not is_array(leaf.value):
+        yield leaf
+        return
+    through = layers(leaf.value, holds)
+    yield leaf._replace(value=through[-1])
+    labels = {name: text for layer in reversed(through) for name, text in _labels(layer)}
+    for name, text in labels.items():
+        yield Leaf(Place(leaf.place, name, "attribute"), text, is_label=True)
 
 
-def _stores(container: Any) -> list[dict[Any, Any]]:
-    """Return what may have the parts of a container: it itself, its attributes, or what one of them holds."""
-    held = dict(attributes(container))
-    if not isinstance(container, _INDEXED):  # a dataclass, whose class has the defaults
-        defaults = (vars(base).items() for base in reversed(type(container).__mro__))
-        return [dict(chain.from_iterable(defaults)) | held]
-    contents = map(_contents, (container, *held.values()))
-    return [dict(each) for each in contents if each is not None]
+def _labels(array: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts that say what an array's numbers mean, if its type keeps any."""
+    known = {*getattr(array, "__dict__", ())}
+    for name in _SAYS_WHAT_IT_IS:
+        if name in known or hasattr(type(array), name):
+            with suppress(Exception):  # it is the user's code that reads
+                yield from _label(name, getattr(array, name))
+    with suppress(Exception):
+        if "attrs" in known or hasattr(type(array), "attrs"):
+            yield from _label("units", array.attrs.get("units"))
 
 
-def _contents(value: Any) -> Iterable[tuple[Any, Any]] | None:
-    """Return what a dict or a sequence stores as the built-in type that it is, whatever its methods give."""
-    if isinstance(value, dict):
-        return dict.items(value)
-    kinds: tuple[Any, ...] = (list, tuple, deque)
-    return next((enumerate(kind.__iter__(value)) for kind in kinds if isinstance(value, kind)), None)
+def _label(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield a label that has words: of dimensions their names, of a unit its text."""
+    if name == "dims":
+        value = ", ".join(map(str, value)) if isinstance(value, tuple) else None
+    text = text_of(str, value)
+    if text not in _SAYS_NOTHING and text != object.__repr__(value) and not callable(value):
+        yield name, text
 
 
-def _gives(container: Any, store: dict[Any, Any]) -> bool:
-    """Return whether a container gives the very parts in a store, by iteration and by each key."""
-    if not isinstance(container, _INDEXED):
-        return all(part is store[name] for name, part in items(container))
-    if len(container) != len(store):  # not read at all, as what is in a file
-        return False
-    are_stored = all(
-        key in store and part is store[key] and part is container[key] for key, part in items(container)
-    )
-    return are_stored and len([*items(container)]) == len(store)
+def _boxed(leaf: Leaf) -> Leaf:
+    """Return a value that is no array as an array of one object, which can be asked whether it is equal."""
+    if isinstance(leaf.value, np.ndarray) or is_lazy(leaf.value):
+        return leaf
+    box = np.empty((), object)
+    box[()] = leaf.value
+    return leaf._replace(value=box)
 
 
 def _parts(leaf: Leaf) -> Iterator[Leaf]:
     """Yield the fields of a structured array, and the data and the mask of a masked one."""
-    path, value, eps = leaf
+    value = leaf.value
     if isinstance(value, np.ndarray) and value.dtype.names:
         for name in value.dtype.names:
-            yield from _parts(Leaf(f"{path}[{name!r}]", value[name], eps))
+            yield from _parts(leaf._replace(place=Place(leaf.place, name), value=value[name]))
     elif is_masked(value):
         hidden = np.ma.getmaskarray(value)
         value.data[hidden] = np.zeros((), value.dtype)
-        yield Leaf(path, value.data, eps)
+        yield leaf._replace(value=value.data)
         if hidden.any():  # else it is the answer of a library without masks, too
-            yield Leaf(f"{path}.mask", hidden)
+            yield Leaf(Place(leaf.place, "mask", "attribute"), hidden)
     else:
         yield leaf
 

@@ -121,7 +121,8 @@ def on_emulation(workload: Workload, result: Any) -> Note | None:
     device = workload.device
     if not device.info.emulated or getattr(device, "arrays_are_on_host", False):
         return None
-    arrays = [leaf.value for leaf in values_of(result) if isinstance(leaf.value, np.ndarray)]
+    values = (leaf.value for leaf in values_of(result, device.holds))
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
     if any(not device.holds(array) for array in arrays) and inputs.mentions_numpy(workload.call):
         text = (
             f"the result on {device.name} is an array of NumPy, which may have computed it: NumPy takes the "

@@ -142,7 +142,7 @@ class StateProbe:
 
 def require_same_types(workload: Workload, result: Any) -> None:
     """Refuse results whose arrays are of another library or dtype than those of the first call."""
-    for was, now in zip(workload.returned_types, array_types(result), strict=False):
+    for was, now in zip(workload.returned_types, array_types(result, workload.device), strict=False):
         if was != now:
             on = workload.device.kind.upper()
             raise GpuPerfError(

@@ -1,8 +1,7 @@
 """From the values of two results to whether they are the same."""
 
-from collections.abc import Iterator
-from math import isfinite
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,12 +9,16 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing.leaves import Leaf, incomparable
+from pytest_gpuperf.timing.places import has_equality, same_places
 
 _LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
 _PART = 32  # consecutive numbers that are looked at together: a comparison that flips zeroes fewer
 _CHUNK = 2**13  # numbers that are compared at once: in the cache, and too few for BLAS to start threads
 _TURNED_OFF = "the marker has check=False"
 _NOTHING_RETURNED = "the workload returns nothing that could be compared"
+
+Difference = Literal["labels", "signs", "order"]
+"""What alone may tell two results apart: units and dimensions, signs of numbers, or the order in an array."""
 
 
 def compare(
@@ -40,45 +43,118 @@ def compare(
     if not demand.check or not (cpu or gpu):
         reason = _NOTHING_RETURNED if demand.check else _TURNED_OFF
         return ResultCheck(agreed=None, error=None, tolerance=tolerance, reason=reason)
-    on_cpu = {leaf.path: leaf for leaf in cpu}
-    on_gpu = {leaf.path: leaf for leaf in gpu}
-    unmatched = dict(zip(names, (on_cpu.keys() - on_gpu.keys(), on_gpu.keys() - on_cpu.keys()), strict=True))
-    if any(unmatched.values()):
-        only = ((name, first_few(sorted(paths))) for name, paths in unmatched.items() if paths)
-        reason = "; ".join(f"only {name} returned {paths}" for name, paths in only)
-        return ResultCheck(agreed=False, error=None, tolerance=tolerance, reason=reason)
+    pairs, alone = _matched(cpu, gpu)
+    values = [sorted(leaf.path for leaf in left if not leaf.is_label) for left in alone]
+    if any(values):
+        only = (
+            f"only {name} returned {first_few(paths)}"
+            for name, paths in zip(names, values, strict=True)
+            if paths
+        )
+        return ResultCheck(agreed=False, error=None, tolerance=tolerance, reason="; ".join(only))
     largest_error = 0.0
     not_compared = None
-    for path, cpu_leaf in on_cpu.items():
-        pair = (cpu_leaf, on_gpu[path])
-        other = next(incomparable(pair), None)
-        if other is not None:
-            kind = type(other.value).__name__
-            not_compared = not_compared or f"{path} is a {kind}, which cannot be compared"
+    for name, left in zip(names, alone, strict=True):
+        for leaf in left:
+            not_compared = not_compared or f"{leaf.path} is {leaf.value.item()!r} on {name} alone"
+    for pair in pairs:
+        unknown = next(map(_incomparable_type, incomparable(pair)), None) or _without_equality(*pair)
+        if unknown is not None:
+            not_compared = not_compared or f"{pair[0].path} is a {unknown}, which cannot be compared"
             continue
-        if not _is_elementwise(demand) and cpu_leaf.value.dtype.kind in "fc":
+        if not _is_elementwise(demand) and pair[0].value.dtype.kind in "fc":
             tolerance = max(tolerance or 0.0, _tolerance(*pair))
         error, difference = _difference(*pair, demand, names)
         if difference is not None:
-            return ResultCheck(agreed=False, error=error, tolerance=tolerance, reason=f"{path}: {difference}")
+            return ResultCheck(
+                agreed=False, error=error, tolerance=tolerance, reason=f"{pair[0].path}: {difference}"
+            )
         largest_error = max(largest_error, error or 0.0)
     agreed = None if not_compared else True
     return ResultCheck(agreed=agreed, error=largest_error, tolerance=tolerance, reason=not_compared)
 
 
+def same_up_to(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Difference | None:
+    """Return what alone tells two results apart; None where there is more to it."""
+    ways: dict[Difference, Callable[[Leaf], Any]] = {
+        "labels": lambda leaf: np.array("") if leaf.is_label else leaf.value,
+        "signs": lambda leaf: np.abs(leaf.value) if _kind(leaf) in "ifc" else leaf.value,
+        "order": lambda leaf: np.sort(leaf.value, axis=None) if _kind(leaf) in "iufcMmSUT" else leaf.value,
+    }
+    for what, change in ways.items():
+        one, other = ([leaf._replace(value=change(leaf)) for leaf in leaves] for leaves in (cpu, gpu))
+        if compare(one, other, demand).agreed:
+            return what
+    return None
+
+
 def are_equal(first: list[Leaf], second: list[Leaf]) -> bool:
     """Return whether two results are the same, to the last digit."""
     pairs = zip(first, second, strict=False)
-    return len(first) == len(second) and all(np.array_equal(one.value, other.value) for one, other in pairs)
+    return len(first) == len(second) and all(
+        _are_same_object(one.value, other.value) or np.array_equal(one.value, other.value)
+        for one, other in pairs
+    )
 
 
 def degenerate(cpu: list[Leaf], gpu: list[Leaf]) -> Iterator[tuple[str, str]]:
     """Yield the places of arrays that hold only zeros or only NaN on both devices, with which of them."""
-    on_gpu = {leaf.path: _only(leaf.value) for leaf in gpu}
-    for leaf in cpu:
+    for leaf, other in _matched(cpu, gpu)[0]:
         only = _only(leaf.value)
-        if only is not None and only == on_gpu.get(leaf.path):
+        if only is not None and only == _only(other.value):
             yield leaf.path, only
+
+
+def _matched(
+    cpu: list[Leaf], gpu: list[Leaf]
+) -> tuple[list[tuple[Leaf, Leaf]], tuple[list[Leaf], list[Leaf]]]:
+    """Return the values in the same places of two results, and those that only one of them has."""
+    places = same_places((leaf.place for leaf in cpu), (leaf.place for leaf in gpu))
+    on_gpu = {leaf.place: leaf for leaf in gpu}
+    pairs, alone = [], []
+    for leaf in cpu:
+        place = places.get(leaf.place)
+        if place in on_gpu:
+            pairs.append((leaf, on_gpu.pop(place)))
+        else:
+            alone.append(leaf)
+    return pairs, (alone, [*on_gpu.values()])
+
+
+def _incomparable_type(leaf: Leaf) -> str:
+    return type(leaf.value).__name__
+
+
+def _without_equality(cpu: Leaf, gpu: Leaf) -> str | None:
+    """Return the type of objects that do not say whether they are equal; None for all other values."""
+    if not (_is_object(cpu.value) and _is_object(gpu.value)):
+        return None
+    return type(cpu.value.item()).__name__ if _are_same_object(cpu.value, gpu.value) is None else None
+
+
+def _is_object(value: Any) -> bool:
+    """Return whether a value is an array of one object."""
+    return isinstance(value, np.ndarray) and value.dtype.kind == "O" and not value.shape
+
+
+def _are_same_object(cpu: Any, gpu: Any) -> bool | None:
+    """Return whether two arrays of one object hold equal ones; None where they do not say, or are none."""
+    if not (_is_object(cpu) and _is_object(gpu)):
+        return None
+    one, other = cpu.item(), gpu.item()
+    if one is other:
+        return True
+    if not (has_equality(one) or has_equality(other)):
+        return None
+    try:
+        return bool(one == other) or bool(one != one and other != other)  # NaN
+    except Exception:  # noqa: BLE001 - it is the user's code that compares
+        return None
+
+
+def _kind(leaf: Leaf) -> str:
+    """Return the kind of an array's dtype; of what is none, that of objects."""
+    return leaf.value.dtype.kind if isinstance(leaf.value, np.ndarray) else "O"
 
 
 def _only(value: Any) -> str | None:
@@ -101,6 +177,11 @@ def _difference(
         return None, f"shape {cpu.shape} on {names[0]}, {gpu.shape} on {names[1]}"
     if kind != gpu.dtype.kind and {kind, gpu.dtype.kind} != {"i", "u"}:
         return None, f"dtype {cpu.dtype} on {names[0]}, {gpu.dtype} on {names[1]}"
+    if (same := _are_same_object(cpu, gpu)) is not None:
+        return (0.0, None) if same else (None, "1 of 1 values differ")
+    if cpu_leaf.is_label:
+        differ = f"{cpu.item()!r} on {names[0]}, {gpu.item()!r} on {names[1]}"
+        return (0.0, None) if cpu == gpu else (None, differ)
     if kind not in "fc" and not (_is_elementwise(demand) and kind in "iu"):
         unequal = (cpu != gpu) & ((cpu == cpu) | (gpu == gpu))  # NaT and a NaN are not equal themselves
         wrong = int(np.count_nonzero(unequal))
@@ -111,15 +192,16 @@ def _difference(
         return 0.0, None
     parts = [_real_parts(cpu), _real_parts(gpu)]
     scale = _largest(parts)
-    if not isfinite(scale):
+    if not np.isfinite(scale):
         if (difference := _different_places(cpu, gpu)) is not None:
             return None, difference
         shared = np.isfinite(parts[0]) & np.isfinite(parts[1])
         parts = [np.where(shared, part, 0) for part in parts]
         scale = _largest(parts)
     if _is_elementwise(demand):
-        wide = np.complex128 if kind == "c" else np.float64
-        parts = [part.astype(np.float64).view(wide) for part in parts]
+        wide = _wide(*parts)
+        as_before = np.result_type(wide, np.complex64) if kind == "c" else wide
+        parts = [part.astype(wide).view(as_before) for part in parts]
         return _elementwise(parts[0], parts[1], demand)
     return _relative(parts[0], parts[1], scale, _tolerance(cpu_leaf, gpu_leaf), names)
 
@@ -130,10 +212,16 @@ def _real_parts(array: Any) -> Any:
     return flat.view(flat.real.dtype)
 
 
-def _largest(parts: list[Any]) -> float:
+def _wide(*parts: Any) -> Any:
+    """Return the dtype to compute in: float64, or that of the parts where it has more digits."""
+    return np.result_type(np.float64, *parts)
+
+
+def _largest(parts: list[Any]) -> Any:
     """Return the largest absolute value; NaN if there is one."""
-    ends = [float(end(part, initial=0.0)) for part in parts for end in (np.max, np.min)]
-    return float(np.abs(ends).max())
+    wide = _wide(*parts).type
+    ends = [wide(end(part, initial=0.0)) for part in parts for end in (np.max, np.min)]
+    return np.abs(ends).max()
 
 
 def _different_places(cpu: Any, gpu: Any) -> str | None:
@@ -157,21 +245,22 @@ def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> tuple[float, str | None]
         gap = np.abs(gpu - cpu)
         excess = gap > (demand.atol or 0.0) + (demand.rtol or 0.0) * np.abs(cpu)
     wrong = int(np.count_nonzero(excess))
-    largest = min(float(gap.max(initial=0.0)), _LARGEST)
+    largest = float(min(gap.max(initial=0.0), _LARGEST))
     reason = f"{wrong} of {gap.size} values differ beyond rtol and atol, by up to {largest:.2g}"
     return largest, reason if wrong else None
 
 
 def _relative(
-    cpu: Any, gpu: Any, scale: float, tolerance: float, names: tuple[str, str]
+    cpu: Any, gpu: Any, scale: Any, tolerance: float, names: tuple[str, str]
 ) -> tuple[float, str | None]:
     """Return the relative norm error; values are scaled first, so that no square overflows."""
     if scale == 0:
         return 0.0, None
-    squares = np.zeros(3)
+    wide = _wide(cpu, gpu)
+    squares = np.zeros(3, wide)
     zeros = [np.zeros(3), np.zeros(3)]
     for start in range(0, cpu.size, _CHUNK):  # a whole array would take several copies of it
-        on_cpu, on_gpu = (part[start : start + _CHUNK].astype(np.float64) / scale for part in (cpu, gpu))
+        on_cpu, on_gpu = (part[start : start + _CHUNK].astype(wide) / scale for part in (cpu, gpu))
         gap = on_gpu - on_cpu
         squares += [part @ part for part in (gap, on_cpu, on_gpu)]
         zeros[0] += _left_zero(on_cpu, on_gpu)

@@ -19,6 +19,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import ResultChecks, When
 from pytest_gpuperf.timing.first_call import devices_at_work
 from pytest_gpuperf.timing.leaves import Leaf
+from pytest_gpuperf.timing.places import Place, same_places
 from pytest_gpuperf.timing.question import Answer, Facts, Question
 from pytest_gpuperf.timing.workload import Workload
 
@@ -188,26 +189,29 @@ class ScalingChecks(ResultChecks):
 def _aligned(few: list[Leaf], many: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
     """Return both results with the parts of the same value as one array."""
     few, many = _as_in(many, few), _as_in(few, many)
-    others = {leaf.path: leaf for leaf in many}
+    same = same_places((leaf.place for leaf in few), (leaf.place for leaf in many))
+    others = {leaf.place: leaf for leaf in many}
     for place, leaf in enumerate(few):
-        other = others.get(leaf.path)
+        other = others.get(same.get(leaf.place, leaf.place))
         if (
             other is not None
             and isinstance(leaf.value, StackedParts)
             and isinstance(other.value, StackedParts)
         ):
             whole = _joined(leaf.value.view(np.ndarray), other.value.view(np.ndarray))
-            few[place], others[leaf.path] = leaf._replace(value=whole[0]), other._replace(value=whole[1])
+            few[place], others[other.place] = leaf._replace(value=whole[0]), other._replace(value=whole[1])
     return few, list(others.values())
 
 
 def _as_in(others: list[Leaf], result: list[Leaf]) -> list[Leaf]:
     """Return a result with the values of a list one by one, where they are no parts in the other result."""
-    paths, found = {leaf.path for leaf in others}, []
+    same = same_places((leaf.place for leaf in result), (leaf.place for leaf in others))
+    values, found = {leaf.place for leaf in others}, []
     for leaf in result:
-        if isinstance(leaf.value, StackedParts) and f"{leaf.path}[0]" in paths:
-            values = enumerate(leaf.value)
-            found += [Leaf(f"{leaf.path}[{place}]", np.array(value), leaf.eps) for place, value in values]
+        other = same.get(leaf.place)
+        if isinstance(leaf.value, StackedParts) and other is not None and other not in values:
+            each = enumerate(leaf.value)
+            found += [Leaf(Place(leaf.place, key), np.array(value), leaf.eps) for key, value in each]
         else:
             found.append(leaf)
     return found

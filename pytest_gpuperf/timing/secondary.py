@@ -112,7 +112,7 @@ def loop_timer(
         if device.holds(result):
             device.asnumpy(result)
         else:
-            for leaf in values_of(result):
+            for leaf in values_of(result, device.holds):
                 if device.holds(leaf.value):
                     device.asnumpy(leaf.value)
         if sampled is not None:
@@ -167,7 +167,8 @@ def _sampled_transfers(
     sizes, hosts = untimed(workload), _hosts(workload)
     with capabilities.context(device):
         workload.prepare()
-        returned = [leaf.value for leaf in values_of(workload.call()) if device.holds(leaf.value)]
+        result = values_of(workload.call(), device.holds)
+        returned = [leaf.value for leaf in result if device.holds(leaf.value)]
         device.synchronize()  # what it still does may fail, and is no copy
     memory = _memory(device, hosts)
     upload = blocks.waited_for(lambda: [device.asarray(host) for host in hosts], device)

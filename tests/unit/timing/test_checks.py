@@ -1,5 +1,8 @@
 """Result checks: which answers are the same, and what is said of those that are not."""
 
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 from itertools import count, product
 from math import inf, nan, sqrt
 
@@ -251,6 +254,10 @@ LARGE, MEAN = np.array([1e6, 1e-6]), np.array([100.0, 1.0])
         (True, np.array([complex(inf, nan), 1]), np.array([complex(inf, nan), 1]), {}),
         (True, LARGE, np.array([1e6, 0.0]), {}),  # the norm judges the array
         (False, [object(), 1.0], [object(), 2.0], {}),  # wrong beside something unknown
+        (True, Decimal("1.5"), Fraction(3, 2), {}),
+        (False, date(2026, 1, 1), date(2026, 1, 2), {}),
+        (True, 2**70, 2**70, {}),
+        (False, 2**70, 2**70 + 1, {}),
         (True, HIDDEN, HIDDEN, {}),
         (True, NO_TIME, NO_TIME.copy(), {}),
         (True, np.ma.masked_array([0.0, 2.0]), np.array([0.0, 2.0]), {}),
@@ -337,6 +344,131 @@ def test_masks_count_and_what_they_hide_does_not(dtype):
     shown = np.ma.masked_array(hidden, masked.mask)
     shown[0] = values[1]
     assert compared(masked, shown).agreed is False
+
+
+def objects(*values) -> np.ndarray:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+class Same:
+    """Equal to all objects of its class."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return type(other) is Same
+
+
+@for_each(
+    ("expected", "cpu", "gpu"),
+    [
+        (True, objects(1.0, 2.0), objects(1.0, 2.0 + 1e-9)),
+        (True, objects(1.0, 2.0), np.array([1.0, 2.0])),
+        (False, objects(1.0, 2.0), objects(1.0, 2.1)),
+        (True, objects("a", "b"), objects("a", "b")),
+        (False, objects("a", "b"), objects("a", "c")),
+        (True, objects(1, "a", None, nan), objects(1, "a", None, nan)),
+        (False, objects(1, "a", None, nan), objects(1, "b", None, nan)),
+        (True, objects(Decimal("NaN"), Decimal(1)), objects(Decimal("NaN"), Decimal(1))),
+        (False, objects(2**70, 1), objects(2**70 + 1, 1)),
+        # Arrays of other lengths, each by its own dtype
+        (True, objects(np.arange(3.0), np.arange(4)), objects(np.arange(3.0) + 1e-9, np.arange(4))),
+        (False, objects(np.arange(3.0), np.arange(4)), objects(np.arange(3.0), np.arange(4) + 1)),
+        (False, objects(np.arange(3.0), np.arange(4)), objects(np.arange(3.0), np.arange(5))),
+        (True, objects(Same(), 1.0), objects(Same(), 1.0)),
+        (None, objects(object(), 1.0), objects(object(), 1.0)),
+        (False, objects(object(), 1.0), objects(object(), 2.0)),
+        (False, np.empty((0, 2), object), np.empty((2, 0), object)),
+        (False, np.array([[1, "a"]], object), np.array([[1], ["a"]], object)),
+        (False, *(np.array([(Decimal(one), 1.0)], [("x", "O"), ("y", "f8")]) for one in "12")),
+    ],
+)
+def test_objects_in_an_array_are_compared_each_by_its_own_type(expected, cpu, gpu):
+    assert expected is compared(cpu, gpu).agreed
+    checked((cpu, gpu), demand=Demand(min=3))  # as it was before, it is not refused
+
+
+LONG = np.longdouble
+MORE_DIGITS = pytest.mark.skipif(
+    np.finfo(LONG).eps == np.finfo(float).eps, reason="long doubles are doubles here"
+)
+
+
+@MORE_DIGITS
+@for_each("dtype", [np.longdouble, np.clongdouble])
+@for_each(
+    ("expected", "value", "other"),
+    [
+        (True, LONG(1), LONG(1) + LONG(1e-10)),
+        (False, LONG(1), LONG(1) + LONG(1e-9)),  # which is nothing to float64
+        (True, LONG(10) ** 400, LONG(10) ** 400),
+        (False, LONG(10) ** 400, LONG(10) ** 400 * 2),
+    ],
+)
+def test_extended_precision_is_compared_in_its_own_digits(dtype, expected, value, other):
+    found = compared(np.array([value, 0], dtype), np.array([other, 0], dtype))
+    assert (expected, float(np.finfo(LONG).eps ** 0.5)) == (found.agreed, pytest.approx(found.tolerance))
+    rtol = compared(np.array([value, 0], dtype), np.array([other, 0], dtype), rtol=3e-10)
+    assert (expected, True) == (rtol.agreed, rtol.error < inf)
+
+
+class Unit(np.ndarray):
+    """An array with a unit."""
+
+
+def with_unit(unit, value=1.0) -> Unit:
+    array = np.full(3, value).view(Unit)
+    array.unit = unit
+    return array
+
+
+@for_each(
+    ("expected", "said", "cpu", "gpu"),
+    [
+        (True, None, with_unit("m"), with_unit("m")),
+        (False, "result.unit: 'm' on the CPU, 'km' on the GPU", with_unit("m"), with_unit("km")),
+        (False, "result: relative error 0.5, ", with_unit("m"), with_unit("m", 2.0)),
+        (None, "result.unit is 'm' on the CPU alone", with_unit("m"), np.ones(3)),
+        (None, "result.unit is 'm' on the GPU alone", np.ones(3), with_unit("m")),
+        (False, "result: relative error 0.5, ", with_unit("m"), np.full(3, 2.0)),
+        (True, None, with_unit(None), np.ones(3)),
+        (True, None, with_unit(object()), np.ones(3)),  # nothing to read
+    ],
+)
+def test_a_unit_belongs_to_the_answer(expected, said, cpu, gpu):
+    found = compared(cpu, gpu)
+    assert (expected, (said or "")) == (found.agreed, (found.reason or "")[: len(said or "")])
+    assert bool(said) is bool(found.reason)
+
+
+VECTORS = np.linalg.eigh(np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T)
+SIGNS, ORDER = "they agree up to their signs: return what is unique", "the same values in another order"
+SEED = "create the random generator, with a seed"
+
+
+@for_each(
+    ("remedy", "cpu", "gpu"),
+    [
+        (SIGNS, tuple(VECTORS), (VECTORS[0], VECTORS[1] * [1, -1, 1])),
+        (SIGNS, np.array([1 + 1j, 2]), np.array([1 - 1j, -2])),
+        (SIGNS, np.array([1, -2]), np.array([-1, -2])),
+        (ORDER, np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0 + 1e-9])),
+        (ORDER, {"top": np.array([[5, 4]]), "sum": 9}, {"top": np.array([[4, 5]]), "sum": 9}),
+        (ORDER, np.array(["b", "a"]), np.array(["a", "b"])),
+        ("give both results the same units", with_unit("m"), with_unit("km")),
+        (SEED, np.array([1.0, 2.0]), np.array([1.0, 3.0])),
+        (SEED, (np.array([1.0, 2.0]), 1), (np.array([2.0, 1.0]), 2)),  # more than the order
+        (SEED, np.array([True, False]), np.array([False, True])),  # any mask of so many is that
+        (SEED, [np.ones(2), np.ones(3)], [np.ones(3), np.ones(2)]),
+    ],
+)
+def test_where_signs_order_or_units_alone_differ_the_remedy_is_not_a_seed(remedy, cpu, gpu):
+    found = checked((cpu, gpu), demand=Demand(min=3))
+    assert found.differ
+    assert remedy in found.disagreement
+    assert (remedy == SEED) is (SEED in found.disagreement)
 
 
 @for_each(

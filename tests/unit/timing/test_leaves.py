@@ -26,9 +26,8 @@ LAZY = "which is lazy, or may be: its work would run after the timed call"
 
 def copied(result, device=None) -> list[tuple[str, Any]]:
     """Return where each value of a result is, and the value on the host."""
-    return [
-        (path, value) for path, value, _ in ResultChecks(BARE).copy_to_host(result, device or simulated())
-    ]
+    found = ResultChecks(BARE).copy_to_host(result, device or simulated())
+    return [(leaf.path, leaf.value) for leaf in found]
 
 
 def paths(result) -> list[str]:
@@ -239,6 +238,24 @@ def test_what_may_compute_its_values_when_they_are_read_is_refused_by_any_marker
     assert prepared(simulated(), lambda device: lambda: value).result_arrays == 0, "it is not async"
 
 
+class OnDisk(LazyMapping):
+    """Knows its attributes, and has all else in a file."""
+
+    reads = 0
+
+    def __init__(self):
+        self.attributes = {}
+
+    def __getitem__(self, key):
+        OnDisk.reads += 1
+        return super().__getitem__(key)
+
+
+def test_what_has_more_parts_than_it_stores_is_not_read():
+    assert LAZY in refusal(OnDisk())
+    assert OnDisk.reads == 0
+
+
 class Product:
     """Work that is to be done: what it multiplies."""
 
@@ -291,8 +308,8 @@ def test_the_arrays_in_an_object_are_its_values():
     assert paths(slotted) == ["result.logits"]
     assert paths(Output(w=np.ones(1), _place=0, place=1)) == ["result.w", "result.place"]
     # What may hide work is a value of its own.
-    assert paths(Output(w=np.ones(2), future=Future(), text="cuda:0")) == ["result.w", "result.future"]
-    for lazy in (lazily(), Caching(a=len)):
+    assert paths(Output(w=np.ones(2), sparse=Sparse(), text="cuda:0")) == ["result.w", "result.sparse"]
+    for lazy in (lazily(), Caching(a=len), Future()):
         assert refusal(Output(w=np.ones(2), lazy=lazy)).startswith("result.lazy is of type ")
     # Those of an object that comes again were given; a text is a value each time.
     text, shared = "text", Output(w=np.ones(1))
@@ -327,6 +344,163 @@ def test_no_code_of_an_object_runs_while_it_is_searched_or_called_for_the_first_
     assert paths([Keyed(w=1), Output(w=np.ones(1), dtype="float32")]) == ["result[0]", "result[1].w"]
     made = prepared(simulated(), lambda device: lambda: [Keyed(w=1), device.xp.ones(3)])
     assert [each.rpartition(" ")[2] for each in made.returned_types] == ["float64"]
+
+
+# Wrappers of arrays.
+
+
+class Quantity:
+    """An array with a unit, as pint has them."""
+
+    def __init__(self, magnitude, units="m"):
+        self._magnitude, self._units, self.registry = magnitude, units, {"m": 1.0}
+
+    magnitude = property(lambda self: self._magnitude)
+    units = property(lambda self: self._units)
+    dtype = property(lambda self: self._magnitude.dtype)
+    shape = property(lambda self: self._magnitude.shape)
+
+    def __array__(self, dtype=None, copy=None):
+        raise AssertionError("a unit would be lost")
+
+
+class Variable:
+    """An array with names of dimensions, as xarray has them, one within another."""
+
+    __slots__ = ("_attrs", "_data", "_dims")
+
+    def __init__(self, data, dims=("x",), **attrs):
+        self._data, self._dims, self._attrs = data, dims, attrs
+
+    dims = property(lambda self: self._dims)
+    attrs = property(lambda self: self._attrs)
+    dtype = property(lambda self: self._data.dtype)
+    shape = property(lambda self: self._data.shape)
+
+    def __dask_graph__(self):
+        return None
+
+    @property
+    def data(self):
+        return self._data
+
+
+class DataArray(Variable):
+    """Has its array in a variable, and a dimension that is called as NumPy calls the array of a view."""
+
+    __slots__ = ("_coords", "_variable")
+
+    def __init__(self, data, dims=("x",), **attrs):
+        self._variable = Variable(data, dims, **attrs)
+        self._coords = {"x": Variable(np.arange(3))}
+
+    dims = property(lambda self: self._variable.dims)
+    attrs = property(lambda self: self._variable.attrs)
+    dtype = property(lambda self: self._variable.dtype)
+    shape = property(lambda self: self._variable.shape)
+    base = property(lambda self: DataArray(np.zeros(3)))
+    nbytes = 24
+
+    @property
+    def data(self):
+        return self._variable.data
+
+
+class Dataset(Stored):
+    """Stores its arrays beside coordinates, and wraps each anew when it is read."""
+
+    def __init__(self, **data):
+        self._variables = {name: Variable(array) for name, array in data.items()}
+        self._variables["x"] = Variable(np.arange(3))
+        self._names = [*data]
+
+    def __getitem__(self, key):
+        found = DataArray.__new__(DataArray)
+        found._variable, found._coords = self._variables[key], {}
+        return found
+
+    def __iter__(self):
+        return iter(self._names)
+
+    def __len__(self):
+        return len(self._names)
+
+    def __dask_graph__(self):
+        return None
+
+
+class WithUnit(np.ndarray):
+    """A subclass, as astropy has it."""
+
+    unit = "m"
+
+
+class OfFile(Variable):
+    """Reads its values from a file, here an array, when they are asked for, and keeps them."""
+
+    __slots__ = ("_read",)
+    dtype, shape = np.dtype("float64"), (2,)
+
+    @property
+    def data(self):
+        if not hasattr(self, "_read"):
+            self._read = self._data * 2
+        return self._read
+
+
+class Negated(Quantity):
+    """Computes what it gives."""
+
+    magnitude = property(lambda self: -self._magnitude)
+
+
+@for_each(
+    ("expected", "make"),
+    [
+        ({"": [1.0, 1.0], ".units": "m"}, Quantity),
+        ({"": [1.0, 1.0], ".dims": "x"}, Variable),
+        ({"": [1.0, 1.0], ".dims": "x", ".units": "K"}, lambda array: DataArray(array, units="K")),
+        ({"": [1.0, 1.0], ".dims": "x", ".units": "s"}, lambda array: DataArray(Quantity(array, "s"))),
+        ({"['a']": [1.0, 1.0], "['a'].dims": "x"}, lambda array: Dataset(a=array)),
+        ({"": [1.0, 1.0], ".unit": "m"}, lambda array: array.view(WithUnit)),
+        ({"": 3.0, ".units": "m"}, lambda array: Quantity(np.float64(3))),
+    ],
+)
+def test_of_a_wrapper_its_array_is_the_value_and_its_unit_is_one_too(expected, make):
+    found = copied(make(np.ones(2)))
+    assert {f"result{place}": value for place, value in expected.items()} == {
+        path: value.tolist() for path, value in found
+    }
+
+
+def test_the_array_of_the_device_in_a_wrapper_is_what_a_call_returns():
+    def body(device):
+        a = device.asarray(np.ones(3))
+        return lambda: DataArray(Quantity(a + 1))
+
+    found = prepared(simulated(), body)
+    assert (24, 1) == (found.result_bytes, found.result_arrays)
+    assert [each.rpartition(" ")[2] for each in found.returned_types] == ["float64"]
+
+
+@for_each("value", [OfFile(np.ones(2)), Negated(np.ones(2))])
+def test_what_computes_the_array_that_it_gives_is_no_wrapper_even_if_it_keeps_it(value):
+    for _ in range(3):
+        assert "can be neither compared nor copied" in refusal(value)
+
+
+class OwnBase:
+    """An array of a stranger's, which is its own base."""
+
+    dtype, shape, nbytes = np.dtype("float64"), (2,), 16
+    base = property(lambda self: self)
+
+    def __init__(self):
+        self.numbers = np.ones(2)
+
+
+def test_an_array_whose_base_is_itself_ends_no_search():
+    assert prepared(simulated(), lambda device: lambda: (OwnBase(), device.xp.ones(2))).result_arrays == 1
 
 
 # What nobody can compare.

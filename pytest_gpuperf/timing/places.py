@@ -1,0 +1,125 @@
+"""From the values of two results to which of them are in the same place, whatever the places are called."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+import numpy as np
+
+from pytest_gpuperf.model.plain_text import LONGEST, one_line, quote
+from pytest_gpuperf.timing.any_array import is_array
+from pytest_gpuperf.timing.attributes import CODE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a value is: in another place, the item of a key or index, or the attribute of a name.
+
+    The key of an `entry` says itself what it is called, as those of JAX's pytrees do. Two places are the same
+    only if they are one object: keys that read alike are not equal.
+    """
+
+    parent: "Place | None"
+    key: Any
+    kind: Literal["item", "attribute", "entry"] = "item"
+
+    @property
+    def path(self) -> str:
+        """How messages name it: `result['x'][0].total`."""
+        names = []
+        place: Place | None = self
+        while place is not None:
+            names.append(place.name)
+            place = place.parent
+        return one_line("".join(reversed(names)), LONGEST)
+
+    @property
+    def name(self) -> str:
+        """What it adds to the path of the place that it is in."""
+        if self.kind == "item":
+            return f"[{quote(self.key)}]"
+        return f".{self.key}" if self.kind == "attribute" else str(self.key)
+
+
+RESULT = Place(None, "result", "entry")
+"""Where a result as a whole is."""
+
+
+def same_places(here: Iterable[Place], there: Iterable[Place]) -> dict[Place, Place]:
+    """Return for places of one result, and those that they are in, the same ones of another result.
+
+    It is the one whose key is equal, in whatever order a dict has them. Keys that can equal no other object,
+    or say of themselves that they differ, are taken in their order.
+    """
+    in_here, in_there = _children(here), _children(there)
+    found: dict[Place, Place] = {}
+    pairs: list[tuple[Place | None, Place | None]] = [(None, None)]
+    while pairs:
+        one, other = pairs.pop()
+        for pair in _pairs(in_here[one], in_there[other]):
+            found[pair[0]] = pair[1]
+            pairs.append(pair)
+    return found
+
+
+def _children(places: Iterable[Place]) -> defaultdict[Place | None, list[Place]]:
+    """Return the places in each place, in order."""
+    children: defaultdict[Place | None, list[Place]] = defaultdict(list)
+    seen = set()
+    for each in places:
+        place: Place | None = each
+        while place is not None and place not in seen:
+            seen.add(place)
+            children[place.parent].append(place)
+            place = place.parent
+    return children
+
+
+def has_equality(value: Any) -> bool:
+    """Return whether the class of an object says which others are equal to it."""
+    known: Any = type(value).__eq__
+    return known is not object.__eq__
+
+
+def _pairs(here: list[Place], there: list[Place]) -> Iterator[tuple[Place, Place]]:
+    """Yield which of the places in one place are which of those in another."""
+    left = dict(enumerate(there))
+    by_key: dict[Any, int] = {}
+    for number, place in left.items():
+        _looked_up(by_key.setdefault, place, number)
+    without = []
+    for place in here:
+        number = _looked_up(by_key.pop, place, None)
+        if number is None:
+            without.append(place)
+        else:
+            yield place, left.pop(number)
+    yield from zip(filter(_is_unique, without), filter(_is_unique, left.values()), strict=False)
+
+
+def _looked_up(method: Any, place: Place, value: Any) -> Any:
+    """Return what a dict has for a place's key; None where the key, a user's object, cannot be looked up."""
+    try:
+        return method((place.kind, place.key), value)
+    except Exception:  # noqa: BLE001 - of keys of any kind: an array has no hash, and no truth
+        return None
+
+
+def _is_unique(place: Place) -> bool:
+    """Return whether no other object can equal a place's key, so that each call makes another one."""
+
+    def is_unique(key: Any) -> bool:
+        if isinstance(key, tuple):
+            return any(map(is_unique, key))
+        if isinstance(key, (Enum, *CODE)):  # the same objects on both devices
+            return False
+        try:
+            if not has_equality(key) or (is_array(key) and not isinstance(key, np.generic)):
+                return True
+            return bool(key != key)  # NaN
+        except Exception:  # noqa: BLE001 - of keys of any kind
+            return True
+
+    return is_unique(place.key)
