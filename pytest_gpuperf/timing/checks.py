@@ -29,7 +29,6 @@ _OTHER_LIBRARY_HINT = (
     "compare {library} with itself: gpuperf_gpu = {library} in the ini file, or --gpuperf-gpu={library}:cpu "
     "without a GPU"
 )
-_SINGLE_EPS = 2.0**-23  # of float32
 _COMPARABLE_HINT = "return dense arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 _CHANGED_ONCE = (
     "the first call on the {on} changed an array ({array}), and later ones left it as it was: if they read "
@@ -59,7 +58,8 @@ class ResultChecks:
     """The results of both devices, compared before timing and after it; a disagreement stays.
 
     `runs_products` tells whether the GPU multiplies or convolves: nothing else is computed in a mode that
-    rounds more. Work that was not the requested work is a GpuPerfError.
+    rounds more. Where that is not known (None), it may have. Work that was not the requested work is a
+    GpuPerfError.
     """
 
     def __init__(self, demand: Demand) -> None:
@@ -120,7 +120,7 @@ class ResultChecks:
             unpack=capabilities.unpack(device),
         )
         for leaf in incomparable(values):
-            path, value, _ = leaf
+            path, value, *_ = leaf
             is_copied = self._demand.transfer != "never"
             what = f"{path} is of type {type(value).__name__}, which"
             if is_lazy(value):
@@ -194,17 +194,17 @@ class ResultChecks:
             return
         started = device.clock()
         compared = result_check.compare(cpu, gpu, self._demand, self._names)
-        reduced = device.info.reduced_eps
-        if compared.agreed and reduced is not None:
-            as_dtypes = [leaf._replace(eps=_SINGLE_EPS) if leaf.eps == reduced else leaf for leaf in gpu]
-            strict = result_check.compare(cpu, as_dtypes, self._demand, self._names)
+        may_be_rounded = any(leaf.own_eps is not None for leaf in gpu)
+        if compared.agreed and may_be_rounded:
+            own = [leaf._replace(eps=leaf.eps if leaf.own_eps is None else leaf.own_eps) for leaf in gpu]
+            strict = result_check.compare(cpu, own, self._demand, self._names)
             if strict.agreed or self.runs_products() is False:
-                compared = strict
+                compared, may_be_rounded = strict, False
         self._degenerate = list(result_check.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
         if self.outcome is None or compared.agreed is False:
             self.outcome = compared
             self._found = when
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
-        if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
+        if modes and may_be_rounded:
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"

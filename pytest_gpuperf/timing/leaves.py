@@ -53,12 +53,13 @@ class Leaf(NamedTuple):
     """One value of a result and its place: `result[0]['x']`.
 
     `eps` is that of the device's dtype, or of a mode in which it rounds more, where the value on the host
-    has a finer one; else 0.
+    has a finer one; else 0. `own_eps` is that of the dtype alone, where such a mode may round the value.
     """
 
     path: str
     value: Any
     eps: float = 0.0
+    own_eps: float | None = None
 
 
 def leaves(result: Any, path: str = "result", unpack: Unpack | None = None) -> Iterator[Leaf]:
@@ -100,7 +101,7 @@ def stored_values(leaf: Leaf, seen: set[int]) -> list[Leaf]:
     """Return the values in an object's attributes, for `values_of`; `seen` are ids of objects that were."""
     found, queue = [], deque([leaf])
     while queue:
-        path, value, _ = part = queue.popleft()
+        path, value, *_ = part = queue.popleft()
         is_one_value = is_array(value) or any(hasattr(type(value), name) for name in _ONE_VALUE)
         if is_one_value or is_iterator(value) or isinstance(value, np.generic | int | float | complex):
             found.append(part)
@@ -162,17 +163,18 @@ def snapshot(
     A number of Python was computed in one of `dtypes`: its type does not tell in which.
     """
     found: list[Leaf] = []
-    coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
-    for path, value, _ in values_of(result, unpack=unpack):
+    used = [(_eps(dtype), dtype in _SINGLE) for dtype in dtypes]
+    coarsest = max((eps for eps, _ in used), default=0.0)
+    computes_in_single = any(is_single for _, is_single in used)
+    for path, value, *_ in values_of(result, unpack=unpack):
         eps = _narrow_eps(dtype_of(value) if is_array(value) else "")
-        host = value
+        host, may_be_rounded = value, False
         if is_masked(value):
             host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own
         elif holds(value):
             with suppress(TypeError, NotImplementedError):  # a layout that NumPy lacks, such as a sparse one
                 host = asnumpy(value)
-            if str(host.dtype) in _SINGLE:
-                eps = max(eps, reduced_eps or 0.0)
+            may_be_rounded = str(host.dtype) in _SINGLE
         elif isinstance(value, bytes):
             host = np.array(bytearray(value))
         elif library_of(value) == "torch":  # of others a call may have returned before its work was done
@@ -180,10 +182,14 @@ def snapshot(
                 host = value.detach().resolve_conj().resolve_neg().numpy().copy()
         elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
             host = np.array(value)
-            eps = coarsest if type(value) in (float, complex) else eps
+            if type(value) in (float, complex):
+                eps, may_be_rounded = coarsest, computes_in_single
         if eps and isinstance(host, np.ndarray) and host.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
             host = host.astype(np.float32)
-        found += _parts(Leaf(path, host, eps))
+        leaf = Leaf(path, host, eps)
+        if may_be_rounded and reduced_eps is not None:
+            leaf = leaf._replace(eps=max(eps, reduced_eps), own_eps=eps)
+        found += _parts(leaf)
     return found
 
 
@@ -264,24 +270,24 @@ def _gives(container: Any, store: dict[Any, Any]) -> bool:
 
 def _parts(leaf: Leaf) -> Iterator[Leaf]:
     """Yield the fields of a structured array, and the data and the mask of a masked one."""
-    path, value, eps = leaf
+    path, value, *_ = leaf
     if isinstance(value, np.ndarray) and value.dtype.names:
         for name in value.dtype.names:
-            yield from _parts(Leaf(f"{path}[{name!r}]", value[name], eps))
+            yield from _parts(leaf._replace(path=f"{path}[{name!r}]", value=value[name]))
     elif is_masked(value):
         hidden = np.ma.getmaskarray(value)
         value.data[hidden] = np.zeros((), value.dtype)
-        yield Leaf(path, value.data, eps)
+        yield leaf._replace(value=value.data)
         if hidden.any():  # else it is the answer of a library without masks, too
             yield Leaf(f"{path}.mask", hidden)
     else:
         yield leaf
 
 
-def _eps(dtype: str, reduced_eps: float | None) -> float:
-    """Return the machine epsilon of a dtype as the device has it, if coarser than float64; else 0."""
+def _eps(dtype: str) -> float:
+    """Return the machine epsilon of a dtype, if coarser than float64; else 0."""
     if dtype == "float16" or dtype in _SINGLE:
-        return max(float(np.finfo(dtype).eps), (dtype in _SINGLE and reduced_eps) or 0.0)
+        return float(np.finfo(dtype).eps)
     return _narrow_eps(dtype)
 
 

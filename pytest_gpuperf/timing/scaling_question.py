@@ -207,7 +207,9 @@ def _as_in(others: list[Leaf], result: list[Leaf]) -> list[Leaf]:
     for leaf in result:
         if isinstance(leaf.value, StackedParts) and f"{leaf.path}[0]" in paths:
             values = enumerate(leaf.value)
-            found += [Leaf(f"{leaf.path}[{place}]", np.array(value), leaf.eps) for place, value in values]
+            found += [
+                leaf._replace(path=f"{leaf.path}[{place}]", value=np.array(value)) for place, value in values
+            ]
         else:
             found.append(leaf)
     return found

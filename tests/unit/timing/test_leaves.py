@@ -27,7 +27,7 @@ LAZY = "which is lazy, or may be: its work would run after the timed call"
 def copied(result, device=None) -> list[tuple[str, Any]]:
     """Return where each value of a result is, and the value on the host."""
     return [
-        (path, value) for path, value, _ in ResultChecks(BARE).copy_to_host(result, device or simulated())
+        (path, value) for path, value, *_ in ResultChecks(BARE).copy_to_host(result, device or simulated())
     ]
 
 
