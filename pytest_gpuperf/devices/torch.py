@@ -3,8 +3,8 @@
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property, wraps
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial, wraps
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Literal
@@ -22,7 +22,9 @@ from pytest_gpuperf.devices.library import (
     LibraryDevice,
     Namespace,
     Reduced,
+    any_product,
     may_use_tf32,
+    noted_calls,
     observed_warnings,
     shown_setting,
     unusable,
@@ -44,10 +46,12 @@ _FALLBACK = re.compile(
     r"(?:CAUTION: )?The operator '([^']+)'.*run on the CPU|Aten Op fallback from XPU to CPU"
 )
 _UNNAMED = "an operator that PYTORCH_DEBUG_XPU_FALLBACK=1 names"
-_PRODUCT = re.compile(  # of operators: aten::addmm, aten::cudnn_convolution, and inductor's templates
-    r"aten::_?(\w*m[mv]|v?dot|matmul|einsum|(\w+_)?conv(olution)?\d?d?(_\w+)?|\w*(rnn|lstm|gru|attention)\w*)$"
-    r"|triton_tem"
+_PRODUCT = re.compile(  # addmm, cudnn_convolution
+    r"_?(\w*m[mv]|v?dot|matmul|einsum|(\w+_)?conv(olution)?\d?d?(_\w+)?|\w*(rnn|lstm|gru|attention)\w*)$"
 )
+_OWN = {"aten", "autograd", "c10d", "_c10d_functional", "prim", "prims", "profiler", "torch"}
+# Classes and methods that launch work past torch's dispatcher, by the module that has them.
+_LAUNCHERS = {"torch.cuda": ("CUDAGraph", "replay"), "triton": ("JITFunction", "run")}
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
 _FACTORIES = frozenset(
@@ -167,16 +171,39 @@ class TorchDevice(LibraryDevice):
     def runs_products(self, call: Callable[[], Any]) -> bool | None:
         """Return whether a call multiplies matrices or convolves, which one more call shows.
 
-        None where it runs kernels that no operator of torch has launched: a graph, or a user's own.
+        None where it runs anything that is not torch's own: a custom operator, a kernel of Triton, a graph.
+        What torch.compile has compiled runs as it was written, so that its operators are seen.
         """
+        operators = [name.split("::", 1) for name in self._operators(call) if "::" in name]  # else a step
+        return any_product(bool(_PRODUCT.match(name)) if space in _OWN else None for space, name in operators)
+
+    def _operators(self, call: Callable[[], Any]) -> list[str]:
+        """Return the names of the operators that one more call runs: aten::mm, mylib::gemm.
+
+        The profiler sees those that operators call in turn, and misses custom ones that are written in Python
+        (torch 2.14); a dispatch mode sees these, and in one torch.compile compiles nothing and uses nothing
+        compiled. Backward passes run in both, in threads of their own too (ATen/ThreadLocalState.h).
+        """
+        names: list[str] = []
+
+        class Noting(self._torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc,name-defined]  # noqa: SLF001 - its only name
+            supports_higher_order_operators = True
+
+            def __torch_dispatch__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+                names.append(f"{function.namespace}::{function.name().rpartition('::')[2]}")
+                return function(*args, **kwargs or {})
+
         profiler = self._torch.profiler
-        with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as profile:
+        with ExitStack() as stack:
+            for module, (owner, method) in _LAUNCHERS.items():
+                launcher = getattr(sys.modules.get(module), owner, None)
+                if launcher is not None:
+                    note = partial(names.append, f"{module}::{owner}")
+                    stack.enter_context(noted_calls(launcher, method, note))
+            profile = stack.enter_context(profiler.profile(activities=[profiler.ProfilerActivity.CPU]))
+            stack.enter_context(Noting())
             call()
-        names = [event.key for event in profile.key_averages()]
-        if any(map(_PRODUCT.search, names)):
-            return True
-        has_own_kernels = any("triton" in name for name in names)
-        return False if any(name.startswith("aten::") for name in names) and not has_own_kernels else None
+        return names + [event.key for event in profile.key_averages()]
 
     def compilations(self) -> int:
         """Return how many graphs torch.compile has compiled so far."""
