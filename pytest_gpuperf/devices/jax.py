@@ -1,7 +1,7 @@
 """GPUs and TPUs through JAX, one or several as a mesh, compared with JAX on the CPU; all are asynchronous."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from types import ModuleType
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import capabilities, jax_programs
+from pytest_gpuperf.devices import capabilities, jax_products, jax_programs
 from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.group import DeviceGroup, Parts
 from pytest_gpuperf.devices.library import (
@@ -33,6 +33,7 @@ _NUMBER = re.compile(r"[0-9]+\.[0-9]+")
 # Of jax_default_matmul_precision: those that keep float32's digits, by splitting its numbers if need be.
 _EXACT = (
     "highest",
+    "HIGHEST",  # as jax.lax.Precision has it
     "float32",
     "F32_F32_F32",
     "BF16_BF16_F32_X6",
@@ -171,6 +172,10 @@ class JaxDevice(LibraryDevice):
     def is_constant(self, function: Any) -> bool | None:
         """Return whether a function of `jax.jit` computes from nothing but arrays that it closes over."""
         return jax_programs.is_constant(self._jax, function)
+
+    def runs_products(self, call: Callable[[], Any]) -> bool | None:
+        """Return whether a call multiplies or convolves in a mode that rounds, if one more call shows it."""
+        return jax_products.runs_products(self._jax, call, _EXACT, self.native.platform)
 
     def compilations(self) -> int:
         """Return how many programs JAX has compiled since this was asked first."""
