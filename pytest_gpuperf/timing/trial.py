@@ -338,11 +338,28 @@ class Trial:
         return timer, values
 
     def _runs_products(self) -> bool | None:
-        """Return whether the GPU's workload multiplies or convolves, which one more call may show."""
+        """Return whether the GPU's workload multiplies or convolves, which one more call may show.
+
+        A call that raises is made again without being looked at: what it raises then is the test's.
+        """
         if self._gpu is None:
             return None
-        self._gpu.workload.prepare()
-        return capabilities.runs_products(self._gpu.device, self._gpu.workload.call)
+        workload, raised = self._gpu.workload, []
+
+        def call() -> Any:
+            try:
+                return workload.call()
+            except Exception as error:
+                raised.append(error)
+                raise
+
+        with capabilities.context(workload.device):
+            workload.prepare()
+            found = capabilities.runs_products(workload.device, call)
+            if raised:
+                workload.prepare()
+                workload.call()
+        return found
 
     def _sampled(self, timer: BlockTimer) -> BlockTimer:
         """Return the timer of the mode that the demand is on: of blocks, or of single calls."""
