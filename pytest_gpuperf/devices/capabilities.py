@@ -150,11 +150,36 @@ def is_constant(device: Any, function: Any) -> bool | None:
     return call_optional(device, "is_constant", function, expected=bool)  # type: ignore[no-any-return]  # as the capability is typed
 
 
-def runs_products(device: Any, call: Callable[[], Any]) -> bool | None:
+def runs_products(device: Any, call: Callable[[], Any], prepare: Callable[[], Any] = bool) -> bool | None:
     """Return whether a call multiplies matrices or convolves, if one more call shows it.
 
-    What the call raises is the test's, and passes.
+    `prepare` precedes each call. Where one raises, it is made once more as it is: what it raises then is the
+    test's.
     """
+    return _seen_of(call, prepare, device, "runs_products", expected=bool)  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def activity(
+    device: Any, call: Callable[[], Any], smallest: int, prepare: Callable[[], Any] = bool
+) -> Activity | None:
+    """Return what the device's library is seen to do in one more call; None where that cannot be told.
+
+    `smallest` is the size in bytes of the smallest array that the call is known to use, 0 if it knows none.
+    `prepare` precedes each call. Where one raises, it is made once more as it is: what it raises then is the
+    test's.
+    """
+    return _seen_of(call, prepare, device, "activity", smallest, expected=Activity)  # type: ignore[no-any-return]  # as above
+
+
+def _seen_of(
+    call: Callable[[], Any],
+    prepare: Callable[[], Any],
+    device: Any,
+    name: str,
+    *arguments: Any,
+    expected: type,
+) -> Any:
+    """Return what a method of the device sees of a call; None where looking at it breaks the call."""
     raised: list[Exception] = []
 
     def observed_call() -> Any:
@@ -164,20 +189,15 @@ def runs_products(device: Any, call: Callable[[], Any]) -> bool | None:
             raised.append(error)
             raise
 
-    found: bool | None = call_optional(device, "runs_products", observed_call, expected=bool)
-    if raised:
-        raise raised.pop()
-    return found
-
-
-def activity(device: Any, call: Callable[[], Any], smallest: int) -> Activity | None:
-    """Return what the device's library is seen to do in one more call; None where that cannot be told.
-
-    `smallest` is the size in bytes of the smallest array that the call is known to use, 0 if it knows none.
-    What the call raises passes through: it is the test's.
-    """
-    method: Callable[[Callable[[], Any], int], Activity | None] | None = getattr(device, "activity", None)
-    return None if method is None else method(call, smallest)
+    prepare()
+    found = call_optional(device, name, observed_call, *arguments, expected=expected)
+    if not raised:
+        return found
+    if is_outcome(error := raised.pop()):
+        raise error
+    prepare()
+    call()
+    return None
 
 
 def compilations(device: Any) -> int:

@@ -1,6 +1,6 @@
 """Several devices of one library as one: what a scaling test works on, and what measuring it needs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
@@ -91,6 +91,10 @@ class DeviceGroup:
     def is_constant(self, function: Any) -> bool | None:
         """Return whether a compiled function computes from nothing but arrays that it closes over."""
         return capabilities.is_constant(self.all[0], function)
+
+    def runs_products(self, call: Callable[[], Any]) -> bool | None:
+        """Return whether a call multiplies or convolves, as the library of the devices shows it."""
+        return capabilities.runs_products(self.all[0], call)
 
     def compilations(self) -> int:
         """Return how many programs the library of the devices has compiled so far."""

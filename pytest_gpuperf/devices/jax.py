@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import capabilities, jax_programs
+from pytest_gpuperf.devices import capabilities, jax_products, jax_programs
 from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.group import DeviceGroup, Parts
 from pytest_gpuperf.devices.library import (
@@ -33,6 +33,7 @@ _NUMBER = re.compile(r"[0-9]+\.[0-9]+")
 # Of jax_default_matmul_precision: those that keep float32's digits, by splitting its numbers if need be.
 _EXACT = (
     "highest",
+    "HIGHEST",  # as jax.lax.Precision has it
     "float32",
     "F32_F32_F32",
     "BF16_BF16_F32_X6",
@@ -175,6 +176,10 @@ class JaxDevice(LibraryDevice):
     def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:  # noqa: ARG002 - no size escapes it
         """Count the compiled programs that a call runs; copies from and to the host are none."""
         return jax_programs.activity(call)
+
+    def runs_products(self, call: Callable[[], Any]) -> bool | None:
+        """Return whether a call multiplies or convolves in a mode that rounds, if one more call shows it."""
+        return jax_products.runs_products(self._jax, call, _EXACT, self.native.platform)
 
     def compilations(self) -> int:
         """Return how many programs JAX has compiled since this was asked first."""

@@ -1,7 +1,9 @@
 """GPUs through Keras, compared with Keras on the CPU: it runs on TensorFlow, PyTorch or JAX."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from pytest_gpuperf.devices.library import (
     LibraryDevice,
     Namespace,
     Reduced,
+    any_product,
     may_use_tf32,
 )
 from pytest_gpuperf.devices.nvml import cuda_bus_id
@@ -24,6 +27,7 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
+_PRODUCT = re.compile(r"MatMul|Einsum|Conv(?!ert)|Dot|RNN|LSTM|GRU")  # of TensorFlow's operations
 _CHOICE = "set KERAS_BACKEND to tensorflow, torch or jax, whichever is installed"
 
 
@@ -198,6 +202,46 @@ class _TensorflowDevice(LibraryDevice):
         after = memory.get_memory_info(self._place)
         observation.memory, observation.held = after["peak"] - before, after["current"] - before
         observation.worked = observation.memory > 0
+
+    def runs_products(self, call: Callable[[], Any]) -> bool | None:
+        """Return whether a call multiplies or convolves, from the operations that one more call runs.
+
+        Their names come as TensorFlow's own debugger has them. Functions run as one operation each, whose
+        graph TensorFlow keeps. None for an operation that is not TensorFlow's own, or runs Python.
+        """
+        names: list[str] = []
+
+        def note(name: str | bytes, *_: Any, **__: Any) -> None:
+            names.append(self._tf.compat.as_str(name))
+
+        callbacks = import_module("tensorflow.python.framework.op_callbacks")
+        callbacks.add_op_callback(note)
+        try:
+            call()
+        finally:
+            callbacks.remove_op_callback(note)
+        return any_product(map(self._is_product, self._with_graphs(names)))
+
+    def _with_graphs(self, names: list[str]) -> list[str]:
+        """Return the names of operations, those in the graphs of functions in place of the functions."""
+        context = import_module("tensorflow.python.eager.context").context()
+        found, seen = [], set[str]()
+        while names:
+            name = names.pop()
+            if not context.has_function(name):
+                found.append(name)
+            elif name not in seen:
+                seen.add(name)
+                for node in context.get_function_def(name).node_def:
+                    names.append(node.op)
+                    for value in node.attr.values():
+                        names += [function.name for function in (value.func, *value.list.func)]
+        return [name for name in found if name]
+
+    def _is_product(self, name: str) -> bool | None:
+        if _PRODUCT.search(name):
+            return True
+        return False if hasattr(self._tf.raw_ops, name) and "PyFunc" not in name else None
 
     def fault(self, error: BaseException) -> Fault | None:
         if isinstance(error, self._tf.errors.ResourceExhaustedError):

@@ -2,9 +2,10 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from os import environ
@@ -213,6 +214,32 @@ def shown_setting(name: str) -> str:
     """Return what a variable that chooses among devices is set to: `CUDA_VISIBLE_DEVICES is not set`."""
     value = environ.get(name)
     return f"{name} is {'not set' if value is None else f'{value!r}, which may hide devices'}"
+
+
+def any_product(operators: Iterable[bool | None]) -> bool | None:
+    """Return whether a call multiplies or convolves, from whether each of its operators does.
+
+    None where one of them is not known (None), or where none was seen: the call may do so out of sight.
+    """
+    found = set(operators)
+    return True if True in found else False if found == {False} else None
+
+
+@contextmanager
+def noted_calls(owner: type, method: str, note: Callable[[], Any]) -> Iterator[None]:
+    """Call `note` at each call of a method of a library's class meanwhile."""
+    original = vars(owner)[method]
+
+    @wraps(original)
+    def noted(*inputs: Any, **options: Any) -> Any:
+        note()
+        return original(*inputs, **options)
+
+    setattr(owner, method, noted)
+    try:
+        yield
+    finally:
+        setattr(owner, method, original)
 
 
 def may_use_tf32(compute_capability: float) -> bool:

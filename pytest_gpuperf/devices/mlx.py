@@ -1,8 +1,9 @@
 """Apple's GPUs, and NVIDIA's, through MLX, compared with NumPy; MLX is lazy and asynchronous."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from io import StringIO
 from os import environ
 from platform import mac_ver
 from typing import Any
@@ -14,6 +15,7 @@ from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
     Reduced,
+    any_product,
     may_use_tf32,
 )
 from pytest_gpuperf.devices.protocol import Observation
@@ -22,6 +24,23 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 
 _REMEDY = "use a Mac with Apple silicon, or MLX's build for NVIDIA's GPUs (mlx[cuda13]); mlx:cpu emulates one"
 _SCALARS = 64  # bytes: a number in an expression is an array at once, though nothing is computed
+_PRIMITIVE = re.compile(r'label ?= ?"(\w+)')  # in a graph of MLX
+_PRODUCT = re.compile(r"Matmul|MM$|Convolution|Attention")
+# The others that MLX itself has (mlx/primitives.h, fast_primitives.h): an extension can bring its own.
+_OWN = frozenset(
+    """Abs Add And Arange ArcCos ArcCosh ArcSin ArcSinh ArcTan ArcTan2 ArcTanh ArgPartition
+    ArgReduce ArgSort AsStrided AsType BitwiseAnd BitwiseInvert BitwiseOr BitwiseXor Broadcast
+    BroadcastAxes Ceil Cholesky Concatenate Conjugate Contiguous Copy Cos Cosh CumLogAddExp CumMax
+    CumMin CumProd CumSum CustomTransforms Depends DivMod Divide DynamicSlice DynamicSliceUpdate Eig
+    Eigh Equal Erf ErfInv Exp ExpandDims Expm1 FFT Flatten Floor FromFP8 Full Gather GatherAxis
+    Greater GreaterEqual Hadamard Imag Inverse LUF LayerNorm LayerNormVJP LeftShift Less LessEqual
+    Load Log Log10 Log1p Log2 LogAddExp LogSumExp LogicalAnd LogicalNot LogicalOr MaskedScatter Max
+    Maximum Min Minimum Multiply NaNEqual Negative NotEqual NumberOfElements Or Pad Partition Power
+    Prod QRF Quantize RMSNorm RMSNormVJP RandomBits Real Remainder Reshape RightShift RoPE Round
+    Rsqrt SVD Scatter ScatterAxis SearchSorted Select Sigmoid Sign Sin Sinh Slice SliceUpdate
+    Softmax Sort Split Sqrt Square Squeeze StopGradient Subtract Sum Tan Tanh ToFP8 Transpose
+    Unflatten View""".split()  # noqa: SIM905 - as a list each has its line
+)
 _ARCHITECTURE = re.compile(r"applegpu_g(\d+)(\w)")
 _NEURAL_ACCELERATORS = (26, 2)  # the first macOS in which MLX uses those of the M5 and A19 and later ones
 
@@ -112,6 +131,20 @@ class MlxDevice(LibraryDevice):
         observation.held = self._mx.get_active_memory() - before
         observation.worked = observation.memory > _SCALARS
 
+    def runs_products(self, call: Callable[[], Any]) -> bool | None:
+        """Return whether the result of one more call, which is not computed, needs a product or convolution.
+
+        None where the call has computed something, of which no graph is left, or for a kernel of one's own.
+        """
+        before = self._mx.get_active_memory()
+        self._mx.reset_peak_memory()
+        arrays = list(self._arrays(call()))
+        if self._mx.get_peak_memory() - before > _SCALARS or not arrays:
+            return None
+        graph = StringIO()
+        self._mx.export_to_dot(graph, *arrays)
+        return any_product(map(_is_product, _PRIMITIVE.findall(graph.getvalue())))
+
     def free_memory(self) -> int | None:
         """Return the bytes that CUDA can still give; Apple's GPUs share the memory of the system."""
         return self._mx.device_info(self._device).get("free_memory")  # type: ignore[no-any-return]
@@ -149,6 +182,12 @@ class MlxDevice(LibraryDevice):
             major, minor = (found.get(f"compute_capability_{part}", 0) for part in ("major", "minor"))
             reduces = may_use_tf32(float(f"{major}.{minor}"))
         return Reduced(mode="TF32", setting="MLX_ENABLE_TF32") if reduces else None
+
+
+def _is_product(primitive: str) -> bool | None:
+    if _PRODUCT.search(primitive):
+        return True
+    return False if primitive in _OWN or primitive.startswith("Compiled") else None
 
 
 class MlxBackend(LibraryBackend):

@@ -4,8 +4,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import cached_property, wraps
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial, wraps
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Literal
@@ -23,7 +23,9 @@ from pytest_gpuperf.devices.library import (
     LibraryDevice,
     Namespace,
     Reduced,
+    any_product,
     may_use_tf32,
+    noted_calls,
     observed_warnings,
     shown_setting,
     unusable,
@@ -45,10 +47,12 @@ _FALLBACK = re.compile(
     r"(?:CAUTION: )?The operator '([^']+)'.*run on the CPU|Aten Op fallback from XPU to CPU"
 )
 _UNNAMED = "an operator that PYTORCH_DEBUG_XPU_FALLBACK=1 names"
-_PRODUCT = re.compile(  # of operators: aten::addmm, aten::cudnn_convolution, and inductor's templates
-    r"aten::_?(\w*m[mv]|v?dot|matmul|einsum|(\w+_)?conv(olution)?\d?d?(_\w+)?|\w*(rnn|lstm|gru|attention)\w*)$"
-    r"|triton_tem"
+_PRODUCT = re.compile(  # addmm, cudnn_convolution
+    r"_?(\w*m[mv]|v?dot|matmul|einsum|(\w+_)?conv(olution)?\d?d?(_\w+)?|\w*(rnn|lstm|gru|attention)\w*)$"
 )
+_OWN = {"aten", "autograd", "c10d", "_c10d_functional", "prim", "prims", "profiler", "torch"}
+# Classes and methods that launch work past torch's dispatcher, by the module that has them.
+_LAUNCHERS = {"torch.cuda": ("CUDAGraph", "replay"), "triton": ("JITFunction", "run")}
 
 # Operators that only copy, and those that touch no element though they make no view.
 _COPIES = frozenset(("_to_copy", "clone", "copy", "copy_", "lift_fresh", "_local_scalar_dense"))
@@ -174,45 +178,75 @@ class TorchDevice(LibraryDevice):
     def runs_products(self, call: Callable[[], Any]) -> bool | None:
         """Return whether a call multiplies matrices or convolves, which one more call shows.
 
-        None where it runs kernels that no operator of torch has launched: a graph, or a user's own.
+        None where it runs anything that is not torch's own: a custom operator, a kernel of Triton, a graph.
+        What torch.compile has compiled runs as it was written, so that its operators are seen.
         """
+        operators = [name.split("::", 1) for name in self._operators(call) if "::" in name]  # else a step
+        return any_product(bool(_PRODUCT.match(name)) if space in _OWN else None for space, name in operators)
+
+    def _operators(self, call: Callable[[], Any]) -> list[str]:
+        """Return the names of the operators that one more call runs: aten::mm, mylib::gemm.
+
+        The profiler sees those that operators call in turn, and misses custom ones that are written in Python
+        (torch 2.14); a dispatch mode sees these, and in one torch.compile compiles nothing and uses nothing
+        compiled. Backward passes run in both, in threads of their own too (ATen/ThreadLocalState.h).
+        """
+        names: list[str] = []
+
+        def note_operator(operator: Any, _: Any) -> None:
+            names.append(f"{operator.namespace}::{operator.name().rpartition('::')[2]}")
+
         profiler = self._torch.profiler
-        with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as profile:
+        with ExitStack() as stack:
+            for module, (owner, method) in _LAUNCHERS.items():
+                launcher = getattr(sys.modules.get(module), owner, None)
+                if launcher is not None:
+                    note = partial(names.append, f"{module}::{owner}")
+                    stack.enter_context(noted_calls(launcher, method, note))
+            profile = stack.enter_context(profiler.profile(activities=[profiler.ProfilerActivity.CPU]))
+            stack.enter_context(self._dispatched(note_operator))
             call()
-        names = [event.key for event in profile.key_averages()]
-        if any(map(_PRODUCT.search, names)):
-            return True
-        has_own_kernels = any("triton" in name for name in names)
-        return False if any(name.startswith("aten::") for name in names) and not has_own_kernels else None
+        return names + [event.key for event in profile.key_averages()]
 
     def activity(self, call: Callable[[], Any], smallest: int) -> Activity:  # noqa: ARG002 - no size escapes it
         """Count the operators that a call runs in this thread, and in those of autograd.
 
         What torch.compile has compiled runs as it was written. On a GPU kernels of others are no operators.
         """
-        from torch.utils._python_dispatch import TorchDispatchMode
-
         found = Counter[str]()
 
-        def is_empty(result: Any) -> bool:
-            return isinstance(result, self._torch.Tensor) and result.numel() == 0
+        def count(operator: Any, result: Any) -> None:
+            name = operator.overloadpacket.__name__
+            is_empty = isinstance(result, self._torch.Tensor) and result.numel() == 0
+            if name in _COPIES:
+                found["copied"] += 1
+            elif not operator.is_view and name not in _EMPTY and not is_empty:
+                found["computed"] += 1
 
-        class Count(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped here
-            def __torch_dispatch__(
-                self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
-            ) -> Any:
-                name, result = operator.overloadpacket.__name__, operator(*args, **(kwargs or {}))
-                if name in _COPIES:
-                    found["copied"] += 1
-                elif not operator.is_view and name not in _EMPTY and not is_empty(result):
-                    found["computed"] += 1
-                return result
-
-        has_compiled = "torch._dynamo" in sys.modules  # which is slow to import, and refuses the mode
-        stance = self._torch.compiler.set_stance("force_eager") if has_compiled else nullcontext()
-        with stance, Count():
+        with self._dispatched(count):
             call()
         return Activity(computed=found["computed"], copied=found["copied"], is_complete=self._on_cpu)
+
+    @contextmanager
+    def _dispatched(self, note: Callable[[Any, Any], None]) -> Iterator[None]:
+        """Pass each operator that torch dispatches meanwhile, and its result, to `note`.
+
+        In such a mode torch.compile refuses some functions, so that what is compiled runs as it was written.
+        """
+
+        class Noting(self._torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc,name-defined]  # noqa: SLF001 - its only name
+            supports_higher_order_operators = True
+
+            def __torch_dispatch__(self, operator: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+                result = operator(*args, **kwargs or {})
+                note(operator, result)
+                return result
+
+        with ExitStack() as stack:
+            if "torch._dynamo" in sys.modules:  # which is slow to import
+                stack.enter_context(self._torch.compiler.set_stance("force_eager"))
+            stack.enter_context(Noting())
+            yield
 
     def compilations(self) -> int:
         """Return how many graphs torch.compile has compiled so far."""

@@ -36,7 +36,6 @@ _OTHER_LIBRARY_HINT = (
     "compare {library} with itself: gpuperf_gpu = {library} in the ini file, or --gpuperf-gpu={library}:cpu "
     "without a GPU"
 )
-_SINGLE_EPS = 2.0**-23  # of float32
 _COMPARABLE_HINT = "return dense arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 _CHANGED_ONCE = (
     "the first call on the {on} changed an array ({array}), and later ones left it as it was: if they read "
@@ -68,8 +67,8 @@ class ResultChecks:
     """The results of both devices, compared before timing and after it; a disagreement stays.
 
     `runs_products` tells whether the GPU multiplies or convolves: nothing else is computed in a mode that
-    rounds more. `compared_arrays` is whether results agreed in more than single numbers. Work that was not
-    the requested work is a GpuPerfError.
+    rounds more. Where that is not known (None), it may have. `compared_arrays` is whether results agreed in
+    more than single numbers. Work that was not the requested work is a GpuPerfError.
     """
 
     def __init__(self, demand: Demand) -> None:
@@ -205,12 +204,12 @@ class ResultChecks:
             return
         started = device.clock()
         compared = result_check.compare(cpu, gpu, self._demand, self._names)
-        reduced = device.info.reduced_eps
-        if compared.agreed and reduced is not None:
-            as_dtypes = [leaf._replace(eps=_SINGLE_EPS) if leaf.eps == reduced else leaf for leaf in gpu]
-            strict = result_check.compare(cpu, as_dtypes, self._demand, self._names)
+        may_be_rounded = any(leaf.own_eps is not None for leaf in gpu)
+        if compared.agreed and may_be_rounded:
+            own = [leaf._replace(eps=leaf.eps if leaf.own_eps is None else leaf.own_eps) for leaf in gpu]
+            strict = result_check.compare(cpu, own, self._demand, self._names)
             if strict.agreed or self.runs_products() is False:
-                compared = strict
+                compared, may_be_rounded = strict, False
         self.compared_arrays = compared.agreed is True and any(leaf.value.size > 1 for leaf in gpu)
         self._degenerate = list(result_check.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
@@ -218,7 +217,7 @@ class ResultChecks:
             self.outcome = compared
             self._found = when
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
-        if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
+        if modes and may_be_rounded:
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
         if compared.agreed is False and (alike := result_check.same_up_to(cpu, gpu, self._demand)):
             self._hints = _ALIKE_HINTS[alike]

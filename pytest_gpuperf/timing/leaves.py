@@ -52,12 +52,14 @@ class Leaf(NamedTuple):
     """One value of a result and its place: `result[0]['x']`.
 
     `eps` is that of the device's dtype, or of a mode in which it rounds more, where the value on the host
-    has a finer one; else 0. A label is a text that says what an array is: its unit, its dimensions.
+    has a finer one; else 0. `own_eps` is that of the dtype alone, where such a mode may round the value. A
+    label is a text that says what an array is: its unit, its dimensions.
     """
 
     place: Place
     value: Any
     eps: float = 0.0
+    own_eps: float | None = None
     is_label: bool = False
 
     @property
@@ -152,7 +154,9 @@ class Host:
         self.holds = holds
         self._asnumpy = asnumpy
         self._reduced_eps = reduced_eps
-        self._coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
+        dtypes = [*dtypes]
+        self._coarsest = max(map(_eps, dtypes), default=0.0)
+        self._computes_in_single = any(dtype in _SINGLE for dtype in dtypes)
 
     def copies(self, leaf: Leaf, within: frozenset[int] = frozenset()) -> Iterator[Leaf]:
         """Yield a value on the host: arrays of the device copied, numbers as 0-d arrays.
@@ -165,7 +169,8 @@ class Host:
             if not (isinstance(leaf.value, np.ndarray) and value.dtype.kind == "O" and value.size):
                 yield part
             elif set(map(type, value.flat)) in _TYPED and (typed := np.array(value.tolist())).dtype != object:
-                yield part._replace(value=typed, eps=self._coarsest if typed.dtype.kind in "fc" else 0.0)
+                part = part._replace(value=typed)
+                yield self._of_number(part) if typed.dtype.kind in "fc" else part
             elif id(leaf.value) not in within:
                 for index, each in np.ndenumerate(value):
                     key = index[0] if len(index) == 1 else index
@@ -175,7 +180,7 @@ class Host:
 
     def _copy(self, leaf: Leaf) -> Leaf:
         value = host = leaf.value
-        eps = _narrow_eps(dtype_of(value) if is_array(value) else "")
+        eps, may_be_rounded = _narrow_eps(dtype_of(value) if is_array(value) else ""), False
         if is_masked(value):
             host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own
         elif self.holds(value) and not is_lazy_tensor(value):
@@ -183,8 +188,7 @@ class Host:
             no_copy = (RuntimeError,) if library_of(value) and memory_of(value) is None else ()
             with suppress(TypeError, NotImplementedError, *no_copy):
                 host = self._asnumpy(value)
-            if str(host.dtype) in _SINGLE:
-                eps = max(eps, self._reduced_eps or 0.0)
+            may_be_rounded = str(host.dtype) in _SINGLE
         elif isinstance(value, bytes):
             host = np.array(bytearray(value))
         elif library_of(value) == "torch" and not is_lazy_tensor(value):
@@ -193,10 +197,20 @@ class Host:
                 host = value.detach().resolve_conj().resolve_neg().numpy().copy()
         elif isinstance(value, _PLAIN):
             host = np.array(value)
-            eps = self._coarsest if isinstance(value, float | complex) and not is_array(value) else eps
+            if isinstance(value, float | complex) and not is_array(value):
+                return self._of_number(leaf._replace(value=host))
         if eps and isinstance(host, np.ndarray) and host.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
             host = host.astype(np.float32)
-        return leaf._replace(value=host, eps=eps)
+        return self._rounded(leaf._replace(value=host), eps, may_be_rounded=may_be_rounded)
+
+    def _of_number(self, leaf: Leaf) -> Leaf:
+        """Return numbers of Python with the precision of what they may have been computed in."""
+        return self._rounded(leaf, self._coarsest, may_be_rounded=self._computes_in_single)
+
+    def _rounded(self, leaf: Leaf, eps: float, *, may_be_rounded: bool) -> Leaf:
+        if may_be_rounded and self._reduced_eps is not None:
+            return leaf._replace(eps=max(eps, self._reduced_eps), own_eps=eps)
+        return leaf._replace(eps=eps)
 
 
 def snapshot(
@@ -311,10 +325,10 @@ def _parts(leaf: Leaf) -> Iterator[Leaf]:
         yield leaf
 
 
-def _eps(dtype: str, reduced_eps: float | None) -> float:
-    """Return the machine epsilon of a dtype as the device has it, if coarser than float64; else 0."""
+def _eps(dtype: str) -> float:
+    """Return the machine epsilon of a dtype, if coarser than float64; else 0."""
     if dtype == "float16" or dtype in _SINGLE:
-        return max(float(np.finfo(dtype).eps), (dtype in _SINGLE and reduced_eps) or 0.0)
+        return float(np.finfo(dtype).eps)
     return _narrow_eps(dtype)
 
 

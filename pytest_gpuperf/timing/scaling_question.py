@@ -211,7 +211,9 @@ def _as_in(others: list[Leaf], result: list[Leaf]) -> list[Leaf]:
         other = same.get(leaf.place)
         if isinstance(leaf.value, StackedParts) and other is not None and other not in values:
             each = enumerate(leaf.value)
-            found += [Leaf(Place(leaf.place, key), np.array(value), leaf.eps) for key, value in each]
+            found += [
+                leaf._replace(place=Place(leaf.place, key), value=np.array(value)) for key, value in each
+            ]
         else:
             found.append(leaf)
     return found

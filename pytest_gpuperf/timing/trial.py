@@ -374,8 +374,9 @@ class Trial:
         """Return whether the GPU's workload multiplies or convolves, which one more call may show."""
         if self._gpu is None:
             return None
-        self._gpu.workload.prepare()
-        return capabilities.runs_products(self._gpu.device, self._gpu.workload.call)
+        workload = self._gpu.workload
+        with capabilities.context(workload.device):
+            return capabilities.runs_products(workload.device, workload.call, workload.prepare)
 
     def _sampled(self, timer: BlockTimer) -> BlockTimer:
         """Return the timer of the mode that the demand is on: of blocks, or of single calls."""

@@ -64,43 +64,52 @@ def test_torch_on_a_gpu_may_run_kernels_that_are_no_operators():
     assert not device.activity(lambda: TENSOR @ TENSOR, 0).is_complete
 
 
-ARRAY = jax.numpy.ones((SIZE, SIZE))
 PRODUCT = jax.jit(lambda array: array @ array)
-AHEAD = PRODUCT.lower(ARRAY).compile()
 CALLING_BACK = jax.jit(lambda array: (jax.debug.callback(lambda _: None, array), array + 1)[1])
+
+
+def ones():
+    """Return an array, the first of which makes JAX count its devices."""
+    return jax.numpy.ones((SIZE, SIZE))
 
 
 @for_each(
     ("expected", "call"),
     [
-        (COMPUTES, lambda: ARRAY @ ARRAY),
-        (COMPUTES, lambda: PRODUCT(ARRAY)),
-        (COMPUTES, lambda: AHEAD(ARRAY)),
-        (COMPUTES, lambda: CALLING_BACK(ARRAY)),
-        (COMPUTES, lambda: jax.grad(lambda array: (array @ array).sum())(ARRAY)),
-        (COMPUTES, lambda: jax.vmap(lambda row: row.sum())(ARRAY)),
-        (COMPUTES, lambda: jax.lax.fori_loop(0, 3, lambda _, array: array + 1, ARRAY)),
-        (COPIES, lambda: jax.device_put(np.ones(3))),
-        (COPIES, lambda: jax.numpy.asarray(np.ones(3))),
-        (NOTHING, lambda: ARRAY.shape),
-        (NOTHING, lambda: sum(range(100))),
+        (COMPUTES, lambda array: array @ array),
+        (COMPUTES, PRODUCT),
+        (COMPUTES, CALLING_BACK),
+        (COMPUTES, jax.grad(lambda array: (array @ array).sum())),
+        (COMPUTES, jax.vmap(lambda row: row.sum())),
+        (COMPUTES, lambda array: jax.lax.fori_loop(0, 3, lambda _, each: each + 1, array)),
+        (COPIES, lambda _: jax.device_put(np.ones(3))),
+        (COPIES, lambda _: jax.numpy.asarray(np.ones(3))),
+        (NOTHING, lambda array: array.shape),
+        (NOTHING, lambda _: sum(range(100))),
     ],
 )
 def test_jax_shows_the_programs_that_it_runs(expected, call):
-    device = StandIn("jax", with_itself=True).gpu("")
-    assert expected == does(device, call)
-    assert device.activity(call, 0).is_complete
+    device, array = StandIn("jax", with_itself=True).gpu(""), ones()
+    assert expected == does(device, lambda: call(array))
+    assert device.activity(lambda: call(array), 0).is_complete
 
 
-def test_a_hook_of_jax_that_a_user_has_set_is_set_again(monkeypatch):
+def test_jax_shows_a_program_that_was_compiled_ahead_of_time():
+    device, array = StandIn("jax", with_itself=True).gpu(""), ones()
+    ahead = PRODUCT.lower(array).compile()
+    assert COMPUTES == does(device, lambda: ahead(array))
+
+
+def test_a_hook_of_jax_that_a_user_has_set_is_set_again():
     from jax._src.api import _post_hook_state as hook
 
-    device, seen = StandIn("jax", with_itself=True).gpu(""), []
+    device, array, seen = StandIn("jax", with_itself=True).gpu(""), ones(), []
+    PRODUCT(array)
     before = hook.swap_local(lambda *_: seen.append(1))
     try:
-        device.activity(lambda: PRODUCT(ARRAY), 0)
+        device.activity(lambda: PRODUCT(array), 0)
         assert [] == seen
-        PRODUCT(ARRAY)
+        PRODUCT(array)
         assert [1] == seen
     finally:
         hook.set_local(before)
@@ -109,7 +118,7 @@ def test_a_hook_of_jax_that_a_user_has_set_is_set_again(monkeypatch):
 def test_a_version_of_jax_without_that_hook_shows_nothing(monkeypatch):
     monkeypatch.delattr("jax._src.api._post_hook_state")
     device = StandIn("jax", with_itself=True).gpu("")
-    assert device.activity(lambda: PRODUCT(ARRAY), 0) is None
+    assert device.activity(lambda: PRODUCT(ones()), 0) is None
 
 
 HOST = np.ones((SIZE, SIZE))
@@ -144,6 +153,18 @@ def test_of_numpys_small_arrays_and_under_a_users_tracing_nothing_that_is_seen_i
         assert tracemalloc.is_tracing()
     finally:
         tracemalloc.stop()
+
+
+def test_a_profiler_of_the_user_goes_on_to_see_what_a_look_sees():
+    import sys
+
+    device, seen, outer = HostDevice("a processor"), [], sys.getprofile()
+    sys.setprofile(lambda _, event, argument: seen.append(argument) if event == "c_call" else None)
+    try:
+        device.activity(lambda: np.sort(HOST), HOST.nbytes)
+    finally:
+        sys.setprofile(outer)
+    assert HOST.sort.__name__ in [each.__name__ for each in seen]
 
 
 def test_a_library_with_operators_in_python_shows_them():

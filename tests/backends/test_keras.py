@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from cases import for_each
 from cpu_devices import two_of_keras
+from msgspec.structs import replace
 from plugins import skip_module
 from walks import walked
 
+from pytest_gpuperf.devices.keras import KerasDevice
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -90,6 +92,92 @@ def test_a_layer_and_training_have_a_verdict_and_a_variable_that_each_call_write
     record = measured(body)
     assert ("recorded", True) == (record.status, record.check.agreed)
     assert uploaded == record.transfer.h2d.bytes
+
+
+def products(monkeypatch):
+    """Return calls by whether they multiply or convolve: True, False, or None where that is not known."""
+    ops = keras.ops
+    a = ops.convert_to_tensor(np.random.default_rng(0).uniform(1, 2, (16, 16)).astype(np.float32))
+    layer, scaled = keras.layers.Dense(4), keras.layers.Rescaling(2.0)
+    model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(4)])
+    model.compile(optimizer="sgd", loss="mse")
+    batch = np.ones((16, 16), np.float32), np.ones((16, 4), np.float32)
+    calls = {
+        True: {
+            "product": lambda: ops.matmul(a, a),
+            "convolution": lambda: ops.conv(a[None], a[None], padding="same"),
+            "layer": lambda: layer(a),
+            "training": lambda: model.train_on_batch(*batch),
+            "loop": lambda: ops.fori_loop(0, 2, lambda _, x: ops.matmul(x, x), a),
+        },
+        False: {
+            "sort": lambda: ops.sort(a) * 1.02,
+            "reductions": lambda: (ops.sum(a), ops.cumsum(a), ops.mean(a, axis=0)),
+            "layer": lambda: scaled(a),
+        },
+        None: {"nothing": lambda: None},
+    }
+    if RUNS_ON == "tensorflow":
+        add_graphs(calls, a, monkeypatch)
+    return calls
+
+
+def add_graphs(calls, a, monkeypatch):
+    """Add functions of TensorFlow, which run as one operation each."""
+    import tensorflow as tf
+
+    multiplied, ordered = tf.function(lambda x: tf.sin(x) @ x), tf.function(tf.sort)
+    calls[True] |= {
+        "function": lambda: multiplied(a),
+        "function in a function": tf.function(lambda: multiplied(a) + 1),
+        "of XLA": tf.function(lambda: a @ a, jit_compile=True),
+        "branch": tf.function(lambda: tf.cond(a[0, 0] > 0, lambda: multiplied(a), lambda: a)),
+        "gradient": tf.function(lambda: tf.gradients(multiplied(a), a)),
+    }
+    calls[False] |= {
+        "function": lambda: ordered(a),
+        "function in a function": tf.function(lambda: ordered(a)),
+    }
+    calls[None]["Python"] = tf.function(lambda: tf.py_function(tf.sort, [a], tf.float32) + 1)
+    monkeypatch.delattr(tf.raw_ops, "Asinh", raising=False)  # as of an operation that another library brings
+    calls[None]["operation of another library"] = lambda: tf.asinh(a) + 1
+
+
+@for_each("known", [True, False, None])
+def test_products_are_seen_in_one_more_call(monkeypatch, known):
+    gpu = Machine("keras:cpu").gpu()
+    with gpu.context():
+        calls = products(monkeypatch)[known]
+        for _ in range(2):  # the first one may trace
+            found = {name: gpu.runs_products(call) for name, call in calls.items()}
+            assert dict.fromkeys(calls, known) == found
+
+
+@for_each(
+    ("name", "factor", "agrees"),
+    [
+        ("sort", 1.02, False),
+        ("sort", 1.0001, True),
+        ("matmul", 1.02, True),
+        ("matmul", 1.04, False),
+    ],
+)
+def test_only_a_product_has_the_tolerance_of_tf32(monkeypatch, name, factor, agrees):
+    described = KerasDevice.info.fget
+    mode = {"reduced_precision": "TF32 in float32 products (a setting)", "reduced_eps": 2**-10}
+    monkeypatch.setattr(
+        KerasDevice,
+        "info",
+        property(lambda device: replace(described(device), **(mode if device.kind == "gpu" else {}))),
+    )
+    values = np.random.default_rng(0).uniform(1, 2, (16, 16)).astype(np.float32)
+
+    def body(device):
+        a, wrong = device.asarray(values), 1.0 if device.kind == "cpu" else factor
+        inputs = [a] if name == "sort" else [a, a]
+        return lambda: getattr(device.xp, name)(*inputs) * wrong
+
+    assert agrees is measured(body).check.agreed
 
 
 def test_a_tensor_that_is_returned_again_was_kept():

@@ -14,7 +14,9 @@ from cases import for_each
 from plugins import skip_module
 from walks import walked
 
+from pytest_gpuperf.devices.library import Reduced
 from pytest_gpuperf.devices.machine import Machine
+from pytest_gpuperf.devices.mlx import MlxDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 
@@ -55,6 +57,83 @@ def measured(body, **demand):
     """Return the record of a body that is measured with NumPy and with MLX on the CPU."""
     devices = Machine("mlx:cpu")
     return walked(body, devices.cpu(), devices.gpu(), Demand(**demand), max_time=5)
+
+
+def products():
+    """Return calls by whether they multiply or convolve: True, False, or None where that is not known."""
+    a, state = mx.array(np.ones((16, 16), dtype=np.float32)), {}
+    mx.eval(a)
+    compiled = mx.compile(lambda x: mx.exp(x) * 2 + 1)
+
+    def kept():
+        state["x"] = mx.sort(a)
+        mx.eval(state)
+        return state["x"] + 1
+
+    return {
+        True: {
+            "product": lambda: mx.sort(a @ a),
+            "convolution": lambda: {"x": mx.conv1d(a[None], a[None])},
+            "attention": lambda: mx.fast.scaled_dot_product_attention(*[a[None, None]] * 3, scale=1.0),
+            "gradient": lambda: mx.grad(lambda x: (x @ x).sum())(a),
+            "compiled": lambda: mx.compile(lambda x: mx.exp(x) @ x)(a),
+        },
+        False: {
+            "sort": lambda: mx.sort(a) * 1.02,
+            "compiled": lambda: compiled(a),
+            "one of two": lambda: (mx.fft.fft(a), a.sum(), mx.cumsum(a), 3),
+            "written": lambda: mx.zeros(16).at[mx.array([1, 2])].add(1.0),
+            "random numbers": lambda: mx.random.normal((4,)),
+        },
+        None: {
+            "nothing": lambda: None,
+            "a kept array": lambda: a,
+            "computed at once": kept,
+            "read": lambda: mx.sort(a) * np.array(a + 1),
+        },
+    }
+
+
+@for_each("known", [True, False, None])
+def test_products_are_seen_in_the_graph_of_one_more_result(known):
+    gpu = Machine("mlx:cpu").gpu()
+    calls = products()[known]
+    assert dict.fromkeys(calls, known) == {name: gpu.runs_products(call) for name, call in calls.items()}
+
+
+def test_a_primitive_that_mlx_does_not_have_may_be_a_product(monkeypatch):
+    gpu = Machine("mlx:cpu").gpu()
+    for graph, known in (
+        ('{ 1 [label ="CustomKernel", shape=rectangle]; }', None),
+        ('{ 1 [label ="Sort", shape=rectangle]; } { 2 [label ="Own", shape=rectangle]; }', None),
+        ('{ 1 [label ="Own", shape=rectangle]; } { 2 [label ="GatherMM", shape=rectangle]; }', True),
+        ('{ 1 [label ="Scatter Sum", shape=rectangle]; }', False),
+    ):
+        monkeypatch.setattr(mx, "export_to_dot", lambda file, *_, graph=graph: file.write(graph))
+        assert gpu.runs_products(lambda: mx.zeros(3)) is known
+
+
+@for_each(
+    ("name", "factor", "agrees"),
+    [
+        ("sort", 1.02, False),
+        ("sort", 1.0001, True),
+        ("matmul", 1.02, True),
+        ("matmul", 1.04, False),
+    ],
+)
+def test_only_a_product_has_the_tolerance_of_tf32(monkeypatch, name, factor, agrees):
+    monkeypatch.setattr(
+        MlxDevice, "_reduced_products", lambda _: Reduced(mode="TF32", setting="MLX_ENABLE_TF32")
+    )
+    values = np.random.default_rng(0).uniform(1, 2, (16, 16)).astype(np.float32)
+
+    def body(device):
+        a, wrong = device.asarray(values), 1 if device.kind == "cpu" else factor
+        inputs = [a] if name == "sort" else [a, a]
+        return lambda: getattr(device.xp, name)(*inputs) * np.float32(wrong).item()
+
+    assert agrees is measured(body).check.agreed
 
 
 def test_a_workload_has_a_verdict_and_its_copies():

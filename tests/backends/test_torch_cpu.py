@@ -1,7 +1,9 @@
 """PyTorch on the CPU, the side that its GPU is compared with; the GPU is tests/gpu's."""
 
+import sys
 import weakref
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,23 +154,83 @@ def test_beside_numpys_cpu_a_dense_tensor_is_a_value_and_copied_and_no_other_ten
         copied(torch.ones(2, device="meta"), HostDevice("a processor"))
 
 
-def test_products_are_seen_in_one_more_call(cpu):
-    a = torch.ones(8, 8)
-    assert cpu.runs_products(lambda: a @ a + 1)
-    assert cpu.runs_products(lambda: torch.nn.functional.conv1d(a[None], a[None]))
-    lstm = torch.nn.LSTM(8, 8)
-    assert cpu.runs_products(lambda: lstm(a))
-    for call in (a.sum, a.sort, lambda: torch.fft.rfft(a), lambda: a * 2 + a.exp()):
-        assert cpu.runs_products(call) is False
-    for name in ("cummax", "lgamma", "digamma"):
-        assert cpu.runs_products(lambda name=name: getattr(a, name)(*[0] * (name == "cummax"))) is False
+def products():
+    """Return calls by whether they multiply or convolve: True, False, or None where that is not known."""
+    a, slope = torch.ones(8, 8), torch.ones(8, 8, requires_grad=True)
+    lstm, functional = torch.nn.LSTM(8, 8), torch.nn.functional
+    compiled = {
+        "sorts": torch.compile(lambda x: x.sort().values + 1, backend=hidden),
+        "multiplies": torch.compile(lambda x: x @ x, backend=hidden),
+    }
+    for function in compiled.values():
+        function(a)
+    return {
+        True: {
+            "product": lambda: a @ a + 1,
+            "convolution": lambda: functional.conv1d(a[None], a[None]),
+            "recurrent layer": lambda: lstm(a),
+            "within another operator": lambda: torch.matrix_exp(a),
+            "backward pass": lambda: (slope @ slope).sum().backward(),
+            "compiled": lambda: compiled["multiplies"](a),
+        },
+        False: {
+            "sum": a.sum,
+            "sort": lambda: a.sort().values * 1.02,
+            "fft": lambda: torch.fft.rfft(a),
+            "elementwise": lambda: a * 2 + a.exp(),
+            "names that look like one": lambda: (a.cummax(0), a.lgamma(), a.digamma()),
+            "backward pass": lambda: (slope * slope).sum().backward(),
+            "step of an optimizer": torch.optim.SGD([slope], lr=0.0).step,
+            "compiled": lambda: compiled["sorts"](a),
+        },
+        None: {
+            "nothing": lambda: None,
+            "custom operator": lambda: doubled(a) + 1,
+            "operator of a library": lambda: torch.ops.gpuperf_tests.copied(a) + 1,
+            "of higher order": lambda: torch.cond(torch.ones(()) > 0, torch.exp, torch.exp, (a,)),
+            "graph": lambda: (torch.cuda.CUDAGraph().replay(), a + 1),
+            "kernel of Triton": lambda: (sys.modules["triton"].JITFunction().run(), a + 1),
+        },
+    }
 
-    def own_kernel():
-        with torch.profiler.record_function("triton_poi_fused_0"):
-            return torch.ones(3) + 1
 
-    for call in (own_kernel, lambda: None):
-        assert cpu.runs_products(call) is None, "no operator of torch launched it"
+def hidden(*_):
+    """Compile a function into one that no operator of torch shows."""
+    return lambda *inputs: (torch.from_numpy(inputs[0].numpy()),)
+
+
+@torch.library.custom_op("gpuperf_tests::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.numpy() * 2)
+
+
+LIBRARY = torch.library.Library("gpuperf_tests", "FRAGMENT")
+LIBRARY.define("copied(Tensor x) -> Tensor")
+LIBRARY.impl("copied", torch.clone, "CPU")
+
+
+@for_each("known", [True, False, None])
+def test_products_are_seen_in_one_more_call(cpu, monkeypatch, known):
+    class Launcher:
+        def replay(self):
+            return None
+
+        run = replay
+
+    calls = products()[known]
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.cuda, "CUDAGraph", Launcher)
+        patched.setitem(sys.modules, "triton", SimpleNamespace(JITFunction=Launcher))
+        found = {name: cpu.runs_products(call) for name, call in calls.items()}
+    assert dict.fromkeys(calls, known) == found
+    assert Launcher.replay is Launcher.run, "what was noted is noted no more"
+
+
+def test_an_operator_that_fails_while_it_is_looked_at_leaves_torch_as_it_was(cpu):
+    a = torch.ones(2)
+    with pytest.raises(IndexError):
+        cpu.runs_products(lambda: a[3])
+    assert cpu.runs_products(lambda: a + 1) is False
 
 
 def test_graphs_that_are_compiled_are_counted(cpu):

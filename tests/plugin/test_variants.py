@@ -731,3 +731,20 @@ def test_without_a_gpu_variants_skip_with_the_remedy_and_the_suites_own_reasons_
 def test_what_runs_no_test_misses_no_variant(suite, option):
     found = suite(LONELY + LONELY.replace("numpy", "cupy").replace("lonely", "more"), option)
     assert found.result.ret == pytest.ExitCode.OK
+
+
+IDLE = """
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("xp", [conftest.numpy, conftest.cupy], ids=["cpu", "gpu"])
+def test_early(xp):
+    a = xp.ones(4)
+    return lambda: a if xp is conftest.cupy else a * 1.0
+"""
+
+
+def test_a_gpu_variant_that_does_nothing_is_held_against_what_its_cpu_variant_did(suite):
+    records = suite(IDLE).records
+    assert {"test_early[cpu]": "recorded", "test_early[gpu]": "error"} == {
+        name: record["status"] for name, record in records.items()
+    }
+    assert "was seen to work on the CPU" in records["test_early[gpu]"]["reason"]

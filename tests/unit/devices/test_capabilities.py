@@ -59,24 +59,39 @@ def test_a_device_that_has_an_ability_is_asked_and_one_that_fails_or_returns_wha
         assert without == ask(device)
 
 
-def test_while_a_device_looks_at_a_call_the_error_of_the_call_passes_and_that_of_the_look_does_not():
+@for_each("look", [capabilities.runs_products, partial(capabilities.activity, smallest=0)])
+def test_what_a_call_raises_while_it_is_looked_at_is_the_tests_if_it_does_so_by_itself(look):
     def fails(error):
         raise error
 
-    def looks(call):
+    def looks(call, *_):
         with suppress(ValueError):
             call()
         return True
 
     own, skip = ValueError("of the call"), unittest.SkipTest("why")
-    devices = [SimpleNamespace(runs_products=method) for method in (lambda call: call(), looks)]
+    methods = (lambda call, *_: call(), looks)
+    devices = [SimpleNamespace(runs_products=method, activity=method) for method in methods]
     for device, error in product(devices, (own, pytest.exit.Exception("stop"), skip, KeyboardInterrupt())):
         with pytest.raises(type(error)) as raised:
-            capabilities.runs_products(device, partial(fails, error))
+            look(device, partial(fails, error))
         assert raised.value is error
-    assert (
-        capabilities.runs_products(SimpleNamespace(runs_products=lambda call: [call(), 1 / 0]), int) is None
-    )
+    broken = SimpleNamespace(runs_products=lambda call: [call(), 1 / 0])
+    broken.activity = lambda call, _: [call(), 1 / 0]
+    assert look(broken, int) is None
+
+
+def test_a_call_that_only_a_look_breaks_is_not_known_and_is_prepared_before_it_is_made_again():
+    steps = []
+
+    def call():
+        steps.append("call")
+        if steps.count("call") == 1:
+            raise ValueError("as a library may that is looked at")
+
+    device = SimpleNamespace(runs_products=lambda call: call() or True)
+    assert capabilities.runs_products(device, call, lambda: steps.append("prepare")) is None
+    assert ["prepare", "call"] * 2 == steps
 
 
 @for_each(

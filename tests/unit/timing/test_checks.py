@@ -137,6 +137,39 @@ def test_float32_has_the_tolerance_of_a_mode_only_where_products_may_have_run(ru
     assert checks.differ is differ
 
 
+@for_each(
+    ("reduced_eps", "result", "dtypes"),
+    [
+        (2**-10, 1.0, ["float16", "float32"]),
+        (2**-7, Narrow("bfloat16"), []),
+        (2**-7, Narrow("float16"), []),
+    ],
+)
+def test_without_products_narrow_dtypes_keep_their_own_tolerance_though_it_is_that_of_a_mode(
+    reduced_eps, result, dtypes
+):
+    device = rounding(NarrowDevice, reduced_eps)
+    checks = ResultChecks(Demand())
+    checks.runs_products = lambda: False
+    (found,) = checks.copy_to_host(result, device, dtypes)
+    expected = found._replace(value=found.value * found.value.dtype.type(1.002), eps=0.0)  # as NumPy has it
+    checks.compare([expected], [found], device, "before")
+    assert checks.differ is False
+
+
+def test_a_mode_that_did_not_act_is_no_reason_for_a_disagreement():
+    cpu, device = simulated("cpu"), rounding(reduced_eps=2**-10)
+    for runs_products, value, named in ((True, 2, True), (None, 2, True), (False, 1.02, False)):
+        checks = ResultChecks(Demand())
+        checks.runs_products = lambda known=runs_products: known
+        expected, off = (
+            checks.copy_to_host(on.asarray(np.float32([number])), on)
+            for on, number in ((cpu, 1), (device, value))
+        )
+        checks.compare(expected, off, device, "before")
+        assert named is ("rounds float32 more" in checks.disagreement)
+
+
 @for_each(("dtype", "tolerance"), [("float32", SINGLE), ("float64", DOUBLE)])
 @for_each(("expected", "share"), [(True, 0.9), (False, 1.1)])
 def test_the_tolerance_bounds_the_relative_error_in_the_norm_of_the_worst_leaf(

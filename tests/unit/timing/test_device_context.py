@@ -1,9 +1,11 @@
 """A device's context: every use of the device is within it, and nothing of it within what is timed."""
 
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 
 import numpy as np
+import pytest
 from cases import for_each
 from walks import time_block, walked
 
@@ -105,3 +107,55 @@ def test_a_block_enters_its_context_once_before_the_first_wait_and_leaves_it_aft
 
     time_block(gpu.launch, 3, Watched())
     assert ["enter", "wait", "clock", *3 * ["launch"], "wait", "clock", "leave"] == steps
+
+
+class Looking(Switched):
+    """A device that rounds float32 more, and looks at a call for products; the call may fail meanwhile."""
+
+    def __init__(self, kind, *, seen=False, fails=False, **options):
+        super().__init__(kind, reduced_eps=2**-10, reduced_precision="TF32", **options)
+        self.seen, self.fails = seen, fails
+
+    def runs_products(self, call):
+        self.step("look")
+        call()
+        if self.fails:
+            raise NotImplementedError("as a library may that is looked at")
+        return self.seen
+
+
+def looking(**options):
+    shared = {"clock": Clock(), "entered": []}
+    gpu = Looking("gpu", timing=Timing(kernel=1e-3, launch=5e-6), **shared, **options)
+    return Switched("cpu", timing=Timing(kernel=10e-3), **shared), gpu
+
+
+def a_little_off(device, errors=()):
+    """Return a workload that is off by 2 % on a GPU, where its calls raise these errors, one each."""
+    values, coming = device.asarray(np.arange(1, 9, dtype=np.float32)), iter(errors)
+
+    def call():
+        if device.kind == "cpu":
+            return values * np.float32(1)
+        if (error := next(coming, None)) is not None:
+            raise error
+        return values * np.float32(1.02)
+
+    return call
+
+
+@for_each(("options", "agrees"), [({}, False), ({"seen": True}, True), ({"fails": True}, True)])
+def test_a_call_is_looked_at_for_products_in_the_context_and_what_that_breaks_is_not_known(options, agrees):
+    cpu, gpu = looking(**options)
+    assert agrees is walked(a_little_off, cpu, gpu).check.agreed
+    assert "look" in gpu.steps
+
+
+def test_what_the_workload_raises_while_it_is_looked_at_is_the_tests_unless_that_was_for_the_look():
+    cpu, gpu = looking()
+    with pytest.raises(ZeroDivisionError):
+        walked(partial(a_little_off, errors=[None, *[ZeroDivisionError()] * 2]), cpu, gpu)
+    assert "look" == gpu.steps[-1], "nothing came between"
+    cpu, gpu = looking()
+    record = walked(partial(a_little_off, errors=[None, ZeroDivisionError()]), cpu, gpu)
+    assert record.check.agreed is False, "it was looked at again"

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -133,6 +134,30 @@ def test_of_a_function_in_c_the_same_name_is_the_same_work():
     assert "alike" == sight(lambda device: partial(sorted, []), blind_pair)
     other = {"cpu": partial(sorted, []), "gpu": partial(sum, [])}
     assert "unseen" == sight(lambda device: other[device.kind], blind_pair)
+
+
+def test_work_of_another_thread_is_not_taken_for_none():
+    def body(device):
+        a, pool = array(device, size=1000), ThreadPoolExecutor(1)
+        again = partial(np.multiply, a, 1.0, out=a)
+
+        def call():
+            if device.kind == "cpu":
+                a @ a
+            else:
+                pool.submit(again).result()
+
+        return call
+
+    assert "unseen" == sight(body)
+
+
+def test_a_short_call_is_looked_at_until_the_device_sees_it():
+    looks = count()
+    cpu, gpu = simulated_pair()
+    observing(gpu, lambda seen: setattr(seen, "worked", next(looks) >= 9))
+    gpu.activity = lambda call, smallest: None
+    assert "seen" == sight(lambda device: (lambda a: lambda: len(a))(array(device, 4)), lambda: (cpu, gpu))
 
 
 def only_on_the_cpu(device, do):
@@ -359,6 +384,24 @@ def first_call_only(seconds):
 @for_each(("status", "seconds"), [("inconclusive", 1e-5), ("passed", 1e-3)])
 def test_beyond_fifty_times_the_last_call_must_be_seen_or_compared(status, seconds):
     assert status == record_of(Demand(min=3), first_call_only(seconds)).status
+
+
+def test_beyond_fifty_times_arrays_that_were_compared_are_enough():
+    def body(device):
+        a, results = array(device, size=4), []
+
+        def call():
+            if device.kind == "cpu" or not results:
+                results[:] = [a + a]
+            else:
+                device.pause(1e-5)
+            return a
+
+        return call
+
+    assert ["passed", "inconclusive"] == [
+        record_of(Demand(min=3, check=check), body).status for check in (True, False)
+    ]
 
 
 def test_the_last_call_of_a_library_that_shows_all_must_do_what_the_first_did():
