@@ -25,6 +25,10 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "needs(what): what the device must be able to do")
     if fitting(config) is None:
         raise pytest.UsageError(f"no workloads are known for {config.getoption('gpuperf_gpu')!r}: {[*FITS]}")
+    if "jax" in fitting(config) and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(
+            0, {min(os.sched_getaffinity(0))}
+        )  # of the libraries it alone has no variable for it
 
 
 def fitting(config):
