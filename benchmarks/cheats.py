@@ -73,6 +73,7 @@ _WHOLE_BODY = "a body of which a part may be no work: it is all timed"
 _SETTLED = "calls after the first one write what is there already"
 _NOTHING = "the result is zeros or NaN by its nature"
 _HIDDEN = "the arrays are out of sight: in a class, or on the host"
+_COLD = "memory that a process asks for anew is slower"
 NOTED: Mapping[str, Mapping[str, str]] = {
     ANY: {
         "test_empty_input_in_a_body": _WHOLE_BODY,
@@ -98,7 +99,11 @@ NOTED: Mapping[str, Mapping[str, str]] = {
         "test_a_call_in_place[a_filled_diagonal]": _SETTLED,
         "test_a_call_in_place[an_upper_triangle]": _SETTLED,
     },
-    "standin:numpy": {"test_a_product_with_copies": "arrays of NumPy are on the host already"},
+    "standin:numpy": {
+        "test_a_product_with_copies": "arrays of NumPy are on the host already",
+        "test_an_upload": _COLD,
+        "test_an_upload_dropped": _COLD,
+    },
 }
 """Honest workloads with a note, by device and name, with the reason."""
 
@@ -304,8 +309,9 @@ def _described(found: Found) -> str:
 def show_changes(before: Iterable[Found], now: Iterable[Found]) -> None:
     """Print the workloads whose ending or notes differ from those of an earlier run, but for noise."""
     earlier = {(each.device, each.nodeid): each for each in before}
+    devices = {each.device for each in earlier.values()}
     lines = []
-    for each in now:
+    for each in (each for each in now if each.device in devices):
         old = earlier.get((each.device, each.nodeid))
         where = f"{each.suite}, {each.device}, was"
         if old is None:

@@ -211,7 +211,7 @@ def test_the_result_of_the_cpu_uploaded(device):
     def call():
         if is_gpu(device):
             return device.asarray(FROM_THE_CPU["product"])
-        product = a @ a
+        product = a @ a @ a @ a
         FROM_THE_CPU["product"] = device.asnumpy(product)
         return product
 
@@ -233,8 +233,8 @@ def test_the_result_of_the_cpu_read_from_a_file(device, tmp_path):
 
 def test_a_result_of_the_setup_uploaded(device):
     a = matrix(device, N)
-    kept = device.asnumpy(a @ a)
-    return of_both(device, lambda: device.asarray(kept), lambda: a @ a)
+    kept = device.asnumpy(a @ a @ a @ a)
+    return of_both(device, lambda: device.asarray(kept), lambda: a @ a @ a @ a)
 
 
 def test_numpy_in_the_call_and_an_upload(device):

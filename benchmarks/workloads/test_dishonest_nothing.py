@@ -312,7 +312,7 @@ def dropping(a):
     """Return work that nobody keeps."""
 
     def work():
-        a @ a
+        a @ a @ a @ a
 
     return work
 
@@ -321,7 +321,7 @@ def writing(a, out):
     """Return work that fills an array which was there before."""
 
     def work():
-        out[...] = a @ a
+        out[...] = a @ a @ a @ a
 
     return work
 
