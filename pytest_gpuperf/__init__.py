@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_gpuperf.devices.group import DeviceGroup
     from pytest_gpuperf.devices.host import HostDevice
-    from pytest_gpuperf.devices.protocol import Backend, Device, Observation, TimedDevice, Watched
+    from pytest_gpuperf.devices.protocol import (
+        Activity,
+        Backend,
+        Device,
+        Observation,
+        TimedDevice,
+        Watched,
+    )
     from pytest_gpuperf.model.errors import (
         BrokenGpuWarning,
         Fault,
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
 
 __all__ = [
+    "Activity",
     "Backend",
     "BrokenGpuWarning",
     "Clocks",
@@ -51,7 +59,7 @@ __all__ = [
 _HOMES = {
     "devices.group": ("DeviceGroup",),
     "devices.host": ("HostDevice",),
-    "devices.protocol": ("Backend", "Device", "Observation", "TimedDevice", "Watched"),
+    "devices.protocol": ("Activity", "Backend", "Device", "Observation", "TimedDevice", "Watched"),
     "model.errors": (
         *("BrokenGpuWarning", "InconclusiveWarning", "NotComparableWarning"),
         *("Fault", "GpuPerfError", "Unavailable"),
