@@ -58,6 +58,8 @@ def activity(library: str, example: Any, call: Callable[[], Any], smallest: int)
     is_numpy = isinstance(example, np.ndarray)
     with _allocations(found, max(_NOISE, smallest // 2), is_seen=is_numpy), profiled(count):
         call()
+    if found["allocated"]:  # by a copy, if there was one: what operators allocate beside it is not told apart
+        found["copied" if found["copied"] else "computed"] += 1
     if found.total():
         return Activity(computed=found["computed"], copied=found["copied"])
     is_hidden = 0 < smallest <= _HIDDEN or tracemalloc.is_tracing()
@@ -73,7 +75,7 @@ def _module_of(function: Any) -> str:
 
 @contextmanager
 def _allocations(found: Counter[str], least: int, *, is_seen: bool) -> Iterator[None]:
-    """Count one computation where more than `least` bytes were allocated: NumPy tells tracemalloc.
+    """See whether more than `least` bytes were allocated: NumPy tells tracemalloc.
 
     An array's memory counts even if it was freed since. A user's own tracing is left alone.
     """
@@ -84,6 +86,6 @@ def _allocations(found: Counter[str], least: int, *, is_seen: bool) -> Iterator[
     try:
         before = tracemalloc.get_traced_memory()[0]
         yield
-        found["computed"] += tracemalloc.get_traced_memory()[1] - before > least
+        found["allocated"] += tracemalloc.get_traced_memory()[1] - before > least
     finally:
         tracemalloc.stop()

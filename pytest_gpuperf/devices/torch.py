@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial, wraps
 from importlib.util import find_spec
@@ -194,7 +194,7 @@ class TorchDevice(LibraryDevice):
         names: list[str] = []
 
         def note_operator(operator: Any, _: Any) -> None:
-            names.append(f"{operator.namespace}::{operator.name().rpartition('::')[2]}")
+            names.append(f"{operator.namespace}::{_name(operator)}")
 
         profiler = self._torch.profiler
         with ExitStack() as stack:
@@ -215,21 +215,20 @@ class TorchDevice(LibraryDevice):
         """
         found = Counter[str]()
 
-        def count(operator: Any, result: Any) -> None:
-            name = operator.overloadpacket.__name__
-            is_empty = isinstance(result, self._torch.Tensor) and result.numel() == 0
+        def count(operator: Any, written: Sequence[Any]) -> None:
+            name = _name(operator)
             if name in _COPIES:
                 found["copied"] += 1
-            elif not operator.is_view and name not in _EMPTY and not is_empty:
-                found["computed"] += 1
+            elif not getattr(operator, "is_view", False) and name not in _EMPTY:
+                found["computed"] += any(self.holds(each) and each.numel() for each in written)
 
         with self._dispatched(count):
             call()
         return Activity(computed=found["computed"], copied=found["copied"], is_complete=self._on_cpu)
 
     @contextmanager
-    def _dispatched(self, note: Callable[[Any, Any], None]) -> Iterator[None]:
-        """Pass each operator that torch dispatches meanwhile, and its result, to `note`.
+    def _dispatched(self, note: Callable[[Any, Sequence[Any]], None]) -> Iterator[None]:
+        """Pass each operator that torch dispatches meanwhile to `note`, with what it returns, or else takes.
 
         In such a mode torch.compile refuses some functions, so that what is compiled runs as it was written.
         """
@@ -239,7 +238,7 @@ class TorchDevice(LibraryDevice):
 
             def __torch_dispatch__(self, operator: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
                 result = operator(*args, **kwargs or {})
-                note(operator, result)
+                note(operator, _flat((result,)) or _flat(args))
                 return result
 
         with ExitStack() as stack:
@@ -358,6 +357,17 @@ class TorchDevice(LibraryDevice):
             return Reduced(mode="TF32", setting="fp32_precision", work=reduced) if reduced else None
         is_allowed = getattr(older, "allow_tf32", False)
         return Reduced(mode="TF32", setting="allow_tf32", work=work) if is_allowed else None
+
+
+def _name(operator: Any) -> str:
+    """Return the name of an operator without its namespace and overload: mm."""
+    return str(operator.name()).rpartition("::")[2].partition(".")[0]
+
+
+def _flat(values: Iterable[Any]) -> list[Any]:
+    """Return values and those in lists and tuples of them; None is no value."""
+    parts = [value if isinstance(value, list | tuple) else [value] for value in values]
+    return [each for part in parts for each in part if each is not None]
 
 
 class TorchBackend(LibraryBackend):

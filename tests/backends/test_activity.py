@@ -45,6 +45,8 @@ NET = torch.nn.Linear(SIZE, SIZE)
         (COPIES, lambda: torch.tensor(np.ones(3))),
         (COPIES, lambda: TENSOR.clone()),
         (COPIES, lambda: TENSOR.to(torch.float64)),
+        (COMPUTES, lambda: torch._foreach_mul_([TENSOR], 1.0)),
+        (NOTHING, lambda: torch.ones(SIZE, device="meta") + 1),
         (NOTHING, lambda: TENSOR.T[::2]),
         (NOTHING, lambda: torch.empty_like(TENSOR)),
         (NOTHING, lambda: TENSOR[:0] @ TENSOR),
@@ -131,7 +133,8 @@ SMALL = np.ones(4)
         (COMPUTES, lambda: HOST @ HOST),
         (COMPUTES, lambda: np.sort(HOST)),
         (COMPUTES, lambda: HOST.sum()),
-        (COMPUTES, lambda: np.array(HOST)),  # what it allocates may be for anything
+        (COPIES, lambda: np.array(HOST)),
+        (COPIES, lambda: np.array(HOST) @ HOST),  # what operators allocate beside a copy is not told apart
         (COPIES, lambda: np.array(SMALL)),
         (NOTHING, lambda: HOST.T[::2]),
         (NOTHING, lambda: np.multiply(HOST, HOST, out=HOST)),  # in place it is no call from Python
