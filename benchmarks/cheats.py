@@ -54,7 +54,58 @@ SAID: frozenset[NoteCode] = frozenset({"results_not_compared"})
 """What is so by nature where a call returns nothing, and no doubt."""
 
 ANY = "any device"
-KNOWN: Mapping[str, Mapping[str, str]] = {}
+_COPY = "a copy of what was kept, or of what the CPU computed: some work is seen, and not how much"
+_LESS = "less work than on the CPU: a smaller problem, fewer calls, a warm start"
+_MATCHED = "a result that a wrong one matches: zeros, NaN, equal values, an error below the tolerance"
+_MORE = "the CPU does more than it must"
+_IDLE_ARRAYS = "functions run or arrays are made there, and nothing is done with them"
+_LATER = "another thread does the work later"
+KNOWN: Mapping[str, Mapping[str, str]] = {
+    ANY: {
+        "test_a_copy_of_a_result": _COPY,
+        "test_a_copy_where_the_input_is_the_same": _COPY,
+        "test_a_corner_of_the_matrix": _LESS,
+        "test_a_corner_without_a_limit": _LESS,
+        "test_one_row_that_is_dropped": _LESS,
+        "test_one_batch_of_eight": _LESS,
+        "test_a_body_with_fewer_batches": _LESS,
+        "test_a_warm_start": _LESS,
+        "test_a_refresh_at_every_300th_call": _LESS,
+        "test_other_values_behind_a_mask": _MATCHED,
+        "test_nan_on_both": _MATCHED,
+        "test_zeros_on_both": _MATCHED,
+        "test_infinity_on_both": _MATCHED,
+        "test_one_column_that_is_wrong": _MATCHED,
+        "test_one_element_of_ones": _MATCHED,
+        "test_a_row_of_a_constant_product": _MATCHED,
+        "test_work_that_the_cpu_repeats": _MORE,
+        "test_a_cpu_that_computes_all_for_a_row": _MORE,
+        "test_a_body_that_makes_arrays_there": _IDLE_ARRAYS,
+        "test_a_buffer_that_a_thread_fills_later": _LATER,
+    },
+    "simulated": {"test_an_empty_slice": _IDLE_ARRAYS},
+    "torch:cpu": {
+        "test_a_result_with_one_value_written_again": _COPY,
+        "test_a_value_of_any_array[finite]": _LESS,
+        "test_a_body_behind_a_guard": _IDLE_ARRAYS,
+        "test_a_loader_without_batches": _IDLE_ARRAYS,
+        "test_an_optimizer_without_gradients": _IDLE_ARRAYS,
+    },
+    "standin:numpy": {
+        "test_results_in_turn[12]": _COPY,
+        "test_a_reshaped_result": _COPY,
+        "test_the_result_of_the_cpu_uploaded": _COPY,
+        "test_the_result_of_the_cpu_read_from_a_file": _COPY,
+        "test_a_result_of_the_setup_uploaded": _COPY,
+        "test_numpy_in_the_call_and_an_upload": _COPY,
+        "test_the_input_of_a_body": _IDLE_ARRAYS,
+        "test_a_value_of_any_array[kind]": _LESS,
+        "test_a_callable_without_a_result[has_a_mask_without_a_true]": _IDLE_ARRAYS,
+        "test_an_output_that_the_cpu_alone_writes[has_a_mask_without_a_true]": _IDLE_ARRAYS,
+        "test_a_body_that_uploads_and_does_no_more": _IDLE_ARRAYS,
+        "test_a_body_whose_import_fails": _IDLE_ARRAYS,
+    },
+}
 """Dishonest workloads that pass, by device and name, with the reason why they cannot be told."""
 _NO_LAUNCH = "on the simulated devices only launches and copies take time, and the call has none"
 REFUSED: Mapping[str, Mapping[str, str]] = {
@@ -65,7 +116,6 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "test_a_view": _NO_LAUNCH,
         "test_a_transpose": _NO_LAUNCH,
         "test_a_reshape": _NO_LAUNCH,
-        "test_an_upload_dropped": "an upload is no work where nothing of it is left",
     },
 }
 """Honest workloads that are refused, by device and name, with the reason."""
