@@ -208,8 +208,8 @@ class Host:
         return self._rounded(leaf, self._coarsest, may_be_rounded=self._computes_in_single)
 
     def _rounded(self, leaf: Leaf, eps: float, *, may_be_rounded: bool) -> Leaf:
-        if may_be_rounded and self._reduced_eps is not None:
-            return leaf._replace(eps=max(eps, self._reduced_eps), own_eps=eps)
+        if may_be_rounded and self._reduced_eps is not None and self._reduced_eps > eps:
+            return leaf._replace(eps=self._reduced_eps, own_eps=eps)
         return leaf._replace(eps=eps)
 
 
