@@ -160,6 +160,22 @@ def test_a_short_call_is_looked_at_until_the_device_sees_it():
     assert "seen" == sight(lambda device: (lambda a: lambda: len(a))(array(device, 4)), lambda: (cpu, gpu))
 
 
+@for_each(("known", "can_be_occupied"), [("seen", True), ("alike", False)])
+def test_work_that_is_too_short_to_be_seen_shows_behind_other_work(known, can_be_occupied):
+    def pair():
+        cpu, gpu = simulated_pair()
+        observing(gpu, lambda seen: setattr(seen, "worked", False))
+        gpu.activity = lambda call, smallest: None
+        gpu.occupy = gpu.occupy if can_be_occupied else None
+        return cpu, gpu
+
+    def in_place(device):
+        a = array(device, size=4)
+        return lambda: (device.launch(1e-6), len(a))[1] and None
+
+    assert known == sight(in_place, pair)
+
+
 def only_on_the_cpu(device, do):
     """Return a call that returns early on the GPU."""
 
