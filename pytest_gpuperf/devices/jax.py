@@ -175,7 +175,7 @@ class JaxDevice(LibraryDevice):
 
     def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:  # noqa: ARG002 - no size escapes it
         """Count the compiled programs that a call runs; copies from and to the host are none."""
-        return jax_programs.activity(call)
+        return jax_programs.activity(call, besides=self._follow)
 
     def runs_products(self, call: Callable[[], Any]) -> bool | None:
         """Return whether a call multiplies or convolves in a mode that rounds, if one more call shows it."""

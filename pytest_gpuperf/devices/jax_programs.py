@@ -76,8 +76,10 @@ def is_constant(jax: Any, function: Any) -> bool | None:
     return sum(getattr(array, "nbytes", 0) for array in captured) >= _LEAST
 
 
-def activity(call: Callable[[], Any]) -> Activity | None:
+def activity(call: Callable[[], Any], besides: Any) -> Activity | None:
     """Return how many programs a call runs in this thread; None where this version of JAX cannot tell.
+
+    The program `besides` is none: it is what waits for the others.
 
     JAX has a hook after each program that its dispatch in C++ runs, for `jax_debug_nans`. Of the others its
     dispatch in Python is seen: the first call of each, and those with callbacks.
@@ -89,6 +91,8 @@ def activity(call: Callable[[], Any]) -> Activity | None:
     found = Counter[str]()
 
     def count(program: Any, *_: Any) -> None:
+        if program is besides:
+            return
         found["copied" if getattr(program, "__name__", None) in _COPIES else "computed"] += 1
 
     def count_in_python(frame: Any, function: Any) -> None:

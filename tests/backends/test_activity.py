@@ -96,6 +96,11 @@ def test_jax_shows_the_programs_that_it_runs(expected, call):
     assert device.activity(lambda: call(array), 0).is_complete
 
 
+def test_to_wait_for_jax_is_no_work():
+    device = StandIn("jax", with_itself=True).gpu("")
+    assert NOTHING == does(device, device.synchronize)
+
+
 def test_jax_shows_a_program_that_was_compiled_ahead_of_time():
     device, array = StandIn("jax", with_itself=True).gpu(""), ones()
     ahead = PRODUCT.lower(array).compile()
