@@ -150,17 +150,17 @@ def is_constant(device: Any, function: Any) -> bool | None:
     return call_optional(device, "is_constant", function, expected=bool)  # type: ignore[no-any-return]  # as the capability is typed
 
 
-def runs_products(device: Any, call: Callable[[], Any], prepare: Callable[[], Any] = bool) -> bool | None:
+def runs_products(device: Any, call: Callable[[], Any], prepare: Callable[[], Any]) -> bool | None:
     """Return whether a call multiplies matrices or convolves, if one more call shows it.
 
     `prepare` precedes each call. Where one raises, it is made once more as it is: what it raises then is the
     test's.
     """
-    return _seen_of(call, prepare, device, "runs_products", expected=bool)  # type: ignore[no-any-return]  # as the capability is typed
+    return _seen_of(device, "runs_products", call, prepare, expected=bool)  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def activity(
-    device: Any, call: Callable[[], Any], smallest: int, prepare: Callable[[], Any] = bool
+    device: Any, call: Callable[[], Any], smallest: int, prepare: Callable[[], Any]
 ) -> Activity | None:
     """Return what the device's library is seen to do in one more call; None where that cannot be told.
 
@@ -168,14 +168,14 @@ def activity(
     `prepare` precedes each call. Where one raises, it is made once more as it is: what it raises then is the
     test's.
     """
-    return _seen_of(call, prepare, device, "activity", smallest, expected=Activity)  # type: ignore[no-any-return]  # as above
+    return _seen_of(device, "activity", call, prepare, smallest, expected=Activity)  # type: ignore[no-any-return]  # as above
 
 
 def _seen_of(
-    call: Callable[[], Any],
-    prepare: Callable[[], Any],
     device: Any,
     name: str,
+    call: Callable[[], Any],
+    prepare: Callable[[], Any],
     *arguments: Any,
     expected: type,
 ) -> Any:

@@ -94,7 +94,7 @@ class DeviceGroup:
 
     def runs_products(self, call: Callable[[], Any]) -> bool | None:
         """Return whether a call multiplies or convolves, as the library of the devices shows it."""
-        return capabilities.runs_products(self.all[0], call)
+        return capabilities.runs_products(self.all[0], call, lambda: None)
 
     def compilations(self) -> int:
         """Return how many programs the library of the devices has compiled so far."""

@@ -92,7 +92,7 @@ class Activity:
     @property
     def anything(self) -> bool:
         """Whether the call did anything that was seen."""
-        return self.computed + self.copied > 0
+        return self.computed > 0 or self.copied > 0
 
 
 class TimedDevice(Device, Protocol):

@@ -12,10 +12,14 @@ import numpy as np
 
 from pytest_gpuperf.devices.protocol import Activity
 
+# Functions of array libraries that only copy, and those that tell or change a shape alone, or call a method.
 _COPIES = frozenset(
-    ("array", "asarray", "asanyarray", "ascontiguousarray", "copy", "copyto", "empty", "empty_like")
+    """array asarray asanyarray ascontiguousarray asfortranarray copy copyto empty empty_like
+    require""".split()  # noqa: SIM905 - as a list each has its line
 )
-_HIDDEN = 8192  # bytes: NumPy keeps the memory of small arrays, and Python itself allocates as much
+_SHAPES = frozenset(("ndim", "shape", "size", "reshape", "ravel", "result_type", "_wrapfunc"))
+_DISPATCHER = "_dispatcher"  # ends the names of functions that tell NumPy which arguments are arrays
+_HIDDEN = 24_000  # bytes: NumPy keeps the memory of small arrays, and an error of Python takes half as much
 _NOISE = 4096  # bytes that Python allocates for a call that makes no array
 
 
@@ -52,17 +56,18 @@ def activity(library: str, example: Any, call: Callable[[], Any], smallest: int)
     def count(frame: Any, function: Any) -> None:
         name = frame.f_code.co_name if function is None else function.__name__
         of = frame.f_globals.get("__name__") if function is None else _module_of(function)
-        if str(of).partition(".")[0] == library:
+        if str(of).partition(".")[0] == library and name not in _SHAPES and not name.endswith(_DISPATCHER):
             found["copied" if name in _COPIES else "computed"] += 1
 
     is_numpy = isinstance(example, np.ndarray)
-    with _allocations(found, max(_NOISE, smallest // 2), is_seen=is_numpy), profiled(count):
+    is_hidden = 0 < smallest <= _HIDDEN or tracemalloc.is_tracing()
+    is_seen = is_numpy and not is_hidden
+    with _allocations(found, max(_NOISE, smallest // 2), is_seen=is_seen), profiled(count):
         call()
     if found["allocated"]:  # by a copy, if there was one: what operators allocate beside it is not told apart
         found["copied" if found["copied"] else "computed"] += 1
     if found.total():
         return Activity(computed=found["computed"], copied=found["copied"])
-    is_hidden = 0 < smallest <= _HIDDEN or tracemalloc.is_tracing()
     has_operators_in_python = isinstance(getattr(type(example), "__add__", None), FunctionType)
     can_tell = not is_hidden if is_numpy else has_operators_in_python
     return Activity() if can_tell else None

@@ -26,8 +26,14 @@ _DISAGREEMENT_HINT = (
 )
 _ALIKE_HINTS: dict[result_check.Difference, str] = {
     "labels": "their numbers agree: give both results the same units and dimensions",
-    "signs": "they agree up to their signs: return what is unique, such as abs(v)",
-    "order": "they have the same values in another order: return what is unique, such as the sorted values",
+    "signs": (
+        "they agree up to their signs, which is an error unless signs are free, as those of eigenvectors: "
+        "then return abs(v)"
+    ),
+    "order": (
+        "they have the same values in another order, which is an error unless the order is free: then return "
+        "the sorted values"
+    ),
 }
 _MODE_HINT = (
     "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"

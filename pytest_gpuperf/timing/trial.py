@@ -98,6 +98,7 @@ class Trial:
         self._late_change: Change | None = None
         self._sight: Sight = "seen"
         self._last_sight: Sight = "seen"
+        self._work_of_cpu: CpuWork | None = None
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
         """Time the body on both devices in interleaved rounds."""
@@ -194,10 +195,10 @@ class Trial:
         """Return what the CPU's calls do, as the GPU's are held against it; None where nobody looked."""
         if isinstance(self._cpu, CpuResult):
             return self._cpu.work
-        if self._cpu is None:
-            return None
-        self._device = self._cpu.device
-        return work.of_cpu(self._cpu.workload)
+        if self._cpu is not None and self._work_of_cpu is None:
+            self._device = self._cpu.device
+            self._work_of_cpu = work.of_cpu(self._cpu.workload)
+        return self._work_of_cpu
 
     def describe_copies(self) -> None:
         """Add to the record the bytes that a GPU would copy, where only the CPU was timed."""
@@ -519,7 +520,7 @@ class Trial:
         return secondary.other_modes(timers, self._context) if is_asked else []
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
-        """Measure what the verdict does not rest on; a copy that fails is a note, and nothing else is."""
+        """Measure what the verdict does not rest on; only a copy that fails becomes a note."""
         if not self._question.times_secondary:
             return
         gpu = timers[-1]
@@ -529,7 +530,7 @@ class Trial:
             self._transfer = secondary.time_transfers(gpu, rounds, self._context, self._loop)
         except secondary.CopyFailed as failed:
             self._budget.remaining()  # raises for a clock that went back
-            self.note("aside_failed", f"some secondary measurements failed: {failed}")
+            self.note("aside_failed", f"timing the copies failed: {failed}")
 
     def _unless_changed(self, ended: Verdict) -> Verdict:
         """Return the verdict: inconclusive where it rests on which of a device's two times is right."""
@@ -570,16 +571,13 @@ class Trial:
 
     def _unless_unseen(self, ended: Verdict, speedup: Speedup | None) -> Verdict:
         """Return the verdict: inconclusive where it would pass and nobody knows that the GPU did anything."""
-        is_unseen = self._sight == "unseen" or (
-            self._last_sight == "unseen"
-            and not self._checks.compared_arrays
-            and speedup is not None
-            and speedup.value > _BEYOND_HARDWARE
-        )
-        if not is_unseen or speedup is None or ended.status not in ("passed", "recorded"):
+        is_beyond = speedup is not None and speedup.value > _BEYOND_HARDWARE
+        last = self._last_sight if is_beyond and not self._checks.compared_arrays else "seen"
+        doubt = work.DOUBTS.get(self._sight) or work.DOUBTS.get(last)
+        if doubt is None or speedup is None or ended.status not in ("passed", "recorded"):
             return ended
         if ended.status == "recorded":
-            self.note("work_in_doubt", work.NOTHING_SHOWN)
+            self.note("work_in_doubt", doubt)
             return ended
-        reason = f"speedup {verdict.ratio(speedup)}: {work.NOTHING_SHOWN}"
+        reason = f"speedup {verdict.ratio(speedup)}: {doubt}"
         return Verdict(status="inconclusive", reason=reason, reason_code="work_not_seen")

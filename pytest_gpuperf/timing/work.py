@@ -1,10 +1,11 @@
 """Whether a GPU's call works: by what it left, what one more call is seen to do, and what the CPU's did."""
 
+import os
 import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -19,18 +20,35 @@ from pytest_gpuperf.timing import any_array, first_call, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
-Sight = Literal["seen", "alike", "unseen"]
+Sight = Literal["seen", "alike", "differs", "unseen", "stopped"]
 """What is known of a GPU's call: it works; it was not seen to, but its results were compared or it ran the
-very instructions that the CPU's call ran; nothing."""
+very instructions of the CPU's call; it ran others; nothing; it worked first, and was not seen to later."""
 
-NOTHING_SHOWN = (
-    "the call returned nothing that can be compared, changed no array and was not seen to work on either "
-    "device; return the result"
-)
+DOUBTS: dict[Sight, str] = {
+    "differs": (
+        "the call on the GPU was not seen to work, and runs other lines of the test than on the CPU; return "
+        "the result"
+    ),
+    "unseen": "the call was not seen to work, and returned nothing that can be compared; return the result",
+    "stopped": (
+        "the last call on the GPU was not seen to work, although the first one was, and it returned nothing "
+        "that can be compared; return the result"
+    ),
+}
+"""What is said of calls of which nobody knows that they work."""
 _REMEDY = "if it returns early there, skip the test on that device, or let what is missing raise"
 _LOOKS = 3  # at a call of which nothing was seen while other threads of the process worked
 _OTHER_THREADS = 20e-6  # seconds of processor time: threads that only wait take none
 _SHORT = 2e-3  # seconds: a call that may be made once more, only to see what it does
+# The folders of our code and of Python's, and those in which packages are installed.
+_PYTHONS = (
+    "<frozen",
+    *(
+        f"{path}{os.sep}"
+        for path in (Path(__file__).parents[1], *map(sysconfig.get_path, ("stdlib", "platstdlib")))
+    ),
+)
+_PACKAGES = {"site-packages", "dist-packages"}
 _MOST_STEPS = 200_000  # instructions of a call that is followed one by one
 
 
@@ -75,26 +93,28 @@ def require_work(gpu: Workload, cpu: Callable[[], CpuWork | None], *, are_compar
         if _leaves_traces(gpu):
             return "seen"
         found = _activity_of_gpu(gpu)
-    copies = found is not None and found.copied > 0
     if found is not None and found.anything:
         _require_computation(gpu, found, cpu)
         if found.computed or found.is_complete:
             return "seen"
     theirs, name = cpu() or _UNKNOWN, gpu.device.name
-    if theirs.changed and not copies:
+    with capabilities.context(gpu.device):
+        is_alike = None if theirs.steps is None else theirs.steps == _steps(gpu)
+    if is_alike and (found is None or not found.is_complete):  # what it does may escape, as on the CPU
+        return "alike"
+    is_idle = found is not None and not found.anything
+    if theirs.changed and (is_idle or found is None):
         raise GpuPerfError(
             f"no work reached {name}: the call changed an array on the CPU and none on the GPU; {_REMEDY}"
         )
-    if found is not None and theirs.computed and not copies:
+    if theirs.computed and is_idle:
         raise GpuPerfError(
             f"no work reached {name}: the call was seen to work on the CPU, and did nothing on the GPU; "
             f"{_REMEDY}"
         )
-    if are_compared:
+    if is_alike or are_compared:
         return "alike"
-    with capabilities.context(gpu.device):
-        is_alike = theirs.steps is not None and theirs.steps == _steps(gpu)
-    return "alike" if is_alike else "unseen"
+    return "unseen" if is_alike is None else "differs"
 
 
 def require_last_work(gpu: BlockTimer, cpu: Callable[[], CpuWork | None]) -> Sight:
@@ -116,7 +136,7 @@ def require_last_work(gpu: BlockTimer, cpu: Callable[[], CpuWork | None]) -> Sig
         raise GpuPerfError(first_call.LAST_IS_IDLE.format(workload.device.name))
     if found is not None:
         _require_computation(workload, found, cpu)
-    return "seen" if is_seen else "unseen"
+    return "seen" if is_seen else "stopped"
 
 
 def _require_computation(gpu: Workload, found: Activity, cpu: Callable[[], CpuWork | None]) -> None:
@@ -225,11 +245,4 @@ def _steps(workload: Workload) -> frozenset[Any] | None:
 
 def _is_of_test(file: str) -> bool:
     """Return whether code is of the test or of what it tests: of no installed package, nor Python's own."""
-    return not file.startswith(_installed())
-
-
-@cache
-def _installed() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    ours = str(Path(__file__).parents[1])
-    return (ours, "<frozen", *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")))
+    return not (file.startswith(_PYTHONS) or _PACKAGES & {*Path(file).parts})

@@ -25,7 +25,7 @@ def does(device, call):
     found = device.activity(call, SIZE * SIZE * 8)
     if found is None:
         return None
-    return "computes" if found.computed else "copies" if found.copied else "nothing"
+    return COMPUTES if found.computed else COPIES if found.copied else NOTHING
 
 
 COMPUTES, COPIES, NOTHING = "computes", "copies", "nothing"
@@ -142,6 +142,8 @@ SMALL = np.ones(4)
         (COPIES, lambda: np.array(HOST) @ HOST),  # what operators allocate beside a copy is not told apart
         (COPIES, lambda: np.array(SMALL)),
         (NOTHING, lambda: HOST.T[::2]),
+        (NOTHING, lambda: (np.ndim(HOST), np.shape(HOST), np.reshape(HOST, -1))),
+        (COPIES, lambda: np.copy(HOST)),
         (NOTHING, lambda: np.multiply(HOST, HOST, out=HOST)),  # in place it is no call from Python
         (NOTHING, lambda: sum(range(100))),
     ],

@@ -26,7 +26,7 @@ ABILITIES = {
     "holds_work": (("a graph",), True, False),
     "is_immutable": ((HOST,), True, False),
     "is_constant": ((print,), False, None),
-    "runs_products": ((print,), False, None),
+    "runs_products": ((print, int), False, None),
     "compilations": ((), 3, 0),
     "host_memory": ((HOST,), "pinned", None),
     "processor_time": ((), 2.5, None),
@@ -74,11 +74,11 @@ def test_what_a_call_raises_while_it_is_looked_at_is_the_tests_if_it_does_so_by_
     devices = [SimpleNamespace(runs_products=method, activity=method) for method in methods]
     for device, error in product(devices, (own, pytest.exit.Exception("stop"), skip, KeyboardInterrupt())):
         with pytest.raises(type(error)) as raised:
-            look(device, partial(fails, error))
+            look(device, partial(fails, error), prepare=int)
         assert raised.value is error
     broken = SimpleNamespace(runs_products=lambda call: [call(), 1 / 0])
     broken.activity = lambda call, _: [call(), 1 / 0]
-    assert look(broken, int) is None
+    assert look(broken, int, prepare=int) is None
 
 
 def test_a_call_that_only_a_look_breaks_is_not_known_and_is_prepared_before_it_is_made_again():

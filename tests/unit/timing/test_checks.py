@@ -477,7 +477,7 @@ def test_a_unit_belongs_to_the_answer(expected, said, cpu, gpu):
 
 
 VECTORS = np.linalg.eigh(np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T)
-SIGNS, ORDER = "they agree up to their signs: return what is unique", "the same values in another order"
+SIGNS, ORDER = "they agree up to their signs, which is an error unless", "the same values in another order"
 SEED = "create the random generator, with a seed"
 
 

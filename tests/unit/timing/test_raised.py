@@ -174,9 +174,7 @@ def test_a_copy_that_the_plugin_adds_is_a_note_where_it_fails_unless_it_ends_the
         trial = trial_of(Demand(min=3))
         if is_noted and not is_outcome(error):
             trial.compare(bound(lambda device: a_call(device, int)), cpu, gpu)
-            noted = Note(
-                code="aside_failed", text="some secondary measurements failed: RuntimeError: no copy"
-            )
+            noted = Note(code="aside_failed", text="timing the copies failed: RuntimeError: no copy")
             assert trial.notes == [noted]
         else:
             with pytest.raises(type(error)) as raised:

@@ -814,7 +814,7 @@ def test_what_fails_beside_the_verdict_is_noted_and_the_verdict_stays():
     bench.gpu.asarray = once
     found = bench.compare(doubling, Demand(min=9))
     assert found.status == "passed"
-    said = "some secondary measurements failed: RuntimeError: no second copy"
+    said = "timing the copies failed: RuntimeError: no second copy"
     assert found.notes == (Note(code="aside_failed", text=said),)
 
 

@@ -1,11 +1,14 @@
 """A GPU's call that does nothing is refused where the CPU's works, and never passes elsewhere."""
 
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from pathlib import Path
+from traceback import format_exc
 from types import SimpleNamespace
 
 import numpy as np
@@ -133,7 +136,7 @@ def test_work_that_nobody_can_see_is_taken_for_work_where_both_devices_run_the_s
 def test_of_a_function_in_c_the_same_name_is_the_same_work():
     assert "alike" == sight(lambda device: partial(sorted, []), blind_pair)
     other = {"cpu": partial(sorted, []), "gpu": partial(sum, [])}
-    assert "unseen" == sight(lambda device: other[device.kind], blind_pair)
+    assert "differs" == sight(lambda device: other[device.kind], blind_pair)
 
 
 def test_work_of_another_thread_is_not_taken_for_none():
@@ -149,7 +152,7 @@ def test_work_of_another_thread_is_not_taken_for_none():
 
         return call
 
-    assert "unseen" == sight(body)
+    assert "differs" == sight(body)
 
 
 def test_a_short_call_is_looked_at_until_the_device_sees_it():
@@ -174,6 +177,73 @@ def test_work_that_is_too_short_to_be_seen_shows_behind_other_work(known, can_be
         return lambda: (device.launch(1e-6), len(a))[1] and None
 
     assert known == sight(in_place, pair)
+
+
+def warmed_up_on_the_gpu(device):
+    a, out = array(device), array(device)
+
+    def call():
+        np.multiply(a, a, out=out)
+
+    if device.kind == "gpu":
+        call()
+    return call
+
+
+def test_a_call_that_writes_the_same_again_on_the_gpu_is_held_against_the_instructions_of_the_cpus():
+    assert "alike" == sight(warmed_up_on_the_gpu)
+
+
+def a_swallowed_import(device):
+    a = array(device, size=32)
+
+    def call():
+        with suppress(ImportError):
+            if device.kind == "gpu":
+                import a_module_that_is_not_there  # noqa: F401
+            a @ a
+
+    return call
+
+
+def a_formatted_error(device):
+    a = array(device, size=50)
+
+    def call():
+        try:
+            if device.kind == "gpu":
+                raise RuntimeError  # noqa: TRY301 - as a test of a user does it
+            a @ a
+        except RuntimeError:
+            format_exc()
+
+    return call
+
+
+@for_each("body", [a_swallowed_import, a_formatted_error])
+def test_what_python_allocates_for_itself_is_no_work(body):
+    assert "differs" == sight(body)
+
+
+@for_each(
+    ("is_of_test", "file"),
+    [
+        (True, "/home/me/suite/tests/test_a.py"),
+        (True, f"{Path(work.__file__).parents[1]}_suite/test_a.py"),
+        (True, "<string>"),
+        (False, work.__file__),
+        (False, "<frozen importlib._bootstrap>"),
+        (False, json.__file__),
+        (False, "/home/me/.local/lib/python3.13/site-packages/numpy/core.py"),
+        (False, "/usr/lib/python3/dist-packages/numpy/core.py"),
+    ],
+)
+def test_instructions_are_those_of_the_test_and_of_no_installed_package(is_of_test, file):
+    code = compile("def call(): return 1", file, "exec")
+    names = {}
+    exec(code, names)  # noqa: S102 - code of another file
+    steps = work.of_cpu(prepared(HostDevice("a processor"), lambda device: names["call"])).steps
+    assert is_of_test == (steps is not None)
 
 
 def only_on_the_cpu(device, do):
@@ -327,7 +397,7 @@ def uploads_and_multiplies(device):
 
 
 def test_where_only_copies_are_seen_the_rest_of_a_body_must_run_the_same_instructions():
-    assert "unseen" == sight(uploads_and_returns_early)
+    assert "differs" == sight(uploads_and_returns_early)
     assert "alike" == sight(uploads_and_multiplies)
 
 
@@ -342,7 +412,7 @@ def unseen_stub(device):
 
 
 def test_of_a_call_that_neither_device_is_seen_to_run_nothing_is_known_but_by_its_results():
-    assert "unseen" == sight(unseen_stub), "one line is not the same instructions"
+    assert "differs" == sight(unseen_stub), "one line is not the same instructions"
     assert "alike" == sight(unseen_stub, are_compared=True)
 
 
@@ -391,10 +461,10 @@ def record_of(demand, body, pair=blind_pair):
 def test_a_speedup_of_work_that_nobody_saw_is_inconclusive_and_a_note_without_a_limit(check):
     judged = record_of(Demand(min=3, check=check), nothing_on_the_gpu)
     assert ("inconclusive", "work_not_seen") == (judged.status, judged.reason_code)
-    assert work.NOTHING_SHOWN in judged.reason
+    assert work.DOUBTS["differs"] in judged.reason
     recorded = record_of(Demand(), nothing_on_the_gpu)
     assert ("recorded", None) == (recorded.status, recorded.reason)
-    assert work.NOTHING_SHOWN in [note.text for note in recorded.notes]
+    assert work.DOUBTS["differs"] in [note.text for note in recorded.notes]
     failed = record_of(Demand(min=3, max=10), nothing_on_the_gpu)
     assert "failed" == failed.status, "a red needs no work that was seen"
 
