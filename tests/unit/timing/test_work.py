@@ -2,12 +2,12 @@
 
 import json
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from pathlib import Path
 from traceback import format_exc
 from types import SimpleNamespace
 
@@ -229,7 +229,7 @@ def test_what_python_allocates_for_itself_is_no_work(body):
     ("is_of_test", "file"),
     [
         (True, "/home/me/suite/tests/test_a.py"),
-        (True, f"{Path(work.__file__).parents[1]}_suite/test_a.py"),
+        (True, f"{sysconfig.get_path('stdlib')}_suite/test_a.py"),
         (True, "<string>"),
         (False, work.__file__),
         (False, "<frozen importlib._bootstrap>"),
