@@ -18,6 +18,12 @@ def is_outcome(error: BaseException) -> bool:
     return not isinstance(error, Exception) or isinstance(error, tuple(filter(None, known)))
 
 
+def is_skip(error: BaseException) -> bool:
+    """Return whether an exception is pytest.skip's, which is of no type that `except Exception` catches."""
+    skipped = getattr(sys.modules.get("_pytest.outcomes"), "Skipped", ())
+    return isinstance(error, skipped)
+
+
 class GpuPerfError(Exception):
     """A request that cannot be met; the message names what, where, and what to do next."""
 

@@ -1,0 +1,55 @@
+"""From an object that others made to what it answers; what it raises instead is an answer, too.
+
+Values of parametrizations, results, fixtures and what other plugins hand on may be anything: a module that is
+imported when it is first used, an object that needs an application, an array that is equal item by item.
+They are asked here alone, so that none of them ends a run, or fails a test that has nothing to do with it.
+Their texts are those of `plain_text`.
+"""
+
+from collections.abc import Container, Iterable
+from itertools import islice
+from typing import Any
+
+from pytest_gpuperf.model.errors import is_skip
+
+_NOTHING = object()
+
+
+def attribute(value: Any, name: str, default: Any = None) -> Any:
+    """Return an attribute of an object; `default` where it has none, or cannot be asked."""
+    try:
+        return getattr(value, name, default)
+    except BaseException as error:
+        if isinstance(error, Exception) or is_skip(error):  # importorskip when a module is first used
+            return default
+        raise
+
+
+def has(value: Any, name: str) -> bool:
+    """Return whether an object has an attribute, and gives it when it is asked."""
+    return attribute(value, name, _NOTHING) is not _NOTHING
+
+
+def is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """Return whether `isinstance` says so; an object that stands for another one may raise at that."""
+    try:
+        return isinstance(value, kind)
+    except BaseException as error:
+        if isinstance(error, Exception) or is_skip(error):
+            return False
+        raise
+
+
+def is_one_of(value: Any, words: Container[str]) -> bool:
+    """Return whether a value is one of these texts; nothing but a text is compared with them."""
+    return is_a(value, str) and str.__str__(value) in words
+
+
+def parts(container: Iterable[Any], most: int) -> list[Any] | None:
+    """Return at most so many parts of a container; None where it cannot be asked for them."""
+    try:
+        return [*islice(container, most)]
+    except BaseException as error:
+        if isinstance(error, Exception) or is_skip(error):
+            return None
+        raise
