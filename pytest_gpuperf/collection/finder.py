@@ -13,11 +13,13 @@ from pytest_gpuperf.collection.items import (
     UNKNOWN,
     ItemSpec,
     item_spec,
+    problems,
     refuse,
     test_id,
     unmarked_spec,
 )
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, UnknownDevice
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of
@@ -96,8 +98,9 @@ class _Reader:
             if item.get_closest_marker("speedup") is None:
                 continue
             try:
-                demand, pair_options = markers.read(item)
-                spec = item_spec(item, self._parser, demand, pair_options)
+                with problems():
+                    demand, pair_options = markers.read(item)
+                    spec = item_spec(item, self._parser, demand, pair_options)
             except UnknownDevice as error:
                 if not self._has_foreign_marker:
                     unknown.setdefault(function_of(test_id(item)), {})[item] = error
@@ -168,7 +171,7 @@ def _select_unmarked(
     """
     candidates = []
     for item in items:
-        if SPEC in item.stash or any(name in getattr(item, "fixturenames", ()) for name in _USED_ONCE):
+        if SPEC in item.stash or any(name in ask.attribute(item, "fixturenames", ()) for name in _USED_ONCE):
             continue
         spec = unmarked_spec(item, parser)
         if spec is not None and spec.device is not None and spec.device_parameters:

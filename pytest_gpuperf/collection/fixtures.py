@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from pytest_gpuperf.model import ask
+
 # pytest has no public API for which fixtures a function takes and who defined them; `_fixtureinfo` is what
 # its own parametrization uses.
 
@@ -43,18 +45,18 @@ def takes(item: Any, name: str) -> bool:
 def is_ours(item: Any, name: str) -> bool:
     """Return whether the fixture of that name is ours, and not one of the suite's own."""
     definitions = item._fixtureinfo.name2fixturedefs.get(name)  # noqa: SLF001 - see the top
-    return bool(definitions) and definitions[-1].func.__module__ == _PLUGIN
+    return bool(definitions) and ask.module_of(definitions[-1].func) == _PLUGIN
 
 
 def describe_own(item: Any) -> str | None:
     """Return which fixture of the suite's own a test takes in the place of one of ours, and where it is."""
     for name in _NAMES:
         definitions = item._fixtureinfo.name2fixturedefs.get(name)  # noqa: SLF001 - see the top
-        if definitions and definitions[-1].func.__module__.startswith("_pytest"):  # of parametrize itself
+        if definitions and ask.module_of(definitions[-1].func).startswith("_pytest"):  # of parametrize itself
             continue
         if not definitions or is_ours(item, name):
             continue
-        code = getattr(inspect.unwrap(definitions[-1].func), "__code__", None)
+        code = ask.attribute(inspect.unwrap(definitions[-1].func), "__code__")
         if code is None:  # of a builtin function
             return f"`{name}`"
         path, root = Path(code.co_filename), item.config.rootpath
@@ -66,7 +68,7 @@ def describe_own(item: Any) -> str | None:
 def is_built_on_ours(item: Any, name: str) -> bool:
     """Return whether the fixture of that name is ours, or the suite's own that takes ours and extends it."""
     definitions = list(item._fixtureinfo.name2fixturedefs.get(name) or ())  # noqa: SLF001 - see the top
-    while definitions and definitions[-1].func.__module__ != _PLUGIN:
+    while definitions and ask.module_of(definitions[-1].func) != _PLUGIN:
         if name not in definitions.pop().argnames:
             return False
     return bool(definitions)
@@ -83,5 +85,5 @@ def _dependents(item: Any) -> list[Any]:
     return [
         fixture
         for *_, fixture in definitions
-        if fixture.func.__module__ != _PLUGIN and any(name in fixture.argnames for name in _SLOTS)
+        if ask.module_of(fixture.func) != _PLUGIN and any(name in fixture.argnames for name in _SLOTS)
     ]

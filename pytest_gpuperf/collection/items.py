@@ -1,7 +1,7 @@
 """From a collected item with a speedup marker to its ItemSpec, or to what is wrong with it."""
 
-from collections.abc import Collection, Hashable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Generator, Hashable, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -9,8 +9,11 @@ import pytest
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.markers import PairOptions, why_not_timeable
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import KINDS, Demand, Kind, SizeGroup, Source, UnknownValue
+from pytest_gpuperf.model.errors import is_outcome, is_skip
 from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.scaling import Scaling
 
 
@@ -34,7 +37,8 @@ class ItemSpec(NamedTuple):
     that get one device after the other, within one item. `calls_both`: the body uses the fixture `gpuperf`.
     `device`: the only device that this item uses, `device_parameters` the parameters that select it, `pair`
     the key that it shares with its variants, `partner` the id of the CPU variant that a GPU variant is
-    compared with. An item without slots, calls_both and device cannot be measured. `size_group`: that
+    compared with; where it has none, `differs` are the parameters in which a variant on the other device
+    differs. An item without slots, calls_both and device cannot be measured. `size_group`: that
     of its offload threshold. `scaling`: the numbers of devices that it is compared on, in the slot `devices`.
     `problem`: what is wrong with its marker, for which it fails at its setup.
 
@@ -50,6 +54,7 @@ class ItemSpec(NamedTuple):
     pair: PairKey | None = None
     device_parameters: frozenset[str] = frozenset()
     partner: str | None = None
+    differs: tuple[str, ...] = ()
     size_group: SizeGroup | None = None
     scaling: Scaling | None = None
     problem: str | None = None
@@ -84,10 +89,27 @@ def refuse(item: pytest.Item, problem: str) -> None:
     item.stash[SPEC] = spec._replace(problem=problem)
 
 
+@contextmanager
+def problems() -> Generator[None]:
+    """Raise ValueError, which is a problem of the item alone, for whatever reading an item raises."""
+    try:
+        yield
+    except ValueError:
+        raise
+    except BaseException as error:
+        if is_outcome(error) and not is_skip(error):
+            raise
+        raise ValueError(
+            f"reading the test's marker, parameters and fixtures raised {first_line(error)}; it is a fault "
+            "of pytest-gpuperf or of another plugin: report it, and remove the marker until then"
+        ) from error
+
+
 def accelerator_of(item: pytest.Item) -> DeviceSpec | None:
     """Return what a marker names in place of the run's devices, also where nothing is measured."""
     mark = item.get_closest_marker("speedup")
-    return _accelerator(mark.kwargs.get("accelerator")) if mark else None
+    name = mark.kwargs.get("accelerator") if mark else None
+    return _accelerator(name) if ask.is_a(name, str) else None  # a wrong one is told where tests are measured
 
 
 def _accelerator(name: str | None) -> DeviceSpec | None:
@@ -97,8 +119,8 @@ def _accelerator(name: str | None) -> DeviceSpec | None:
 def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, options: PairOptions) -> ItemSpec:
     """Return the spec of an item; raise ValueError for a device that is unknown or ambiguous."""
     spec = ItemSpec(nodeid=test_id(item), demand=demand)
-    kind = parameters(item).get("device")
-    if kind in ("cpu", "gpu") and fixtures.is_built_on_ours(item, "device"):
+    kind: Any = parameters(item).get("device")
+    if ask.is_one_of(kind, KINDS) and fixtures.is_built_on_ours(item, "device"):
         parsed = ParsedDevice(spec=DeviceSpec(kind=kind), parameters=frozenset(("device",)))
     elif slots := fixtures.slots(item):
         return spec._replace(slots=slots)
@@ -123,7 +145,8 @@ def unmarked_spec(item: pytest.Item, parser: DeviceParser) -> ItemSpec | None:
     if not isinstance(item, pytest.Function) or why_not_timeable(item):
         return None
     try:
-        return item_spec(item, parser, Demand(), PairOptions())
+        with problems():
+            return item_spec(item, parser, Demand(), PairOptions())
     except ValueError:
         return None
 
@@ -163,6 +186,16 @@ def parameters(item: pytest.Item) -> Mapping[str, Any]:
     return values
 
 
+def differing(item: pytest.Item, other: pytest.Item, excluded: Collection[str]) -> tuple[str, ...]:
+    """Return the parameters of which two items of one function have different values."""
+    values, others = parameters(item), parameters(other)
+    return tuple(
+        name
+        for name in values
+        if name not in excluded and _hashable(values[name]) != _hashable(others.get(name))
+    )
+
+
 def swept_key(item: pytest.Function, excluded: Collection[str]) -> Hashable:
     """Return what items have in common that differ in these parameters only."""
     return function_of(test_id(item)), _values(parameters(item), excluded)
@@ -188,7 +221,7 @@ def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -
         )
     if kinds:
         return ParsedDevice(spec=DeviceSpec(kind=kinds[0]))
-    attributes = {name: getattr(item.cls, name, None) for name in parser.names}
+    attributes = {name: ask.attribute(item.cls, name) for name in parser.names}
     with suppress(ValueError):  # an attribute may have such a name and nothing to do with devices
         parsed = ParsedDevice(spec=parser.parse(attributes).spec)
     if parsed.spec is None and options.pair is not None:

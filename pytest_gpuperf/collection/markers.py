@@ -17,6 +17,7 @@ import pytest
 from msgspec import NODEFAULT, Meta
 from msgspec.structs import fields
 
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Demand, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.other_names import remedy
@@ -93,7 +94,7 @@ def named(name: str, marks: Iterable[pytest.Mark]) -> list[pytest.Mark]:
     """Return the markers of a name, equal ones once: a class decorator that makes subclasses copies them."""
     found: list[pytest.Mark] = []
     for mark in marks:
-        if mark.name == name and mark not in found:
+        if mark.name == name and not any(ask.is_equal(mark, other) for other in found):
             found.append(mark)
     return found
 
@@ -123,12 +124,12 @@ def _call(mark: pytest.Mark) -> str:
 
 def why_not_timeable(item: pytest.Item) -> str | None:
     """Return why an item cannot be timed, whatever its marker; None if it can."""
-    function = getattr(item, "obj", None)
+    function = ask.attribute(item, "obj")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return "a speedup test cannot be async; time a plain function that runs the loop"
     if inspect.isgeneratorfunction(function):
         return "a speedup test cannot be a generator; return the workload instead of yielding it"
-    if getattr(function, "is_hypothesis_test", False):
+    if ask.attribute(function, "is_hypothesis_test") is True:
         return (
             "a speedup test cannot use hypothesis's @given, which generates new inputs on every call; use a "
             "fixed input"
@@ -249,7 +250,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    return ask.is_a(value, (Real, Decimal)) and not isinstance(value, bool)
 
 
 def _require_accelerator(name: str) -> None:

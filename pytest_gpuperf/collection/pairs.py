@@ -1,11 +1,11 @@
 """CPU and GPU variants: which items are compared with each other."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import pytest
 from msgspec.structs import asdict
 
-from pytest_gpuperf.collection.items import SPEC, ItemSpec, PairKey, refuse
+from pytest_gpuperf.collection.items import SPEC, ItemSpec, PairKey, differing, refuse
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Demand
 
@@ -22,9 +22,25 @@ def pair_items(items: Iterable[pytest.Item]) -> None:
         spec = item.stash[SPEC]
         if spec.pair is not None:
             groups.setdefault(spec.pair, []).append((item, spec))
+    alone: dict[Hashable, _Group] = {}  # by function: the groups that are on one device only
     for key, whole in groups.items():
         for group in [whole] if key.kind == "function" else _by_module(whole):
             _pair_group(group)
+        if key.kind == "function" and len({spec.kind for _, spec in whole}) == 1:
+            alone.setdefault(key.name, []).extend(whole)
+    for group in alone.values():
+        _tell_what_differs(group)
+
+
+def _tell_what_differs(group: _Group) -> None:
+    """Tell the items of a function that have no partner in which parameters a variant differs from them."""
+    first = {spec.kind: item for item, spec in reversed(group)}
+    if len(first) == 1:
+        return
+    for item, spec in group:
+        other = first["cpu" if spec.kind == "gpu" else "gpu"]
+        differs = differing(item, other, spec.device_parameters)
+        item.stash[SPEC] = item.stash[SPEC]._replace(differs=differs)
 
 
 def _by_module(group: _Group) -> Iterable[_Group]:

@@ -13,6 +13,7 @@ from pytest_gpuperf.collection.items import (
     UNKNOWN,
     ItemSpec,
     parameters,
+    problems,
     refuse,
     swept_key,
     test_id,
@@ -59,7 +60,8 @@ def read_scaling(items: Iterable[pytest.Function], *, has_foreign_marker: bool) 
         if not marks:
             continue
         try:
-            its_own, demand = _its_scaling(item, marks)
+            with problems():
+                its_own, demand = _its_scaling(item, marks)
         except ValueError as error:
             if has_foreign_marker:
                 continue
@@ -91,7 +93,8 @@ def read_size_groups(items: Iterable[pytest.Function]) -> list[pytest.Item]:
         if not marks or UNKNOWN in item.stash or (SPEC in item.stash and item.stash[SPEC].problem):
             continue
         try:
-            member = _member(item, threshold(*marks))
+            with problems():
+                member = _member(item, threshold(*marks))
         except ValueError as error:
             refused.append(_refused(item, error))
             continue

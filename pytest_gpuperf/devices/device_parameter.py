@@ -7,8 +7,9 @@ from enum import Enum
 from textwrap import shorten
 from typing import Any, Protocol
 
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind, UnknownValue
-from pytest_gpuperf.model.plain_text import one_line, quote, stable_text
+from pytest_gpuperf.model.plain_text import first_line, one_line, quote, stable_text
 
 _NAMES = {
     "numpy": ("numpy", "np", "scipy"),
@@ -161,29 +162,40 @@ class DeviceParser:
         return next(mapped, None) or self._known(value)
 
     def _known(self, value: Any) -> _PartialSpec | None:
-        value = value.value if isinstance(value, Enum) else value
+        value = ask.attribute(value, "value") if ask.is_a(value, Enum) else value
         for recognizer in self._recognizers:
-            if (kind := recognizer.recognizes(value)) is not None:
+            if (kind := _recognized(recognizer, value)) is not None:
                 return _PartialSpec(library=recognizer.name, kind=kind)
         part = _parse(value)
         if part is None or part.kind is not None:
             return part
-        own = (each.recognizes(each.name) for each in self._recognizers if each.name == part.library)
+        own = (_recognized(each, each.name) for each in self._recognizers if each.name == part.library)
         return replace(part, kind=next(own, None))  # `jnp` means JAX, which may be in the place of a GPU
+
+
+def _recognized(recognizer: Recognizer, value: Any) -> Kind | None:
+    """Return what a backend says of a value; one of another plugin's that raises is a problem of the test."""
+    try:
+        return recognizer.recognizes(value)
+    except Exception as error:
+        raise ValueError(
+            f"{type(recognizer).__name__}.recognizes, of the plugin of {recognizer.name!r} devices, raised "
+            f"{first_line(error)} for {_shown(value)}; it must return None for a value that it does not know"
+        ) from error
 
 
 def _parse(value: Any) -> _PartialSpec | None:
     """Return what a value of a well-known type names, without importing its library."""
-    if isinstance(value, str):
-        return _parse_text(value)
-    package = type(value).__module__.partition(".")[0]
+    if ask.is_a(value, str):
+        return _parse_text(str.__str__(value))
+    package = ask.module_of(type(value)).partition(".")[0]
     if package == "torch" and type(value).__name__ == "device":
         return _parse_text(f"torch:{value}")
-    if package in ("jaxlib", "jax") and hasattr(value, "platform"):
+    if package in ("jaxlib", "jax") and ask.has(value, "platform"):
         kind: Kind = "cpu" if value.platform == "cpu" else "gpu"
         return _PartialSpec(library="jax", kind=kind, selector=str(value.id) if kind == "gpu" else "")
-    name = getattr(value, "__name__", None)  # of a module, or of an object that stands for one
-    return _parse_text(name) if isinstance(name, str) else None
+    name = ask.name_of(value)
+    return None if name is None else _parse_text(name)
 
 
 def _parse_text(text: str) -> _PartialSpec | None:
@@ -243,10 +255,10 @@ def _default_kind(library: str) -> Kind:
 
 def _text(value: Any) -> str:
     """Return a value's text, which is the same in every run: that of an object is short and has one line."""
-    if isinstance(value, str):
+    if ask.is_a(value, str):
         return str.__str__(value)  # of a member of an Enum, too
     return one_line(shorten(stable_text(value), _LONGEST, placeholder="..."))
 
 
 def _shown(value: Any) -> str:
-    return quote(_text(value)) if isinstance(value, str) else _text(value)
+    return quote(_text(value)) if ask.is_a(value, str) else _text(value)

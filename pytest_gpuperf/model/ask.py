@@ -45,6 +45,35 @@ def is_one_of(value: Any, words: Container[str]) -> bool:
     return is_a(value, str) and str.__str__(value) in words
 
 
+def is_equal(value: Any, other: Any) -> bool:
+    """Return whether two objects are one, or `==` says that they are equal: with True, not with an array."""
+    try:
+        return value is other or (value == other) is True
+    except BaseException as error:
+        if isinstance(error, Exception) or is_skip(error):
+            return False
+        raise
+
+
+def name_of(value: Any) -> str | None:
+    """Return the name of a module, or of what stands for one: also of one that cannot be imported."""
+    try:
+        name = value.__name__
+    except ImportError as error:  # a module that is imported when it is first used
+        name = error.name
+    except BaseException as error:
+        if isinstance(error, Exception) or is_skip(error):
+            return None
+        raise
+    return str.__str__(name) if is_a(name, str) else None
+
+
+def module_of(kind: Any) -> str:
+    """Return the name of the module that defined a class or a function; empty where it has none."""
+    name = attribute(kind, "__module__")
+    return str.__str__(name) if is_a(name, str) else ""
+
+
 def parts(container: Iterable[Any], most: int) -> list[Any] | None:
     """Return at most so many parts of a container; None where it cannot be asked for them."""
     try:

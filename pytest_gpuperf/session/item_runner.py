@@ -27,6 +27,11 @@ _NO_GPU_VARIANT = (
     "in the suite and skip the GPU one where there is no GPU; where torch or JAX sees none, its tests run on "
     "the CPU (--gpuperf-gpu=jax:cpu or torch:cpu emulates one)"
 )
+_DIFFERS = (
+    "nothing to compare with: no variant of this test on the {other} has the same {parameters}, and a list, "
+    "an array or another object is the same only as one object; parametrize the device by itself, or give "
+    "equal numbers or texts"
+)
 _ON_CPU_BY_DEFAULT = (
     "no GPU: {library} runs this test on the CPU, and nothing is compared; try --gpuperf-gpu={emulated} "
     "(emulated)"
@@ -128,7 +133,7 @@ class ItemRunner:
             reason = _ON_CPU_BY_DEFAULT.format(library=library, emulated=f"{library}:cpu")
             return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
         elif not spec.demand.bare or spec.pair.kind == "name":
-            trial.note("no_partner", _NO_GPU_VARIANT)
+            trial.note("no_partner", _why_alone(spec, _NO_GPU_VARIANT))
         return _RECORDED
 
     def missing_counterpart_reason(self, spec: ItemSpec) -> str | None:
@@ -139,11 +144,11 @@ class ItemRunner:
         if spec.demand.bare or spec.pair is None:
             return None
         if spec.kind == "gpu":
-            return _NO_CPU_VARIANT if spec.partner is None else None
+            return _why_alone(spec, _NO_CPU_VARIANT) if spec.partner is None else None
         if self._cpu_variants.has_gpu_variant(spec):
             return None
         has_gpu = self._options.require_gpu or self._machine.has_gpu()
-        return _NO_GPU_VARIANT if has_gpu else None
+        return _why_alone(spec, _NO_GPU_VARIANT) if has_gpu else None
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         gpu = self._devices.gpu(spec.device)
@@ -154,20 +159,28 @@ class ItemRunner:
             reason = f"its CPU variant was skipped: {cpu_record.reason}"
             return Verdict(status="skipped", reason=reason, reason_code="cpu_variant_skipped")
         if not (spec.demand.bare or spec.pair is None):
-            raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
+            raise GpuPerfError(self._no_comparison_reason(spec, cpu_record))
         if spec.pair is None:
             trial.time_alone(bind, gpu, _SHARE_OF_ONE_DEVICE * trial.options.max_time)
             trial.note("no_partner", _ONE_DEVICE)
         else:
             trial.time_alone(bind, gpu, trial.options.sampling.precision_time)
-            trial.note("no_partner", self._no_comparison_reason(spec.partner, cpu_record))
+            trial.note("no_partner", self._no_comparison_reason(spec, cpu_record))
         return _RECORDED
 
-    def _no_comparison_reason(self, partner: str | None, cpu_record: Record | None) -> str:
+    def _no_comparison_reason(self, spec: ItemSpec, cpu_record: Record | None) -> str:
         """Return why a GPU variant has nothing to be compared with."""
-        if partner is None:
-            return _NO_CPU_VARIANT
+        if spec.partner is None:
+            return _why_alone(spec, _NO_CPU_VARIANT)
         reason = "left no samples"
         if cpu_record is not None:
             reason = f"ended as {cpu_record.status}" + (f": {cpu_record.reason}" if cpu_record.reason else "")
-        return f"nothing to compare with: its CPU variant {partner} {reason}"
+        return f"nothing to compare with: its CPU variant {spec.partner} {reason}"
+
+
+def _why_alone(spec: ItemSpec, reason: str) -> str:
+    """Return why a test has no variant on the other device: there is none, or its parameters differ."""
+    if not spec.differs:
+        return reason
+    other = "CPU" if spec.kind == "gpu" else "GPU"
+    return _DIFFERS.format(other=other, parameters=" and ".join(spec.differs))

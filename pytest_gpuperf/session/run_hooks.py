@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
 from pytest_gpuperf.integrations import unittest_cases
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
@@ -99,8 +100,7 @@ class RunHooks:
         """Stop a test that cannot be measured before its fixtures are set up."""
         spec = item.stash.get(SPEC, None)
         if spec is None:
-            uses_gpu = "gpu" in getattr(item, "fixturenames", ()) or parameters(item).get("device") == "gpu"
-            if self.session.machine.lost and uses_gpu:
+            if self.session.machine.lost and _uses_gpu(item):
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
         self._records.runs[spec.nodeid] += 1
@@ -237,6 +237,12 @@ class RunHooks:
                 reason_code=error.code if isinstance(error, NoDevice) else None,
             )
             self._records.without_measurement(item, spec, ended)
+
+
+def _uses_gpu(item: pytest.Item) -> bool:
+    """Return whether an unmarked test uses our GPU; its `device` may be anything of the suite's own."""
+    requested = ask.attribute(item, "fixturenames", ())
+    return "gpu" in requested or ask.is_one_of(parameters(item).get("device"), ("gpu",))
 
 
 def _hand_over(item: pytest.Item, record: Record, report: pytest.TestReport) -> None:

@@ -349,6 +349,24 @@ def test_a_variant_alone_says_what_became_of_the_other_one(suite):
     found.says("- CPU variant test_it.py::test_cpu[[]numpy-fails], call -", "E*ZeroDivisionError")
 
 
+ZIPPED = """
+@pytest.mark.parametrize("xp, m, n, v", [("numpy", 0, 1, [3]), ("cupy", 0, 2, [3])])
+@pytest.mark.speedup(min=3)
+def test_zipped(xp, m, n, v):
+    conftest.LIBRARIES[xp].ones(n)
+"""
+
+
+def test_variants_that_differ_in_more_than_the_device_say_in_which_parameters(suite):
+    found = suite(ZIPPED)
+    found.ended(errors=2)
+    for device, other in (("numpy", "GPU"), ("cupy", "CPU")):
+        (reason,) = (each["reason"] for name, each in found.records.items() if f"[{device}-" in name)
+        assert reason.startswith(
+            f"nothing to compare with: no variant of this test on the {other} has the same n and v,"
+        )
+
+
 UNKNOWN = ".* is not a known device.*gpuperf_device_values.*gpuperf_device_params"
 NO_VARIANTS = [  # marks, the test's arguments, and what is said
     ('speedup(min=3), values("backend", ["fftw", 3])', "backend", f"backend='fftw'{UNKNOWN}"),
@@ -605,6 +623,63 @@ def test_a_library_that_is_not_installed_is_an_error_of_the_command_and_skips_fo
     ended = suite(source, ours=["--gpuperf-gpu", library]).result
     assert pytest.ExitCode.USAGE_ERROR == ended.ret
     ended.stderr.fnmatch_lines(["*--gpuperf-gpu: * is not installed; install *--gpuperf-allow=no-gpu*"])
+
+
+LAZY = """
+class Lazy:
+    def __init__(self, name):
+        self._name = name
+
+    def __getattr__(self, attribute):
+        return getattr(importlib.import_module(self._name), attribute)
+
+@pytest.mark.parametrize("xp", [numpy, Lazy("mlx"), Lazy("no_such_library")], ids=["np", "mx", "other"])
+@pytest.mark.speedup(min=3)
+def test_marked(xp):
+    return None if isinstance(xp, Lazy) else xp.ones(3).sum
+
+@pytest.mark.parametrize("xp", [numpy, Lazy("mlx"), Lazy("no_such_library")], ids=["np", "mx", "other"])
+def test_unmarked(xp):
+    pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--gpuperf-all",)], ids=" ".join)
+def test_a_module_that_is_imported_when_it_is_first_used_is_known_though_its_library_is_missing(
+    suite, monkeypatch, options
+):
+    monkeypatch.setitem(sys.modules, "mlx", None)
+    found = suite(f"import importlib\nfrom conftest import numpy, pytest\n{LAZY}", *options)
+    found.ended(passed=5, skipped=1)
+    assert "MLX" in found.records["test_marked[mx]"]["reason"]
+
+
+UNREADABLE = """
+    def pytest_collection_modifyitems(items):
+        for item in items:
+            item.callspec = None  # so that who reads its parameters meets an AttributeError
+"""
+OF_ANOTHER_PLUGIN = """
+import pytest
+
+@pytest.mark.speedup(min=3)
+def test_marked():
+    pass
+
+@pytest.mark.scaling([1, 2])
+def test_scaling():
+    pass
+
+def test_unmarked():
+    pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--gpuperf-all",)])
+def test_what_reading_a_test_raises_is_the_error_of_that_test_alone(suite, options):
+    found = suite(OF_ANOTHER_PLUGIN, *options, conftest=UNREADABLE)
+    found.ended(errors=2, passed=1)
+    found.says("test_marked: reading the test's marker, parameters and fixtures raised AttributeError: *")
 
 
 FAR = """

@@ -210,6 +210,15 @@ def test_any_other_value_is_unknown_shown_in_one_short_line_and_mapped_by_what_i
     assert CUPY == mapped.parse({"nx": value}).spec
 
 
+def test_a_backend_that_raises_for_a_value_is_named_with_it():
+    def recognizes(value):
+        return value.lower()
+
+    sides = DeviceParser(NAMES, [SimpleNamespace(name="mine", recognizes=recognizes)])
+    with pytest.raises(ValueError, match=r"'mine' devices, raised AttributeError: .*'lower' for 3; it must"):
+        sides.parse({"xp": 3})
+
+
 def test_a_suite_maps_its_own_values_and_known_ones_to_devices_and_another_plugin_knows_its_own_first():
     mine = SimpleNamespace(name="mine", recognizes=lambda value: "gpu" if value in ("my gpu", "np") else None)
     devices = {"dask": "my gpu", "torch": "torch:cuda", "Described": "numpy"}
