@@ -189,22 +189,30 @@ def is_seen_to_work(workload: Workload) -> bool:
 def is_seen_behind_work(workload: Workload) -> bool | None:
     """Return whether calls behind other work take the device longer than no call: short work shows there.
 
-    None where the device cannot be occupied for so long, or does not time what is submitted to it.
+    None where the device cannot be occupied for so long, does not time what is submitted to it, or where the
+    host was interrupted until that other work was done.
     """
-    device, times = workload.device, []
-    host_time = _observed_call(workload.call, device).host_time
+    host_time = _observed_call(workload.call, workload.device).host_time
     calls = _BEHIND_WORK if 2 * _BEHIND_WORK * host_time < _MAX_OCCUPIED else 1
     occupied = 2 * calls * host_time + _MIN_OCCUPIED
-    for count in (0, calls) if occupied <= _MAX_OCCUPIED else ():
+    if occupied > _MAX_OCCUPIED:
+        return None
+    alone = _time_behind_work(workload, 0, occupied)
+    behind = None if alone is None else _time_behind_work(workload, calls, occupied)
+    return None if alone is None or behind is None else behind > 2 * alone + _SHORTEST_KERNEL
+
+
+def _time_behind_work(workload: Workload, count: int, occupied: float) -> float | None:
+    """Return how long so many calls take the device behind other work, None where that cannot be known."""
+    for _ in range(_LOOKS):
         workload.prepare()
-        device.synchronize()
-        if not capabilities.occupy(device, occupied):
+        workload.device.synchronize()
+        if not capabilities.occupy(workload.device, occupied):
             return None
-        call = _observed_call(partial(_repeat, workload.call, count), device, when_idle=False)
-        if call.observation.device_time is None or call.host_time >= occupied:
-            return None
-        times.append(call.observation.device_time)  # what ends after it is timed by the host, less exactly
-    return times[1] > 2 * times[0] + _SHORTEST_KERNEL if times else None
+        call = _observed_call(partial(_repeat, workload.call, count), workload.device, when_idle=False)
+        if call.host_time < occupied:
+            return call.observation.device_time  # what ends after it is timed by the host, less exactly
+    return None
 
 
 def _repeat(call: Callable[[], Any], count: int) -> None:

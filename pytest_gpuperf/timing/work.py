@@ -54,22 +54,23 @@ _MOST_STEPS = 200_000  # instructions of a call that is followed one by one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuWork:
-    """What a call on the CPU did: `changed` an array, and what its library was seen to do.
+    """What a call on the CPU did: `changed` an array, `returned_new` ones, what its library was seen to do.
 
     `steps` are the instructions of the test's own code that it ran; None where that is not known.
     """
 
     changed: bool
+    returned_new: bool
     activity: Activity | None
     steps: frozenset[Any] | None
 
     @property
     def computed(self) -> bool:
-        """Whether it was seen to compute."""
-        return self.activity is not None and self.activity.computed > 0
+        """Whether it made an array, or was seen to compute: operators on small arrays show nothing."""
+        return self.returned_new or (self.activity is not None and self.activity.computed > 0)
 
 
-_UNKNOWN = CpuWork(changed=False, activity=None, steps=None)
+_UNKNOWN = CpuWork(changed=False, returned_new=False, activity=None, steps=None)
 
 
 def of_cpu(workload: Workload) -> CpuWork:
@@ -77,6 +78,7 @@ def of_cpu(workload: Workload) -> CpuWork:
     with capabilities.context(workload.device):
         return CpuWork(
             changed=not workload.returned_new and _leaves_traces(workload),
+            returned_new=workload.returned_new,
             activity=_activity(workload),
             steps=None if workload.returned_new else _steps(workload),
         )
