@@ -15,6 +15,7 @@ from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.report import files, journal, wording
 from pytest_gpuperf.report.journal import Heading, Journal, Results
 from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.session import user_properties
 
 
 class RecordStore:
@@ -86,9 +87,7 @@ class RecordStore:
             record = document.possible(record)
         self.by_nodeid[record.nodeid] = record
         if item is not None:
-            ours = wording.PROPERTY_PREFIX
-            others = [pair for pair in item.user_properties if not pair[0].startswith(ours)]
-            item.user_properties[:] = [*others, *wording.properties(record)]
+            user_properties.put(item, user_properties.of_others(item), wording.properties(record))
         return record
 
     def line(self, record: Record) -> str:
