@@ -7,7 +7,8 @@ from time import perf_counter, sleep
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import Activity, Watched
-from pytest_gpuperf.model.errors import Fault, is_outcome
+from pytest_gpuperf.model import ask
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, is_outcome
 from pytest_gpuperf.model.record import Clocks
 
 _NO_CONTEXT = nullcontext()  # one for all blocks: they are many, and may be short
@@ -34,10 +35,23 @@ def unpack(device: Any) -> Callable[[Any], Any] | None:
 
     It returns a value of the device's library, such as a data frame, as containers of arrays, numbers and
     text, which are compared in its place; None for what it does not know. It raises GpuPerfError for a value
-    whose work has not been done.
+    whose work has not been done; anything else that it raises says that it does not know the value.
     """
-    found: Callable[[Any], Any] | None = getattr(device, "unpack", None)
-    return found
+    method: Callable[[Any], Any] | None = getattr(device, "unpack", None)
+    if method is None:
+        return None
+
+    def contents(value: Any) -> Any:
+        try:
+            return method(value)
+        except GpuPerfError:
+            raise
+        except Exception as error:
+            if is_outcome(error):
+                raise
+            return None  # a stranger's object that has the name of one of the library's
+
+    return contents
 
 
 def occupy(device: Any, seconds: float) -> bool:
@@ -132,6 +146,11 @@ def throttle(device: Any, before: dict[str, int] | None = None) -> tuple[str, ..
     if before is None or after is None:
         return tuple(call_optional(device, "throttle", otherwise=(), expected=(tuple, list)))
     return tuple(name for name, count in after.items() if count > before.get(name, count))
+
+
+def holds(device: Any) -> Callable[[Any], bool]:
+    """Return the device's method `holds(value)`, safe for any value: a stranger is none of its arrays."""
+    return lambda value: bool(ask.answer(device.holds, value, default=False))
 
 
 def holds_work(device: Any, value: Any) -> bool:

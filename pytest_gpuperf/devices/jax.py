@@ -25,6 +25,7 @@ from pytest_gpuperf.devices.library import (
 )
 from pytest_gpuperf.devices.nvml import cuda_bus_id
 from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -119,17 +120,17 @@ class JaxDevice(LibraryDevice):
         To ask every live array, as `synchronize` does, takes as long as a short call for a few of them.
         """
         try:
-            result.block_until_ready()
-        except AttributeError:  # no array: this is in the time of a call, and `isinstance` takes longer
-            try:
-                leaves = self._jax.tree.leaves(result)
-            except ValueError:  # a dict with keys that JAX cannot sort
-                leaves = []
-            arrays = [leaf for leaf in leaves if isinstance(leaf, self._jax.Array)]
+            wait = result.block_until_ready
+        except Exception:  # noqa: BLE001 - no array: this is in the time of a call, and `isinstance` takes longer
+            leaves = ask.answer(self._jax.tree.leaves, result, default=[])  # of keys that JAX cannot sort
+            arrays = [leaf for leaf in leaves if ask.is_a(leaf, self._jax.Array)]
             if not arrays or len(arrays) < len(leaves):
                 arrays.append(self.follow())
             for array in arrays:
                 _wait_for(array)
+            return
+        try:  # noqa: SIM105 - `suppress` takes as long as a short call's end
+            wait()
         except RuntimeError:  # deleted, or failed: it raises when it is read
             pass
 

@@ -19,6 +19,7 @@ from pytest_gpuperf.devices.library import (
     may_use_tf32,
 )
 from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
@@ -155,11 +156,7 @@ class MlxDevice(LibraryDevice):
 
     def _arrays(self, value: Any) -> Iterator[Any]:
         """Yield the arrays in a result; MLX itself looks into dicts, lists and tuples alone."""
-        if isinstance(value, self._mx.array):
-            yield value
-        elif containers.is_container(value):
-            for _, part in containers.items(value):
-                yield from self._arrays(part)
+        return containers.found_in(value, lambda part: ask.is_a(part, self._mx.array))
 
     def _pci_bus_id(self) -> str:
         if "pci_bus_id" not in self._properties:

@@ -205,7 +205,8 @@ class _StandInDevice(SynchronousDevice):
             host = np.array(np.asarray(array))  # NumPy warns where a library's `__array__` knows no `copy`
         except (TypeError, ValueError, RuntimeError):
             return np.from_dlpack(array, device="cpu", copy=True)
-        return np.from_dlpack(array, device="cpu", copy=True) if host.dtype == object else host
+        is_wrapped = host.dtype == object and not isinstance(array, np.ndarray)
+        return np.from_dlpack(array, device="cpu", copy=True) if is_wrapped else host
 
     def holds(self, value: Any) -> bool:
         """Return whether `value` is an array of the library."""

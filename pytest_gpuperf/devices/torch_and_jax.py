@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from pytest_gpuperf.devices.protocol import Device
+from pytest_gpuperf.model import ask
 
 
 def library_of(value: Any) -> str | None:
@@ -12,10 +13,10 @@ def library_of(value: Any) -> str | None:
     A test's own subclass of a tensor is one of torch's.
     """
     kind = type(value)
-    roots = {base.__module__.partition(".")[0] for base in kind.__mro__}
-    if "torch" in roots and hasattr(kind, "detach"):
+    roots = {ask.package(base) for base in kind.__mro__}
+    if "torch" in roots and ask.has(kind, "detach"):
         return "torch"
-    return "jax" if roots & {"jax", "jaxlib"} and hasattr(kind, "block_until_ready") else None
+    return "jax" if roots & {"jax", "jaxlib"} and ask.has(kind, "block_until_ready") else None
 
 
 def other_library(value: Any, device: Device) -> str | None:

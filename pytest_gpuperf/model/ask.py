@@ -6,8 +6,9 @@ They are asked here alone, so that none of them ends a run, or fails a test that
 Their texts are those of `plain_text`.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from itertools import islice
+from types import UnionType
 from typing import Any
 
 from pytest_gpuperf.model.errors import is_skip
@@ -30,7 +31,7 @@ def has(value: Any, name: str) -> bool:
     return attribute(value, name, _NOTHING) is not _NOTHING
 
 
-def is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
+def is_a(value: Any, kind: type | UnionType | tuple[type, ...]) -> bool:
     """Return whether `isinstance` says so; an object that stands for another one may raise at that."""
     try:
         return isinstance(value, kind)
@@ -38,6 +39,11 @@ def is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
         if isinstance(error, Exception) or is_skip(error):
             return False
         raise
+
+
+def is_really(value: Any, kind: type | UnionType | tuple[type, ...]) -> bool:
+    """Return whether an object's own class is one of these, which are no abstract ones: it is not asked."""
+    return issubclass(type(value), kind)
 
 
 def is_one_of(value: Any, words: Container[str]) -> bool:
@@ -82,3 +88,25 @@ def parts(container: Iterable[Any], most: int) -> list[Any] | None:
         if isinstance(error, Exception) or is_skip(error):
             return None
         raise
+
+
+def answer(question: Callable[..., Any], *values: Any, default: Any = None) -> Any:
+    """Return what a function says of objects; `default` where one of them raises in it."""
+    try:
+        return question(*values)
+    except BaseException as error:
+        if isinstance(error, Exception) or is_skip(error):
+            return default
+        raise
+
+
+def names(value: Any) -> dict[str, Any]:
+    """Return what an object's `__dict__` has under names; nothing where it has none, or cannot be asked."""
+    found = attribute(value, "__dict__")
+    return {name: part for name, part in dict.items(found) if type(name) is str} if is_a(found, dict) else {}
+
+
+def package(kind: type) -> str:
+    """Return the outermost package of a class; nothing where that does not say."""
+    module = attribute(kind, "__module__")
+    return module.partition(".")[0] if type(module) is str else ""

@@ -47,7 +47,7 @@ class Unavailable(GpuPerfError):
     """
 
     def __init__(self, message: str | None, *, missing: bool = False, broken: bool = False) -> None:
-        super().__init__(one_line(" ".join((message or "").split())))
+        super().__init__(one_line(" ".join((message or "").split())) or "its backend gives no reason")
         self.missing = missing
         self.broken = broken
 

@@ -16,7 +16,7 @@ from pytest_gpuperf.model.nodeid import numbered
 from pytest_gpuperf.model.record import Environment, Note, Record, Run
 from pytest_gpuperf.model.value import Value
 from pytest_gpuperf.report import files
-from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.json import codec, document
 
 _SUFFIX = ".journal"
 _RANDOM = 6  # bytes of a journal's name
@@ -196,7 +196,7 @@ def run_in(path: Path) -> Run:
     try:
         heading = codec.load(lines[0], Heading)
         for line in lines[1:]:
-            results.add(codec.load(line, Record))
+            results.add(document.record(line))
     except GpuPerfError as error:
         raise GpuPerfError(f"{path} is no whole journal of a run: {error}") from error
     surveyed, found = heading.environment, results.all()

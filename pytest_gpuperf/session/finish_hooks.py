@@ -24,7 +24,7 @@ from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, arguments, asks_for_gate
 from pytest_gpuperf.report import git, outputs
 from pytest_gpuperf.report.journal import recovery_command
-from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.report.text import layout, section
 from pytest_gpuperf.report.text.layout import Line
 from pytest_gpuperf.session.records import possible_environment
@@ -131,7 +131,7 @@ class FinishHooks:
             unknown = data["unknown_values"]
             records.unknown_values = tuple(codec.load(each.encode(), UnknownValue) for each in unknown)
             # Of tests that did not run in that worker: another one may still report them.
-            self._not_reported += (codec.load(line.encode(), Record) for line in data["records"])
+            self._not_reported += (document.record(line.encode()) for line in data["records"])
         except GpuPerfError as error:
             records.refuse(error)
 

@@ -15,6 +15,7 @@ from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.report import files, journal, wording
 from pytest_gpuperf.report.journal import Heading, Journal, Results
 from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.session import user_properties
 
 
 class RecordStore:
@@ -75,27 +76,25 @@ class RecordStore:
     def keep(self, record: Record, item: pytest.Item | None = None) -> Record:
         """Keep a record and return what is kept of it; a rerun's replaces the one before.
 
-        With its item it is also in the item's user properties, for other plugins' reports. One with a number
-        that no report can hold, as from a clock that a test has replaced, is kept as an error without its
-        numbers: the other records must not be lost with it.
+        With its item it is also in the item's user properties, for other plugins' reports. One that no report
+        can hold, as with the time of a clock that a test has replaced, is kept without what is wrong in it:
+        the other records must not be lost with it.
         """
         try:
             if not record.is_deselected:  # which has no numbers, and there may be very many
                 self.line(record)
-        except GpuPerfError as error:
-            record = _without_numbers(record, error)
+        except GpuPerfError:
+            record = document.possible(record)
         self.by_nodeid[record.nodeid] = record
         if item is not None:
-            ours = wording.PROPERTY_PREFIX
-            others = [pair for pair in item.user_properties if not pair[0].startswith(ours)]
-            item.user_properties[:] = [*others, *wording.properties(record)]
+            user_properties.put(item, user_properties.of_others(item), wording.properties(record))
         return record
 
     def line(self, record: Record) -> str:
         """Return a record as it is journaled, sent to another process, and written to the report."""
         known = self._lines.get(record.nodeid)
         if known is None or known[0] is not record:
-            known = self._lines[record.nodeid] = record, codec.text(record)
+            known = self._lines[record.nodeid] = record, document.line(record)
         return known[1]
 
     def attach(self, nodeid: str) -> str:
@@ -112,7 +111,7 @@ class RecordStore:
             nodeid = self._attached[0]
         else:
             try:
-                record = codec.load(line.encode(), Record)
+                record = document.record(line.encode())
             except GpuPerfError as error:
                 self.refuse(error)
                 return None
@@ -154,7 +153,11 @@ class RecordStore:
             return
         try:
             run = replace(run, environment=possible_environment(run.environment))
+            run, wrong = document.possible_run(run)
             files.replace(self.report, document.text(run, self.line))
+            if wrong:
+                lacks = f"the report {self.report} is written without what it cannot hold: {wrong}"
+                self.unwritten = "; ".join(filter(None, [self.unwritten, lacks]))
         except Exception as error:  # noqa: BLE001 - a test may have broken Python: the journal has the rest
             problems = [f"the report {self.report} was not written: {error}", self._journal_error]
             is_rescued = self._is_journaled and self._journal.path.exists()
@@ -181,17 +184,3 @@ def possible_environment(found: Environment) -> Environment:
             clocks_reason=reason,
         )
     return found
-
-
-def _without_numbers(record: Record, error: GpuPerfError) -> Record:
-    """Return a record that no report can hold as an error without its numbers."""
-    return Record(
-        nodeid=record.nodeid,
-        status="error",
-        reason=f"what was measured is impossible and not kept: {error}",
-        demand=record.demand,
-        size_group=record.size_group,
-        pairing=record.pairing,
-        source=record.source,
-        reruns=record.reruns,
-    )

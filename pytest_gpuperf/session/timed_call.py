@@ -19,8 +19,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.report.wording import PROPERTY_PREFIX
-from pytest_gpuperf.session import hints
+from pytest_gpuperf.session import hints, user_properties
 from pytest_gpuperf.timing.first_call import Bind
 
 _CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that read the output
@@ -76,15 +75,14 @@ def isolated(item: pytest.Function) -> Iterator[None]:
     """Undo the side effects of the extra timing calls: random state, warnings, output, user properties."""
     state = random.getstate()
     numpy_state = np.random.get_state()
-    properties = [pair for pair in item.user_properties if not pair[0].startswith(PROPERTY_PREFIX)]
+    of_others = user_properties.of_others(item)
     try:
         with warnings.catch_warnings(record=True), _silenced(item):
             yield
     finally:
         random.setstate(state)
         np.random.set_state(numpy_state)
-        ours = [pair for pair in item.user_properties if pair[0].startswith(PROPERTY_PREFIX)]
-        item.user_properties[:] = properties + ours
+        user_properties.put(item, of_others, user_properties.ours(item))
 
 
 def is_traced() -> bool:

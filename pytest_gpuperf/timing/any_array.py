@@ -4,19 +4,24 @@ import re
 import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pytest_gpuperf.devices.torch_and_jax import library_of
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.timing.attributes import CODE, attributes
 
 _QUALIFIED = re.compile(r"(?:\w+\.)+(\w+)|<dtype: '(\w+)'>")  # torch.float32, and TensorFlow's way
 
-
+UNKNOWN_DTYPE = "unknown"
+"""The dtype of what says that it is an array, and cannot be asked for it."""
+_NOTHING = object()
+_MOST_AXES = 64  # of NumPy
+_NUMBERS = frozenset((bool, int, float, complex, str, bytes, NoneType))  # most of what is asked
 # Under which a wrapper gives its array: xarray's, pint's, astropy's, and those that follow them.
 _GIVES_ITS_ARRAY = ("data", "magnitude", "value", "values", "array")
 _COMPRESSED = ("to_dense", "toarray", "todense")  # methods of sparse arrays, whose `data` is a part of them
@@ -28,30 +33,38 @@ _MOST_BASES = 64  # NumPy leaves out all views between, and no other library has
 
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of any library; no property of a user's object is read for it."""
-    has_both = {"dtype", "shape"} <= getattr(value, "__dict__", {}).keys()
-    return hasattr(type(value), "dtype") or (has_both and not isinstance(value, CODE))
+    kind = type(value)
+    if kind in _NUMBERS or ask.has(kind, "dtype"):
+        return kind not in _NUMBERS
+    return {"dtype", "shape"} <= ask.names(value).keys() and not ask.is_a(value, CODE)
 
 
-def layers(value: Any, holds: Callable[[Any], bool], most: int = _MOST_LAYERS) -> list[Any]:
+def layers(
+    value: Any, holds: Callable[[Any], bool], most: int = _MOST_LAYERS, seen: set[int] | None = None
+) -> list[Any]:
     """Return an array and, where it wraps another one, that one too, and so on: the last has the numbers.
 
     A wrapper, such as xarray's or one with a unit, gives under a usual name what one of its attributes held
-    before, or a view of that. What computes the array that it gives, or reads it from a file, is none.
+    before, or a view of that. What computes the array that it gives, or reads it from a file, is none. `seen`
+    are the ids of arrays that were looked into before, which two wrappers may hold, or lead back to.
     """
-    is_whole = isinstance(value, np.ndarray | np.generic) or library_of(value) is not None or holds(value)
-    if is_whole or not most or any(hasattr(type(value), name) for name in _COMPRESSED):
+    is_whole = ask.is_really(value, np.ndarray | np.generic) or library_of(value) is not None or holds(value)
+    if is_whole or not most or any(ask.has(type(value), name) for name in _COMPRESSED):
         return [value]
-    held = [
-        layer for _, part in attributes(value) if _is_numbers(part) for layer in layers(part, holds, most - 1)
-    ]
+    seen = {id(value)} if seen is None else seen
+    held = []
+    for _, part in attributes(value):
+        if _is_numbers(part) and id(part) not in seen:
+            seen.add(id(part))
+            held += layers(part, holds, most - 1, seen)
     if not held or any(known() is value for known in _COMPUTED):
         return [value]
     roots = {id(root(layer)) for layer in held}
     for name in _GIVES_ITS_ARRAY:
-        with suppress(Exception):  # it is the user's code that reads
-            given = getattr(value, name, None)
-            if _is_numbers(given) and id(root(given)) in roots and _shape(given) == _shape(value):
-                return [value, *layers(given, holds, most - 1)]
+        given = ask.attribute(value, name)
+        is_held = given is not value and _is_numbers(given) and id(root(given)) in roots
+        if is_held and shape_of(given) == shape_of(value):
+            return [value, *layers(given, holds, most - 1)]
     _COMPUTED.append(reference(value))
     return [value]
 
@@ -60,28 +73,34 @@ def _is_numbers(value: Any) -> bool:
     return is_array(value) or type(value) in (int, float, complex)
 
 
-def _shape(value: Any) -> tuple[Any, ...]:
-    return tuple(getattr(value, "shape", ()))
+def shape_of(value: Any) -> tuple[Any, ...]:
+    """Return the shape of an array; that of a scalar where it cannot be asked."""
+    return tuple(ask.parts(ask.attribute(value, "shape", ()), _MOST_AXES) or ())
 
 
 def describe(array: Any) -> str:
     """Return how messages name an array."""
-    return f"{dtype_of(array)} array of shape {tuple(array.shape)}"
+    return f"{dtype_of(array)} array of shape {shape_of(array)}"
 
 
 def dtype_of(value: Any) -> str:
     """Return NumPy's name of an array's dtype; other libraries put their own name before it."""
-    name = str(value.dtype)
+    name: str = ask.answer(str, ask.attribute(value, "dtype", UNKNOWN_DTYPE), default=UNKNOWN_DTYPE)
     found = _QUALIFIED.fullmatch(name)
     return (found[1] or found[2]) if found else name
 
 
 def bytes_of(value: Any) -> int:
-    """Return the size of an array in bytes; the array API standard has no name for it."""
-    try:
-        size = getattr(value, "nbytes", None)
-    except RuntimeError:  # a sparse tensor of torch, whose memory is that of other tensors
-        return 0
+    """Return the size of an array in bytes; the array API standard has no name for it.
+
+    It is 0 where it cannot be asked: a sparse tensor of torch raises, for its memory is that of others.
+    """
+    found: int = ask.answer(_bytes_of, value, default=0)
+    return found
+
+
+def _bytes_of(value: Any) -> int:
+    size = getattr(value, "nbytes", None)
     return prod(tuple(value.shape)) * np.dtype(dtype_of(value)).itemsize if size is None else int(size)
 
 
@@ -135,7 +154,8 @@ def _address(value: Any) -> int:
 
 def view_base(value: Any) -> Any:
     """Return the array whose memory a view uses, or None; torch calls it `_base`."""
-    return getattr(value, "base", getattr(value, "_base", None))
+    base = ask.attribute(value, "base", _NOTHING)
+    return ask.attribute(value, "_base") if base is _NOTHING else base
 
 
 def root(value: Any) -> Any:
@@ -144,7 +164,7 @@ def root(value: Any) -> Any:
     What a stranger's array calls its `base` may be anything, and lead back to it.
     """
     for _ in range(_MOST_BASES):
-        if not hasattr(base := view_base(value), "nbytes"):
+        if not ask.has(base := view_base(value), "nbytes"):
             break
         value = base
     return value

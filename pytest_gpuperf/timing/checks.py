@@ -129,7 +129,7 @@ class ResultChecks:
         """
         values = snapshot(
             result,
-            device.holds,
+            capabilities.holds(device),
             device.asnumpy,
             device.info.reduced_eps,
             dtypes,

@@ -13,6 +13,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.devices.torch_and_jax import other_library
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.units import first_few
@@ -73,7 +74,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     uploads.stop()
     if callable(call.result):
         function, restore = call.result, None
-        if isinstance(call.result, ResettableCall):
+        if ask.is_really(call.result, ResettableCall):
             function, restore = call.result.call, call.result.restore
             restore()
         _require_no_arguments(function)
@@ -226,13 +227,11 @@ def devices_at_work(workload: Workload, group: DeviceGroup) -> set[int]:
     One that has a part of the result worked, too.
     """
     seen: set[int] = set()
-    spent = 0.0
+    spent, holds = 0.0, capabilities.holds(group)
     for look in range(1, _LOOKS + 1):
         workload.prepare()
         call = _observed_call(workload.call, group)
-        idle = group.idle(
-            leaf.value for leaf in values_of(call.result, group.holds) if group.holds(leaf.value)
-        )
+        idle = group.idle(leaf.value for leaf in values_of(call.result, holds) if holds(leaf.value))
         seen |= {number for number, worked in enumerate(group.worked) if worked or number not in idle}
         spent += call.elapsed
         if len(seen) == group.count or (spent > _LOOKING and look >= group.count):
@@ -280,8 +279,9 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     """
     if workload.restore is None:  # else it may return what it changes
         _require_computed(call.result, workload)
-    values = [leaf.value for leaf in values_of(call.result, workload.device.holds)]
-    on_device = [value for value in values if workload.device.holds(value)]
+    holds = capabilities.holds(workload.device)
+    values = [leaf.value for leaf in values_of(call.result, holds)]
+    on_device = [value for value in values if holds(value)]
     if capabilities.is_lazy(workload.device):
         known = {id(array) for array in workload.arrays}
         may_have_worked = any(id(value) not in known for value in on_device)
@@ -312,15 +312,15 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
 
 def array_types(result: Any, device: TimedDevice) -> tuple[str, ...]:
     """Return the library and the dtype of each array in a result, in order: `numpy float64`."""
-    arrays = (leaf.value for leaf in values_of(result, device.holds) if is_array(leaf.value))
+    values = (leaf.value for leaf in values_of(result, capabilities.holds(device)))
     return tuple(
-        f"{type(array).__module__.partition('.')[0]} {any_array.dtype_of(array)}" for array in arrays
+        f"{ask.package(type(value))} {any_array.dtype_of(value)}" for value in values if is_array(value)
     )
 
 
 def _shapes(values: Iterable[Any]) -> tuple[str, ...]:
     """Return each shape of arrays once: `512x512`; a scalar array's is `1`."""
-    shapes = (tuple(value.shape) for value in values if is_array(value))
+    shapes = (any_array.shape_of(value) for value in values if is_array(value))
     return tuple(dict.fromkeys("x".join(map(str, shape)) or "1" for shape in sorted(shapes)))
 
 
@@ -350,7 +350,8 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
 
 def _require_computed(result: Any, workload: Workload) -> None:
     """Refuse an object where no array of the result is new, or the library is lazy: its work may be left."""
-    known, holds = {id(any_array.root(array)) for array in workload.arrays}, workload.device.holds
+    known = {id(any_array.root(array)) for array in workload.arrays}
+    holds = capabilities.holds(workload.device)
     arrays = [leaf for leaf in values_of(result, holds) if is_array(leaf.value)]
     for leaf in arrays:
         if computes_from_inputs(leaf.value, holds, known):
@@ -390,9 +391,10 @@ def _require_no_fallback(call: _ObservedCall, device: TimedDevice) -> None:
 
 def _require_no_arguments(workload: Callable[..., Any]) -> None:
     """Refuse a callable that takes arguments."""
+    signature: inspect.Signature | None = ask.answer(inspect.signature, workload)
+    if signature is None:  # of a builtin, or an object that cannot be asked
+        return
     try:
-        inspect.signature(workload).bind()
+        signature.bind()
     except TypeError as error:
         raise GpuPerfError(f"the callable that the test returned takes arguments: {error}") from error
-    except ValueError:
-        return  # a builtin without a signature that Python knows

@@ -3,11 +3,12 @@
 import dis
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from math import ceil
-from types import FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 from zlib import crc32
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.timing.any_array import bytes_of, describe, dtype_of, reference, root
 from pytest_gpuperf.timing.attributes import attributes, may_be_searched
 from pytest_gpuperf.timing.leaves import leaves
@@ -147,7 +149,7 @@ def state_of(
 ) -> tuple[Fingerprint, ...]:
     """Return the fingerprints of arrays in the objects that a call carries, without the known ones."""
     inputs = {id(entry.array()) for entry in known}
-    arrays = [array for array in reached(call, device.holds) if id(array) not in inputs]
+    arrays = [array for array in reached(call, capabilities.holds(device)) if id(array) not in inputs]
     return fingerprints(arrays, device, _MOST_OF_STATE)
 
 
@@ -193,7 +195,7 @@ def _sample(array: Any, step: int, device: TimedDevice) -> Any:
         if step > 1 and (shape := tuple(array.shape)):
             longest = shape.index(max(shape))
             array = array[(*(slice(None) for _ in range(longest)), slice(None, None, step))]
-        return device.asnumpy(array) if device.holds(array) else np.array(array)
+        return device.asnumpy(array) if capabilities.holds(device)(array) else np.array(array)
     except Exception as error:
         if device.fault(error) is not None:
             raise
@@ -220,9 +222,10 @@ def _now(entry: Fingerprint, device: TimedDevice) -> int | None:
 
 def carried_arrays(call: Callable[[], Any], device: TimedDevice, *, of_numpy: bool = False) -> Iterator[Any]:
     """Yield the arrays that a callable has in arguments, closures and defaults; those of NumPy, if wanted."""
+    holds = capabilities.holds(device)
     for value in _closed_over(call):
-        for leaf in islice(leaves(value), _MAX_LEAVES):
-            if device.holds(leaf.value) or (of_numpy and isinstance(leaf.value, np.ndarray)):
+        for leaf in islice(leaves(value, once=True), _MAX_LEAVES):
+            if holds(leaf.value) or (of_numpy and ask.is_really(leaf.value, np.ndarray)):
                 yield leaf.value
 
 
@@ -233,7 +236,7 @@ def reaches_device(call: Callable[[], Any], device: TimedDevice) -> bool:
     """
 
     def is_there(value: Any) -> bool:
-        return device.holds(value) or capabilities.holds_work(device, value)
+        return capabilities.holds(device)(value) or capabilities.holds_work(device, value)
 
     return _reaches(call, is_there)
 
@@ -244,7 +247,8 @@ def mentions_device(call: Callable[[], Any], device: TimedDevice) -> bool:
 
     def is_of_device(value: Any) -> bool:
         is_of_library = _module_of(value).startswith((library, "pytest_gpuperf"))
-        return is_of_library or value is device.xp or isinstance(value, Iterator) or device.holds(value)
+        is_there = is_of_library or value is device.xp or capabilities.holds(device)(value)
+        return is_there or ask.is_a(value, Iterator)
 
     return _reaches(call, is_of_device)
 
@@ -259,8 +263,8 @@ def _reaches(call: Callable[[], Any], is_wanted: Callable[[Any], bool]) -> bool:
 
 
 def _module_of(value: Any) -> str:
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return str(name or type(value).__module__)
+    name = ask.attribute(value, "__name__" if ask.is_really(value, ModuleType) else "__module__")
+    return name if type(name) is str else ask.package(type(value))
 
 
 def reached(
@@ -272,14 +276,14 @@ def reached(
         queue.extend(_globals(innermost(call)))
     while queue and len(seen) < _MAX_LEAVES:
         value = queue.pop()
-        if id(value) in seen or isinstance(value, type):
+        if id(value) in seen or ask.is_really(value, type):
             continue
         seen.add(id(value))
         if is_wanted(value):
             yield value
         elif type(value) in (list, tuple, dict, OrderedDict):
             queue.extend(islice(value.values() if isinstance(value, dict) else value, _MAX_LEAVES))
-        elif through_functions and isinstance(value, FunctionType | MethodType | partial):
+        elif through_functions and ask.is_really(value, FunctionType | MethodType | partial):
             queue.extend((*_closed_over(value), *_globals(value)))
         elif may_be_searched(value):
             queue.extend(part for _, part in attributes(value))
@@ -287,7 +291,7 @@ def reached(
 
 def _globals(function: Any) -> Iterator[Any]:
     """Yield the values of the global names that a function's own code mentions."""
-    if isinstance(function, FunctionType):
+    if ask.is_really(function, FunctionType):
         steps = dis.get_instructions(function.__code__)
         names = {step.argval for step in steps if step.opname == "LOAD_GLOBAL"}  # not those of attributes
         yield from (function.__globals__[name] for name in names if name in function.__globals__)
@@ -295,24 +299,26 @@ def _globals(function: Any) -> Iterator[Any]:
 
 def innermost(call: Any) -> Any:
     """Return what a partial calls, or the callable itself: it may be an object with attributes."""
-    while isinstance(call, partial):
+    while ask.is_really(call, partial):
         call = call.func
     return call
 
 
 def _closed_over(call: Any) -> Iterator[Any]:
     """Yield the values that a function, a partial or a bound method (with its object) refers to."""
-    if isinstance(call, partial):
+    if ask.is_really(call, partial):
         yield from (*call.args, *call.keywords.values(), *_closed_over(call.func))
-    owner = getattr(call, "__self__", None)
-    yield from (owner, *getattr(owner, "__dict__", {}).values())
-    yield from getattr(call, "__defaults__", None) or ()
-    yield from (getattr(call, "__kwdefaults__", None) or {}).values()
-    for cell in getattr(call, "__closure__", None) or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # a cell that is still empty
-            continue
+    owner = ask.attribute(call, "__self__")
+    yield from (owner, *ask.names(owner).values())
+    known = {name: ask.attribute(call, name) for name in ("__defaults__", "__kwdefaults__", "__closure__")}
+    # An object that has every attribute, as a mock has, has others there than a function.
+    defaults, by_name, closure = (known[name] if type(known[name]) in (tuple, dict) else () for name in known)
+    yield from defaults
+    yield from dict(by_name).values()
+    for cell in closure:
+        if type(cell) is CellType:
+            with suppress(ValueError):  # a cell that is still empty
+                yield cell.cell_contents
 
 
 def _download(array: Callable[[], Any], device: TimedDevice) -> Any:

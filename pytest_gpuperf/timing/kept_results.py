@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model import units
+from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import any_array
@@ -32,7 +32,7 @@ Returned = tuple[any_array.Part, ...]
 def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returned:
     """Return references to the parts of a result, which keep its arrays alive only where they shall."""
     found = []
-    for value in (leaf.value for leaf in values_of(result, device.holds)):
+    for value in (leaf.value for leaf in values_of(result, capabilities.holds(device))):
         if _is_array(value, device):
             if keep and getattr(value, "requires_grad", False):
                 value = value.detach()  # else its autograd graph, with all activations, is kept as well
@@ -41,7 +41,7 @@ def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returne
             if owner is None:
                 return ()
             found.append(any_array.Part(owner, any_array.place(value)))
-        elif isinstance(value, float | complex | np.generic):
+        elif ask.is_really(value, float | complex | np.generic):
             found.append(any_array.Part(partial(_itself, value)))
     return tuple(found)
 
@@ -59,7 +59,7 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
     call takes less time than to write a new one of its size.
     """
     device = workload.device
-    parts = [leaf.value for leaf in values_of(result, device.holds)]
+    parts = [leaf.value for leaf in values_of(result, capabilities.holds(device))]
     arrays = [value for value in parts if _is_array(value, device)]
     made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload.arrays)}
     if arrays and not made:  # it returns its inputs
@@ -153,9 +153,8 @@ def _new_array_like(array: Any, device: TimedDevice) -> Any:
 
 def returns_new(workload: Workload, result: Any) -> bool:
     """Return whether a result has an array of the device that is none of those that the call can reach."""
-    values = [
-        leaf.value for leaf in values_of(result, workload.device.holds) if workload.device.holds(leaf.value)
-    ]
+    holds = capabilities.holds(workload.device)
+    values = [leaf.value for leaf in values_of(result, holds) if holds(leaf.value)]
     reached = workload.reached if values else []
     return any(not _is_of(value, reached) for value in values)
 
@@ -170,12 +169,12 @@ def _is_of(value: Any, read: Sequence[Any]) -> bool:
 
 def _is_made_anew(value: Any) -> bool:
     """Return whether each call that computes a value makes a new object: a number of NumPy, not a literal."""
-    return isinstance(value, np.generic) and not isinstance(value, np.bool_)
+    return ask.is_really(value, np.generic) and not ask.is_really(value, np.bool_)
 
 
 def _is_array(value: Any, device: TimedDevice) -> bool:
-    return device.holds(value) or (
-        isinstance(value, np.ndarray) and not (is_masked(value) and value is np.ma.masked)
+    return capabilities.holds(device)(value) or (
+        ask.is_really(value, np.ndarray) and not (is_masked(value) and value is np.ma.masked)
     )
 
 

@@ -4,7 +4,7 @@ import inspect
 import re
 import sys
 from collections import ChainMap, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from io import IOBase
 from itertools import chain
@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.containers import SEQUENCES, is_container, items
+from pytest_gpuperf.devices.containers import INDEXED, is_container, items
 from pytest_gpuperf.devices.torch_and_jax import host_copy, library_of
-from pytest_gpuperf.timing.any_array import is_array, layers, place, reference, root
+from pytest_gpuperf.model import ask
+from pytest_gpuperf.timing.any_array import is_array, layers, place, reference, root, shape_of
 from pytest_gpuperf.timing.attributes import CALLABLES, attributes, may_be_searched
 from pytest_gpuperf.timing.places import RESULT, Place
 
@@ -41,10 +42,10 @@ _RUNNING = {
 }
 _COROUTINE = "the workload is async and would never run; time a function that runs the loop"
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_ARGUMENTS = (tuple, dict)  # without names, and with
 _MOST_SEARCHED = 1000  # objects in one that says it is an array
-INDEXED = (Mapping, *SEQUENCES)
-"""Of all containers those that are no dataclasses."""
-_STORING = (dict, OrderedDict, defaultdict, MappingProxyType, list, tuple, deque)
+_MAPPINGS = (dict, OrderedDict, defaultdict, MappingProxyType)
+_STORING = (*_MAPPINGS, list, tuple, deque)
 # Containers that gave values which they had not stored: the last ones, as some allow no weak reference.
 _COMPUTING: deque[Callable[[], Any]] = deque(maxlen=16)
 
@@ -71,7 +72,7 @@ def why_lazy(at: Place, value: Any) -> str:
     if (remedy := _remedy(value, _HANDLES | _RUNNING)) is not None:
         name = _WORD.findall(kind)
         return f"{what} whose work is not waited for: {remedy.format(name[-1].lower() if name else 'handle')}"
-    if inspect.isawaitable(value):
+    if _is_awaitable(value):
         return _COROUTINE if at is RESULT else f"{at.path} is awaitable: {_COROUTINE}"
     if is_delayed(value):
         return (
@@ -88,20 +89,22 @@ def is_handle(value: Any, *, with_value: bool = False) -> bool:
     """
     if _remedy(value, _HANDLES if with_value else _HANDLES | _RUNNING) is not None:
         return True
-    return inspect.isawaitable(value) and not is_lazy_graph(value)
+    return _is_awaitable(value) and not is_lazy_graph(value)
 
 
 def is_delayed(value: Any) -> bool:
     """Return whether a tuple is a call that joblib has still to make: a named function and its arguments."""
-    if tuple(map(type, value[1:] if type(value) is tuple else ())) != (tuple, dict):
+    if type(value) is not tuple or len(value) != 1 + len(_ARGUMENTS):
         return False
-    has_name = inspect.getattr_static(value[0], "__name__", None) is not None  # a model has none
-    return callable(value[0]) and (has_name or isinstance(value[0], CALLABLES))
+    if tuple(map(type, value[1:])) != _ARGUMENTS:
+        return False
+    has_name = ask.answer(inspect.getattr_static, value[0], "__name__", None) is not None  # a model has none
+    return callable(value[0]) and (has_name or ask.is_a(value[0], CALLABLES))
 
 
 def is_iterator(value: Any) -> bool:
     """Return whether a value computes others when they are asked for, and is no file."""
-    return isinstance(value, Iterator) and not isinstance(value, IOBase)
+    return ask.is_a(value, Iterator) and not ask.is_a(value, IOBase)
 
 
 def is_lazy_graph(value: Any) -> bool:
@@ -110,12 +113,9 @@ def is_lazy_graph(value: Any) -> bool:
     By that protocol a graph that is None says that the value is no collection of dask: xarray and pint wrap
     any arrays.
     """
-    if not hasattr(type(value), "__dask_graph__"):
+    if not ask.has(type(value), "__dask_graph__"):
         return False
-    try:
-        return value.__dask_graph__() is not None
-    except Exception:  # noqa: BLE001 - it is the library's code
-        return True
+    return ask.answer(lambda: value.__dask_graph__(), default=value) is not None
 
 
 def computes_from_inputs(array: Any, holds: Callable[[Any], bool], known: set[int]) -> bool:
@@ -123,8 +123,8 @@ def computes_from_inputs(array: Any, holds: Callable[[Any], bool], known: set[in
 
     Then its values are computed when they are read. `known` are ids of roots of arrays.
     """
-    is_there = isinstance(array, np.ndarray | np.generic) or place(array) is not None
-    if is_there or (holds(array) and library_of(array) != "torch") or 0 in tuple(array.shape):
+    is_there = ask.is_really(array, np.ndarray | np.generic) or place(array) is not None
+    if is_there or (holds(array) and library_of(array) != "torch") or 0 in shape_of(array):
         return False
     seen, queue, found = set[int](), [array], False
     while queue:
@@ -134,14 +134,14 @@ def computes_from_inputs(array: Any, holds: Callable[[Any], bool], known: set[in
         seen.add(id(value))
         if len(seen) > _MOST_SEARCHED:
             return False
-        if isinstance(value, CALLABLES):
+        if ask.is_a(value, CALLABLES):
             found = True
         elif value is not array and is_array(value) and (holds(value) or place(value) is not None):
             found = True
-            if id(root(value)) not in known and tuple(value.shape):  # a new scalar is a factor of something
+            if id(root(value)) not in known and shape_of(value):  # a new scalar is a factor of something
                 return False
         elif type(value) in _STORING:
-            queue.extend(value.values() if isinstance(value, Mapping) else value)
+            queue.extend(value.values() if type(value) in _MAPPINGS else value)
         elif may_be_searched(value):
             queue.extend(part for _, part in attributes(value))
     return found
@@ -155,14 +155,21 @@ def computes_when_read(value: Any) -> bool:
     if type(value) in _STORING or not is_container(value):
         return False
     if type(value) is ChainMap:
-        return any(map(computes_when_read, value.maps))
+        return bool(ask.answer(_has_computing_map, value, default=True))  # it may be one of its own maps
     if any(known() is value for known in _COMPUTING):
         return True
-    with suppress(Exception):  # it is the user's code that reads
-        if any(_gives(value, store) for store in _stores(value)):
-            return False
+    if ask.answer(_gives_what_it_stores, value, default=False):  # it is the user's code that reads
+        return False
     _COMPUTING.append(reference(value))
     return True
+
+
+def _has_computing_map(value: Any) -> bool:
+    return any(map(computes_when_read, value.maps))
+
+
+def _is_awaitable(value: Any) -> bool:
+    return ask.answer(inspect.isawaitable, value, default=False) is True
 
 
 def _remedy(value: Any, handles: dict[tuple[str, str], str]) -> str | None:
@@ -172,7 +179,7 @@ def _remedy(value: Any, handles: dict[tuple[str, str], str]) -> str | None:
     """
     kind = type(value)
     for methods, remedy in handles.items():
-        if all(callable(getattr(kind, method, None)) for method in methods):
+        if all(callable(ask.attribute(kind, method)) for method in methods):
             return remedy
     return None
 
@@ -195,6 +202,10 @@ def is_lazy_tensor(value: Any) -> bool:
             own = host_copy(value)
         return bool(shown.tobytes() != own.tobytes())
     return False
+
+
+def _gives_what_it_stores(container: Any) -> bool:
+    return any(_gives(container, store) for store in _stores(container))
 
 
 def _stores(container: Any) -> list[dict[Any, Any]]:
@@ -229,6 +240,8 @@ def _gives(container: Any, store: dict[Any, Any]) -> bool:
         if key not in store or not (_is_in(part, store[key]) and _is_in(container[key], store[key])):
             return False
         given += 1
+        if given > size:  # the same parts over and over
+            return False
     return given == size
 
 

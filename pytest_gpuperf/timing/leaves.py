@@ -3,23 +3,24 @@
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from datetime import date, time, timedelta
 from numbers import Number
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_gpuperf.devices.containers import is_container, items
+from pytest_gpuperf.devices.containers import INDEXED, MOST_OPENED, asked_items, is_container
 from pytest_gpuperf.devices.torch_and_jax import library_of
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.timing.any_array import dtype_of, is_array, layers
 from pytest_gpuperf.timing.any_array import place as memory_of
 from pytest_gpuperf.timing.attributes import attributes, may_be_searched
 from pytest_gpuperf.timing.lazy import (
-    INDEXED,
     computes_when_read,
     is_delayed,
     is_handle,
@@ -34,6 +35,7 @@ from pytest_gpuperf.timing.places import RESULT, Place
 _ONE_VALUE = ("__array__", "__dlpack__", "__dataframe__", "to_dense", "toarray", "todense")
 _MOST_SEARCHED = 20_000  # objects: a module of torch has some fifteen dicts
 _SIMPLE = frozenset((bool, int, float, complex, str, bytes, np.ndarray))
+_NO_CONTAINERS = _SIMPLE | {NoneType}
 _TYPED = ({bool}, {int}, {float}, {complex}, {str})
 _PLAIN = (np.ndarray, np.generic, str, Number, date, time, timedelta)
 _SAYS_WHAT_IT_IS = ("unit", "units", "dims")  # of the attributes of wrappers and subclasses
@@ -68,27 +70,43 @@ class Leaf(NamedTuple):
         return self.place.path
 
 
-def leaves(result: Any, place: Place = RESULT, unpack: Unpack | None = None) -> Iterator[Leaf]:
+def leaves(
+    result: Any, place: Place = RESULT, unpack: Unpack | None = None, *, once: bool = False
+) -> Iterator[Leaf]:
     """Yield the values in tuples, lists, deques, dicts and dataclasses, in order; None is no value.
 
-    A container that computes its values when they are read is one value, and one within itself is none.
-    `unpack` returns the contents of an object of a device's library, such as a data frame, and None for any
-    other value.
+    A container that computes its values when they are read, or cannot be asked for them, is one value, and
+    one within itself is none. With `once` none is opened again, wherever else it is found. `unpack` returns
+    the contents of an object of a device's library, such as a data frame, and None for any other value.
     """
     opened: dict[int, tuple[Any, Iterator[tuple[Place, Any]]]] = {0: (None, iter([(place, result)]))}
+    count, known = 0, set[int]()
     while opened:
         _, parts = next(reversed(opened.values()))
         if (part := next(parts, None)) is None:
             opened.popitem()
             continue
         place, value = part
+        if type(value) in _NO_CONTAINERS:
+            if value is not None:
+                yield Leaf(place, value)
+            continue
         if unpack is not None and (contents := unpack(value)) is not None:
             value = contents
-        if is_container(value) and not is_delayed(value) and not computes_when_read(value):
-            if id(value) not in opened:
-                opened[id(value)] = (value, _parts_of(value, place))
-        elif value is not None:
+        if id(value) in opened or id(value) in known:
+            continue
+        if (inside := _inside(value, place)) is None:
             yield Leaf(place, value)
+            continue
+        opened[id(value)] = (value, inside)
+        count += 1
+        if once:
+            known.add(id(value))
+        elif count > MOST_OPENED:
+            raise GpuPerfError(
+                f"the workload returns more than {MOST_OPENED:,} containers, or some of them in many places "
+                f"({place.path}); return arrays instead"
+            )
 
 
 def values_of(
@@ -111,7 +129,8 @@ def require_waited_for(result: Any) -> None:
     """Refuse a result with a handle of work that nobody has waited for, or a call that nobody has made."""
     for leaf in leaves(result):
         if type(leaf.value) not in _SIMPLE and (is_handle(leaf.value) or is_delayed(leaf.value)):
-            getattr(leaf.value, "close", lambda: None)()  # a coroutine warns that it was not awaited
+            if ask.is_a(leaf.value, Coroutine):
+                ask.answer(leaf.value.close)  # else it warns that it was not awaited
             raise GpuPerfError(why_lazy(leaf.place, leaf.value))
 
 
@@ -121,22 +140,22 @@ def stored_values(leaf: Leaf, seen: set[int]) -> list[Leaf]:
     while queue:
         part = queue.popleft()
         place, value = part.place, part.value
-        is_one_value = is_array(value) or any(hasattr(type(value), name) for name in _ONE_VALUE)
+        is_one_value = is_array(value) or any(ask.has(type(value), name) for name in _ONE_VALUE)
         may_be_lazy = is_iterator(value) or is_handle(value, with_value=True)
-        if is_one_value or may_be_lazy or isinstance(value, np.generic | int | float | complex):
+        if is_one_value or may_be_lazy or ask.is_really(value, np.generic | int | float | complex):
             found.append(part)
         elif id(value) not in seen:
             seen.add(id(value))
-            holds_parts = is_container(value)
-            if len(seen) > _MOST_SEARCHED or (holds_parts and computes_when_read(value)):
+            parts = None if len(seen) > _MOST_SEARCHED else _inside(value, place)
+            if parts is not None:
+                queue.extend(Leaf(at, each) for at, each in parts)
+            elif len(seen) > _MOST_SEARCHED or is_container(value):
                 found.append(part)
-            elif holds_parts:
-                queue.extend(Leaf(at, each) for at, each in _parts_of(value, place))
             elif may_be_searched(value):
                 queue.extend(
                     Leaf(Place(place, name, "attribute"), each)
                     for name, each in attributes(value)
-                    if not (name.startswith("_") and isinstance(each, int | float))
+                    if not (name.startswith("_") and ask.is_really(each, int | float))
                 )
     return found
 
@@ -166,7 +185,8 @@ class Host:
         """
         for part in _parts(self._copy(leaf)):
             value = part.value
-            if not (isinstance(leaf.value, np.ndarray) and value.dtype.kind == "O" and value.size):
+            is_array_of_objects = ask.is_really(leaf.value, np.ndarray) and value.dtype.kind == "O"
+            if not (is_array_of_objects and value.size):
                 yield part
             elif set(map(type, value.flat)) in _TYPED and (typed := np.array(value.tolist())).dtype != object:
                 part = part._replace(value=typed)
@@ -186,18 +206,20 @@ class Host:
         elif self.holds(value) and not is_lazy_tensor(value):
             # Some layouts NumPy lacks, such as a sparse one, or a tensor that has other ones in its place.
             no_copy = (RuntimeError,) if library_of(value) and memory_of(value) is None else ()
-            with suppress(TypeError, NotImplementedError, *no_copy):
+            with suppress(TypeError, NotImplementedError, BufferError, *no_copy):
                 host = self._asnumpy(value)
             may_be_rounded = str(host.dtype) in _SINGLE
-        elif isinstance(value, bytes):
+        elif ask.is_really(value, bytes):
             host = np.array(bytearray(value))
         elif library_of(value) == "torch" and not is_lazy_tensor(value):
             # Of other libraries a call may have returned before its work was done.
             with suppress(TypeError, RuntimeError):  # on a GPU, sparse, or of a dtype that NumPy lacks
                 host = value.detach().resolve_conj().resolve_neg().numpy().copy()
-        elif isinstance(value, _PLAIN):
-            host = np.array(value)
-            if isinstance(value, float | complex) and not is_array(value):
+        elif ask.is_a(value, _PLAIN):
+            host = np.array(value) if ask.is_really(value, np.ndarray) else ask.answer(np.array, value)
+            if host is None:
+                return leaf
+            if ask.is_really(value, float | complex) and not is_array(value):
                 return self._of_number(leaf._replace(value=host))
         if eps and isinstance(host, np.ndarray) and host.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
             host = host.astype(np.float32)
@@ -228,18 +250,22 @@ def snapshot(
 
 def is_masked(value: Any) -> bool:
     """Return whether a value is an array with a mask: there is none before numpy.ma, slow to import, is."""
-    return "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)
+    return "numpy.ma" in sys.modules and ask.is_really(value, np.ma.MaskedArray)
 
 
 def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
     """Yield the values that can be neither compared nor copied."""
-    return (leaf for leaf in values if not isinstance(leaf.value, np.ndarray))
+    return (leaf for leaf in values if not ask.is_really(leaf.value, np.ndarray))
 
 
-def _parts_of(container: Any, place: Place) -> Iterator[tuple[Place, Any]]:
-    """Yield the parts of a container, each with its place."""
-    kind: Any = "item" if isinstance(container, INDEXED) else "attribute"
-    return ((Place(place, key, kind), part) for key, part in items(container))
+def _inside(value: Any, place: Place) -> Iterator[tuple[Place, Any]] | None:
+    """Return the parts of a container, each with its place; None of what is none, or is not opened."""
+    if not is_container(value) or is_delayed(value) or computes_when_read(value):
+        return None
+    if (parts := asked_items(value)) is None:
+        return None
+    kind: Any = "item" if ask.is_a(value, INDEXED) else "attribute"
+    return ((Place(place, key, kind), part) for key, part in parts)
 
 
 def _values_in(leaf: Leaf, seen: set[int]) -> Iterable[Leaf]:
@@ -249,15 +275,16 @@ def _values_in(leaf: Leaf, seen: set[int]) -> Iterable[Leaf]:
         return [leaf]
     tree_util: Any = getattr(sys.modules.get("jax"), "tree_util", None)
     if tree_util is not None and not tree_util.all_leaves([value]):
-        return _in_pytree(leaf, tree_util)
+        flat = ask.answer(tree_util.tree_flatten_with_path, value)
+        return [leaf] if flat is None else _in_pytree(leaf, flat[0])
     if id(value) in seen and may_be_searched(value):  # its values were given before
         return []
     found = stored_values(leaf, seen)
     return found if any(is_array(part.value) for part in found) else [leaf]
 
 
-def _in_pytree(leaf: Leaf, tree_util: Any) -> Iterator[Leaf]:
-    for entries, part in tree_util.tree_flatten_with_path(leaf.value)[0]:
+def _in_pytree(leaf: Leaf, parts: list[tuple[Any, Any]]) -> Iterator[Leaf]:
+    for entries, part in parts:
         if not callable(part):
             place = leaf.place
             for entry in entries:
@@ -281,20 +308,18 @@ def _unwrapped(leaf: Leaf, holds: Holds) -> Iterator[Leaf]:
 
 def _labels(array: Any) -> Iterator[tuple[str, str]]:
     """Yield the texts that say what an array's numbers mean, if its type keeps any."""
-    known = {*getattr(array, "__dict__", ())}
+    known = ask.names(array)
     for name in _SAYS_WHAT_IT_IS:
-        if name in known or hasattr(type(array), name):
-            with suppress(Exception):  # it is the user's code that reads
-                yield from _label(name, getattr(array, name))
-    with suppress(Exception):
-        if "attrs" in known or hasattr(type(array), "attrs"):
-            yield from _label("units", array.attrs.get("units"))
+        if name in known or ask.has(type(array), name):
+            yield from _label(name, ask.attribute(array, name))
+    if "attrs" in known or ask.has(type(array), "attrs"):
+        yield from _label("units", ask.answer(lambda: array.attrs.get("units")))
 
 
 def _label(name: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield a label that has words: of dimensions their names, of a unit its text."""
     if name == "dims":
-        value = ", ".join(map(str, value)) if isinstance(value, tuple) else None
+        value = ", ".join(map(str, value)) if type(value) is tuple else None
     text = text_of(str, value)
     if text not in _SAYS_NOTHING and text != object.__repr__(value) and not callable(value):
         yield name, text
@@ -302,7 +327,7 @@ def _label(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 def _boxed(leaf: Leaf) -> Leaf:
     """Return a value that is no array as an array of one object, which can be asked whether it is equal."""
-    if isinstance(leaf.value, np.ndarray) or is_lazy(leaf.value):
+    if ask.is_really(leaf.value, np.ndarray) or is_lazy(leaf.value):
         return leaf
     box = np.empty((), object)
     box[()] = leaf.value
@@ -312,7 +337,7 @@ def _boxed(leaf: Leaf) -> Leaf:
 def _parts(leaf: Leaf) -> Iterator[Leaf]:
     """Yield the fields of a structured array, and the data and the mask of a masked one."""
     value = leaf.value
-    if isinstance(value, np.ndarray) and value.dtype.names:
+    if ask.is_really(value, np.ndarray) and value.dtype.names:
         for name in value.dtype.names:
             yield from _parts(leaf._replace(place=Place(leaf.place, name), value=value[name]))
     elif is_masked(value):

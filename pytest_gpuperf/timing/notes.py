@@ -11,7 +11,7 @@ from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model import units
+from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -121,8 +121,8 @@ def on_emulation(workload: Workload, result: Any) -> Note | None:
     device = workload.device
     if not device.info.emulated or getattr(device, "arrays_are_on_host", False):
         return None
-    values = (leaf.value for leaf in values_of(result, device.holds))
-    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    values = (leaf.value for leaf in values_of(result, capabilities.holds(device)))
+    arrays = [value for value in values if ask.is_really(value, np.ndarray)]
     if any(not device.holds(array) for array in arrays) and inputs.mentions_numpy(workload.call):
         text = (
             f"the result on {device.name} is an array of NumPy, which may have computed it: NumPy takes the "

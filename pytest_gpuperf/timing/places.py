@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.plain_text import LONGEST, one_line, quote
 from pytest_gpuperf.timing.any_array import is_array
 from pytest_gpuperf.timing.attributes import CODE
@@ -101,25 +102,19 @@ def _pairs(here: list[Place], there: list[Place]) -> Iterator[tuple[Place, Place
 
 def _looked_up(method: Any, place: Place, value: Any) -> Any:
     """Return what a dict has for a place's key; None where the key, a user's object, cannot be looked up."""
-    try:
-        return method((place.kind, place.key), value)
-    except Exception:  # noqa: BLE001 - of keys of any kind: an array has no hash, and no truth
-        return None
+    return ask.answer(method, (place.kind, place.key), value)  # an array has no hash, and no truth
 
 
 def _is_unique(place: Place) -> bool:
     """Return whether no other object can equal a place's key, so that each call makes another one."""
 
     def is_unique(key: Any) -> bool:
-        if isinstance(key, tuple):
+        if ask.is_really(key, tuple):
             return any(map(is_unique, key))
-        if isinstance(key, (Enum, *CODE)):  # the same objects on both devices
+        if ask.is_a(key, (Enum, *CODE)):  # the same objects on both devices
             return False
-        try:
-            if not has_equality(key) or (is_array(key) and not isinstance(key, np.generic)):
-                return True
-            return bool(key != key)  # NaN
-        except Exception:  # noqa: BLE001 - of keys of any kind
+        if not has_equality(key) or (is_array(key) and not ask.is_really(key, np.generic)):
             return True
+        return bool(ask.answer(lambda: bool(key != key), default=True))  # NaN
 
     return is_unique(place.key)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.units import first_few
@@ -134,7 +135,7 @@ def _without_equality(cpu: Leaf, gpu: Leaf) -> str | None:
 
 def _is_object(value: Any) -> bool:
     """Return whether a value is an array of one object."""
-    return isinstance(value, np.ndarray) and value.dtype.kind == "O" and not value.shape
+    return ask.is_really(value, np.ndarray) and value.dtype.kind == "O" and not value.shape
 
 
 def _are_same_object(cpu: Any, gpu: Any) -> bool | None:
@@ -146,20 +147,22 @@ def _are_same_object(cpu: Any, gpu: Any) -> bool | None:
         return True
     if not (has_equality(one) or has_equality(other)):
         return None
-    try:
-        return bool(one == other) or bool(one != one and other != other)  # NaN
-    except Exception:  # noqa: BLE001 - it is the user's code that compares
-        return None
+    found: bool | None = ask.answer(_are_equal_or_nan, one, other)
+    return found
+
+
+def _are_equal_or_nan(one: Any, other: Any) -> bool:
+    return bool(one == other) or bool(one != one and other != other)
 
 
 def _kind(leaf: Leaf) -> str:
     """Return the kind of an array's dtype; of what is none, that of objects."""
-    return leaf.value.dtype.kind if isinstance(leaf.value, np.ndarray) else "O"
+    return leaf.value.dtype.kind if ask.is_really(leaf.value, np.ndarray) else "O"
 
 
 def _only(value: Any) -> str | None:
     """Return which value a floating-point array has throughout, zero or NaN; a single zero is a result."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc" or not value.size:
+    if not ask.is_really(value, np.ndarray) or value.dtype.kind not in "fc" or not value.size:
         return None
     first = value.flat[0]
     if first == 0:

@@ -98,6 +98,7 @@ def loop_timer(
     if not untimed(workload).bytes:
         return None
     call, device, hosts = workload.call, workload.device, _hosts(workload)
+    holds = capabilities.holds(device)
 
     def call_with_copies() -> Any:
         if sampled is not None:
@@ -109,11 +110,11 @@ def loop_timer(
                 raise CopyFailed(first_line(error)) from error
             raise
         result = call()
-        if device.holds(result):
+        if holds(result):
             device.asnumpy(result)
         else:
-            for leaf in values_of(result, device.holds):
-                if device.holds(leaf.value):
+            for leaf in values_of(result, holds):
+                if holds(leaf.value):
                     device.asnumpy(leaf.value)
         if sampled is not None:
             sampled.last_result = result
@@ -167,8 +168,8 @@ def _sampled_transfers(
     sizes, hosts = untimed(workload), _hosts(workload)
     with capabilities.context(device):
         workload.prepare()
-        result = values_of(workload.call(), device.holds)
-        returned = [leaf.value for leaf in result if device.holds(leaf.value)]
+        holds = capabilities.holds(device)
+        returned = [leaf.value for leaf in values_of(workload.call(), holds) if holds(leaf.value)]
         device.synchronize()  # what it still does may fail, and is no copy
     memory = _memory(device, hosts)
     upload = blocks.waited_for(lambda: [device.asarray(host) for host in hosts], device)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Activity, TimedDevice
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import any_array, first_call, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -172,7 +173,10 @@ def _leaves_traces(workload: Workload) -> bool:
     if inputs.changed(entries, device):
         return True
     known = set(map(id, workload.reached))
-    reached = (*inputs.carried_arrays(workload.call, device), *inputs.reached(workload.call, device.holds))
+    reached = (
+        *inputs.carried_arrays(workload.call, device),
+        *inputs.reached(workload.call, capabilities.holds(device)),
+    )
     return any(id(array) not in known for array in reached)
 
 
@@ -221,8 +225,9 @@ def _steps(workload: Workload) -> frozenset[Any] | None:
     """
     call = inputs.innermost(workload.call)
     steps: set[Any] = set()
-    if not isinstance(call, FunctionType | MethodType):
-        steps.add(getattr(call, "__qualname__", None) or type(call).__qualname__)
+    if not ask.is_really(call, FunctionType | MethodType):
+        name = ask.attribute(call, "__qualname__")
+        steps.add(name if type(name) is str else type(call).__qualname__)
     followed = 0
 
     def follow(frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG001 - as sys.settrace calls it

@@ -134,6 +134,15 @@ class Unknown:
     array: Any
 
 
+class Stranger:
+    """Raises whatever it is asked for."""
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+    __class__ = property(__getattr__)
+
+
 @pytest.mark.parametrize(
     "pack",
     [
@@ -143,6 +152,7 @@ class Unknown:
         lambda array: {1: array, "keys that JAX cannot sort": 2.0},
         Unknown,
         lambda _: None,
+        lambda _: Stranger(),
     ],
 )
 def test_a_wait_for_a_result_waits_for_its_arrays_wherever_they_are(second, pack):

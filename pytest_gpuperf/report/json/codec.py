@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
@@ -60,6 +60,22 @@ def text(value: Value) -> str:
     except _CANNOT as error:
         raise _refusal(error) from None
     return line.decode() if is_same and line.isascii() else plain(dump(value))
+
+
+def wrong_fields(value: Value, bare: Value) -> dict[str, GpuPerfError]:
+    """Return the error of each field that no text can hold, by its name, of those that `bare` lacks.
+
+    It is of the same type, and right.
+    """
+    errors = {}
+    for name in value.__struct_fields__:
+        part = getattr(value, name)
+        if part is not getattr(bare, name):
+            try:
+                text(replace(bare, **{name: part}))
+            except GpuPerfError as error:
+                errors[name] = error
+    return errors
 
 
 def plain(content: Any) -> str:

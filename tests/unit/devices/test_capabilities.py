@@ -1,6 +1,7 @@
 """Capabilities: what some devices can tell or do; None, or nothing, where one cannot."""
 
 import unittest
+from collections import UserList
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices import capabilities, containers
+from pytest_gpuperf.devices.containers import found_in
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.record import Clocks
@@ -103,6 +105,29 @@ def test_an_outcome_that_a_device_is_asked_to_tell_passes(outcome):
 
     with pytest.raises(type(outcome)):
         capabilities.sm_mhz(SimpleNamespace(sm_mhz=ends))
+
+
+def test_a_stranger_is_none_of_a_devices_arrays_and_none_of_its_librarys_objects():
+    stranger = type("Series", (), {"__class__": property(raising)})()
+    device = SimpleNamespace(
+        holds=lambda value: isinstance(value, list), unpack=lambda value: {"values": value.values}
+    )
+    assert capabilities.holds(device)([]) is True
+    assert capabilities.holds(device)(stranger) is False
+    assert capabilities.unpack(device)(stranger) is None
+
+
+def test_what_is_wanted_is_found_once_in_containers_that_hold_each_other_or_make_others_without_end():
+    class Nested(UserList):
+        def __iter__(self):
+            return iter([Nested([0])])
+
+    one = {"x": 1, "deep": [[2], (3,)]}
+    one["itself"] = [one, one]
+    assert {1, 2, 3} == set(found_in(one, lambda part: isinstance(part, int)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(containers, "MOST_OPENED", 100)
+        assert [] == list(found_in(Nested([0]), lambda part: isinstance(part, int)))
 
 
 def test_a_pause_passes_on_the_clock_of_the_device_or_sleeps_where_that_is_the_hosts():

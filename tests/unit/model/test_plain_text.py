@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import for_each
 from factories import CPU, record, run_of
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -65,6 +66,11 @@ def test_why_a_gpu_is_unavailable_is_one_sentence():
     assert str(Unavailable("it is not installed;\n  \x1b[31minstall it")) == (
         r"it is not installed; \x1b[31minstall it"
     )
+
+
+@for_each("said", ["", " \n", None])
+def test_a_gpu_is_never_unavailable_without_a_reason(said):
+    assert "its backend gives no reason" == str(Unavailable(said))
 
 
 RAISING = """

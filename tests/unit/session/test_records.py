@@ -1,10 +1,14 @@
 """Records of a run: whatever becomes of one, or of the disk, none of the others is lost."""
 
 from fnmatch import fnmatch
+from math import nan
 
 import pytest
+from factories import record, run_of, threshold
 
 from pytest_gpuperf.report.journal import run_in
+from pytest_gpuperf.report.reader import load_report
+from pytest_gpuperf.session.records import RecordStore
 
 SUITE = """
 import os
@@ -69,15 +73,16 @@ def ran(suite):
 @pytest.mark.parametrize(
     ("said", "time"),
     [
-        ("it breaks its schema at $.gpu.inspection.device_time: ", "-1.0"),
-        ("a number is not finite: ", "float('nan')"),
+        ("gpu: it breaks its schema at $.gpu.inspection.device_time: ", "-1.0"),
+        ("gpu: a number is not finite: ", "float('nan')"),
     ],
 )
-def test_an_impossible_number_costs_its_record_and_no_other(ran, said, time):
+def test_an_impossible_number_costs_its_field_and_no_record(ran, said, time):
     found = ran(first=f"conftest.TIMES.append({time})", second="conftest.TIMES.clear()")
     assert {"test_first": "error", "test_second": "recorded"} == found.statuses
     lost = found.records["test_first"]
-    assert (None, None, None) == (lost["cpu"], lost["gpu"], lost["speedup"])
+    assert (None, None) == (lost["gpu"], lost["speedup"])
+    assert lost["cpu"] is not None
     assert lost["reason"].startswith(f"what was measured is impossible and not kept: {said}")
 
 
@@ -87,6 +92,13 @@ def test_an_impossible_number_of_the_gpu_costs_no_report(ran):
     environment = found.written["environment"]
     assert None is environment["gpu"]
     assert environment["gpu_reason"].startswith("what its backend says of it is impossible: it breaks its")
+
+
+def test_what_a_report_cannot_hold_of_the_run_costs_no_report_and_is_said(tmp_path):
+    store = RecordStore(tmp_path / "r.json")
+    store.write(run_of(record(), thresholds=(threshold(at_most=nan),)))
+    assert "r.json is written without what it cannot hold: thresholds: a number is not" in store.unwritten
+    assert run_of(record()) == load_report(store.report)
 
 
 def test_a_record_of_another_process_that_cannot_be_read_costs_no_other(ran):

@@ -8,7 +8,9 @@ from copy import deepcopy
 from math import inf, nan
 from pathlib import Path
 
+import factories
 import pytest
+from cases import for_each
 from factories import record, run_of, skipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from msgspec.structs import replace
 from published import FULL, JUDGE, SCHEMA
 from strategies import records, scalings, thresholds
 
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import STATUSES, Run
 from pytest_gpuperf.report.json import codec, document
@@ -233,6 +236,71 @@ def test_what_is_not_a_number_is_never_written(wild):
     for each in changes:
         with pytest.raises(GpuPerfError):
             document.text(run_of(replace(found, **each)))
+
+
+# -- what is wrong costs no more than itself ------------------------------------------------------
+
+LATER = {"offload": factories.offload(), "comparisons": (factories.comparison(),)}
+
+
+def kept(**changes):
+    """Return a record as a report can hold it, which is what it is held to."""
+    found = document.possible(record(**{**LATER, **changes}))
+    assert document.record(document.line(found).encode()) == found
+    return found
+
+
+def test_a_record_loses_a_wrong_field_alone_which_is_named():
+    found = kept(elapsed=-1.0, restart_reason="it was slow")
+    assert record(
+        **LATER,
+        status="error",
+        reason="what was measured is impossible and not kept: elapsed: it breaks its schema at $.elapsed: "
+        "Expected `float` >= 0.0",
+        restart_reason="it was slow",
+    ) == replace(found, elapsed=None)
+    assert None is found.elapsed
+
+
+@for_each("wild", [-1.0, nan])
+def test_what_was_computed_of_a_wrong_time_goes_with_it(wild):
+    found = kept(gpu=replace(RUN.records[0].gpu, setup=wild))
+    assert (None, None, None, ()) == (found.gpu, found.speedup, found.offload, found.comparisons)
+    assert record().cpu == found.cpu
+
+
+def test_a_test_that_did_not_pass_keeps_its_own_reason():
+    found = kept(status="skipped", reason="no GPU", reason_code="no_gpu", demand=Demand(min=-3), elapsed=nan)
+    assert ("skipped", "no_gpu") == (found.status, found.reason_code)
+    assert found.reason.startswith("no GPU; what was measured is impossible and not kept: demand: it breaks")
+    assert "; elapsed: a number is not finite" in found.reason
+
+
+@for_each(("status", "reason", "left"), [("skipped", "", "no reason was given"), ("passed", "fast", None)])
+def test_a_reason_is_there_where_the_status_needs_one(status, reason, left):
+    assert record(**LATER, status=status, reason=left) == kept(status=status, reason=reason)
+
+
+@given(records())
+def test_a_report_can_hold_what_is_left_of_any_record(found):
+    left = document.possible(found)
+    assert document.record(document.line(left).encode()) == left
+
+
+def test_one_rule_proves_a_record_and_a_report():
+    wrong = skipped(reason="")
+    for prove in (document.line, lambda each: document.text(run_of(each))):
+        with pytest.raises(GpuPerfError, match=r"\.reason: a record that skipped has a reason"):
+            prove(wrong)
+    with pytest.raises(GpuPerfError, match=r"at \$\.reason: a record that skipped has a reason"):
+        document.record(codec.text(wrong).encode())
+
+
+def test_a_run_loses_a_wrong_field_alone_which_is_named():
+    right = run_of(record(), cost_ratio=2.0)
+    found, named = document.possible_run(replace(right, thresholds=(factories.threshold(at_most=nan),)))
+    assert (right, True) == (found, named.startswith("thresholds: a number is not finite"))
+    assert (right, "") == document.possible_run(right)
 
 
 # -- whatever there may be -----------------------------------------------------------------------
