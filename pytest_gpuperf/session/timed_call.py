@@ -2,7 +2,6 @@
 
 import logging
 import os
-import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices import capabilities, random_states
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -74,15 +72,11 @@ def run_once(bind: Bind, device: Device) -> Any:
 @contextmanager
 def isolated(item: pytest.Function) -> Iterator[None]:
     """Undo the side effects of the extra timing calls: random state, warnings, output, user properties."""
-    state = random.getstate()
-    numpy_state = np.random.get_state()
     properties = [pair for pair in item.user_properties if not pair[0].startswith(PROPERTY_PREFIX)]
     try:
-        with warnings.catch_warnings(record=True), _silenced(item):
+        with warnings.catch_warnings(record=True), random_states.kept(), _silenced(item):
             yield
     finally:
-        random.setstate(state)
-        np.random.set_state(numpy_state)
         ours = [pair for pair in item.user_properties if pair[0].startswith(PROPERTY_PREFIX)]
         item.user_properties[:] = properties + ours
 
