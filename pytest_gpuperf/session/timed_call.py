@@ -19,6 +19,7 @@ from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, repla
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.wording import PROPERTY_PREFIX
 from pytest_gpuperf.session import hints
+from pytest_gpuperf.session.hints import Handed
 from pytest_gpuperf.timing.first_call import Bind
 
 _CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that read the output
@@ -38,7 +39,7 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         id(value): replacement for value in values.values() if (replacement := replacement_for(value))
     }
     others = (value for value in item.funcargs.values() if id(value) not in replacements)
-    swallowed = hints.swallowed_callable(item)
+    handed = hints.handed_on(item)
     hidden_benchmark = next((value for value in others if is_benchmark(value)), None)  # a fixture's own
 
     def bind(device: Device) -> Callable[[], Any]:
@@ -50,8 +51,8 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         if "xp" in spec.slots:
             arguments["xp"] = device.xp
         body: Callable[[], Any] = partial(function, **arguments)
-        if swallowed is not None:
-            body = partial(_with_its_callable, body, swallowed)
+        if handed is not None:
+            body = partial(_with_its_result, body, handed)
         for replacement in replacements.values():
             body = partial(replacement.call_body, body)
         return body if hidden_benchmark is None else partial(_without_benchmark, body, hidden_benchmark)
@@ -105,14 +106,13 @@ def _silenced(item: pytest.Function) -> Iterator[None]:
         yield
 
 
-def _with_its_callable(body: Callable[[], Any], problem: str) -> Any:
-    """Return the callable that a body is known to return; raise where a wrapper of it returns anything else.
+def _with_its_result(body: Callable[[], Any], handed: Handed) -> Any:
+    """Return what a decorated body returns; raise where that is not what its source shows.
 
-    So this stands in no timed call: a callable is timed in its place.
+    This stands in no timed call of a callable, which is timed in its place.
     """
     result = body()
-    if not callable(result):
-        raise GpuPerfError(problem)
+    handed.require(result)
     return result
 
 
