@@ -1,4 +1,4 @@
-"""pytest-timeout: its timer is stopped while a test waits for the measurement lock, and then resumed."""
+"""pytest-timeout: its timer is stopped while a test waits, and begun anew for further calls of the test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,3 +42,19 @@ class TimeoutPauser:
             yield
         finally:
             hook.pytest_timeout_set_timer(item=item, settings=settings._replace(timeout=remaining))
+
+    @contextmanager
+    def begun_anew(self, item: pytest.Item, more: float) -> Iterator[None]:
+        """Give further calls of a test its limit and so many seconds more; then its own timer goes on."""
+        settings = self._settings
+        if settings is None:
+            yield
+            return
+        hook = item.config.hook
+        with self.stopped(item):
+            further = settings._replace(timeout=settings.timeout + more)
+            hook.pytest_timeout_set_timer(item=item, settings=further)
+            try:
+                yield
+            finally:
+                hook.pytest_timeout_cancel_timer(item=item)

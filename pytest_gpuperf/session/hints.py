@@ -9,7 +9,7 @@ from functools import lru_cache
 from textwrap import dedent
 from traceback import walk_tb
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 from unittest import TestCase
 
 import pytest
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model.errors import is_outcome
+from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
 from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note, Record
 
@@ -29,9 +29,10 @@ _NOTHING_UPLOADED = (
 _NOT_RETURNED = "the body makes {name}, and neither calls nor returns it; return it to time it"
 _HAS_ENDED = "{} has ended when the timed callable runs; what it needs of that belongs in it, or in a fixture"
 _SWALLOWED = (
-    "a decorator of the test, or a plugin, does not hand on the callable that the test returns, so its "
+    "a decorator of the test, or a plugin, does not hand on {} the test returns, so its "
     "preparation would be timed; let the decorator return it, or remove the decorator"
 )
+_IF_NONE = "; if that is None, write no `return`"
 _DONATED = (
     "a call that donates an array deletes it: keep the new one, and let the reset of gpuperf.workload(call, "
     "reset=...), of the fixture gpuperf, make the first one anew"
@@ -48,16 +49,30 @@ _WHOLE_BODY = (
 
 
 @dataclass(frozen=True, slots=True)
+class Handed:
+    """What a call of a test hands on if its decorators do, and the `problem` where it does not."""
+
+    is_callable: bool
+    problem: str
+
+    def require(self, result: Any) -> None:
+        """Raise GpuPerfError where a call has not returned it."""
+        if result is None or (self.is_callable and not callable(result)):
+            raise GpuPerfError(self.problem)
+
+
+@dataclass(frozen=True, slots=True)
 class Body:
     """What the body of a test does besides its work: `unused` is a callable that it makes for nothing.
 
-    `does_more` is whether it asserts, calls NumPy itself or uploads. `block` is the head of a `with` block
-    from which it returns a callable.
+    `does_more` is whether it asserts, calls NumPy itself or uploads. It `returns` what is surely a callable,
+    or in each case an expression, which may be one. `block` is the head of a `with` block from which it
+    returns a callable.
     """
 
     unused: str | None = None
     does_more: bool = False
-    returns_callable: bool = False
+    returns: Literal["a callable", "a value"] | None = None
     block: str | None = None
 
 
@@ -121,11 +136,16 @@ def of_error(error: BaseException, spec: ItemSpec, item: pytest.Function) -> str
     return None if is_of_body else _ended_context(item)
 
 
-def swallowed_callable(item: pytest.Function) -> str | None:
-    """Return the error for a test whose callable is not handed on, if it is a function with a wrapper."""
+def handed_on(item: pytest.Function) -> Handed | None:
+    """Return what a test's decorators must hand on; None without any, or where the test returns nothing."""
     function = _function(item)
     body = inspect.unwrap(function)
-    return _SWALLOWED if body is not function and read_body(body).returns_callable else None
+    returns = read_body(body).returns if body is not function else None
+    if returns is None:
+        return None
+    if returns == "a callable":
+        return Handed(is_callable=True, problem=_SWALLOWED.format("the callable that"))
+    return Handed(is_callable=False, problem=_SWALLOWED.format("what") + _IF_NONE)
 
 
 def _ended_context(item: pytest.Function) -> str | None:
@@ -159,12 +179,14 @@ def read_body(function: Callable[..., Any]) -> Body:
         for node in nodes
     )
     made = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    returns = [block for value, block in _returned(tree.body) if _is_callable(value, made)]
+    returned = [*_returned(tree.body)]
+    blocks = [block for value, block in returned if _is_callable(value, made)]
+    is_value = bool(returned) and not any(isinstance(value, ast.Constant | None) for value, _ in returned)
     return Body(
         unused=_unused_callable(nodes),
         does_more=does_more,
-        returns_callable=bool(returns),
-        block=next(filter(None, returns), None),
+        returns="a callable" if blocks else "a value" if is_value else None,
+        block=next(filter(None, blocks), None),
     )
 
 

@@ -127,14 +127,13 @@ class GpuPerfSession:
             ended = Verdict(status="skipped", reason=reason, reason_code="call_too_long")
             self.apply_verdict(self.records.without_measurement(item, spec, ended), item)
             return
-        # pytest-timeout's limit is for the test itself, which is over.
-        with self.timers.stopped(item), timed_call.isolated(item):
-            try:
+        try:
+            with self.timers.begun_anew(item, self.options.max_time), timed_call.isolated(item):
                 self.measure(item, spec)
-            except (KeyboardInterrupt, pytest.exit.Exception):
-                raise
-            except BaseException:  # noqa: BLE001, S110 - it is in the record
-                pass
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            raise
+        except BaseException:  # noqa: BLE001, S110 - it is in the record
+            pass
         self.cpu_variants.release(spec)
         if (record := self.records.by_nodeid.get(spec.nodeid)) is not None:
             self.apply_verdict(record, item)

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,15 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices import capabilities, random_states
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.session import hints, user_properties
+from pytest_gpuperf.session.hints import Handed
 from pytest_gpuperf.timing.first_call import Bind
 
 _CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that read the output
@@ -39,7 +38,7 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         id(value): replacement for value in values.values() if (replacement := replacement_for(value))
     }
     others = (value for value in item.funcargs.values() if id(value) not in replacements)
-    swallowed = hints.swallowed_callable(item)
+    handed = hints.handed_on(item)
     hidden_benchmark = next((value for value in others if is_benchmark(value)), None)  # a fixture's own
 
     def bind(device: Device) -> Callable[[], Any]:
@@ -51,8 +50,8 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         if "xp" in spec.slots:
             arguments["xp"] = device.xp
         body: Callable[[], Any] = partial(function, **arguments)
-        if swallowed is not None:
-            body = partial(_with_its_callable, body, swallowed)
+        if handed is not None:
+            body = partial(_with_its_result, body, handed)
         for replacement in replacements.values():
             body = partial(replacement.call_body, body)
         return body if hidden_benchmark is None else partial(_without_benchmark, body, hidden_benchmark)
@@ -73,15 +72,11 @@ def run_once(bind: Bind, device: Device) -> Any:
 @contextmanager
 def isolated(item: pytest.Function) -> Iterator[None]:
     """Undo the side effects of the extra timing calls: random state, warnings, output, user properties."""
-    state = random.getstate()
-    numpy_state = np.random.get_state()
     of_others = user_properties.of_others(item)
     try:
-        with warnings.catch_warnings(record=True), _silenced(item):
+        with warnings.catch_warnings(record=True), random_states.kept(), _silenced(item):
             yield
     finally:
-        random.setstate(state)
-        np.random.set_state(numpy_state)
         user_properties.put(item, of_others, user_properties.ours(item))
 
 
@@ -109,14 +104,13 @@ def _silenced(item: pytest.Function) -> Iterator[None]:
         yield
 
 
-def _with_its_callable(body: Callable[[], Any], problem: str) -> Any:
-    """Return the callable that a body is known to return; raise where a wrapper of it returns anything else.
+def _with_its_result(body: Callable[[], Any], handed: Handed) -> Any:
+    """Return what a decorated body returns; raise where that is not what its source shows.
 
-    So this stands in no timed call: a callable is timed in its place.
+    This stands in no timed call of a callable, which is timed in its place.
     """
     result = body()
-    if not callable(result):
-        raise GpuPerfError(problem)
+    handed.require(result)
     return result
 
 
