@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.model import units
+from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.errors import GpuPerfError
 
 
@@ -123,7 +123,7 @@ class _NoTiming:
 
 
 def _is_from(value: Any, packages: tuple[str, ...]) -> bool:
-    return type(value).__module__.startswith(packages)
+    return ask.module_of(type(value)).startswith(packages)
 
 
 def not_in_files(config: pytest.Config, items: Iterable[pytest.Item]) -> str | None:

@@ -16,6 +16,7 @@ from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import capabilities, random_states
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.session import hints, user_properties
 from pytest_gpuperf.session.hints import Handed
@@ -93,13 +94,14 @@ def _silenced(item: pytest.Function) -> Iterator[None]:
     """Drop what is printed and logged, except for a test whose fixtures read it."""
     root = logging.getLogger()
     handlers = root.handlers[:]
-    caplog_handler = getattr(item.funcargs.get("caplog"), "handler", None)
+    of_caplog = ask.attribute(item.funcargs.get("caplog"), "handler")
+    handler = of_caplog if ask.is_a(of_caplog, logging.Handler) else logging.NullHandler()
     with ExitStack() as stack:
         if not any(name in item.fixturenames for name in _CAPTURES):
             null = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
             stack.enter_context(redirect_stdout(null))
             stack.enter_context(redirect_stderr(null))
-        root.handlers[:] = [caplog_handler or logging.NullHandler()]
+        root.handlers[:] = [handler]
         stack.callback(root.handlers.__setitem__, slice(None), handlers)
         yield
 

@@ -60,13 +60,13 @@ class UnmeasuredHooks:
 
     def _use_accelerator(self, item: pytest.Function, values: dict[str, Any]) -> Any:
         """Put the CPU of an accelerator that the marker names into a test's arguments; return it, or None."""
-        mark = item.get_closest_marker("speedup")
-        if mark is None or mark.kwargs.get("accelerator") is None:
-            return None
         from pytest_gpuperf.collection import fixtures
         from pytest_gpuperf.collection.items import accelerator_of
 
-        device = self._open_cpu(accelerator_of(item))
+        accelerator = accelerator_of(item)
+        if accelerator is None:
+            return None
+        device = self._open_cpu(accelerator)
         values.update({name: device if name == "device" else device.xp for name in fixtures.slots(item)})
         return device
 
@@ -95,9 +95,11 @@ def _is_left_alone(item: pytest.Function) -> bool:
 def _cannot_be_ours(item: pytest.Function) -> bool:
     """Return whether a marker of a suite that has its own of this name is ignored by other runs, too."""
     from pytest_gpuperf.collection import fixtures, markers
+    from pytest_gpuperf.collection.items import problems
 
     try:
-        demand, _ = markers.read(item)
+        with problems():
+            demand, _ = markers.read(item)
     except ValueError:
         return True
     return demand.bare and not fixtures.uses_ours(item)
