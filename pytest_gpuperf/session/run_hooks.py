@@ -104,6 +104,8 @@ class RunHooks:
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
         self._records.runs[spec.nodeid] += 1
+        if MEASURED in item.stash:  # by an earlier run of the test, which failed before its call
+            del item.stash[MEASURED]
         if (error := item.stash.get(_ERROR_BEFORE, None)) is not None:
             del item.stash[_ERROR_BEFORE]
             raise error
@@ -157,29 +159,32 @@ class RunHooks:
             raise
         finally:
             self._running = None
+            measured = item.stash.get(MEASURED, None)
+            if measured is not None:
+                del item.stash[MEASURED]
         elapsed = perf_counter() - started
         around = [error for error in unittest_cases.failures_around(item) if not isinstance(error, SKIPS)]
         errors_outside = [*self._subtest_errors, *map(first_line, around)]
         if errors_outside:
             self._records.invalidate(item, spec, errors_outside[0])
-        self._apply_outcome(item, spec, elapsed)
+        self._apply_outcome(item, spec, elapsed, measured)
 
     def _prepare(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Discard what an earlier run of the test left, and let unittest's method be measured."""
         self._subtest_errors.clear()
-        if spec.has_device:
+        if spec.has_device and MEASURED not in item.stash:  # a fixture of this run may have called `both`
             self._records.by_nodeid.pop(spec.nodeid, None)
-            if MEASURED in item.stash:
-                del item.stash[MEASURED]
         if unittest_cases.is_called(item) and spec.device is not None and spec.source != "all":
             unittest_cases.measure_instead(item, partial(self.session.measure_and_apply, item, spec))
 
-    def _apply_outcome(self, item: pytest.Function, spec: ItemSpec, elapsed: float) -> None:
-        """End a test whose body has passed."""
+    def _apply_outcome(
+        self, item: pytest.Function, spec: ItemSpec, elapsed: float, measured: Record | None
+    ) -> None:
+        """End a test whose body has passed, by what gpuperf.both has `measured` if it was called."""
         if spec.source == "all":
             self.session.measure_unmarked(item, spec, elapsed)
-        elif MEASURED in item.stash:
-            self.session.apply_verdict(item.stash[MEASURED], item)
+        elif measured is not None:
+            self.session.apply_verdict(measured, item)
         elif spec.calls_both:
             pytest.fail("not measured: the test never called gpuperf.both", pytrace=False)
         elif spec.nodeid not in self._records.by_nodeid and not unittest_cases.failures(item):
