@@ -16,6 +16,7 @@ from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
 from pytest_gpuperf.report.text import progress
 from pytest_gpuperf.report.wording import left_alone
+from pytest_gpuperf.session import debugger
 from pytest_gpuperf.session.cpu_variants import CpuRun
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
@@ -45,6 +46,7 @@ class RunHooks:
         self._records = self.session.records
         self.finish_hooks = FinishHooks(config, self.session)
         self.cpu_run = CpuRun()
+        self._is_debugged = bool(config.getoption("trace", default=False))
         self._shows_words = config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0  # -v
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
@@ -54,7 +56,7 @@ class RunHooks:
         """Begin a test, which may have run before in this session."""
         spec = item.stash.get(SPEC, None)
         if spec is not None:
-            if spec.kind == "gpu" and not self.finish_hooks.runs_no_test:
+            if spec.kind == "gpu" and not (self.finish_hooks.runs_no_test or self._is_debugged):
                 self._run_missing_cpu_variant(item, spec)
             self._records.runs[spec.nodeid] = 0
             if item is not self.cpu_run.item:
@@ -139,7 +141,10 @@ class RunHooks:
         spec = pyfuncitem.stash.get(SPEC, None)
         if spec is None or not (spec.slots or spec.device) or spec.source == "all":
             return None
-        self.session.measure_and_apply(pyfuncitem, spec)
+        if self._is_debugged:
+            debugger.call(pyfuncitem, spec, self.session.devices)
+        else:
+            self.session.measure_and_apply(pyfuncitem, spec)
         return True
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which capture output and logs
@@ -174,14 +179,17 @@ class RunHooks:
         self._subtest_errors.clear()
         if spec.has_device and MEASURED not in item.stash:  # a fixture of this run may have called `both`
             self._records.by_nodeid.pop(spec.nodeid, None)
-        if unittest_cases.is_called(item) and spec.device is not None and spec.source != "all":
+        is_measured = spec.device is not None and spec.source != "all" and not self._is_debugged
+        if is_measured and unittest_cases.is_called(item):
             unittest_cases.measure_instead(item, partial(self.session.measure_and_apply, item, spec))
 
     def _apply_outcome(
         self, item: pytest.Function, spec: ItemSpec, elapsed: float, measured: Record | None
     ) -> None:
         """End a test whose body has passed, by what gpuperf.both has `measured` if it was called."""
-        if spec.source == "all":
+        if self._is_debugged:
+            self._records.without_measurement(item, spec, debugger.NOT_MEASURED)
+        elif spec.source == "all":
             self.session.measure_unmarked(item, spec, elapsed)
         elif measured is not None:
             self.session.apply_verdict(measured, item)
