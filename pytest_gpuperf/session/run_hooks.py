@@ -17,6 +17,7 @@ from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
 from pytest_gpuperf.report.text import progress
 from pytest_gpuperf.report.wording import left_alone
+from pytest_gpuperf.session import debugger
 from pytest_gpuperf.session.cpu_variants import CpuRun
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
@@ -46,6 +47,7 @@ class RunHooks:
         self._records = self.session.records
         self.finish_hooks = FinishHooks(config, self.session)
         self.cpu_run = CpuRun()
+        self._is_debugged = bool(config.getoption("trace", default=False))
         self._shows_words = config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0  # -v
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
@@ -55,7 +57,7 @@ class RunHooks:
         """Begin a test, which may have run before in this session."""
         spec = item.stash.get(SPEC, None)
         if spec is not None:
-            if spec.kind == "gpu" and not self.finish_hooks.runs_no_test:
+            if spec.kind == "gpu" and not (self.finish_hooks.runs_no_test or self._is_debugged):
                 self._run_missing_cpu_variant(item, spec)
             self._records.runs[spec.nodeid] = 0
             if item is not self.cpu_run.item:
@@ -104,6 +106,8 @@ class RunHooks:
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
         self._records.runs[spec.nodeid] += 1
+        if MEASURED in item.stash:  # by an earlier run of the test, which failed before its call
+            del item.stash[MEASURED]
         if (error := item.stash.get(_ERROR_BEFORE, None)) is not None:
             del item.stash[_ERROR_BEFORE]
             raise error
@@ -137,7 +141,10 @@ class RunHooks:
         spec = pyfuncitem.stash.get(SPEC, None)
         if spec is None or not (spec.slots or spec.device) or spec.source == "all":
             return None
-        self.session.measure_and_apply(pyfuncitem, spec)
+        if self._is_debugged:
+            debugger.call(pyfuncitem, spec, self.session.devices)
+        else:
+            self.session.measure_and_apply(pyfuncitem, spec)
         return True
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which capture output and logs
@@ -157,29 +164,35 @@ class RunHooks:
             raise
         finally:
             self._running = None
+            measured = item.stash.get(MEASURED, None)
+            if measured is not None:
+                del item.stash[MEASURED]
         elapsed = perf_counter() - started
         around = [error for error in unittest_cases.failures_around(item) if not isinstance(error, SKIPS)]
         errors_outside = [*self._subtest_errors, *map(first_line, around)]
         if errors_outside:
             self._records.invalidate(item, spec, errors_outside[0])
-        self._apply_outcome(item, spec, elapsed)
+        self._apply_outcome(item, spec, elapsed, measured)
 
     def _prepare(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Discard what an earlier run of the test left, and let unittest's method be measured."""
         self._subtest_errors.clear()
-        if spec.has_device:
+        if spec.has_device and MEASURED not in item.stash:  # a fixture of this run may have called `both`
             self._records.by_nodeid.pop(spec.nodeid, None)
-            if MEASURED in item.stash:
-                del item.stash[MEASURED]
-        if unittest_cases.is_called(item) and spec.device is not None and spec.source != "all":
+        is_measured = spec.device is not None and spec.source != "all" and not self._is_debugged
+        if is_measured and unittest_cases.is_called(item):
             unittest_cases.measure_instead(item, partial(self.session.measure_and_apply, item, spec))
 
-    def _apply_outcome(self, item: pytest.Function, spec: ItemSpec, elapsed: float) -> None:
-        """End a test whose body has passed."""
-        if spec.source == "all":
+    def _apply_outcome(
+        self, item: pytest.Function, spec: ItemSpec, elapsed: float, measured: Record | None
+    ) -> None:
+        """End a test whose body has passed, by what gpuperf.both has `measured` if it was called."""
+        if self._is_debugged:
+            self._records.without_measurement(item, spec, debugger.NOT_MEASURED)
+        elif spec.source == "all":
             self.session.measure_unmarked(item, spec, elapsed)
-        elif MEASURED in item.stash:
-            self.session.apply_verdict(item.stash[MEASURED], item)
+        elif measured is not None:
+            self.session.apply_verdict(measured, item)
         elif spec.calls_both:
             pytest.fail("not measured: the test never called gpuperf.both", pytrace=False)
         elif spec.nodeid not in self._records.by_nodeid and not unittest_cases.failures(item):

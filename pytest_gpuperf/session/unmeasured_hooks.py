@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.model import units
+from pytest_gpuperf.model import ask, units
 
 
 class UnmeasuredHooks:
@@ -32,9 +32,9 @@ class UnmeasuredHooks:
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
         values = {name: pyfuncitem.funcargs[name] for name in names}
         device = self._use_accelerator(pyfuncitem, values)
-        device = device or pyfuncitem.funcargs.get("device") or pyfuncitem.funcargs.get("devices")
-        # It may also be a fixture of the suite's own.
-        with capabilities.context(device if isinstance(device, Device) else None):
+        fixtures = (device, *map(pyfuncitem.funcargs.get, ("device", "devices")))  # or the suite's own
+        ours = next((each for each in fixtures if ask.is_a(each, Device)), None)
+        with capabilities.context(ours):
             _call_with_workload(partial(pyfuncitem.obj, **values))
         return True
 

@@ -1,5 +1,7 @@
 """`gpuperf.both`: one body, run on both devices."""
 
+from plugins import needed
+
 BOTH = """
 @pytest.fixture(autouse=True)
 def both(request, gpuperf):
@@ -32,6 +34,34 @@ def test_twice(gpuperf):
     gpuperf.both(lambda xp: xp.ones(3))
     gpuperf.both(lambda xp: xp.ones(3))
 
+@pytest.fixture
+def ones(gpuperf):
+    return gpuperf.both(lambda xp: xp.ones(3))
+
+@pytest.mark.speedup(min=3)
+def test_fixture(ones):
+    assert (ones[0] == ones[1]).all()
+
+@pytest.mark.speedup(min=300)
+def test_slow_fixture(ones):
+    pass
+
+@pytest.mark.speedup(min=3)
+def test_fixture_twice(ones, gpuperf):
+    gpuperf.both(lambda xp: xp.ones(3))
+
+RUNS = []
+
+@pytest.fixture
+def breaks_at_first(ones):
+    RUNS.append(1)
+    assert len(RUNS) > 1, "at first"
+
+@pytest.mark.flaky(reruns=1)
+@pytest.mark.speedup(min=3)
+def test_fixture_again(breaks_at_first):
+    pass
+
 @pytest.mark.speedup(min=3)
 def test_never(gpuperf):
     pass
@@ -59,14 +89,19 @@ def test_unmarked(gpuperf):
 
 
 def test_both_runs_a_body_on_both_devices_and_a_marked_test_is_timed(suite):
-    found = suite(BOTH)
-    found.ended(passed=4, failed=7)
+    needed("pytest_rerunfailures", "pytest-rerunfailures")
+    found = suite(BOTH, "--reruns=0")
+    found.ended(passed=6, failed=9)
     assert {
         "test_xp": "passed",
         "test_device": "passed",
         "TestUnit::test_unit": "passed",
         "test_slow": "failed",
         "test_twice": "error",
+        "test_fixture": "passed",
+        "test_slow_fixture": "failed",
+        "test_fixture_twice": "error",
+        "test_fixture_again": "passed",
         "test_never": "error",
         "test_wrong_after": "error",
         "test_wrong_within": "error",
@@ -74,7 +109,7 @@ def test_both_runs_a_body_on_both_devices_and_a_marked_test_is_timed(suite):
         "test_variant[cupy]": "error",
     } == found.statuses
     assert ["body", "call"] == [found.records[name]["scope"] for name in ("test_xp", "test_device")]
-    for name in ("test_xp", "test_device", "TestUnit::test_unit"):
+    for name in ("test_xp", "test_device", "TestUnit::test_unit", "test_fixture", "test_fixture_again"):
         assert 10 == found.speedup(name)
     assert "assert" in found.records["test_wrong_after"]["reason"].lower()
     assert (
@@ -92,7 +127,7 @@ def test_both_without_a_gpu_skips_and_the_cpus_times_are_in_the_record(suite):
     found = suite(BOTH, "--gpuperf-gpu=none", "-rs", "-k", "xp or device or unit or unmarked")
     found.says("SKIPPED [[]1[]] test_it.py:*: *--gpuperf-gpu=none*")
     found.result.stdout.no_fnmatch_line("SKIPPED*run_devices.py*")
-    assert {"skipped": 4, "deselected": 7} == found.result.parseoutcomes()
+    assert {"skipped": 4, "deselected": 11} == found.result.parseoutcomes()
     for name in ("test_xp", "test_device", "TestUnit::test_unit"):
         assert "skipped" == found.statuses[name]
         assert len(found.records[name]["cpu"]["samples"]) > 1

@@ -170,6 +170,7 @@ def test_the_user_settles_what_fails(suite, fails, options):
 
 
 OFF = """
+import numpy
 import pytest
 
 calls = []
@@ -212,6 +213,14 @@ def test_ends(device, run):
 def test_ends_in_its_workload(device):
     return lambda: 1 / 0
 
+class TestOwn:
+    @pytest.fixture
+    def device(self):
+        return numpy.ones(3)
+
+    def test_array(self, device):
+        assert device.sum() == 3
+
 def test_after(request):
     request.applymarker(pytest.mark.speedup(min=3))
     assert calls[:5] == ["cpu", "body", "reset", "call", "fixture on cpu"]
@@ -221,7 +230,7 @@ def test_after(request):
 
 def test_off_runs_each_test_once_as_if_the_plugin_were_not_there(run, pytester):
     result = run(OFF, "--gpuperf-off", "--gpuperf-json=r.json", "--gpuperf-all", gpu="none")
-    result.assert_outcomes(passed=10, skipped=2, failed=2)
+    result.assert_outcomes(passed=11, skipped=2, failed=2)
     failed = {line.partition("::")[2].partition(" ")[0] for line in result.outlines if "FAILED" in line}
     assert failed == {"test_ends[<lambda>1]", "test_ends_in_its_workload"}
     assert "- gpuperf -" not in result.stdout.str()
