@@ -19,8 +19,10 @@ hookspec = pluggy.HookspecMarker("pytest")
 def pytest_gpuperf_devices() -> "Iterable[Backend]":  # type: ignore[empty-body]  # a hook has no body
     """Return backends (see `pytest_gpuperf.Backend`) that `--gpuperf-gpu` may name.
 
-    Called once in a run, when the first device is needed. Mark an implementation in a conftest with
-    `@pytest.hookimpl(optionalhook=True)`, and the suite runs without this plugin too.
+    Called once in a run: at its start where `--gpuperf-gpu` names a device, else after collection, or when a
+    fixture first needs a device. An exception, and anything that is no backend, is a usage error. Mark an
+    implementation in a conftest with `@pytest.hookimpl(optionalhook=True)`, and the suite runs without this
+    plugin too.
     """
 
 

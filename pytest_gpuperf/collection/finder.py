@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 import pytest
@@ -23,7 +24,15 @@ from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.plain_text import quote
 
+_BACKENDS = pytest.StashKey[list[Any] | pytest.UsageError]()
+_MOST = 1000  # backends of one plugin, whose iterator may be endless
+_MEMBERS = ("automatic", "check", "gpu", "cpu")  # of a backend, besides its name
+_A_BACKEND = (
+    "it must be an object with a name (a str without a colon), `automatic`, and the methods check, gpu and "
+    "cpu (pytest_gpuperf.Backend)"
+)
 _USED_ONCE = ("benchmark", "subtests")  # fixtures that cannot be used again in a further call
 
 
@@ -191,8 +200,37 @@ def _select_unmarked(
 
 
 def registered_backends(config: pytest.Config) -> list[Any]:
-    """Return the backends that other plugins offer."""
-    return [backend for plugin in config.hook.pytest_gpuperf_devices() for backend in plugin]
+    """Return the backends that other plugins offer, which are asked once in a run.
+
+    Raises UsageError, each time, where a plugin raises or returns anything else.
+    """
+    if _BACKENDS not in config.stash:
+        try:
+            config.stash[_BACKENDS] = _offered_backends(config)
+        except GpuPerfError as error:
+            config.stash[_BACKENDS] = options.usage_error(config, f"pytest_gpuperf_devices: {error}")
+    found = config.stash[_BACKENDS]
+    if isinstance(found, pytest.UsageError):
+        raise pytest.UsageError(*found.args)
+    return found
+
+
+def _offered_backends(config: pytest.Config) -> list[Any]:
+    """Return what the hook does; raise GpuPerfError for what is no backend."""
+    from pytest_gpuperf.report.exports import errors_named
+
+    with errors_named("the hook"):
+        returned = config.hook.pytest_gpuperf_devices()
+        found = chain.from_iterable(
+            islice(each, _MOST) if isinstance(each, Iterable) else [each] for each in returned
+        )
+        backends = list(found)
+    for each in backends:
+        name = ask.attribute(each, "name")
+        is_named = type(name) is str and bool(name) and ":" not in name
+        if isinstance(each, type) or not (is_named and all(ask.has(each, member) for member in _MEMBERS)):
+            raise GpuPerfError(f"{quote(each)} is no backend: {_A_BACKEND}")
+    return backends
 
 
 def _device_parser(config: pytest.Config, chosen: str) -> DeviceParser:
@@ -206,7 +244,7 @@ def _device_parser(config: pytest.Config, chosen: str) -> DeviceParser:
 
 def _recognizers(config: pytest.Config, chosen: str) -> list[Any]:
     """Return the backends that know values of a suite: the stand-in of --gpuperf-gpu first, then others."""
-    found = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
+    found = [backend for backend in registered_backends(config) if ask.has(backend, "recognizes")]
     if ":" not in chosen:
         return found  # without the devices' modules, which import NumPy
     from pytest_gpuperf.devices.stand_in import chosen_stand_in

@@ -36,10 +36,13 @@ def compare_ranges(
 
 
 def ratio(before: Estimate, now: Estimate) -> Estimate | None:
-    """Return now / before, with the range that both of theirs leave it; None for a baseline of zero."""
+    """Return now / before, with the range that both of theirs leave it; None for a baseline of zero.
+
+    A report that was edited may have a range that ends at zero: then the ratio's is open.
+    """
     if before.value <= 0:
         return None
-    low = None if now.low is None or before.high is None else now.low / before.high
+    low = now.low / before.high if now.low is not None and before.high else None
     high = now.high / before.low if now.high is not None and before.low else None
     return Estimate(value=now.value / before.value, low=low, high=high)
 

@@ -153,8 +153,12 @@ def create(path: Path, text: str) -> None:
         try:
             os.link(temporary, path)  # unlike a rename, it fails where another process was faster
         except OSError:  # so it did, or the file system has no links
-            with open_new(path) as file:
-                file.write(text)
+            open_new(path).close()  # which fails there, too, and keeps the name from others
+            try:
+                temporary.replace(path)
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
 
 
 @contextmanager

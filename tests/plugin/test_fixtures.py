@@ -46,6 +46,26 @@ def test_a_gpu_that_cannot_be_used_is_probed_at_most_once_and_its_tests_skip_wit
     required.stdout.fnmatch_lines([said, said, "test_fft*error"])
 
 
+OFFERED = """
+    import pytest
+    from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+    def pytest_gpuperf_devices():
+        print("ASKED")
+        return {answer}
+"""
+
+
+def test_the_hook_is_called_once_and_what_it_may_not_return_ends_the_run_at_its_start(run, pytester):
+    for options in ({}, {"gpu": None}):
+        pytester.makeconftest(OFFERED.format(answer="[SimulatedBackend(name='cupy')]"))
+        assert 1 == str(run(SPEEDUP_TEST + GPU_TEST, "-s", **options).stdout).count("ASKED")
+        pytester.makeconftest(OFFERED.format(answer="3"))
+        result = run(SPEEDUP_TEST, **options)
+        assert pytest.ExitCode.USAGE_ERROR == result.ret
+        result.stderr.fnmatch_lines(["ERROR: pytest_gpuperf_devices: 3 is no backend: it must be *"])
+
+
 def test_none_turns_the_gpu_off_and_a_speedup_test_times_the_cpu_alone(run):
     source = GPU_TEST + SPEEDUP_TEST
     source += """

@@ -88,6 +88,8 @@ WORSE = estimate(0.1, 0.05, 0.2)
         # A baseline fails nothing with the end that it lacks.
         ("regressed", estimate(10.0, 9.5, None), WORSE, within()),
         ("inconclusive", estimate(10.0, None, 10.5), WORSE, within()),
+        # A baseline that was edited may have a range that ends at zero.
+        ("improved", estimate(10.0, 9.5, 0.0), TEN, within()),
         # No tolerance at all fails only what is apart.
         ("inconclusive", TEN, estimate(9.3, 9.0, 9.32), within(0.0)),
         ("regressed", TEN, estimate(9.3, 9.0, 9.31), within(0.0)),

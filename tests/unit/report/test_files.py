@@ -3,11 +3,13 @@
 import io
 import json
 import os
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
+from errno import ENOSPC
 from itertools import product
 from pathlib import Path
 
 import pytest
+from cases import for_each
 from command import exported, inputs, record
 from factories import EMULATED, run_of, scaled, skipped, speedup
 from hypothesis import example, given, settings
@@ -16,6 +18,7 @@ from strategies import HOSTILE
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import document
 
 KINDS = ("report", "csv", "bencher", "github-action-benchmark", "markdown", "svg")
@@ -199,10 +202,53 @@ def test_a_file_keeps_its_mode_and_a_new_one_gets_that_of_any_other(show, mode):
     ]
 
 
-def test_a_new_file_is_made_where_links_are_refused_and_an_old_one_stays(show, monkeypatch):
-    def refused(*places):
-        raise PermissionError("no links here")
+def refused(*places):
+    raise OSError(ENOSPC, os.strerror(ENOSPC))
 
+
+def test_a_new_file_is_made_where_links_are_refused_and_an_old_one_stays(show, monkeypatch):
     monkeypatch.setattr("os.link", refused)
     assert [0, 2] == [main(["recover", "r.journal", "new.json"]) for _ in range(2)]
     assert 0 == main(["validate", "new.json"])
+
+
+class Full:
+    """A file on a disk that gets full half way."""
+
+    def __init__(self, file):
+        self.file = file
+        self.close = file.close
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def write(self, text):
+        self.file.write(text[: len(text) // 2])
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+
+@for_each("left", [0, 1])  # files that the disk has room for
+def test_a_new_file_is_whole_or_not_there_where_links_are_refused_and_the_disk_gets_full(tmp_path, left):
+    def open_new(path):
+        opened.append(path)
+        return open_whole(path) if len(opened) <= left else Full(open_whole(path))
+
+    open_whole, opened, path = files.open_new, [], tmp_path / "new.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.link", refused)
+        patch.setattr(files, "open_new", open_new)
+        with suppress(OSError):
+            files.create(path, "whole")
+    assert ["whole"] * left == [each.read_text(encoding="utf-8") for each in tmp_path.iterdir()]
+    path.unlink(missing_ok=True)
+
+
+def test_a_new_file_that_cannot_get_its_name_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.link", refused)
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(OSError, match=r"No space left on device: '.*new\.json'"):
+        files.create(tmp_path / "new.json", "whole")
+    assert [] == [*tmp_path.iterdir()]
