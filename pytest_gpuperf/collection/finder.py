@@ -120,7 +120,7 @@ class _Reader:
                     refuse(item, str(error))
                     found.append(item)
             else:
-                if self._has_foreign_marker and demand.bare and not fixtures.uses_ours(item):
+                if self._has_foreign_marker and demand.is_default and not fixtures.uses_ours(item):
                     continue
                 item.stash[SPEC] = spec if spec.has_device else spec._replace(device=self._default_device)
                 found.append(item)

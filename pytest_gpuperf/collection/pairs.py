@@ -70,7 +70,7 @@ def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> None:
             )
             continue
         item.stash[SPEC] = spec._replace(partner=partner.nodeid)
-        if partner.demand != spec.demand and not partner.demand.bare:
+        if partner.demand != spec.demand and not partner.demand.is_default:
             refuse(
                 item,
                 f"requires {_arguments(spec.demand)}, but its CPU variant {partner.nodeid} "
@@ -78,7 +78,7 @@ def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> None:
                 "one of them only",
             )
     for item, spec in cpus:
-        if spec.demand.bare:
+        if spec.demand.is_default:
             item.stash[SPEC] = spec._replace(demand=gpus[0][1].demand)
 
 

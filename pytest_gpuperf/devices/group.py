@@ -8,12 +8,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.protocol import Observation, TimedDevice, Watched
+from pytest_gpuperf.devices.protocol import Observation, Single, TimedDevice, Watched
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError
 
 
-class DeviceGroup:
+class DeviceGroup(Single):
     """Devices that work on one test together: `all` of them, `count` in number, driven by this process.
 
     An array on a group is a list with a part for each device, in their order: `asarray` makes it. The test

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices import python_calls
-from pytest_gpuperf.devices.protocol import Activity, Observation
+from pytest_gpuperf.devices.protocol import Activity, Observation, Single
 from pytest_gpuperf.devices.torch_and_jax import host_copy, library_of, native_cpu
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, Unavailable
@@ -18,7 +18,7 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 _EXAMPLE = np.empty(0)
 
 
-class SynchronousDevice:
+class SynchronousDevice(Single):
     """Base of devices whose work is done, on the CPU of this process, when the call returns."""
 
     clock = staticmethod(perf_counter)

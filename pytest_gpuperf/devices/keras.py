@@ -21,7 +21,7 @@ from pytest_gpuperf.devices.library import (
     may_use_tf32,
 )
 from pytest_gpuperf.devices.nvml import cuda_bus_id
-from pytest_gpuperf.devices.protocol import Observation, TimedDevice
+from pytest_gpuperf.devices.protocol import Observation, Single, TimedDevice
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, Unavailable
@@ -31,7 +31,7 @@ _PRODUCT = re.compile(r"MatMul|Einsum|Conv(?!ert)|Dot|RNN|LSTM|GRU")  # of Tenso
 _CHOICE = "set KERAS_BACKEND to tensorflow, torch or jax, whichever is installed"
 
 
-class KerasDevice:
+class KerasDevice(Single):
     """Keras on one device: `xp` is keras.ops, and layers and models are made on the device, too.
 
     Keras puts what it makes where its context says, so `context` is entered around each use. Everything else,

@@ -5,6 +5,7 @@ from functools import cached_property
 from os import getpid
 from typing import Any
 
+from pytest_gpuperf.devices.protocol import Single
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Clocks
 
@@ -29,7 +30,7 @@ _OLDER_COUNTER = "thermal slowdown"
 _BUS_ID = 32  # bytes that hold a bus id
 
 
-class MonitoredDevice:
+class MonitoredDevice(Single):
     """Base of devices that NVML may know, asked anew each time; what it does not tell is None.
 
     `clocks_reason` is why it tells nothing.

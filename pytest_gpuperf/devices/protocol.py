@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-__all__ = ["Activity", "Backend", "Device", "Observation", "TimedDevice", "Watched"]
+__all__ = ["Activity", "Backend", "Device", "Observation", "Single", "TimedDevice", "Watched"]
 
 
 @runtime_checkable
@@ -147,3 +147,13 @@ class Backend(Protocol):
 
     def cpu(self) -> TimedDevice:
         """Return the CPU that this backend's GPU is compared with."""
+
+
+class Single:
+    """Base of devices: a copy of one is the device itself, as a copy of a module is that module."""
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, known: dict[int, Any]) -> Self:
+        return self

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from pytest_gpuperf.devices.library import Namespace
-from pytest_gpuperf.devices.protocol import Activity, Observation
+from pytest_gpuperf.devices.protocol import Activity, Observation, Single
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -132,7 +132,7 @@ class SimulatedArray(np.ndarray[Any, Any]):
         return bool(self.item())
 
 
-class SimulatedDevice:
+class SimulatedDevice(Single):
     """A device with exact times; `noise` returns the factor by which a kernel's time is off."""
 
     backend = "simulated"

@@ -66,12 +66,17 @@ class Demand(Value, frozen=True, kw_only=True):
 
     @property
     def bare(self) -> bool:
-        """Whether nothing is required: such a test records and never fails."""
+        """Whether nothing is required: such a test records and never fails, whatever else is said of it."""
+        return not self.limits and self.max_memory is None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing is said: the marker has no argument, or names an accelerator only."""
         return self == Demand(accelerator=self.accelerator)
 
     @property
     def limits(self) -> tuple[float, ...]:
-        """The required limits, lowest first; none for a bare marker."""
+        """The required limits of the speedup, lowest first."""
         return tuple(limit for limit in (self.min, self.max) if limit is not None)
 
 

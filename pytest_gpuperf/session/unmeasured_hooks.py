@@ -102,4 +102,4 @@ def _cannot_be_ours(item: pytest.Function) -> bool:
             demand, _ = markers.read(item)
     except ValueError:
         return True
-    return demand.bare and not fixtures.uses_ours(item)
+    return demand.is_default and not fixtures.uses_ours(item)

@@ -13,7 +13,7 @@ from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult
 from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing import any_array, inputs, result_check
+from pytest_gpuperf.timing import inputs, result_check
 from pytest_gpuperf.timing.lazy import is_lazy, why_lazy
 from pytest_gpuperf.timing.leaves import Leaf, incomparable, snapshot
 from pytest_gpuperf.timing.time_budget import seconds_between
@@ -159,16 +159,16 @@ class ResultChecks:
         """
         if workload.restore is not None:
             workload.restore()
-            kept = inputs.changed((*workload.inputs, *workload.state), workload.device)
-            for left in (entry for entry in kept if not entry.is_uniform):
-                raise GpuPerfError(
-                    f"the workload's reset does not restore what calls change "
-                    f"({any_array.describe(left.array())}), so repeated blocks "
-                    "do not do the same work; copy the values back into that array"
-                )
-            return ()
-        changes = inputs.changes_of(workload.inputs, workload.call, workload.device, workload.state)
+            known = (*workload.inputs, *workload.state)
+            changes = inputs.changes_after_reset(known, workload.call, workload.restore, workload.device)
+        else:
+            changes = inputs.changes_of(workload.inputs, workload.call, workload.device, workload.state)
         mutated = next((change.described for change in changes if change.goes_on), None)
+        if mutated is not None and workload.restore is not None:
+            raise GpuPerfError(
+                f"the workload's reset does not restore what calls change ({mutated}), so repeated blocks do "
+                "not do the same work; copy the values back into that array"
+            )
         if mutated is not None:
             raise GpuPerfError(
                 f"the workload modifies its input ({mutated}), so repeated calls do not do the same work; "

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.protocol import Single, TimedDevice
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.timing.any_array import bytes_of, describe, dtype_of, reference, root
 from pytest_gpuperf.timing.attributes import attributes, may_be_searched
@@ -37,7 +37,7 @@ class Upload:
     host: Callable[[], Any] | None
 
 
-class UploadTracker:
+class UploadTracker(Single):
     """A device as a body uses it during its setup: it records the arrays that the body uploads."""
 
     def __init__(self, device: TimedDevice) -> None:
@@ -92,6 +92,8 @@ class UploadTracker:
         self.uploads.append(upload)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_device":  # of a tracker that was not made by its `__init__`
+            raise AttributeError(name)
         return getattr(self._device, name)
 
 
@@ -186,6 +188,43 @@ def changes_of(
     return tuple(changes)
 
 
+def changes_after_reset(
+    entries: Iterable[Fingerprint],
+    call: Callable[[], Any],
+    restore: Callable[[], Any],
+    device: TimedDevice,
+) -> tuple[Change, ...]:
+    """Return the arrays that a reset has not restored, and that calls do not overwrite; four more show it.
+
+    After a reset the first call leaves an output as it did after another one, whatever was in it before: the
+    buffer is new, or full of NaN, or has the values of later calls. State that the reset forgets goes on to
+    change. What no call changes any more may be either, as in `changes_of`.
+    """
+    kept = [entry for entry in changed(entries, device) if not entry.is_uniform]
+    if not kept:
+        return ()
+
+    def after_call(*, is_reset: bool = True) -> list[int | None]:
+        if is_reset:
+            restore()
+        with np.errstate(all="ignore"):
+            call()
+        return [_now(entry, device) for entry in kept]
+
+    before = [_now(entry, device) for entry in kept]
+    first, second = after_call(), after_call()
+    may_stay = [len({*each}) == 1 for each in zip(before, first, second, strict=True)]
+    later, third = first, second
+    if any(may_stay):  # or the call before was the first one after a reset, too
+        later, third = after_call(is_reset=False), after_call()
+    changes = []
+    for place, entry in enumerate(kept):
+        goes_on = len({first[place], second[place], *(third[place],) * may_stay[place]}) > 1
+        if goes_on or (may_stay[place] and later[place] == first[place]):
+            changes.append(Change(describe(entry.array()), goes_on))
+    return tuple(changes)
+
+
 def _sample(array: Any, step: int, device: TimedDevice) -> Any:
     """Return a copy of every `step`-th part of an array, along its longest axis, on the host.
 
@@ -207,10 +246,13 @@ def _checksum(values: Any) -> int:
 
 
 def _is_uniform(values: Any) -> bool:
-    """Return whether all values of an array are equal."""
-    if not values.size or values.flat[0] != values.flat[-1]:  # most arrays need no second look
+    """Return whether all values of an array are equal, or NaN."""
+    if not values.size:
         return False
-    return bool(np.all(values == values.flat[0]))
+    first, last = values.flat[0], values.flat[-1]
+    if first != first:
+        return bool(last != last) and bool(np.isnan(values).all())
+    return bool(first == last) and bool(np.all(values == first))  # most arrays need no second look
 
 
 def _now(entry: Fingerprint, device: TimedDevice) -> int | None:

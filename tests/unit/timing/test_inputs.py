@@ -1,16 +1,21 @@
 """Inputs: what a workload reads is found in it, and one change shows what calls go on to change."""
 
+from copy import copy, deepcopy
 from functools import partial
 from itertools import count
 
 import numpy as np
+import pytest
 from cases import for_each
 from walks import prepared, simulated
 
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.checks import ResultChecks
+from pytest_gpuperf.timing.inputs import UploadTracker
+from pytest_gpuperf.timing.workload import ResettableCall
 
 
 def host():
@@ -270,3 +275,83 @@ def test_what_calls_change_once_is_told_from_what_they_go_on_to_change_and_from_
 ):
     found = changes_of(prepared(simulated(), body), calls)
     assert expected == next((each.partition(":")[0] for each in found), None)
+
+
+def noise(device):
+    """Return an array as `empty` may: of what the memory had before."""
+    return device.asarray(np.array([0.3, 7.0, -2.0, 5.0, 1e9]))
+
+
+def all_nan(device):
+    return device.asarray(np.full(5, np.nan))
+
+
+def halves(weights, out):
+    weights *= 0.5
+    out[...] = weights + 1
+
+
+def doubles_in_a_buffer(weights, out):
+    out[...] = 2 * weights.max() - weights.max()
+
+
+def adds_up(weights, out):
+    weights *= 0.5
+    out += weights
+
+
+def turns(weights, out):
+    out[...] = np.roll(out, 1)
+
+
+@for_each(
+    ("expected", "buffer", "step"),
+    [
+        (None, noise, halves),
+        (None, all_nan, halves),
+        ("noted: the first call", noise, doubles_in_a_buffer),
+        (None, all_nan, doubles_in_a_buffer),
+        ("refused: the workload's reset does not restore what calls change (float64 array", noise, adds_up),
+        ("refused: the workload's reset does not restore what calls change (float64 array", noise, turns),
+    ],
+)
+@for_each("calls", (0, 1, 2, 3))
+def test_a_reset_need_not_restore_what_calls_overwrite_whatever_was_in_it(expected, buffer, step, calls):
+    def body(device):
+        start = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+        weights, out = device.asarray(start), buffer(device)
+
+        def reset():
+            weights[...] = start
+
+        return ResettableCall(lambda: step(weights, out), reset)
+
+    found = changes_of(prepared(host(), body), calls=calls)
+    assert len(found) == (expected is not None)
+    assert all(said.startswith(expected) for said in found)
+
+
+def test_a_reset_must_restore_what_a_later_call_reads_though_the_first_ones_leave_it_as_it_is():
+    def body(device):
+        seen, state = device.asarray(np.zeros(1)), noise(device)
+
+        def step():
+            seen[...] += 1
+            state[...] = seen + (1 if state[0] in (0.3, 2) else 2)
+
+        return ResettableCall(step, lambda: seen.fill(0))
+
+    assert [True] == [said.startswith("refused") for said in changes_of(prepared(host(), body), calls=0)]
+
+
+@for_each("duplicate", (copy, deepcopy))
+def test_a_copy_of_a_device_is_that_device_wherever_a_test_has_it_from(duplicate):
+    group = DeviceGroup([simulated(), simulated()])
+    for device in (host(), simulated(), group, UploadTracker(simulated()), UploadTracker(group)):
+        assert device is duplicate([device])[0]
+        assert device is duplicate(device)
+
+
+def test_a_tracker_that_is_not_made_yet_says_that_it_has_no_attribute():
+    with pytest.raises(AttributeError, match="_device"):
+        UploadTracker.__new__(UploadTracker).asarray  # noqa: B018 - it raises
