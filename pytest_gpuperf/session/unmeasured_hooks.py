@@ -26,15 +26,20 @@ class UnmeasuredHooks:
         """Call a test, and its workload if it returns one."""
         if not _is_left_alone(pyfuncitem):
             return None
+        from pytest_gpuperf.collection import fixtures
         from pytest_gpuperf.devices import capabilities
         from pytest_gpuperf.devices.protocol import Device
 
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
         values = {name: pyfuncitem.funcargs[name] for name in names}
-        device = self._use_accelerator(pyfuncitem, values)
-        fixtures = (device, *map(pyfuncitem.funcargs.get, ("device", "devices")))  # or the suite's own
-        ours = next((each for each in fixtures if ask.is_a(each, Device)), None)
-        with capabilities.context(ours):
+        ours = [name for name in ("device", "devices") if fixtures.is_built_on_ours(pyfuncitem, name)]
+        devices = (
+            self._use_accelerator(pyfuncitem, values),
+            *(pyfuncitem.funcargs.get(name) for name in ours),
+        )
+        # A suite's fixture that is built on ours may give anything in its place.
+        device = next((each for each in devices if ask.is_a(each, Device)), None)
+        with capabilities.context(device):
             _call_with_workload(partial(pyfuncitem.obj, **values))
         return True
 
