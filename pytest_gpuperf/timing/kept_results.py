@@ -1,5 +1,6 @@
 """From the results of two calls to whether the second was made anew, or kept from the first."""
 
+import operator
 from collections.abc import Sequence
 from functools import partial
 from math import inf
@@ -14,7 +15,7 @@ from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import any_array
-from pytest_gpuperf.timing.leaves import is_masked, values_of
+from pytest_gpuperf.timing.leaves import Numbers, is_masked, values_of
 from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
@@ -41,7 +42,7 @@ def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returne
             if owner is None:
                 return ()
             found.append(any_array.Part(owner, any_array.place(value)))
-        elif ask.is_really(value, float | complex | np.generic):
+        elif ask.is_really(value, float | complex | np.generic | Numbers):
             found.append(any_array.Part(partial(_itself, value)))
     return tuple(found)
 
@@ -187,4 +188,6 @@ def _is_same(before: any_array.Part, now: any_array.Part) -> bool:
     old, new = before.owner(), now.owner()
     if old is None or new is None:
         return False
+    if type(old) is Numbers and type(new) is Numbers:
+        return len(old) == len(new) and all(map(operator.is_, old.values, new.values))
     return old is new if None in (before.place, now.place) else before.place == now.place

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, time, timedelta
 from numbers import Number
@@ -36,6 +36,8 @@ _ONE_VALUE = ("__array__", "__dlpack__", "__dataframe__", "to_dense", "toarray",
 _MOST_SEARCHED = 20_000  # objects: a module of torch has some fifteen dicts
 _SIMPLE = frozenset((bool, int, float, complex, str, bytes, np.ndarray))
 _NO_CONTAINERS = _SIMPLE | {NoneType}
+_MANY = 64  # numbers in one list or dict are one value
+_KINDS = {bool: "b", int: "i", float: "f"}  # of the dtypes of arrays that hold them
 _TYPED = ({bool}, {int}, {float}, {complex}, {str})
 _PLAIN = (np.ndarray, np.generic, str, Number, date, time, timedelta)
 _SAYS_WHAT_IT_IS = ("unit", "units", "dims")  # of the attributes of wrappers and subclasses
@@ -44,6 +46,22 @@ _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, wh
 _SINGLE = ("float32", "complex64")
 _BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
 _FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
+
+
+class Numbers:
+    """The numbers of Python in a long list or dict, as they were, with the index or the key of each.
+
+    A result of many is one value, so that to look at it takes no longer than to make it. All are of one type.
+    """
+
+    __slots__ = ("keys", "values")
+
+    def __init__(self, keys: Sequence[Any], values: tuple[Any, ...]) -> None:
+        self.keys = keys
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 Unpack = Callable[[Any], Any]
@@ -55,7 +73,8 @@ class Leaf(NamedTuple):
 
     `eps` is that of the device's dtype, or of a mode in which it rounds more, where the value on the host
     has a finer one; else 0. `own_eps` is that of the dtype alone, where such a mode may round the value. A
-    label is a text that says what an array is: its unit, its dimensions.
+    label is a text that says what an array is: its unit, its dimensions. Of `Numbers` the host has an array,
+    and their `keys`: each is a value of its own, which is not compared by the size of the others.
     """
 
     place: Place
@@ -63,6 +82,7 @@ class Leaf(NamedTuple):
     eps: float = 0.0
     own_eps: float | None = None
     is_label: bool = False
+    keys: Sequence[Any] | None = None
 
     @property
     def path(self) -> str:
@@ -97,6 +117,9 @@ def leaves(
             continue
         if (inside := _inside(value, place)) is None:
             yield Leaf(place, value)
+            continue
+        if (numbers := _numbers(value)) is not None:
+            yield Leaf(place, numbers)
             continue
         opened[id(value)] = (value, inside)
         count += 1
@@ -183,6 +206,9 @@ class Host:
         Each field of a structured array is a value, and so is a mask; what it hides is zero. So is each
         object in an array of objects, unless it is `within` itself, and unless all are numbers of one type.
         """
+        if type(leaf.value) is Numbers:
+            yield from self._copies_of(leaf, leaf.value)
+            return
         for part in _parts(self._copy(leaf)):
             value = part.value
             is_array_of_objects = ask.is_really(leaf.value, np.ndarray) and value.dtype.kind == "O"
@@ -197,6 +223,16 @@ class Host:
                     place = Place(part.place, key) if index else part.place
                     for found in values_of(each, self.holds, place=place):
                         yield from map(_boxed, self.copies(found, within | {id(leaf.value)}))
+
+    def _copies_of(self, leaf: Leaf, numbers: Numbers) -> Iterator[Leaf]:
+        """Yield numbers as one array, or each, where they are too large for one."""
+        host = np.array(numbers.values)
+        if host.dtype.kind != _KINDS[type(numbers.values[0])]:
+            for each in _each(leaf.place, numbers.keys, numbers.values):
+                yield from self.copies(each)
+            return
+        many = leaf._replace(value=host, keys=numbers.keys)
+        yield self._of_number(many) if host.dtype.kind == "f" else many
 
     def _copy(self, leaf: Leaf) -> Leaf:
         value = host = leaf.value
@@ -248,6 +284,32 @@ def snapshot(
     return [copy for leaf in values_of(result, holds, unpack) for copy in host.copies(leaf)]
 
 
+def apart(leaf: Leaf) -> Iterable[Leaf]:
+    """Return each of many numbers as a value of its own; any other value as it is."""
+    if leaf.keys is None:
+        return [leaf]
+    return [
+        each._replace(value=np.array(each.value), eps=leaf.eps, own_eps=leaf.own_eps)
+        for each in _each(leaf.place, leaf.keys, leaf.value)
+    ]
+
+
+def _each(place: Place, keys: Sequence[Any], values: Iterable[Any]) -> Iterator[Leaf]:
+    return (Leaf(Place(place, key), value) for key, value in zip(keys, values, strict=True))
+
+
+def _numbers(value: Any) -> Numbers | None:
+    """Return the numbers in a list, or in a dict of names or numbers, if it has many and nothing else."""
+    if type(value) not in (list, tuple, dict) or len(value) < _MANY:
+        return None
+    values = tuple(value.values() if type(value) is dict else value)
+    if type(values[0]) not in _KINDS or len({*map(type, values)}) > 1:
+        return None
+    if type(value) is not dict:
+        return Numbers(range(len(values)), values)
+    return Numbers([*value], values) if {*map(type, value)} in ({int}, {str}) else None
+
+
 def is_masked(value: Any) -> bool:
     """Return whether a value is an array with a mask: there is none before numpy.ma, slow to import, is."""
     return "numpy.ma" in sys.modules and ask.is_really(value, np.ma.MaskedArray)
@@ -271,7 +333,7 @@ def _inside(value: Any, place: Place) -> Iterator[tuple[Place, Any]] | None:
 def _values_in(leaf: Leaf, seen: set[int]) -> Iterable[Leaf]:
     """Return the values in one leaf; `seen` are ids of the objects of which they were given."""
     value = leaf.value
-    if type(value) in _SIMPLE or is_handle(value) or is_delayed(value):
+    if type(value) in _SIMPLE or type(value) is Numbers or is_handle(value) or is_delayed(value):
         return [leaf]
     tree_util: Any = getattr(sys.modules.get("jax"), "tree_util", None)
     if tree_util is not None and not tree_util.all_leaves([value]):

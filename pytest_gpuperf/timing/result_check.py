@@ -8,8 +8,9 @@ import numpy as np
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import ResultCheck
+from pytest_gpuperf.model.plain_text import quote
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing.leaves import Leaf, incomparable
+from pytest_gpuperf.timing.leaves import Leaf, apart, incomparable
 from pytest_gpuperf.timing.places import has_equality, same_places
 
 _LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
@@ -101,7 +102,7 @@ def are_equal(first: list[Leaf], second: list[Leaf]) -> bool:
 def degenerate(cpu: list[Leaf], gpu: list[Leaf]) -> Iterator[tuple[str, str]]:
     """Yield the places of arrays that hold only zeros or only NaN on both devices, with which of them."""
     for leaf, other in _matched(cpu, gpu)[0]:
-        only = _only(leaf.value)
+        only = _only(leaf.value) if leaf.keys is None else None
         if only is not None and only == _only(other.value):
             yield leaf.path, only
 
@@ -110,6 +111,17 @@ def _matched(
     cpu: list[Leaf], gpu: list[Leaf]
 ) -> tuple[list[tuple[Leaf, Leaf]], tuple[list[Leaf], list[Leaf]]]:
     """Return the values in the same places of two results, and those that only one of them has."""
+    pairs, alone = _in_same_places(cpu, gpu)
+    is_in_parts = any(leaf.keys is not None for left in alone for leaf in left)
+    if is_in_parts or any(one.keys != other.keys for one, other in pairs):  # on one device they are no list
+        return _in_same_places(*([each for leaf in side for each in apart(leaf)] for side in (cpu, gpu)))
+    return pairs, alone
+
+
+def _in_same_places(
+    cpu: list[Leaf], gpu: list[Leaf]
+) -> tuple[list[tuple[Leaf, Leaf]], tuple[list[Leaf], list[Leaf]]]:
+    """Return the values in the same places, of which those of long lists are one."""
     places = same_places((leaf.place for leaf in cpu), (leaf.place for leaf in gpu))
     on_gpu = {leaf.place: leaf for leaf in gpu}
     pairs, alone = [], []
@@ -193,6 +205,8 @@ def _difference(
         return _elementwise(cpu.astype(np.longdouble), gpu.astype(np.longdouble), demand)
     if np.array_equal(cpu, gpu):  # as two results of one device are: a tenth of the time of a norm
         return 0.0, None
+    if cpu_leaf.keys is not None and not _is_elementwise(demand):
+        return _each_relative(cpu_leaf, gpu_leaf)
     parts = [_real_parts(cpu), _real_parts(gpu)]
     scale = _largest(parts)
     if not np.isfinite(scale):
@@ -251,6 +265,24 @@ def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> tuple[float, str | None]
     largest = float(min(gap.max(initial=0.0), _LARGEST))
     reason = f"{wrong} of {gap.size} values differ beyond rtol and atol, by up to {largest:.2g}"
     return largest, reason if wrong else None
+
+
+def _each_relative(cpu_leaf: Leaf, gpu_leaf: Leaf) -> tuple[float | None, str | None]:
+    """Return the largest relative error of numbers that are each compared by itself, and how many differ."""
+    cpu, gpu, tolerance = cpu_leaf.value, gpu_leaf.value, _tolerance(cpu_leaf, gpu_leaf)
+    alike = (cpu == gpu) | (np.isnan(cpu) & np.isnan(gpu))
+    with np.errstate(all="ignore"):
+        scale = np.maximum(np.abs(cpu), np.abs(gpu))
+        errors = np.where(alike, 0.0, np.abs(gpu / scale - cpu / scale))
+    wrong = np.flatnonzero(~(errors <= tolerance))
+    if not wrong.size:
+        return float(errors.max()), None
+    largest = None if np.isnan(errors).any() else float(errors.max())
+    first = wrong[0]
+    key = quote((cpu_leaf.keys or ())[first])
+    two = f"{float(cpu[first])!r} and {float(gpu[first])!r}"
+    differ = f"{wrong.size} of {cpu.size} numbers differ, [{key}] first: {two}"
+    return largest, differ if largest is None else f"{differ}; relative error {largest:.2g}"
 
 
 def _relative(

@@ -12,6 +12,7 @@ from cases import for_each
 from factories import Answer
 from walks import simulated
 
+from pytest_gpuperf.devices.python_calls import profiled
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import ResultCheck
@@ -590,3 +591,74 @@ def test_answers_of_zeros_or_nan_alone_are_noted_and_agree(said, value):
     text = f"only zeros or only NaN on both devices: result ({said}); check that the work is done"
     assert checks.notes == ((Note(code="degenerate_results", text=text),) if said else ())
     assert checked((np.zeros(2), np.ones(2))).notes == (), "on one device"
+
+
+# Many numbers of Python.
+
+MANY = [1e9, *range(1, 1000)]
+FLOATS = [float(number) for number in MANY]
+
+
+class Key:
+    """Raises when it is compared."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        raise RuntimeError("as an array may")
+
+
+def changed(values, at, number):
+    values = values.copy()
+    values[at] = number
+    return values
+
+
+def named(values):
+    return {f"node {number}": value for number, value in enumerate(values)}
+
+
+@for_each(
+    ("cpu", "gpu", "said"),
+    [
+        (FLOATS, changed(FLOATS, 5, 5.0 + 1e-9), None),
+        (FLOATS, changed(FLOATS, 5, 5.1), "1 of 1000 numbers differ, [5] first: 5.0 and 5.1"),
+        (FLOATS, changed(FLOATS, 0, inf), "1 of 1000 numbers differ, [0] first: 1000000000.0 and inf"),
+        (changed(FLOATS, 5, nan), FLOATS, "1 of 1000 numbers differ, [5] first: nan and 5.0"),
+        (changed(FLOATS, 5, nan), changed(FLOATS, 5, nan), None),
+        (changed(FLOATS, 5, inf), changed(FLOATS, 5, inf), None),
+        (changed(FLOATS, 5, 0.0), changed(FLOATS, 5, 1e-300), "1 of 1000 numbers differ, [5]"),
+        (changed(FLOATS, 5, 1e308), changed(FLOATS, 5, -1e308), "1 of 1000 numbers differ, [5]"),
+        (MANY[1:], changed(MANY[1:], 4, 7), "result: 1 of 999 values differ"),
+        (FLOATS, [np.float64(number) for number in FLOATS], None),
+        (FLOATS, [np.float64(number) for number in changed(FLOATS, 5, 5.1)], "result[5]: relative error"),
+        (FLOATS, FLOATS[:-1], "only the CPU returned result[999]"),
+        (FLOATS, tuple(FLOATS), None),
+        (MANY, changed(MANY, 5, 6), "result[5]: 1 of 1 values differ"),
+        ({Key(): 1.0 for _ in MANY}, {Key(): 1.0 for _ in MANY}, None),
+        (named(FLOATS), dict(reversed(named(FLOATS).items())), None),
+        (named(FLOATS), named(changed(FLOATS, 5, 5.1)), "numbers differ, ['node 5'] first"),
+        (named(FLOATS), {**named(FLOATS[:-1]), "other": 1.0}, "only the CPU returned result['node 999']"),
+        (changed(MANY[1:], 4, 2**70), changed(MANY[1:], 4, 2**70 + 1), "result[4]: 1 of 1 values differ"),
+        (changed(MANY[1:], 4, 2**63), changed(MANY[1:], 4, 2**63), None),
+    ],
+)
+def test_each_of_many_numbers_is_compared_by_itself_wherever_another_device_has_it(cpu, gpu, said):
+    found = compared(cpu, gpu)
+    assert (found.error or 0.0) <= 2
+    assert (found.agreed, said or "") == (said is None, said if said and said in found.reason else "")
+    assert said is None or compared(gpu, cpu).agreed is False
+
+
+def test_many_numbers_have_a_tolerance_of_their_own_are_not_degenerate_and_are_no_array():
+    found = checked((FLOATS, changed(FLOATS, 5, 5.1)), demand=Demand(atol=0.2))
+    assert (True, False) == (found.outcome.agreed, found.compared_arrays)
+    assert () == checked(([0.0] * 1000, [0.0] * 1000)).notes
+
+
+@for_each("values", (FLOATS, MANY[1:], named(FLOATS), dict(enumerate(FLOATS))))
+def test_to_look_at_a_result_of_many_numbers_takes_no_call_for_each(values):
+    many, calls = {"x": values}, count()
+    with profiled(lambda *_: next(calls)):
+        compared(many, many)
+    assert next(calls) < len(values)

@@ -15,6 +15,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedArray, SimulatedDev
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.testing import StandIn
+from pytest_gpuperf.timing.kept_results import are_same, remember
 
 SIZE = 10**4
 WRITE = 1e-3  # seconds to write a result
@@ -289,3 +290,12 @@ def test_a_result_that_only_later_calls_keep_is_an_error(works):
 
     with pytest.raises(GpuPerfError, match="kept from an earlier call"):
         measured(body, Demand(max=1))
+
+
+def test_many_numbers_are_the_very_result_only_if_each_of_them_is():
+    device, numbers = host(), [float(number) for number in range(1000)]
+    before = remember({"x": numbers}, device)
+    assert are_same(before, remember({"x": tuple(numbers)}, device))
+    assert not are_same(before, remember({"x": [number + 0 for number in numbers]}, device))
+    numbers[5] += 1
+    assert not are_same(before, remember({"x": numbers}, device))
