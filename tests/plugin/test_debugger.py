@@ -80,3 +80,6 @@ def test_a_test_is_debugged_once_on_each_device_and_not_measured(suite):
     found.ended(passed=10, failed=1)
     assert {"test_fails"} == {name for name, status in found.statuses.items() if status != "skipped"}
     found.says("*not measured: pytest --trace runs the test in the debugger")
+    alone = suite(TRACED, *options, "-k", "test_body and cupy", conftest=DEBUGGER)
+    alone.ended(passed=1)
+    assert 2 == str(alone.result.stdout).count("PDB runcall"), "pytest's and ours, for the GPU variant alone"
