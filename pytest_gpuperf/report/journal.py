@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +21,10 @@ from pytest_gpuperf.report.json import codec, document
 
 _SUFFIX = ".journal"
 _RANDOM = 6  # bytes of a journal's name
+_LONGEST = (
+    120  # bytes of a report's name in it: with the rest it fits where a name has 143, as in encrypted folders
+)
+_DIGEST = 16  # letters that tell apart longer names which begin alike
 
 
 @dataclass(slots=True)
@@ -114,7 +119,7 @@ class Journal:
     def __init__(self, report: Path) -> None:
         with suppress(OSError):  # which ends the run before, or comes up when the report is written
             report = files.target(report)
-        self.path = report.with_name(f"{report.name}.{os.urandom(_RANDOM).hex()}{_SUFFIX}")
+        self.path = report.with_name(f"{_begin(report)}.{os.urandom(_RANDOM).hex()}{_SUFFIX}")
         self._file: IO[str] | None = None
 
     @property
@@ -145,8 +150,17 @@ def left_behind(report: Path) -> list[Path]:
     """Return the journals of this report's runs that ended without a report and were not recovered."""
     with suppress(OSError):
         report = files.target(report)
-    named = report.parent.glob(f"{escape(report.name)}.{'[0-9a-f]' * 2 * _RANDOM}{_SUFFIX}")
+    named = report.parent.glob(f"{escape(_begin(report))}.{'[0-9a-f]' * 2 * _RANDOM}{_SUFFIX}")
     return [path for path in sorted(named) if _was_left(path)]
+
+
+def _begin(report: Path) -> str:
+    """Return how the names of a report's journals begin: as its own, which may be cut."""
+    name = os.fsencode(report.name)
+    if len(name) <= _LONGEST:
+        return report.name
+    cut = name[: _LONGEST - _DIGEST - 1].decode(errors="ignore")
+    return f"{cut}.{sha256(name).hexdigest()[:_DIGEST]}"
 
 
 def recovery_command(journal: Path) -> str:

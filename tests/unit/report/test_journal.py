@@ -6,6 +6,7 @@ import shlex
 import sys
 
 import pytest
+from cases import for_each
 from factories import record, run_of
 from msgspec.structs import replace
 
@@ -66,6 +67,24 @@ def test_a_file_in_the_place_of_a_journal_is_neither_overwritten_nor_removed(tmp
         journal.add("line")
     journal.close(keep=False)
     assert [journal.path] == list(tmp_path.iterdir())
+
+
+@for_each("letter", ["x", "é", "\U0001f600", "\udcff", "["])
+def test_a_journal_has_a_name_and_is_found_again_however_long_the_report_s_is(tmp_path, letter):
+    most = (255 - len(".json")) // len(os.fsencode(letter))
+    reports = [
+        tmp_path / f"{letter * most}.json",
+        tmp_path / f"{letter * (most - 1)}.json",
+    ]  # which begin alike
+    journals = [Journal(report) for report in reports]
+    for each in journals:
+        each.add(HEADING.decode().strip())
+        each.add(line("test_a").decode().strip())
+        each.close(keep=True)
+        assert 143 >= len(os.fsencode(each.path.name))
+    assert [[each.path] for each in journals] == [*map(left_behind, reports)]
+    for each in journals:
+        each.path.unlink()
 
 
 # -- one that was left behind --------------------------------------------------------------------
