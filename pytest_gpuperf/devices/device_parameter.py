@@ -188,7 +188,7 @@ def _parse(value: Any) -> _PartialSpec | None:
     """Return what a value of a well-known type names, without importing its library."""
     if ask.is_a(value, str):
         return _parse_text(str.__str__(value))
-    package = ask.module_of(type(value)).partition(".")[0]
+    package = ask.package(type(value))
     if package == "torch" and type(value).__name__ == "device":
         return _parse_text(f"torch:{value}")
     if package in ("jaxlib", "jax") and ask.has(value, "platform"):

@@ -6,6 +6,7 @@ They are asked here alone, so that none of them ends a run, or fails a test that
 Their texts are those of `plain_text`.
 """
 
+import operator
 from collections.abc import Callable, Container, Iterable
 from itertools import islice
 from types import UnionType
@@ -16,14 +17,19 @@ from pytest_gpuperf.model.errors import is_skip
 _NOTHING = object()
 
 
-def attribute(value: Any, name: str, default: Any = None) -> Any:
-    """Return an attribute of an object; `default` where it has none, or cannot be asked."""
+def answer(question: Callable[..., Any], *values: Any, default: Any = None) -> Any:
+    """Return what a function says of objects; `default` where one of them raises in it."""
     try:
-        return getattr(value, name, default)
+        return question(*values)
     except BaseException as error:
         if isinstance(error, Exception) or is_skip(error):  # importorskip when a module is first used
             return default
         raise
+
+
+def attribute(value: Any, name: str, default: Any = None) -> Any:
+    """Return an attribute of an object; `default` where it has none, or cannot be asked."""
+    return answer(getattr, value, name, default, default=default)
 
 
 def has(value: Any, name: str) -> bool:
@@ -33,12 +39,7 @@ def has(value: Any, name: str) -> bool:
 
 def is_a(value: Any, kind: type | UnionType | tuple[type, ...]) -> bool:
     """Return whether `isinstance` says so; an object that stands for another one may raise at that."""
-    try:
-        return isinstance(value, kind)
-    except BaseException as error:
-        if isinstance(error, Exception) or is_skip(error):
-            return False
-        raise
+    return answer(isinstance, value, kind, default=False) is True
 
 
 def is_really(value: Any, kind: type | UnionType | tuple[type, ...]) -> bool:
@@ -53,60 +54,44 @@ def is_one_of(value: Any, words: Container[str]) -> bool:
 
 def is_equal(value: Any, other: Any) -> bool:
     """Return whether two objects are one, or `==` says that they are equal: with True, not with an array."""
-    try:
-        return value is other or (value == other) is True
-    except BaseException as error:
-        if isinstance(error, Exception) or is_skip(error):
-            return False
-        raise
+    return value is other or answer(operator.eq, value, other) is True
 
 
 def name_of(value: Any) -> str | None:
     """Return the name of a module, or of what stands for one: also of one that cannot be imported."""
-    try:
-        name = value.__name__
-    except ImportError as error:  # a module that is imported when it is first used
-        name = error.name
-    except BaseException as error:
-        if isinstance(error, Exception) or is_skip(error):
-            return None
-        raise
+    name = answer(_name, value)
     return str.__str__(name) if is_a(name, str) else None
 
 
+def _name(value: Any) -> Any:
+    try:
+        return value.__name__
+    except ImportError as error:  # a module that is imported when it is first used
+        return error.name
+
+
 def module_of(kind: Any) -> str:
-    """Return the name of the module that defined a class or a function; empty where it has none."""
+    """Return the name of the module that defined a class or a function; empty where that does not say."""
     name = attribute(kind, "__module__")
     return str.__str__(name) if is_a(name, str) else ""
 
 
+def package(kind: Any) -> str:
+    """Return the outermost package of a class or a function; empty where that does not say."""
+    return module_of(kind).partition(".")[0]
+
+
 def parts(container: Iterable[Any], most: int) -> list[Any] | None:
     """Return at most so many parts of a container; None where it cannot be asked for them."""
-    try:
-        return [*islice(container, most)]
-    except BaseException as error:
-        if isinstance(error, Exception) or is_skip(error):
-            return None
-        raise
+    found: list[Any] | None = answer(_first, container, most)
+    return found
 
 
-def answer(question: Callable[..., Any], *values: Any, default: Any = None) -> Any:
-    """Return what a function says of objects; `default` where one of them raises in it."""
-    try:
-        return question(*values)
-    except BaseException as error:
-        if isinstance(error, Exception) or is_skip(error):
-            return default
-        raise
+def _first(container: Iterable[Any], most: int) -> list[Any]:
+    return [*islice(container, most)]
 
 
 def names(value: Any) -> dict[str, Any]:
     """Return what an object's `__dict__` has under names; nothing where it has none, or cannot be asked."""
     found = attribute(value, "__dict__")
     return {name: part for name, part in dict.items(found) if type(name) is str} if is_a(found, dict) else {}
-
-
-def package(kind: type) -> str:
-    """Return the outermost package of a class; nothing where that does not say."""
-    module = attribute(kind, "__module__")
-    return module.partition(".")[0] if type(module) is str else ""
