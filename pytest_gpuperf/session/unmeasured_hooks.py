@@ -40,7 +40,12 @@ class UnmeasuredHooks:
         # A suite's fixture that is built on ours may give anything in its place.
         device = next((each for each in devices if ask.is_a(each, Device)), None)
         with capabilities.context(device):
-            _call_with_workload(partial(pyfuncitem.obj, **values))
+            if pyfuncitem.config.getoption("trace", default=False):
+                from pytest_gpuperf.session import debugger
+
+                debugger.call_unmeasured(pyfuncitem, values)
+            else:
+                _call_with_workload(partial(pyfuncitem.obj, **values))
         return True
 
     @pytest.hookimpl(tryfirst=True)
