@@ -21,9 +21,8 @@ from pytest_gpuperf.report.json import codec, document
 
 _SUFFIX = ".journal"
 _RANDOM = 6  # bytes of a journal's name
-_LONGEST = (
-    120  # bytes of a report's name in it: with the rest it fits where a name has 143, as in encrypted folders
-)
+# Bytes of a report's name in it: with the rest it fits where a name has 143, as in encrypted folders.
+_LONGEST = 120
 _DIGEST = 16  # letters that tell apart longer names which begin alike
 
 
