@@ -209,7 +209,7 @@ def run_in(path: Path) -> Run:
     try:
         heading = codec.load(lines[0], Heading)
         for line in lines[1:]:
-            results.add(document.record(line))
+            results.add(document.record_in(line))
     except GpuPerfError as error:
         raise GpuPerfError(f"{path} is no whole journal of a run: {error}") from error
     surveyed, found = heading.environment, results.all()
