@@ -148,7 +148,10 @@ def replace(path: Path, text: str) -> None:
 
 
 def create(path: Path, text: str) -> None:
-    """Write a new file whole or not at all; raises OSError, and leaves it as it is, when one is there."""
+    """Write a new file whole or not at all; raises OSError, and leaves it as it is, when one is there.
+
+    On a file system without links a process that is killed between two steps leaves an empty file.
+    """
     with _temporary(path, text) as temporary:
         try:
             os.link(temporary, path)  # unlike a rename, it fails where another process was faster

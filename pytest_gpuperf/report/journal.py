@@ -21,9 +21,8 @@ from pytest_gpuperf.report.json import codec, document
 
 _SUFFIX = ".journal"
 _RANDOM = 6  # bytes of a journal's name
-_LONGEST = (
-    120  # bytes of a report's name in it: with the rest it fits where a name has 143, as in encrypted folders
-)
+# Bytes of a report's name in it: with the rest it fits where a name has 143, as in encrypted folders.
+_LONGEST = 120
 _DIGEST = 16  # letters that tell apart longer names which begin alike
 
 
@@ -210,7 +209,7 @@ def run_in(path: Path) -> Run:
     try:
         heading = codec.load(lines[0], Heading)
         for line in lines[1:]:
-            results.add(document.record(line))
+            results.add(document.record_in(line))
     except GpuPerfError as error:
         raise GpuPerfError(f"{path} is no whole journal of a run: {error}") from error
     surveyed, found = heading.environment, results.all()

@@ -101,16 +101,18 @@ def of(
 
     Without `all_notes` each kind of note is said once, and what only explains is left out; with
     `only_failures` notes say only why tests failed. Rows stand in the order of the suite, of tests without a
-    marker only the slowest; with `worst_first` there are all rows, and what failed stands first.
+    marker only the slowest, and of their errors the first is told; with `worst_first` there are all rows, and
+    what failed stands first.
     """
     records = shown_records(run)
     listed = sorted(records, key=place) if worst_first else _with_rows(records)
-    with_rows, names, explained = rows_of(listed), short_names(listed), explained_by_variant(records)
+    told = [*listed, *(each for each in _unmarked_error(records, above) if each not in listed)]
+    with_rows, names, explained = rows_of(listed), short_names(told), explained_by_variant(records)
     rows = [
         Row(record, names[record.nodeid], cells_of(record), list(sayings_of(record, explained)))
         for record in with_rows
     ]
-    said = list(_said(sorted(listed, key=place), explained, above))
+    said = list(_said(sorted(told, key=place), explained, above))
     if only_failures:
         said = [(record, each) for record, each in said if record.verdict in FAILURES and each.code is None]
     notes, more = _notes(said, names, all_notes=all_notes)
@@ -160,6 +162,12 @@ def _with_rows(records: Sequence[Record]) -> list[Record]:
     for record in listed:
         places.setdefault(function_of(record.nodeid), len(places))
     return sorted(listed, key=lambda record: places[function_of(record.nodeid)])
+
+
+def _unmarked_error(records: Sequence[Record], above: ShownAbove) -> Iterator[Record]:
+    """Yield the first test without a marker, if any, that passed and whose further calls did not."""
+    errors = (each for each in records if each.source == "all" and each.verdict == "error")
+    yield from [each for each in errors if each.nodeid not in above][:1]
 
 
 def _title(records: Sequence[Record]) -> str:

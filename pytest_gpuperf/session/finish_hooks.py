@@ -131,7 +131,7 @@ class FinishHooks:
             unknown = data["unknown_values"]
             records.unknown_values = tuple(codec.load(each.encode(), UnknownValue) for each in unknown)
             # Of tests that did not run in that worker: another one may still report them.
-            self._not_reported += (document.record(line.encode()) for line in data["records"])
+            self._not_reported += (document.record_in(line.encode()) for line in data["records"])
         except GpuPerfError as error:
             records.refuse(error)
 

@@ -65,9 +65,9 @@ class Handed:
 class Body:
     """What the body of a test does besides its work: `unused` is a callable that it makes for nothing.
 
-    `does_more` is whether it asserts, calls NumPy itself or uploads. It `returns` what is surely a callable,
-    or in each case an expression, which may be one. `block` is the head of a `with` block from which it
-    returns a callable.
+    `does_more` is whether it asserts, calls NumPy itself or uploads. What it `returns` is known where it ends
+    in no other way: always what is surely a callable, or always an expression that is seldom None. `block` is
+    the head of a `with` block from which it returns a callable.
     """
 
     unused: str | None = None
@@ -181,11 +181,13 @@ def read_body(function: Callable[..., Any]) -> Body:
     made = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     returned = [*_returned(tree.body)]
     blocks = [block for value, block in returned if _is_callable(value, made)]
-    is_value = bool(returned) and not any(isinstance(value, ast.Constant | None) for value, _ in returned)
+    returns: Literal["a callable", "a value"] | None = None
+    if _ends_with_return(tree.body) and not any(_may_be_none(value) for value, _ in returned):
+        returns = "a callable" if len(blocks) == len(returned) else "a value"
     return Body(
         unused=_unused_callable(nodes),
         does_more=does_more,
-        returns="a callable" if blocks else "a value" if is_value else None,
+        returns=returns,
         block=next(filter(None, blocks), None),
     )
 
@@ -200,6 +202,28 @@ def _returned(
         elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             entered = ", ".join(map(ast.unparse, node.items)) if isinstance(node, ast.With) else None
             yield from _returned(ast.iter_child_nodes(node), block or entered)
+
+
+def _ends_with_return(statements: list[ast.stmt]) -> bool:
+    """Return whether a body cannot fall off its end; what may, as a loop, counts as if it did."""
+    match statements[-1:]:
+        case [ast.Return()]:
+            return True
+        case [ast.With(body=body)]:
+            return _ends_with_return(body)
+        case [ast.If(body=body, orelse=orelse)]:
+            return _ends_with_return(body) and _ends_with_return(orelse)
+        case [ast.Try(body=body, orelse=orelse, handlers=handlers, finalbody=last)]:
+            branches = [orelse or body, *(handler.body for handler in handlers)]
+            return _ends_with_return(last) or all(map(_ends_with_return, branches))
+    return False
+
+
+def _may_be_none(value: ast.expr | None) -> bool:
+    """Return whether an expression is a constant, or calls what asserts, which returns nothing."""
+    if isinstance(value, ast.Call):
+        return _name(value.func).startswith("assert")
+    return isinstance(value, ast.Constant | None)
 
 
 def _is_callable(value: ast.expr | None, made: set[str]) -> bool:
@@ -235,10 +259,15 @@ def _unused_callable(nodes: list[ast.AST]) -> str | None:
 
 def _is_no_work(called: ast.expr, function: Callable[..., Any]) -> bool:
     """Return whether a call asserts, uploads, or is of NumPy, by the module's name for it."""
-    name = getattr(called, "attr", "") or getattr(called, "id", "")
+    name = _name(called)
     if name.startswith("assert") or name in _UPLOADS:
         return True
     while isinstance(called, ast.Attribute):
         called = called.value
     module = function.__globals__.get(called.id) if isinstance(called, ast.Name) else None
     return isinstance(module, ModuleType) and module.__name__.partition(".")[0] == "numpy"
+
+
+def _name(called: ast.expr) -> str:
+    """Return the last name of what is called; nothing where it has none."""
+    return str(getattr(called, "attr", "") or getattr(called, "id", ""))

@@ -94,7 +94,7 @@ class RecordStore:
         """Return a record as it is journaled, sent to another process, and written to the report."""
         known = self._lines.get(record.nodeid)
         if known is None or known[0] is not record:
-            known = self._lines[record.nodeid] = record, document.line(record)
+            known = self._lines[record.nodeid] = record, document.line_of(record)
         return known[1]
 
     def attach(self, nodeid: str) -> str:
@@ -111,7 +111,7 @@ class RecordStore:
             nodeid = self._attached[0]
         else:
             try:
-                record = document.record(line.encode())
+                record = document.record_in(line.encode())
             except GpuPerfError as error:
                 self.refuse(error)
                 return None

@@ -26,11 +26,11 @@ _CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # f
 _TOOL_IDS = (0, 1, 2)  # of sys.monitoring: debugger, coverage, profiler
 
 
-def bind_of(item: Any, spec: ItemSpec) -> Bind:
+def bind_of(item: Any, spec: ItemSpec, debug: Callable[[Callable[[], Any]], Any] | None = None) -> Bind:
     """Return what binds a test function to a device: with its fixtures, and the device in its slots.
 
     A fixture that cannot be used once per timed call has a stand-in. Without one the function is called
-    directly: nothing is added to what is timed.
+    directly: nothing is added to what is timed. `debug` calls the function itself, and none of our code.
     """
     function: Callable[..., Any] = item.obj
     names = item._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
@@ -51,7 +51,9 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         if "xp" in spec.slots:
             arguments["xp"] = device.xp
         body: Callable[[], Any] = partial(function, **arguments)
-        if handed is not None:
+        if debug is not None:
+            body = partial(debug, body)
+        elif handed is not None:
             body = partial(_with_its_result, body, handed)
         for replacement in replacements.values():
             body = partial(replacement.call_body, body)

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_gpuperf import options
 from pytest_gpuperf.model import ask, units
+from pytest_gpuperf.model.errors import GpuPerfError
 
 
 class UnmeasuredHooks:
@@ -40,7 +41,12 @@ class UnmeasuredHooks:
         # A suite's fixture that is built on ours may give anything in its place.
         device = next((each for each in devices if ask.is_a(each, Device)), None)
         with capabilities.context(device):
-            _call_with_workload(partial(pyfuncitem.obj, **values))
+            if pyfuncitem.config.getoption("trace", default=False):
+                from pytest_gpuperf.session import debugger
+
+                debugger.call_unmeasured(pyfuncitem, values)
+            else:
+                _call_with_workload(partial(pyfuncitem.obj, **values))
         return True
 
     @pytest.hookimpl(tryfirst=True)
@@ -71,7 +77,13 @@ class UnmeasuredHooks:
         accelerator = accelerator_of(item)
         if accelerator is None:
             return None
-        device = self._open_cpu(accelerator)
+        try:
+            device = self._open_cpu(accelerator)
+        except GpuPerfError as error:  # the marker is wrong, of which our frames would say nothing
+            from pytest_gpuperf.devices.accelerators import ACCELERATOR
+
+            name, told = (text.replace(f"{ACCELERATOR}:", "") for text in (accelerator.library, str(error)))
+            pytest.fail(f"{item.nodeid}: accelerator={name!r}: {told}", pytrace=False)
         values.update({name: device if name == "device" else device.xp for name in fixtures.slots(item)})
         return device
 

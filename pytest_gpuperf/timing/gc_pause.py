@@ -1,16 +1,16 @@
 """Python's garbage collector: paused where it would disturb a measurement, called where memory gets short."""
 
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
-from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.protocol import TimedDevice
 
 _SHARE = 0.25  # of what was free
-_open = open  # a test that replaces it, and may count its calls, gets none of ours
+_AVAILABLE = re.compile(r"^MemAvailable: *([0-9]+) kB$", re.MULTILINE)
 
 
 @contextmanager
@@ -51,9 +51,5 @@ class MemoryWatch:
 
 def _available(machine: Path) -> int:
     """Return the bytes that processes may still take of the machine's memory; 0 where that is not known."""
-    try:
-        with _open(machine, "rb") as file:
-            found = dict(line.split(b":") for line in islice(file, 3))
-        return int(found[b"MemAvailable"].split()[0]) * 1024
-    except Exception:  # noqa: BLE001 - no test fails for want of it, whatever it has replaced
-        return 0
+    found = _AVAILABLE.search(environment.read(machine) or "")
+    return int(found[1]) * 1024 if found else 0

@@ -169,6 +169,10 @@ def test_off_runs_a_test_on_the_library_without_measuring_it(found):
     result, records = found(ONE + BOTH, "--gpuperf-off", chosen=None)
     result.assert_outcomes(passed=2)
     assert {} == records
+    wrong, _ = found(ONE.replace('"sklearnex"', '"networkx"'), "--gpuperf-off", chosen=None)
+    wrong.assert_outcomes(failed=1)
+    wrong.stdout.fnmatch_lines(["test_it.py::test_one: accelerator='networkx': networkx needs a backend; *"])
+    wrong.stdout.no_fnmatch_line("*unmeasured_hooks.py*")
 
 
 MISUSED = {

@@ -19,6 +19,8 @@ DEBUGGER = """
 """
 
 TRACED = """
+from unittest import mock
+
 RUNS = []
 
 @pytest.mark.speedup(min=300)
@@ -39,6 +41,11 @@ def test_reset(device, gpuperf):
     def again():
         RUNS.append(f"again on the {device.kind}")
     return gpuperf.workload(again, reset=lambda: RUNS.append("reset"))
+
+@pytest.mark.speedup(min=300)
+@mock.patch("os.getpid", new=int)
+def test_patched(device):
+    return lambda: RUNS.append(f"patched on the {device.kind}")
 
 @pytest.mark.speedup(min=300)
 def test_both(gpuperf):
@@ -62,14 +69,15 @@ def test_unmarked(xp):
 def test_after():
     assert [
         "body on the cpu", "work on the cpu", "body on the gpu", "work on the gpu", "variant", "variant",
-        "reset", "again on the cpu", "reset", "again on the gpu", "both on the cpu", "both on the gpu",
+        "reset", "again on the cpu", "reset", "again on the gpu", "patched on the cpu", "patched on the gpu",
+        "both on the cpu", "both on the gpu",
         "unit", "unit", "fails", "unmarked", "unmarked",
     ] == RUNS
     debugged = conftest.CALLS[:-1]  # without this test
     assert [
         "test_call", "work", "test_call", "work", "test_body", "test_body", "test_reset", "again",
-        "test_reset", "again", "test_both", "test_unit_cpu",
-        "test_unit_gpu", "test_fails", "test_fails", "test_unmarked", "test_unmarked",
+        "test_reset", "again", "test_patched", "<lambda>", "test_patched", "<lambda>", "test_both",
+        "test_unit_cpu", "test_unit_gpu", "test_fails", "test_fails", "test_unmarked", "test_unmarked",
     ] == debugged
 """
 
@@ -77,9 +85,29 @@ def test_after():
 def test_a_test_is_debugged_once_on_each_device_and_not_measured(suite):
     options = ("--trace", "--pdbcls=conftest:Debugger", "--gpuperf-all", "-s")
     found = suite(TRACED, *options, conftest=DEBUGGER)
-    found.ended(passed=10, failed=1)
+    found.ended(passed=11, failed=1)
     assert {"test_fails"} == {name for name, status in found.statuses.items() if status != "skipped"}
     found.says("*not measured: pytest --trace runs the test in the debugger")
     alone = suite(TRACED, *options, "-k", "test_body and cupy", conftest=DEBUGGER)
     alone.ended(passed=1)
     assert 2 == str(alone.result.stdout).count("PDB runcall"), "pytest's and ours, for the GPU variant alone"
+
+
+RETURNED = """
+@pytest.mark.speedup
+def test_workload(device):
+    return lambda: conftest.CALLS.append(device.kind)
+
+@pytest.mark.speedup
+def test_reset(device, gpuperf):
+    return gpuperf.workload(lambda: None, reset=lambda: conftest.CALLS.append("reset"))
+
+def test_after():
+    assert ["test_workload", "<lambda>", "cpu", "test_reset", "reset", "<lambda>"] == conftest.CALLS[:-1]
+"""
+
+
+def test_a_workload_is_debugged_where_nothing_is_measured(suite):
+    options = ("--trace", "--pdbcls=conftest:OwnDebugger", "--gpuperf-off", "-s")
+    # Under a name of its own, as pytest keeps the last class of each name.
+    suite(RETURNED, *options, conftest=DEBUGGER.replace("Debugger", "OwnDebugger")).ended(passed=3)

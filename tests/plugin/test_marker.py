@@ -376,6 +376,8 @@ def test_markers_orders_and_runners_of_a_conftest_count(suite):
 HIDES = """
 from functools import wraps
 
+import numpy as np
+
 LIMIT = pytest.mark.speedup(min=3)
 
 def handed_on(test):
@@ -439,6 +441,35 @@ def test_in_no_case_but_one(device):
 
 @LIMIT
 @handed_on
+def test_falls_off_its_end(device):
+    if device is None:
+        return lambda: device.xp.ones(3)
+    device.xp.ones(3)
+
+@LIMIT
+@handed_on
+def test_falls_off_a_loop(device):
+    for step in range(3):
+        if step > 5:
+            return prepared(device.xp)
+    device.xp.ones(3)
+
+@LIMIT
+@handed_on
+def test_asserts(device):
+    return np.testing.assert_allclose(device.asnumpy(device.xp.ones(3)), 1)
+
+@LIMIT
+@hidden()
+def test_in_each_branch(device):
+    if device is None:
+        return prepared(device.xp)
+    else:
+        with pytest.MonkeyPatch.context():
+            return prepared(device.xp)
+
+@LIMIT
+@handed_on
 def test_result(device):
     return device.xp.ones(3) + 1
 
@@ -457,7 +488,7 @@ def test_a_decorator_that_hides_what_the_test_returns_is_an_error(suite):
     hide = {name for name, record in found.records.items() if said.search(record["reason"] or "")}
     failed = {name.partition("[")[0] for name, ending in found.endings.items() if ending != "PASSED"}
     of_callables = {"test_slot", "test_called", "test_variants"}
-    assert of_callables | {"test_of_a_helper", "test_of_a_name"} == failed
+    assert of_callables | {"test_of_a_helper", "test_of_a_name", "test_in_each_branch"} == failed
     assert failed | {"test_unmarked"} == {name.partition("[")[0] for name in hide}
 
 

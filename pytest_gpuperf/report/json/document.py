@@ -20,13 +20,13 @@ _TIMES = {"cpu", "gpu"}
 _COMPUTED = ("speedup", "offload", "diagnosis", "comparisons")  # of both times
 
 
-def line(record: Record) -> str:
+def line_of(record: Record) -> str:
     """Return a record as a line of a report; raise GpuPerfError, with the place, if that cannot hold it."""
     _check_reason(record, "$")
     return codec.text(record)
 
 
-def record(content: bytes) -> Record:
+def record_in(content: bytes) -> Record:
     """Return the record in a line; raise GpuPerfError, with the place, for one that no report can hold."""
     found = codec.load(content, Record)
     _check_reason(found, "$")
@@ -61,7 +61,7 @@ def possible_run(run: Run) -> tuple[Run, str]:
 
 
 @gc_paused()
-def text(run: Run, line: Callable[[Record], str] = line) -> str:
+def text(run: Run, line: Callable[[Record], str] = line_of) -> str:
     """Return a run as JSON text; raise GpuPerfError, naming the place, if it breaks the schema.
 
     Each record is a line, so that reports can be compared line by line.

@@ -277,6 +277,11 @@ def totals():
         said[f"{count} tests without a marker"] = brief(*measured, unmarked=count)
     lone = record(source="all", gpu=None, speedup=None)
     said["none of them was compared for want of a GPU"] = brief(lone, environment=UNKNOWN, unmarked=1)
+    error = {"source": "all", "status": "error", "gpu": None, "speedup": None}
+    errors = [record(name, **error, reason=f"interrupted {name}") for name in ("a", "b", "c")]
+    said["the first error of tests without a marker that pytest has not shown"] = "".join(
+        told(*errors, above={"a": "assert False"}) for told in (brief, quiet)
+    )
     return said
 
 

@@ -246,7 +246,7 @@ LATER = {"offload": factories.offload(), "comparisons": (factories.comparison(),
 def kept(**changes):
     """Return a record as a report can hold it, which is what it is held to."""
     found = document.possible(record(**{**LATER, **changes}))
-    assert document.record(document.line(found).encode()) == found
+    assert document.record_in(document.line_of(found).encode()) == found
     return found
 
 
@@ -284,16 +284,16 @@ def test_a_reason_is_there_where_the_status_needs_one(status, reason, left):
 @given(records())
 def test_a_report_can_hold_what_is_left_of_any_record(found):
     left = document.possible(found)
-    assert document.record(document.line(left).encode()) == left
+    assert document.record_in(document.line_of(left).encode()) == left
 
 
 def test_one_rule_proves_a_record_and_a_report():
     wrong = skipped(reason="")
-    for prove in (document.line, lambda each: document.text(run_of(each))):
+    for prove in (document.line_of, lambda each: document.text(run_of(each))):
         with pytest.raises(GpuPerfError, match=r"\.reason: a record that skipped has a reason"):
             prove(wrong)
     with pytest.raises(GpuPerfError, match=r"at \$\.reason: a record that skipped has a reason"):
-        document.record(codec.text(wrong).encode())
+        document.record_in(codec.text(wrong).encode())
 
 
 def test_a_run_loses_a_wrong_field_alone_which_is_named():
