@@ -336,7 +336,7 @@ def _values_in(leaf: Leaf, seen: set[int]) -> Iterable[Leaf]:
     if type(value) in _SIMPLE or type(value) is Numbers or is_handle(value) or is_delayed(value):
         return [leaf]
     tree_util: Any = getattr(sys.modules.get("jax"), "tree_util", None)
-    if tree_util is not None and not tree_util.all_leaves([value]):
+    if tree_util is not None and not ask.answer(tree_util.all_leaves, [value]):
         flat = ask.answer(tree_util.tree_flatten_with_path, value)
         return [leaf] if flat is None else _in_pytree(leaf, flat[0])
     if id(value) in seen and may_be_searched(value):  # its values were given before
