@@ -95,3 +95,9 @@ def names(value: Any) -> dict[str, Any]:
     """Return what an object's `__dict__` has under names; nothing where it has none, or cannot be asked."""
     found = attribute(value, "__dict__")
     return {name: part for name, part in dict.items(found) if type(name) is str} if is_a(found, dict) else {}
+
+
+def stores(value: Any, *wanted: str) -> bool:
+    """Return whether an object's `__dict__` has all of these names: a large one is not copied for that."""
+    found = attribute(value, "__dict__")
+    return is_a(found, dict) and all(answer(dict.__contains__, found, name) is True for name in wanted)
