@@ -84,6 +84,7 @@ class ResultChecks:
     def __init__(self, demand: Demand) -> None:
         self.outcome: ResultCheck | None = None
         self.elapsed: float | None = None
+        self.copying = 0.0  # seconds in which results came to the host
         self._demand = demand
         self._names = ("the CPU", "the GPU")
         self._hints = _DISAGREEMENT_HINT
@@ -131,6 +132,7 @@ class ResultChecks:
 
         `dtypes` are those that the workload is known to use.
         """
+        started = device.clock()
         values = snapshot(
             result,
             capabilities.holds(device),
@@ -139,6 +141,7 @@ class ResultChecks:
             dtypes,
             unpack=capabilities.unpack(device),
         )
+        self.copying += seconds_between(started, device.clock())
         for leaf in incomparable(values):
             value = leaf.value
             is_copied = self._demand.transfer != "never"
