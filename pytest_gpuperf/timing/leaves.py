@@ -104,7 +104,7 @@ def leaves(
     the contents of an object of a device's library, such as a data frame, and None for any other value.
     """
     opened: dict[int, tuple[Any, Iterator[tuple[Place, Any]]]] = {0: (None, iter([(place, result)]))}
-    count, known = 0, set[int]()
+    count, known = 0, dict[int, Any]()
     while opened:
         _, parts = next(reversed(opened.values()))
         if (part := next(parts, None)) is None:
@@ -128,7 +128,7 @@ def leaves(
         opened[id(value)] = (value, inside)
         count += 1
         if once:
-            known.add(id(value))
+            known[id(value)] = value  # alive, so that no other container gets its id
         elif count > MOST_OPENED:
             raise GpuPerfError(
                 f"the workload returns more than {MOST_OPENED:,} containers, or some of them in many places "
