@@ -281,20 +281,21 @@ def reaches_device(call: Callable[[], Any], device: TimedDevice) -> bool:
 
     Functions, objects and globals that it mentions count.
     """
+    holds = capabilities.holds(device)
 
     def is_there(value: Any) -> bool:
-        return capabilities.holds(device)(value) or capabilities.holds_work(device, value)
+        return holds(value) or capabilities.holds_work(device, value)
 
     return _reaches(call, is_there)
 
 
 def mentions_device(call: Callable[[], Any], device: TimedDevice) -> bool:
     """Return whether a callable refers to a device, its arrays or library, or to what cannot be searched."""
-    library = device.info.library.partition(" ")[0]
+    library, holds = device.info.library.partition(" ")[0], capabilities.holds(device)
 
     def is_of_device(value: Any) -> bool:
         is_of_library = _module_of(value).startswith((library, "pytest_gpuperf"))
-        is_there = is_of_library or value is device.xp or capabilities.holds(device)(value)
+        is_there = is_of_library or value is device.xp or holds(value)
         return is_there or ask.is_a(value, Iterator)
 
     return _reaches(call, is_of_device)
