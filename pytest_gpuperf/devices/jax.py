@@ -119,9 +119,7 @@ class JaxDevice(LibraryDevice):
 
         To ask every live array, as `synchronize` does, takes as long as a short call for a few of them.
         """
-        try:
-            wait = result.block_until_ready
-        except Exception:  # noqa: BLE001 - no array: this is in the time of a call, and `isinstance` takes longer
+        if type(result) is not type(self._mark):  # in the time of a call, and `isinstance` takes longer
             leaves = ask.answer(self._jax.tree.leaves, result, default=[])  # of keys that JAX cannot sort
             arrays = [leaf for leaf in leaves if ask.is_a(leaf, self._jax.Array)]
             if not arrays or len(arrays) < len(leaves):
@@ -130,7 +128,7 @@ class JaxDevice(LibraryDevice):
                 _wait_for(array)
             return
         try:  # noqa: SIM105 - `suppress` takes as long as a short call's end
-            wait()
+            result.block_until_ready()
         except RuntimeError:  # deleted, or failed: it raises when it is read
             pass
 

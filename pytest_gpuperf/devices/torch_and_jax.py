@@ -2,9 +2,12 @@
 
 import sys
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model import ask
+
+_LIBRARIES = WeakKeyDictionary[type, str]()  # of classes; copies in a timed loop ask for each array
 
 
 def library_of(value: Any) -> str | None:
@@ -13,10 +16,18 @@ def library_of(value: Any) -> str | None:
     A test's own subclass of a tensor is one of torch's.
     """
     kind = type(value)
+    found: str | None = ask.answer(_LIBRARIES.get, kind)  # a class may have no hash
+    if found is None:
+        found = _library_of(kind)
+        ask.answer(_LIBRARIES.__setitem__, kind, found)
+    return found or None
+
+
+def _library_of(kind: type) -> str:
     roots = {ask.package(base) for base in kind.__mro__}
     if "torch" in roots and ask.has(kind, "detach"):
         return "torch"
-    return "jax" if roots & {"jax", "jaxlib"} and ask.has(kind, "block_until_ready") else None
+    return "jax" if roots & {"jax", "jaxlib"} and ask.has(kind, "block_until_ready") else ""
 
 
 def other_library(value: Any, device: Device) -> str | None:

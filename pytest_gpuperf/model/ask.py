@@ -98,3 +98,9 @@ def names(value: Any) -> dict[str, Any]:
     if not is_really(found, dict):
         return {}
     return {name: part for name, part in dict.items(found) if type(name) is str}
+
+
+def stores(value: Any, *wanted: str) -> bool:
+    """Return whether an object's `__dict__` has all of these names: a large one is not copied for that."""
+    found = attribute(value, "__dict__")
+    return is_really(found, dict) and all(answer(dict.__contains__, found, name) is True for name in wanted)

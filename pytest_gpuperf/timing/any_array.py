@@ -36,7 +36,8 @@ def is_array(value: Any) -> bool:
     kind = type(value)
     if kind in _NUMBERS or ask.has(kind, "dtype"):
         return kind not in _NUMBERS
-    return {"dtype", "shape"} <= ask.names(value).keys() and not ask.is_a(value, CODE)
+    is_code = ask.is_really(value, CODE)  # before a module's many names
+    return not is_code and ask.stores(value, "dtype", "shape") and not ask.is_a(value, CODE)
 
 
 def layers(

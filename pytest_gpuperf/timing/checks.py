@@ -48,6 +48,10 @@ _CHANGED_ONCE = (
     "it, they may find their work done, as in one that is sorted in place; then work on a copy made inside "
     "the call"
 )
+_NOT_KNOWN = (
+    "time was up before it was known whether calls on the {on} overwrite an array ({array}) or its reset "
+    "forgets it; allow more time with max_time"
+)
 
 When = Literal["before", "after"]
 """When results were compared: before or after the timed calls."""
@@ -80,6 +84,7 @@ class ResultChecks:
     def __init__(self, demand: Demand) -> None:
         self.outcome: ResultCheck | None = None
         self.elapsed: float | None = None
+        self.copying = 0.0  # seconds in which results came to the host
         self._demand = demand
         self._names = ("the CPU", "the GPU")
         self._hints = _DISAGREEMENT_HINT
@@ -127,6 +132,7 @@ class ResultChecks:
 
         `dtypes` are those that the workload is known to use.
         """
+        started = device.clock()
         values = snapshot(
             result,
             capabilities.holds(device),
@@ -135,6 +141,7 @@ class ResultChecks:
             dtypes,
             unpack=capabilities.unpack(device),
         )
+        self.copying += seconds_between(started, device.clock())
         for leaf in incomparable(values):
             value = leaf.value
             is_copied = self._demand.transfer != "never"
@@ -152,15 +159,19 @@ class ResultChecks:
             raise UnknownResult(f"{what} can be neither compared nor copied; {remedy}", library)
         return values
 
-    def require_same_inputs(self, workload: Workload) -> tuple[Note, ...]:
+    def require_same_inputs(
+        self, workload: Workload, has_time: Callable[[], bool] = lambda: True
+    ) -> tuple[Note, ...]:
         """Refuse a workload that goes on to modify its inputs; return notes on those that it changed once.
 
-        One with a reset may modify what the reset restores.
+        One with a reset may modify what that restores: more calls show it, some only while it `has_time`.
         """
         if workload.restore is not None:
             workload.restore()
             known = (*workload.inputs, *workload.state)
-            changes = inputs.changes_after_reset(known, workload.call, workload.restore, workload.device)
+            changes = inputs.changes_after_reset(
+                known, workload.call, workload.restore, workload.device, has_time
+            )
         else:
             changes = inputs.changes_of(workload.inputs, workload.call, workload.device, workload.state)
         mutated = next((change.described for change in changes if change.goes_on), None)
@@ -176,7 +187,10 @@ class ResultChecks:
                 "gpuperf.workload(call, reset=...)"
             )
         on = workload.device.kind.upper()
-        texts = [_CHANGED_ONCE.format(on=on, array=change.described) for change in changes]
+        texts = [
+            (_NOT_KNOWN if change.goes_on is None else _CHANGED_ONCE).format(on=on, array=change.described)
+            for change in changes
+        ]
         return tuple(Note(code="work_in_doubt", text=text) for text in texts)
 
     def require_device_work(self, gpu: Workload) -> None:

@@ -115,10 +115,10 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A changed array, as messages name it, and whether calls go on to change it."""
+    """A changed array, as messages name it, and whether calls go on to change it; None where time was up."""
 
     described: str
-    goes_on: bool
+    goes_on: bool | None
 
 
 def fingerprints(
@@ -193,8 +193,11 @@ def changes_after_reset(
     call: Callable[[], Any],
     restore: Callable[[], Any],
     device: TimedDevice,
+    has_time: Callable[[], bool],
 ) -> tuple[Change, ...]:
     """Return the arrays that a reset has not restored, and that calls do not overwrite; four more show it.
+
+    Two of them, without which no error is known, are made though time is up, and the others are not.
 
     After a reset the first call leaves an output as it did after another one, whatever was in it before: the
     buffer is new, or full of NaN, or has the values of later calls. State that the reset forgets goes on to
@@ -215,13 +218,15 @@ def changes_after_reset(
     first, second = after_call(), after_call()
     may_stay = [len({*each}) == 1 for each in zip(before, first, second, strict=True)]
     later, third = first, second
-    if any(may_stay):  # or the call before was the first one after a reset, too
+    is_known = not any(may_stay)
+    if not is_known and has_time():  # or the call before was the first one after a reset, too
         later, third = after_call(is_reset=False), after_call()
+        is_known = True
     changes = []
     for place, entry in enumerate(kept):
         goes_on = len({first[place], second[place], *(third[place],) * may_stay[place]}) > 1
         if goes_on or (may_stay[place] and later[place] == first[place]):
-            changes.append(Change(describe(entry.array()), goes_on))
+            changes.append(Change(describe(entry.array()), goes_on if goes_on or is_known else None))
     return tuple(changes)
 
 
@@ -276,20 +281,21 @@ def reaches_device(call: Callable[[], Any], device: TimedDevice) -> bool:
 
     Functions, objects and globals that it mentions count.
     """
+    holds = capabilities.holds(device)
 
     def is_there(value: Any) -> bool:
-        return capabilities.holds(device)(value) or capabilities.holds_work(device, value)
+        return holds(value) or capabilities.holds_work(device, value)
 
     return _reaches(call, is_there)
 
 
 def mentions_device(call: Callable[[], Any], device: TimedDevice) -> bool:
     """Return whether a callable refers to a device, its arrays or library, or to what cannot be searched."""
-    library = device.info.library.partition(" ")[0]
+    library, holds = device.info.library.partition(" ")[0], capabilities.holds(device)
 
     def is_of_device(value: Any) -> bool:
         is_of_library = _module_of(value).startswith((library, "pytest_gpuperf"))
-        is_there = is_of_library or value is device.xp or capabilities.holds(device)(value)
+        is_there = is_of_library or value is device.xp or holds(value)
         return is_there or ask.is_a(value, Iterator)
 
     return _reaches(call, is_of_device)

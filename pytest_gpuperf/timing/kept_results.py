@@ -15,7 +15,7 @@ from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import any_array
-from pytest_gpuperf.timing.leaves import Numbers, is_masked, values_of
+from pytest_gpuperf.timing.leaves import Holds, Numbers, is_masked, values_of
 from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
@@ -32,9 +32,9 @@ Returned = tuple[any_array.Part, ...]
 
 def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returned:
     """Return references to the parts of a result, which keep its arrays alive only where they shall."""
-    found = []
-    for value in (leaf.value for leaf in values_of(result, capabilities.holds(device))):
-        if _is_array(value, device):
+    found, holds = [], capabilities.holds(device)
+    for value in (leaf.value for leaf in values_of(result, holds)):
+        if _is_array(value, holds):
             if keep and getattr(value, "requires_grad", False):
                 value = value.detach()  # else its autograd graph, with all activations, is kept as well
             root = any_array.root(value)
@@ -60,8 +60,9 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
     call takes less time than to write a new one of its size.
     """
     device = workload.device
-    parts = [leaf.value for leaf in values_of(result, capabilities.holds(device))]
-    arrays = [value for value in parts if _is_array(value, device)]
+    holds = capabilities.holds(device)
+    parts = [leaf.value for leaf in values_of(result, holds)]
+    arrays = [value for value in parts if _is_array(value, holds)]
     made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload.arrays)}
     if arrays and not made:  # it returns its inputs
         return None
@@ -173,8 +174,8 @@ def _is_made_anew(value: Any) -> bool:
     return ask.is_really(value, np.generic) and not ask.is_really(value, np.bool_)
 
 
-def _is_array(value: Any, device: TimedDevice) -> bool:
-    return capabilities.holds(device)(value) or (
+def _is_array(value: Any, holds: Holds) -> bool:
+    return holds(value) or (
         ask.is_really(value, np.ndarray) and not (is_masked(value) and value is np.ma.masked)
     )
 

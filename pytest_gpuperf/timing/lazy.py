@@ -87,6 +87,8 @@ def is_handle(value: Any, *, with_value: bool = False) -> bool:
     So no library need be known, nor imported. Of two kinds that give no value, threads and processes of the
     system, many objects have one for their own use.
     """
+    if library_of(value) is not None:  # an array, which is not asked for all of these methods
+        return False
     if _remedy(value, _HANDLES if with_value else _HANDLES | _RUNNING) is not None:
         return True
     return _is_awaitable(value) and not is_lazy_graph(value)

@@ -37,7 +37,11 @@ _MOST_SEARCHED = 20_000  # objects: a module of torch has some fifteen dicts
 _SIMPLE = frozenset((bool, int, float, complex, str, bytes, np.ndarray))
 _NO_CONTAINERS = _SIMPLE | {NoneType}
 _MANY = 64  # numbers in one list or dict are one value
-_KINDS = {bool: "b", int: "i", float: "f"}  # of the dtypes of arrays that hold them
+_OF_NUMPY = (np.bool_, *(np.dtype(code).type for code in "bhilqBHILQefd"))
+_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f"}  # of the dtypes of arrays that hold them
+_KINDS |= {kind: np.dtype(kind).kind for kind in _OF_NUMPY}
+# Of keys that are compared as they are, also in a tuple: no user's object is asked whether it is equal.
+_KEYS = frozenset((*_KINDS, str, bytes, NoneType))
 _TYPED = ({bool}, {int}, {float}, {complex}, {str})
 _PLAIN = (np.ndarray, np.generic, str, Number, date, time, timedelta)
 _SAYS_WHAT_IT_IS = ("unit", "units", "dims")  # of the attributes of wrappers and subclasses
@@ -49,9 +53,9 @@ _FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
 
 
 class Numbers:
-    """The numbers of Python in a long list or dict, as they were, with the index or the key of each.
+    """The numbers of one type in a long list or dict, as they were, with the index or the key of each.
 
-    A result of many is one value, so that to look at it takes no longer than to make it. All are of one type.
+    A result of many is one value, so that to look at it takes no longer than to make it.
     """
 
     __slots__ = ("keys", "values")
@@ -100,7 +104,7 @@ def leaves(
     the contents of an object of a device's library, such as a data frame, and None for any other value.
     """
     opened: dict[int, tuple[Any, Iterator[tuple[Place, Any]]]] = {0: (None, iter([(place, result)]))}
-    count, known = 0, set[int]()
+    count, known = 0, dict[int, Any]()
     while opened:
         _, parts = next(reversed(opened.values()))
         if (part := next(parts, None)) is None:
@@ -118,13 +122,13 @@ def leaves(
         if (inside := _inside(value, place)) is None:
             yield Leaf(place, value)
             continue
-        if (numbers := _numbers(value)) is not None:
-            yield Leaf(place, numbers)
+        if (numbers := _numbers(value, place)) is not None:
+            yield from numbers
             continue
         opened[id(value)] = (value, inside)
         count += 1
         if once:
-            known.add(id(value))
+            known[id(value)] = value  # alive, so that no other container gets its id
         elif count > MOST_OPENED:
             raise GpuPerfError(
                 f"the workload returns more than {MOST_OPENED:,} containers, or some of them in many places "
@@ -226,13 +230,17 @@ class Host:
 
     def _copies_of(self, leaf: Leaf, numbers: Numbers) -> Iterator[Leaf]:
         """Yield numbers as one array, or each, where they are too large for one."""
-        host = np.array(numbers.values)
-        if host.dtype.kind != _KINDS[type(numbers.values[0])]:
+        host, first = np.array(numbers.values), numbers.values[0]
+        if host.dtype.kind != _KINDS[type(first)]:
             for each in _each(leaf.place, numbers.keys, numbers.values):
                 yield from self.copies(each)
             return
         many = leaf._replace(value=host, keys=numbers.keys)
-        yield self._of_number(many) if host.dtype.kind == "f" else many
+        if ask.is_really(first, np.generic):
+            may_be_rounded = str(host.dtype) in _SINGLE and self.holds(first)
+            yield self._rounded(many, 0.0, may_be_rounded=may_be_rounded)
+        else:
+            yield self._of_number(many) if host.dtype.kind == "f" else many
 
     def _copy(self, leaf: Leaf) -> Leaf:
         value = host = leaf.value
@@ -295,19 +303,42 @@ def apart(leaf: Leaf) -> Iterable[Leaf]:
 
 
 def _each(place: Place, keys: Sequence[Any], values: Iterable[Any]) -> Iterator[Leaf]:
-    return (Leaf(Place(place, key), value) for key, value in zip(keys, values, strict=True))
+    container = place.parent if place.kind == "type" else place
+    return (Leaf(Place(container, key), value) for key, value in zip(keys, values, strict=True))
 
 
-def _numbers(value: Any) -> Numbers | None:
-    """Return the numbers in a list, or in a dict of names or numbers, if it has many and nothing else."""
+def _numbers(value: Any, place: Place) -> list[Leaf] | None:
+    """Return the numbers in a list, or in a dict of plain keys, if it has many and nothing but them and None.
+
+    Those of each type are one value: whole numbers are compared by other rules than others. The first one of
+    a type of NumPy is a value of its own, which has a dtype and may be the device's.
+    """
     if type(value) not in (list, tuple, dict) or len(value) < _MANY:
         return None
-    values = tuple(value.values() if type(value) is dict else value)
-    if type(values[0]) not in _KINDS or len({*map(type, values)}) > 1:
+    is_dict = type(value) is dict
+    values = tuple(value.values() if is_dict else value)
+    kinds = dict.fromkeys(map(type, values))
+    if not kinds.keys() <= _KINDS.keys() | {NoneType} or (is_dict and not _are_plain(value)):
         return None
-    if type(value) is not dict:
-        return Numbers(range(len(values)), values)
-    return Numbers([*value], values) if {*map(type, value)} in ({int}, {str}) else None
+    keys = [*value] if is_dict else range(len(values))
+    if len(kinds) == 1 and kinds.keys() <= {*_KINDS} - {*_OF_NUMPY}:
+        return [Leaf(place, Numbers(keys, values))]
+    found: list[Leaf] = []
+    for kind in filter(_KINDS.get, kinds):
+        chosen = [(key, each) for key, each in zip(keys, values, strict=True) if type(each) is kind]
+        if kind in _OF_NUMPY:
+            found += _each(place, *zip(chosen.pop(0), strict=True))
+        if chosen:
+            of_kind, numbers = zip(*chosen, strict=True)
+            found.append(Leaf(Place(place, kind.__name__, "type"), Numbers(of_kind, numbers)))
+    return found
+
+
+def _are_plain(keys: Iterable[Any]) -> bool:
+    """Return whether keys are numbers, texts or None, or tuples of them."""
+    kinds = {*map(type, keys)}
+    in_tuples = {type(part) for key in keys if type(key) is tuple for part in key}
+    return kinds <= _KEYS | {tuple} and in_tuples <= _KEYS
 
 
 def is_masked(value: Any) -> bool:
@@ -336,7 +367,7 @@ def _values_in(leaf: Leaf, seen: set[int]) -> Iterable[Leaf]:
     if type(value) in _SIMPLE or type(value) is Numbers or is_handle(value) or is_delayed(value):
         return [leaf]
     tree_util: Any = getattr(sys.modules.get("jax"), "tree_util", None)
-    if tree_util is not None and not tree_util.all_leaves([value]):
+    if tree_util is not None and not ask.answer(tree_util.all_leaves, [value]):
         flat = ask.answer(tree_util.tree_flatten_with_path, value)
         return [leaf] if flat is None else _in_pytree(leaf, flat[0])
     if id(value) in seen and may_be_searched(value):  # its values were given before

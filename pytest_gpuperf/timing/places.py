@@ -18,13 +18,14 @@ from pytest_gpuperf.timing.attributes import CODE
 class Place:
     """Where a value is: in another place, the item of a key or index, or the attribute of a name.
 
-    The key of an `entry` says itself what it is called, as those of JAX's pytrees do. Two places are the same
+    The key of an `entry` says itself what it is called, as those of JAX's pytrees do. The numbers of one
+    `type` in a container are called as the container is. Two places are the same
     only if they are one object: keys that read alike are not equal.
     """
 
     parent: "Place | None"
     key: Any
-    kind: Literal["item", "attribute", "entry"] = "item"
+    kind: Literal["item", "attribute", "entry", "type"] = "item"
 
     @property
     def path(self) -> str:
@@ -41,6 +42,8 @@ class Place:
         """What it adds to the path of the place that it is in."""
         if self.kind == "item":
             return f"[{quote(self.key)}]"
+        if self.kind == "type":
+            return ""
         return f".{self.key}" if self.kind == "attribute" else str(self.key)
 
 

@@ -81,7 +81,8 @@ class Question:
         memory = gpu.memory
         on_speedup, offload, said = Verdict(status="recorded", reason=None), None, list[Note]()
         if facts.speedup is None:
-            code, why = notes.why_no_rounds(rounds, (cpu.first_call, gpu.workload.first_call))
+            first_calls = cpu.first_call, gpu.workload.first_call
+            code, why = notes.why_no_rounds(rounds, first_calls, facts.checks.copying)
             said = [Note(code=code, text=why)]
             if demand.limits:
                 on_speedup = Verdict(status="inconclusive", reason=why, reason_code=code)

@@ -200,7 +200,8 @@ def _difference(
     if kind not in "fc" and not (_is_elementwise(demand) and kind in "iu"):
         unequal = (cpu != gpu) & ((cpu == cpu) | (gpu == gpu))  # NaT and a NaN are not equal themselves
         wrong = int(np.count_nonzero(unequal))
-        return (None, f"{wrong} of {cpu.size} values differ") if wrong else (0.0, None)
+        first = "" if cpu_leaf.keys is None else f", [{quote(cpu_leaf.keys[unequal.argmax()])}] first"
+        return (None, f"{wrong} of {cpu.size} values differ{first}") if wrong else (0.0, None)
     if kind in "iu":
         return _elementwise(cpu.astype(np.longdouble), gpu.astype(np.longdouble), demand)
     if np.array_equal(cpu, gpu):  # as two results of one device are: a tenth of the time of a norm

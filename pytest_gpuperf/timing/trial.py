@@ -1,6 +1,7 @@
 """From a test's body and its devices to a record: one test is measured, without pytest."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import repeat
 from random import Random
 from statistics import median
@@ -436,7 +437,7 @@ class Trial:
             returned = remember(sampled.last_result, timer.device, keep=True)
         sampled.drop_result()
         timer.keeps_result = sampled.keeps_result = False
-        if self._budget.remaining() >= 0 or self._takes_next_to_none(sampled):
+        if self._has_time(sampled):
             result = first_call.inspected_call(timer)
             results.append(self._checks.copy_to_host(result, timer.device, used))
             if workload.restore is not None:
@@ -448,7 +449,7 @@ class Trial:
                 self._look_for_kept_result(timer, result, returned)
             del result
         del returned
-        self.notes += self._checks.require_same_inputs(workload)
+        self.notes += self._checks.require_same_inputs(workload, partial(self._has_time, sampled))
         if workload.restore is None:
             look_for_kept_in_turn(workload, sampled.samples)
         return results
@@ -461,9 +462,10 @@ class Trial:
             note = look_for_kept(timer.workload, result, samples, is_same=is_same)
             self._add_note(note)
 
-    def _takes_next_to_none(self, sampled: BlockTimer) -> bool:
-        """Return whether one more call is so short that it may be made though the time is up."""
-        return bool(sampled.samples) and median(sampled.samples) < _NEXT_TO_NONE * self.options.max_time
+    def _has_time(self, sampled: BlockTimer) -> bool:
+        """Return whether one more call may be made: in time, or so short that it does not matter."""
+        is_short = bool(sampled.samples) and median(sampled.samples) < _NEXT_TO_NONE * self.options.max_time
+        return self._budget.remaining() >= 0 or is_short
 
     def _add_note(self, note: Note | None) -> None:
         if note is not None and note not in self.notes:

@@ -162,6 +162,13 @@ def test_a_wait_for_a_result_waits_for_its_arrays_wherever_they_are(second, pack
     assert share_left(second, work, lambda array: second.wait(pack(array))) < 0.2
 
 
+@pytest.mark.parametrize("own", [3, lambda _: {}["missing"]])
+def test_what_only_has_the_name_of_how_jax_waits_is_not_asked_to_wait(second, own):
+    stranger = type("Stranger", (), {"block_until_ready": own})()
+    assert second.wait(stranger) is None
+    assert second.wait([stranger]) is None
+
+
 def test_a_wait_for_a_result_asks_no_other_array_that_is_alive(second):
     """It is in the time of a call, and to ask them all may take longer than that."""
     alive = [second.asarray(1.0) for _ in range(1000)]

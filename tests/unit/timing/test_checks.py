@@ -614,6 +614,14 @@ def changed(values, at, number):
     return values
 
 
+def in_numpy(values):
+    return [np.dtype(type(value)).type(value) for value in values]
+
+
+def edges(values):
+    return {(number, "x"): value for number, value in enumerate(values)}
+
+
 def named(values):
     return {f"node {number}": value for number, value in enumerate(values)}
 
@@ -629,12 +637,23 @@ def named(values):
         (changed(FLOATS, 5, inf), changed(FLOATS, 5, inf), None),
         (changed(FLOATS, 5, 0.0), changed(FLOATS, 5, 1e-300), "1 of 1000 numbers differ, [5]"),
         (changed(FLOATS, 5, 1e308), changed(FLOATS, 5, -1e308), "1 of 1000 numbers differ, [5]"),
-        (MANY[1:], changed(MANY[1:], 4, 7), "result: 1 of 999 values differ"),
+        (MANY[1:], changed(MANY[1:], 4, 7), "result: 1 of 999 values differ, [4] first"),
         (FLOATS, [np.float64(number) for number in FLOATS], None),
         (FLOATS, [np.float64(number) for number in changed(FLOATS, 5, 5.1)], "result[5]: relative error"),
         (FLOATS, FLOATS[:-1], "only the CPU returned result[999]"),
         (FLOATS, tuple(FLOATS), None),
-        (MANY, changed(MANY, 5, 6), "result[5]: 1 of 1 values differ"),
+        (MANY, changed(MANY, 5, 6), "result: 1 of 999 values differ, [5] first"),
+        (MANY, changed(MANY, 0, 1.1e9), "result: 1 of 1 numbers differ, [0] first"),
+        ([None, *MANY], [None, *changed(MANY, 5, 6)], "result: 1 of 999 values differ, [6] first"),
+        (MANY, FLOATS, "result[1]: dtype int64 on the CPU, float64 on the GPU"),
+        (in_numpy(MANY), in_numpy(MANY), None),
+        (
+            in_numpy(FLOATS),
+            in_numpy(changed(FLOATS, 5, 5.1)),
+            "1 of 999 numbers differ, [5] first: 5.0 and 5.1",
+        ),
+        (edges(FLOATS), edges(FLOATS), None),
+        (edges(FLOATS), edges(changed(FLOATS, 5, 5.1)), "1 of 1000 numbers differ, [(5, 'x')] first: 5.0"),
         ({Key(): 1.0 for _ in MANY}, {Key(): 1.0 for _ in MANY}, None),
         (named(FLOATS), dict(reversed(named(FLOATS).items())), None),
         (named(FLOATS), named(changed(FLOATS, 5, 5.1)), "numbers differ, ['node 5'] first"),

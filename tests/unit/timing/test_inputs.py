@@ -24,12 +24,12 @@ def host():
     return HostDevice("a processor")
 
 
-def changes_of(workload, calls=1) -> list[str]:
+def changes_of(workload, calls=1, **options) -> list[str]:
     """Return which inputs further calls go on to change (`refused`) or changed once (`noted`)."""
     for _ in range(calls):
         workload.call()
     try:
-        notes = ResultChecks(Demand()).require_same_inputs(workload)
+        notes = ResultChecks(Demand()).require_same_inputs(workload, **options)
     except GpuPerfError as error:
         return [f"refused: {error}"]
     return [f"noted: {note.text}" for note in notes]
@@ -338,6 +338,36 @@ def test_a_reset_need_not_restore_what_calls_overwrite_whatever_was_in_it(expect
     found = changes_of(prepared(host(), body), calls=calls)
     assert len(found) == (expected is not None)
     assert all(said.startswith(expected) for said in found)
+
+
+@for_each(
+    ("expected", "called", "step"),
+    [
+        ("noted: time was up before it was known whether calls on the CPU overwrite", 3, halves),
+        ("refused: the workload's reset does not restore what calls change (float64 array", 3, adds_up),
+    ],
+)
+def test_when_time_is_up_a_reset_is_followed_by_the_calls_that_an_error_rests_on_and_no_others(
+    expected, called, step
+):
+    calls = []
+
+    def body(device):
+        start = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+        weights, out = device.asarray(start), noise(device)
+
+        def call():
+            calls.append(device)
+            step(weights, out)
+
+        def reset():
+            weights[...] = start
+
+        return ResettableCall(call, reset)
+
+    found = changes_of(prepared(host(), body), calls=0, has_time=lambda: False)
+    assert [True] == [said.startswith(expected) for said in found]
+    assert called == len(calls)
 
 
 def test_a_reset_must_restore_what_a_later_call_reads_though_the_first_ones_leave_it_as_it_is():

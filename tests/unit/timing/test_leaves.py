@@ -559,3 +559,16 @@ def test_a_workload_may_read_a_sparse_input_that_there_is_memory_for():
     assert [(2,)] == [array.shape for array in prepared(WithSparse(), body).arrays]
     with pytest.raises(MemoryError):
         prepared(WithSparse(MemoryError), body)
+
+
+@for_each(
+    ("expected", "result"),
+    [
+        ([500], {(number, number + 1): 0.5 for number in range(500)}),
+        ([250, 250], [0.5, 1] * 250),
+        ([499], [None] + [0.5] * 499),
+        ([1, 499], [np.float64(0.5)] * 500),
+    ],
+)
+def test_many_numbers_are_one_value_for_each_type(expected, result):
+    assert expected == [np.size(value) for _, value in copied(result)]

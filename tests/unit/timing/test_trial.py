@@ -494,6 +494,14 @@ def test_without_time_for_a_round_the_reason_says_what_a_call_takes():
     assert (bench.cpu.launches, bench.gpu.launches) == (2, 1)  # the first one, and one of warm-up
 
 
+def test_without_time_for_a_round_the_reason_names_the_results_where_they_took_it():
+    assert Bench(bandwidth=1.0).compare(adding, Demand(min=3)).reason == (
+        "time was up before the first round: to copy the results and look at them took 32.0 s, the first "
+        "call 10.0 ms on the CPU and 1.00 ms on the GPU; return fewer objects, or allow more time with "
+        "max_time"
+    )
+
+
 def test_without_time_for_a_round_no_body_runs_again_and_no_loop_with_copies_is_warmed_up():
     bodies = []
 
