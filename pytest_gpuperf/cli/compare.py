@@ -17,9 +17,10 @@ from pytest_gpuperf.cli.command import (
     lines_result,
     width,
 )
-from pytest_gpuperf.gate import text, tolerance
+from pytest_gpuperf.gate import pairs, text, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
+from pytest_gpuperf.gate.pairs import Pair
 from pytest_gpuperf.model.comparison import METRICS, GateOptions
 from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -91,8 +92,9 @@ def _argument(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
 def _compare(chosen: argparse.Namespace) -> CommandResult:
     options = _gate_options(chosen)
     outputs.check(chosen.outputs, [chosen.base, chosen.new])
-    new = reader.load_report(chosen.new)
-    run, failures = _with_comparisons(new, options, RunOptions(fail=chosen.fail))
+    found = _pairs(chosen) if chosen.new.is_dir() else ()
+    new = found[0].head.run if found else reader.load_report(chosen.new)
+    run, failures = _with_comparisons(new, options, RunOptions(fail=chosen.fail), found)
     written = outputs.write(run, chosen.outputs)
     lines = [*_changes(run)]
     if (absent := text.not_run(run)) is not None:
@@ -117,7 +119,8 @@ def compared_with(run: Run, base: Path) -> Run:
 
 
 def _gate_options(chosen: argparse.Namespace) -> GateOptions:
-    fail_on = chosen.fail_on or GateOptions().compared
+    by_default = pairs.DEFAULT if chosen.new.is_dir() else GateOptions().compared
+    fail_on = chosen.fail_on or by_default
     return GateOptions(
         baseline=chosen.base,
         tolerances=tolerance.tolerances_of(fail_on),
@@ -127,12 +130,20 @@ def _gate_options(chosen: argparse.Namespace) -> GateOptions:
     )
 
 
-def _with_comparisons(run: Run, gate_options: GateOptions, options: RunOptions) -> tuple[Run, list[str]]:
+def _pairs(chosen: argparse.Namespace) -> Sequence[Pair]:
+    """Return pairs of the reports in two folders: those that were started first are the first pair."""
+    return pairs.pairs_of(*(reader.load_reports(path)[::-1] for path in (chosen.base, chosen.new)))
+
+
+def _with_comparisons(
+    run: Run, gate_options: GateOptions, options: RunOptions, of_processes: Sequence[Pair] = ()
+) -> tuple[Run, list[str]]:
     """Return a run with its comparisons with the baseline, and why the gate fails its tests, and it.
 
     What was typed excuses no absent test by itself, as it may have left out others: the run's own check does.
     """
-    gate = Gate(gate_options, _candidates(gate_options), lambda: run.environment)
+    candidates = _first_base(of_processes, gate_options) if of_processes else _candidates(gate_options)
+    gate = Gate(gate_options, candidates, lambda: run.environment, of_processes)
     compared = replace(run, records=tuple(map(gate.with_comparisons, run.records)))
     failed = {record.nodeid: gate.failures(record, options) for record in compared.records}
     failed = {nodeid: reasons for nodeid, reasons in failed.items() if reasons}
@@ -144,6 +155,11 @@ def _with_comparisons(run: Run, gate_options: GateOptions, options: RunOptions) 
     told = [f"{nodeid}: {reason}" for nodeid, reasons in failed.items() for reason in reasons]
     told += [failure.text for failure in (result.failures if result else ())]
     return replace(compared, gate=result), told
+
+
+def _first_base(of_processes: Sequence[Pair], options: GateOptions) -> Sequence[Report]:
+    """Return base's first report under the name of base's folder: it stands for all of them."""
+    return [replace(of_processes[0].base, name=str(options.baseline))]
 
 
 def _candidates(options: GateOptions) -> tuple[Report, ...]:
