@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, permutations
 from pathlib import Path
@@ -369,7 +370,29 @@ def requires_library(config: pytest.Config) -> bool:
 
 def _is_typed(config: pytest.Config, option: _Option) -> bool:
     """Return whether the command has an option, rather than the ini file, `addopts` or PYTEST_ADDOPTS."""
-    return any(str(word).partition("=")[0] == option.flag for word in config.invocation_params.args)
+    return any(word.partition("=")[0] == option.flag for word in typed_words(config))
+
+
+_TYPED = pytest.StashKey[list[str]]()
+
+
+def typed_words(config: pytest.Config) -> list[str]:
+    """Return the words that the user typed, those of each `@FILE` in its place, as pytest read them.
+
+    They are read once, at the start: later a test may have changed the file, or the working folder.
+    """
+    if _TYPED not in config.stash:
+        config.stash[_TYPED] = [*_with_those_of_files(map(os.fspath, config.invocation_params.args))]
+    return config.stash[_TYPED]
+
+
+def _with_those_of_files(words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        if word.startswith("@"):  # as argparse reads it, which has no public way to it
+            encoding, errors = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
+            yield from _with_those_of_files(Path(word[1:]).read_text(encoding, errors).splitlines())
+        else:
+            yield word
 
 
 def codspeed_is_on(config: pytest.Config) -> bool:

@@ -76,11 +76,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, None, None]:
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, None, None]:
     """Refuse a misspelt option of ours, once the suite's conftest files have added theirs."""
-    yield
     from pytest_gpuperf import options
 
+    options.typed_words(early_config)  # before a conftest, or a test, changes the working folder
+    yield
     options.check_names(parser, args)
 
 

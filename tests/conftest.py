@@ -22,6 +22,7 @@ from real_clock import REAL_TIME
 
 import pytest_gpuperf
 from pytest_gpuperf import plugin
+from pytest_gpuperf.devices import environment
 
 # pytester forgets modules that an in-process run imported: to import them again takes longer than most runs,
 # and C extensions cannot be imported twice, nor what torch compiles with.
@@ -392,16 +393,15 @@ def system_files(monkeypatch):
     """Let the system show these files alone, each a line or more, of what Linux has in /proc and /sys."""
 
     def call(files):
-        def read(path, *arguments, **options):
+        def read(path):
             if path.parts[1:2] not in [("proc",), ("sys",)]:
-                return read_text(path, *arguments, **options)
-            if (text := files.get(path.as_posix())) is None:
-                raise FileNotFoundError(path)
-            return f"{text}\n"
+                return real(path)
+            text = files.get(path.as_posix())
+            return None if text is None else f"{text}\n"
 
-        monkeypatch.setattr(Path, "read_text", read)
+        monkeypatch.setattr(environment, "read", read)
 
-    read_text = Path.read_text
+    real = environment.read
     return call
 
 

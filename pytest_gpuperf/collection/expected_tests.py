@@ -1,8 +1,7 @@
 """Why a test of an earlier run did not run: what the user typed, the test itself, or anything else."""
 
 import argparse
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
 from fnmatch import fnmatch
 from functools import cached_property
@@ -16,7 +15,7 @@ import pytest
 from pytest_gpuperf.collection.items import SPEC, test_id
 from pytest_gpuperf.model.comparison import AbsenceCause, LeftOutBy
 from pytest_gpuperf.model.nodeid import has_module_name, split
-from pytest_gpuperf.options import add_ours
+from pytest_gpuperf.options import add_ours, typed_words
 
 _LEAVES_OUT: dict[str, LeftOutBy] = {
     "keyword": "-k",
@@ -27,6 +26,9 @@ _LEAVES_OUT: dict[str, LeftOutBy] = {
     "lf": "--lf",
     "stepwise": "--sw",
 }
+
+
+_FLAGS = "dfhlqsvxV"  # short options without a value, of pytest and of pytest-xdist
 
 
 class ExpectedTests:
@@ -140,9 +142,9 @@ def _command_line(config: pytest.Config) -> argparse.Namespace:
     """Return what the user typed of these options and of the paths that pytest was given.
 
     pytest's parser has the options of other plugins, too: they may be required, and addopts may have given
-    them, or they may do more than to set a value.
+    them, or they may do more than to set a value. That one has accepted these words, so that this one does.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-k", dest="keyword", default="")
     parser.add_argument("-m", dest="markexpr", default="")
     for name in ("deselect", "ignore", "ignore-glob"):
@@ -150,8 +152,7 @@ def _command_line(config: pytest.Config) -> argparse.Namespace:
     add_ours(parser)
     parser.add_argument("--lf", "--last-failed", action="store_true")
     parser.add_argument("--stepwise", "--sw", "--stepwise-skip", "--sw-skip", action="store_true")
-    parser.add_argument("-l", "-q", "-s", "-v", "-x", dest="flags", action="count")  # as in -vkfast
-    typed, others = parser.parse_known_args(list(map(os.fspath, config.invocation_params.args)))
+    typed, others = parser.parse_known_args([*_without_flags(typed_words(config))])
     # What pytest collects may be typed, come from `testpaths`, or be the current folder.
     are_typed = config.args_source is pytest.Config.ArgsSource.ARGS
     typed.file_or_dir = [path for path in config.args if are_typed and path in others]
@@ -163,6 +164,18 @@ def _command_line(config: pytest.Config) -> argparse.Namespace:
         has_stopped = isinstance(stopped_at, dict) and stopped_at.get("last_failed")
         typed.stepwise = typed.stepwise and bool(has_stopped)
     return typed
+
+
+def _without_flags(words: Iterable[str]) -> Iterator[str]:
+    """Yield words without the short flags that stand before other short options, as in -vkfast and -qrA.
+
+    A parser that knows -v, and not -r, refuses -vrA.
+    """
+    for word in words:
+        if word.startswith("-") and not word.startswith("--"):
+            word = f"-{word[1:].lstrip(_FLAGS)}"
+        if word != "-":
+            yield word
 
 
 def _excludes(config: pytest.Config, typed: argparse.Namespace, item: pytest.Item) -> bool:

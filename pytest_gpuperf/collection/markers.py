@@ -230,7 +230,7 @@ def _as_number(name: str, value: Any) -> Any:
     """Return the value of an argument with Python's own numbers; any other kind of value stays."""
     if name == "max_memory" and value is not None:
         return _bytes(value)
-    if name == "devices" and isinstance(value, list | tuple | range):
+    if name == "devices" and ask.is_a(value, (list, tuple, range)):
         counts = [_plain(each) for each in value]
         return counts if len({*map(str, counts)}) == len(counts) else _NO_VALUE
     return _plain(value)
@@ -266,7 +266,7 @@ def _require_accelerator(name: str) -> None:
 
 def _bytes(value: Any) -> Any:
     """Return a size in bytes: kB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB of 1024."""
-    if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())) is not None:
+    if ask.is_a(value, str) and (match := _SIZE.fullmatch(value.strip())) is not None:
         number, prefix, binary = match.groups()
         value = float(number) * (1024 if binary else 1000) ** " kmgt".index((prefix or " ").lower())
     plain = _plain(value)

@@ -20,9 +20,8 @@ NOT_MEASURED = Verdict(status="skipped", reason="not measured: pytest --trace ru
 
 def call(item: pytest.Function, spec: ItemSpec, devices: RunDevices) -> None:
     """Debug a test on the CPU, the GPU, or both; a skip where it has no GPU."""
-    item.obj = (
-        item.obj.__wrapped__
-    )  # pytest's own wrapper would debug the body alone, and drop what it returns
+    # pytest's own wrapper would debug the body alone, and drop what it returns.
+    item.obj = item.obj.__wrapped__
     bind = timed_call.bind_of(item, spec)
     if spec.scaling is not None:
         _debug(bind, devices.group(spec.scaling.count))

@@ -11,7 +11,7 @@ import pytest
 import strangers
 
 LONGEST = 300  # seconds that one of these runs may take before it is taken for one that hangs
-ONE = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED) (\S+)", re.MULTILINE)
+ONE = re.compile(r"^(PASSED|FAILED|ERROR) (\S+)", re.MULTILINE)
 LIMITED = """
 import resource
 
@@ -182,13 +182,30 @@ def test_strange_pair(device, request, name):
     request.node.user_properties.append(make(name))
     return workload(device)
 """
+ARGUMENTS = """
+import pytest
+from strangers import NAMES, make
+
+ARGUMENTS = ("min", "accelerator", "device", "pair", "max_memory", "transfer")
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        pytest.param(argument, id=f"{argument}-{name}", marks=pytest.mark.speedup(**{argument: make(name)}))
+        for argument in ARGUMENTS
+        for name in NAMES
+    ],
+)
+def test_it(argument):
+    pass
+"""
 OURS = ("-p", "gpuperf", "--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
 
 
 def outcomes(folder, *options, **sources):
     """Run suites in a process of its own; return what became of each test, and the output."""
     folder.joinpath("conftest.py").write_text(LIMITED)
-    folder.joinpath("pytest.ini").write_text("[pytest]\nmarkers = speedup\n")
+    folder.joinpath("pytest.ini").touch()
     for name, source in sources.items():
         folder.joinpath(f"test_{name}.py").write_text(source)
     command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rA", "--tb=short", *options)
@@ -212,6 +229,21 @@ def test_no_unmarked_test_ends_otherwise_than_without_us(tmp_path, without_us, o
     found, _ = outcomes(tmp_path, *OURS, *options, unmarked=UNMARKED, marked=ONE_MARKED)
     assert "PASSED" == found.pop("test_marked.py::test_marked")
     assert without_us == found
+
+
+def test_what_no_argument_can_be_is_named_with_it_and_is_nothing_where_nothing_is_measured(tmp_path):
+    found, _ = outcomes(tmp_path, *OURS, arguments=ARGUMENTS)
+    records = json.loads((tmp_path / "report.json").read_text())["records"]
+    reasons = {record["nodeid"]: record["reason"] for record in records if record["status"] == "error"}
+    assert {test for test, outcome in found.items() if outcome == "ERROR"} <= set(reasons)
+    for test in found:
+        argument, _, name = test.partition("[")[2][:-1].partition("-")
+        is_valid = name in ("bad_text", "bad_number")  # such a text, and such a number, is one
+        assert is_valid or re.match(rf"(@pytest.mark.speedup: )?{argument}\b", reasons[test]), test
+    off, _ = outcomes(tmp_path, *OURS, "--gpuperf-off", arguments=ARGUMENTS)
+    assert ["accelerator-bad_text"] == [
+        test.partition("[")[2][:-1] for test, outcome in off.items() if outcome != "PASSED"
+    ]
 
 
 def test_what_a_marked_test_cannot_have_is_named_in_its_own_error(tmp_path):

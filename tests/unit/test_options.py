@@ -50,6 +50,34 @@ def test_the_command_line_wins_over_the_ini_file(pytester, reported):
     assert (4.0, 3.0) == (reported()["cost_ratio"], reported("--gpuperf-cost-ratio=3")["cost_ratio"])
 
 
+@for_each("typed", ["-vrA", "-qrs", "-xvo x=1", "-vp no:doctest", "-svvknot x", "-qvv -k x"])
+def test_short_options_are_read_as_pytest_reads_them(reported, typed):
+    words = [typed] if "not x" in typed else typed.split(" ")
+    assert (["-k"] if "k" in typed else []) == [
+        each for each in reported(*words)["narrowed_by"] if each != "paths"
+    ]
+
+
+def test_words_in_a_file_are_typed_and_read_once_at_the_start(pytester, monkeypatch):
+    typed, elsewhere = pytester.path / "typed.txt", pytester.mkdir("elsewhere")
+    typed.write_text("@more.txt\n-k\nnot x\n", encoding="utf-8")
+    (pytester.path / "more.txt").write_text("--gpuperf-cost-ratio=3\n--gpuperf-json=r.json", encoding="utf-8")
+    pytester.makepyfile(f"import os\nos.chdir({str(elsewhere)!r})")
+    pytester.runpytest_inprocess("@typed.txt", "--gpuperf-lock=none")
+    monkeypatch.chdir(pytester.path)
+    found = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    assert ["--gpuperf-cost-ratio=3", "--gpuperf-lock=none"] == found["arguments"]
+    assert "-k" in found["narrowed_by"]
+    typed.write_text("-q", encoding="utf-8")
+    marked = "@__import__('pytest').mark.speedup\ndef test_it(device): __import__('pytest').skip('here')\n"
+    pytester.makepyfile(f"import os\nos.chdir({str(elsewhere)!r})\n{marked}")
+    pytester.runpytest_inprocess("@typed.txt").assert_outcomes(skipped=1)  # without an option of ours
+    monkeypatch.chdir(pytester.path)
+    typed.write_text("--gpuperf-strict", encoding="utf-8")
+    said = str(pytester.runpytest_inprocess("@typed.txt").stderr)
+    assert "ERROR: --gpuperf-strict requires --gpuperf-fail-on" in said
+
+
 @for_each(
     ("allowed", "line", "flags"),
     [

@@ -1,5 +1,6 @@
 """Environment: what is known of the machine, and what is said where it does not tell."""
 
+import builtins
 import os
 import platform
 import subprocess
@@ -8,16 +9,20 @@ from importlib.metadata import version
 from math import inf
 from pathlib import Path
 from time import perf_counter, process_time
+from unittest.mock import Mock
 
+import pytest
 from cases import for_each
 from factories import HERE
 from msgspec.structs import replace
 from threadpoolctl import threadpool_limits
 from walks import timer_on
 
+from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.record import ThreadPool
+from pytest_gpuperf.timing import gc_pause
 
 ARCHITECTURE = platform.processor() or platform.machine()
 VERSION_1 = {"quota": "50000", "period": "100000"}
@@ -194,3 +199,45 @@ def test_where_others_keep_a_processor_busy_a_call_is_timed_on_one_thread_with_t
         assert 0.05 < timer.others_worked < others + 0.05 * os.cpu_count()
     assert timer.least_time > 0.045
     assert [{2}, {2}, {2}, {1}, {2}] == threads
+
+
+REPLACED = [
+    (builtins, "open"),
+    (os, "open"),
+    (os, "read"),
+    (os, "listdir"),
+    (os, "scandir"),
+    (Path, "open"),
+    (Path, "read_text"),
+    (Path, "glob"),
+]
+
+
+def known():
+    """Return what the system says of itself that stays the same, and which of the rest is known."""
+    memory = gc_pause.MemoryWatch()
+    memory.collect_if_grown(HostDevice("a CPU"))
+    changing = (environment.waits(), environment.other_work(), max(memory._least))
+    return survey(), [bool(each) for each in changing]
+
+
+@for_each("raised", [RuntimeError("replaced"), None])
+def test_a_test_that_replaces_how_files_are_read_changes_nothing_of_what_is_known(installed, raised):
+    installed(threadpoolctl=None)  # which reads files as it will
+    expected = known()
+    with pytest.MonkeyPatch.context() as patch:
+        mocks = [Mock(side_effect=raised) for _ in REPLACED]
+        for (owner, name), mock in zip(REPLACED, mocks, strict=True):
+            patch.setattr(owner, name, mock)
+        found = known()
+        calls = [mock.call_count for mock in mocks]
+    assert expected == found
+    assert [0] * len(REPLACED) == calls
+
+
+def test_what_the_system_cannot_be_asked_for_is_unknown(monkeypatch):
+    monkeypatch.setattr(os, "sysconf", Mock(side_effect=RuntimeError("replaced")))
+    monkeypatch.setattr(os, "sched_getaffinity", Mock(side_effect=RuntimeError("replaced")), raising=False)
+    found = survey()
+    assert (None, None) == (found.host["memory"], found.cpu["usable"])
+    assert environment.other_work() is None

@@ -35,6 +35,7 @@ def keras_draws():
     return lambda: float(keras.random.normal(()))
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("library", [torch_draws, mlx_draws, keras_draws])
 def test_each_library_draws_next_what_it_would_have_drawn(library):
     expected, drawn = drawn_next(library())

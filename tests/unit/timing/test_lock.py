@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import Mock
 
 import pytest
 from filelock import FileLock, Timeout
@@ -173,3 +174,14 @@ def test_a_filesystem_without_locks_is_a_doubt(lock_file, monkeypatch, code):
     monkeypatch.setattr("fcntl.flock", flock)
     with MeasurementLock(lock_file).acquire() as hold:
         assert hold.warning.startswith(f"{NO_LOCK}: {lock_file} cannot be used: ")
+
+
+def test_what_a_test_has_replaced_is_in_the_way_of_the_lock_in_this_test_alone(lock_file, monkeypatch):
+    of_run = MeasurementLock(lock_file)
+    with monkeypatch.context() as patch:
+        patch.setattr(FileLock, "acquire", Mock(side_effect=RuntimeError("replaced")))
+        with of_run.acquire() as hold:
+            assert f"{NO_LOCK}: replaced" == hold.warning
+    with of_run.acquire() as hold:
+        assert hold.warning is None
+        assert not is_free(lock_file)
