@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault
@@ -14,7 +14,16 @@ __all__ = ["Activity", "Backend", "Device", "Observation", "Single", "TimedDevic
 
 @runtime_checkable
 class Device(Protocol):
-    """A device as a test sees it: arrays live there, and work runs there."""
+    """A device as a test sees it: arrays live there, and work runs there.
+
+    Its `native` is the library's own object for it, such as a `torch.device`; None where there is none.
+    """
+
+    if TYPE_CHECKING:  # isinstance takes one of another plugin that lacks it: in tests its `native` is None
+
+        @property
+        def native(self) -> Any:
+            """The library's own object for this device; None where there is none."""
 
     @property
     def kind(self) -> Kind:

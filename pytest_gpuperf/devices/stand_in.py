@@ -177,6 +177,7 @@ class _StandInDevice(SynchronousDevice):
     """An array library on the CPU that is called a GPU; all its arrays are taken to be on it."""
 
     kind: Kind = "gpu"
+    native = None
 
     def __init__(self, backend: str, module: str) -> None:
         self.backend = backend

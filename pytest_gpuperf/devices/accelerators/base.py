@@ -96,6 +96,7 @@ class Accelerator:
 class _Side(SynchronousDevice):
     """A library with its accelerator on or off: its arrays are NumPy's or its own, and always on the host."""
 
+    native = None
     arrays_are_on_host = True
 
     def __init__(self, accelerator: Accelerator, kind: Kind, name: str, library: Any) -> None:
