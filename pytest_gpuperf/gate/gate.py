@@ -164,7 +164,7 @@ class Gate:
         )
 
     def _changes(self, run: Run) -> Iterator[GateNote]:
-        """Yield what there is to know of the changes: a baseline that is out of date, how processes differ."""
+        """Yield what to know of the changes: that the baseline is out of date, or how processes differ."""
         if isinstance(self._comparer, PairComparer):
             yield from self._comparer.notes(run.records)
             return

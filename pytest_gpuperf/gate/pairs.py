@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.gate import metrics, regression, text
+from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.baseline import Comparer, Matched, comparison_of
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateNote, Metric, Outcome, Tolerance
@@ -17,7 +17,7 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Report
 
 FEW, MANY = 6, 12
-"""Pairs at which there is a look. By chance all 6 are on one side of the median once in 64, 11 of 12 in 315."""
+"""Pairs at which there is a look: by chance all 6 are on one side once in 64, and 11 of 12 once in 315."""
 DEFAULT = (Tolerance(metric="gpu_time", share=0.05), Tolerance(metric="cpu_time", share=0.05))
 """What must not get worse, where no option says it."""
 _SAME = Estimate(value=1.0, low=1.0, high=1.0)
@@ -39,12 +39,23 @@ class _Values(NamedTuple):
 
 
 def pairs_of(base: Sequence[Report], head: Sequence[Report]) -> list[Pair]:
-    """Return pairs of the reports of two folders, by their start; raise GpuPerfError unless they match."""
+    """Return pairs of the reports of two folders; raise GpuPerfError unless they are of as many processes.
+
+    Those of one folder were measured in the same conditions: a change between two machines is no one's.
+    """
     if len(base) != len(head) or len(base) < FEW:
         raise GpuPerfError(
             f"BASE has {units.count(len(base), 'report')} and NEW has {len(head)}; to compare folders, each "
             f"needs as many as the other, and {FEW} or more, one of each process"
         )
+    for side in (base, head):
+        for report in side[1:]:
+            first, other = side[0].run.environment, report.run.environment
+            if differences := fingerprint.run_differences(first, other):
+                raise GpuPerfError(
+                    f"{report.name} and {side[0].name} were not measured in the same conditions: "
+                    f"{'; '.join(differences)}; measure all processes on one machine"
+                )
     return [Pair(*pair) for pair in zip(base, head, strict=True)]
 
 
