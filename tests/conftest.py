@@ -280,11 +280,13 @@ class Outcome:
 
 
 @pytest.fixture
-def suite(pytester):
+def suite(pytester, monkeypatch):
     """Run a suite whose conftest has a CuPy of simulated time, in this process or in one of its own.
 
     Where it `interrupts` itself, as Control-C does, that ends the inner run alone.
     """
+    if "cupy" not in sys.modules:  # else a torch that was imported here alone would be taken for the suite's
+        monkeypatch.setitem(sys.modules, "cupy", ModuleType("cupy"))
 
     def call(source, *options, conftest="", ini="", ours=OURS, apart=False, interrupts=False):
         pytester.makeconftest(TWO_DEVICES + conftest)
