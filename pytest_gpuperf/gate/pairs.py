@@ -88,7 +88,7 @@ class PairComparer(Comparer):
         known = [(base, head) for base, head in zip(of_base, of_head, strict=True) if base and head]
         base, head = (_over_processes(side) for side in zip(*known, strict=True))
         best = bracket([head.best / base.best for base, head in known])
-        outcome = _outcome(best, bracket([head.middle / base.middle for base, head in known]), tolerance)
+        outcome = outcome_of(best, bracket([head.middle / base.middle for base, head in known]), tolerance)
         if len(known) < FEW:
             outcome = "inconclusive"
         reason = None
@@ -127,7 +127,7 @@ class PairComparer(Comparer):
         return exp(median(steps) / _STEP) - 1 if steps else None
 
 
-def _outcome(best: Estimate, middle: Estimate, tolerance: Tolerance) -> Outcome:
+def outcome_of(best: Estimate, middle: Estimate, tolerance: Tolerance) -> Outcome:
     """Return whether a metric got worse; that it did not must hold for the middle values, too.
 
     The fastest block of a process may miss what slows down every second call.
