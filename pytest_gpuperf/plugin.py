@@ -219,8 +219,10 @@ def device(request: pytest.FixtureRequest) -> Device:
     kind = getattr(request, "param", "cpu" if request.config.stash[_IS_OFF] else None)
     if kind is None:
         return _DevicePlaceholder("device")  # replaced by a device in the measured call
+    from pytest_gpuperf.model import ask
+
     found = _session(request.config).devices
-    return found.cpu() if kind == "cpu" else found.gpu()
+    return found.cpu() if ask.is_one_of(kind, ("cpu",)) else found.gpu()
 
 
 @pytest.fixture

@@ -124,6 +124,12 @@ class EqualItemByItem:
     __hash__ = None
 
 
+class StandsForText:
+    """As a proxy does, it says that it is what it stands for."""
+
+    __class__ = str
+
+
 class Unwrapped:
     """What it wraps wraps another one, and so on."""
 
@@ -205,15 +211,33 @@ MAKE = {
     "deep": deep,
     "dead": dead,
     "mock": MagicMock,
+    "mock_of_text": lambda: MagicMock(spec=str),
+    "stands_for_a_text": StandsForText,
     "any_call": lambda: call,
 }
 NAMES = sorted(MAKE)
 
 
+def ending(error):
+    """Return an object that raises what no `except Exception` catches: a test's end, or the program's."""
+
+    def ask(self, name):
+        raise error
+
+    return type("Ending", (), {"__getattr__": ask})()
+
+
+ENDING = {
+    "getattr_fails": lambda: ending(pytest.fail.Exception("a stranger fails")),
+    "getattr_exits": lambda: ending(SystemExit(3)),
+}
+"""Where a test is running, they end it as they want to; while tests are collected they must not."""
+
+
 def make(name):
-    return MAKE[name]()
+    return {**MAKE, **ENDING}[name]()
 
 
-def parameters():
-    """Return each of them as a parameter whose id is its name."""
-    return [pytest.param(make(name), id=name) for name in NAMES]
+def parameters(*more):
+    """Return each of them, and more, as a parameter whose id is its name."""
+    return [pytest.param(make(name), id=name) for name in (*NAMES, *more)]

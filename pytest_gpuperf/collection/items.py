@@ -11,7 +11,7 @@ from pytest_gpuperf.collection.markers import PairOptions, why_not_timeable
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import KINDS, Demand, Kind, SizeGroup, Source, UnknownValue
-from pytest_gpuperf.model.errors import is_outcome, is_skip
+from pytest_gpuperf.model.errors import ends_run
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.scaling import Scaling
@@ -97,11 +97,11 @@ def problems() -> Generator[None]:
     except ValueError:
         raise
     except BaseException as error:
-        if is_outcome(error) and not is_skip(error):
+        if ends_run(error):
             raise
         raise ValueError(
-            f"reading the test's marker, parameters and fixtures raised {first_line(error)}; it is a fault "
-            "of pytest-gpuperf or of another plugin: report it, and remove the marker until then"
+            f"reading the test's marker, parameters and fixtures raised {first_line(error)}; a value among "
+            "them, another plugin or pytest-gpuperf is at fault: remove it or the marker, and report it"
         ) from error
 
 
@@ -109,7 +109,9 @@ def accelerator_of(item: pytest.Item) -> DeviceSpec | None:
     """Return what a marker names in place of the run's devices, also where nothing is measured."""
     mark = item.get_closest_marker("speedup")
     name = mark.kwargs.get("accelerator") if mark else None
-    return _accelerator(name) if ask.is_a(name, str) else None  # a wrong one is told where tests are measured
+    return (
+        _accelerator(name) if ask.is_really(name, str) else None
+    )  # a wrong one is told where tests are measured
 
 
 def _accelerator(name: str | None) -> DeviceSpec | None:
@@ -121,6 +123,7 @@ def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, optio
     spec = ItemSpec(nodeid=test_id(item), demand=demand)
     kind: Any = parameters(item).get("device")
     if ask.is_one_of(kind, KINDS) and fixtures.is_built_on_ours(item, "device"):
+        kind = "gpu" if str.__str__(kind) == "gpu" else "cpu"  # of a subclass, whose methods may be anything
         parsed = ParsedDevice(spec=DeviceSpec(kind=kind), parameters=frozenset(("device",)))
     elif slots := fixtures.slots(item):
         return spec._replace(slots=slots)

@@ -230,7 +230,7 @@ def _as_number(name: str, value: Any) -> Any:
     """Return the value of an argument with Python's own numbers; any other kind of value stays."""
     if name == "max_memory" and value is not None:
         return _bytes(value)
-    if name == "devices" and ask.is_a(value, (list, tuple, range)):
+    if name == "devices" and ask.is_really(value, (list, tuple, range)):
         counts = [_plain(each) for each in value]
         return counts if len({*map(str, counts)}) == len(counts) else _NO_VALUE
     return _plain(value)
@@ -240,12 +240,10 @@ def _plain(value: Any) -> Any:
     """Return a number of any library as Python's own, and one that no report can hold as no value at all."""
     if not _is_number(value):
         return value
-    if isinstance(value, Integral) and abs(int(value)) <= _MOST:
-        return int(value)
-    try:
-        number = float(value)
-    except OverflowError:  # an integer beyond them
-        return _NO_VALUE
+    whole = ask.answer(int, value) if ask.is_a(value, Integral) else None
+    if whole is not None and abs(whole) <= _MOST:
+        return whole
+    number = ask.answer(float, value, default=math.nan)  # an integer may be beyond all floats
     return number if math.isfinite(number) else _NO_VALUE
 
 
@@ -266,7 +264,7 @@ def _require_accelerator(name: str) -> None:
 
 def _bytes(value: Any) -> Any:
     """Return a size in bytes: kB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB of 1024."""
-    if ask.is_a(value, str) and (match := _SIZE.fullmatch(value.strip())) is not None:
+    if ask.is_really(value, str) and (match := _SIZE.fullmatch(value.strip())) is not None:
         number, prefix, binary = match.groups()
         value = float(number) * (1024 if binary else 1000) ** " kmgt".index((prefix or " ").lower())
     plain = _plain(value)

@@ -1,6 +1,7 @@
 """CPU and GPU variants: which items are compared with each other."""
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
 
 import pytest
 from msgspec.structs import asdict
@@ -9,6 +10,7 @@ from pytest_gpuperf.collection.items import SPEC, ItemSpec, PairKey, differing, 
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Demand
 
+_MOST_ASKED = 20  # variants on the other device: to find the nearest of thousands would take long
 _Group = list[tuple[pytest.Item, ItemSpec]]
 
 
@@ -34,13 +36,11 @@ def pair_items(items: Iterable[pytest.Item]) -> None:
 
 def _tell_what_differs(group: _Group) -> None:
     """Tell the items of a function that have no partner in which parameters a variant differs from them."""
-    first = {spec.kind: item for item, spec in reversed(group)}
-    if len(first) == 1:
-        return
     for item, spec in group:
-        other = first["cpu" if spec.kind == "gpu" else "gpu"]
-        differs = differing(item, other, spec.device_parameters)
-        item.stash[SPEC] = item.stash[SPEC]._replace(differs=differs)
+        others = islice((other for other, its in group if its.kind != spec.kind), _MOST_ASKED)
+        differs = (differing(item, other, spec.device_parameters) for other in others)
+        nearest = min(differs, key=len, default=())
+        item.stash[SPEC] = item.stash[SPEC]._replace(differs=nearest)
 
 
 def _by_module(group: _Group) -> Iterable[_Group]:

@@ -186,7 +186,7 @@ def _recognized(recognizer: Recognizer, value: Any) -> Kind | None:
 
 def _parse(value: Any) -> _PartialSpec | None:
     """Return what a value of a well-known type names, without importing its library."""
-    if ask.is_a(value, str):
+    if ask.is_really(value, str):
         return _parse_text(str.__str__(value))
     package = ask.package(type(value))
     if package == "torch" and type(value).__name__ == "device":
@@ -255,10 +255,10 @@ def _default_kind(library: str) -> Kind:
 
 def _text(value: Any) -> str:
     """Return a value's text, which is the same in every run: that of an object is short and has one line."""
-    if ask.is_a(value, str):
+    if ask.is_really(value, str):
         return str.__str__(value)  # of a member of an Enum, too
     return one_line(shorten(stable_text(value), _LONGEST, placeholder="..."))
 
 
 def _shown(value: Any) -> str:
-    return quote(_text(value)) if ask.is_a(value, str) else _text(value)
+    return quote(_text(value)) if ask.is_really(value, str) else _text(value)

@@ -20,6 +20,7 @@ from pytest_gpuperf.devices.mlx import MlxBackend
 from pytest_gpuperf.devices.protocol import Activity, TimedDevice
 from pytest_gpuperf.devices.sycl import SyclBackend
 from pytest_gpuperf.devices.torch import TorchBackend
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -70,12 +71,11 @@ class StandIn:
 
     def recognizes(self, value: Any) -> Kind | None:
         """Return "gpu" for a parameter value of the suite that selects this GPU."""
-        if isinstance(value, str):
-            return "gpu" if value in (self.name, self.module) else None
-        if not isinstance(value, ModuleType):
-            return None
-        *above, last = value.__name__.split(".")
-        return "gpu" if value.__name__ == self.module or (last == self.module and _WRAPPER in above) else None
+        if ask.is_really(value, str):
+            return "gpu" if ask.is_one_of(value, (self.name, self.module)) else None
+        name = ask.name_of(value) if ask.is_really(value, ModuleType) else None
+        *above, last = (name or "").split(".")
+        return "gpu" if name == self.module or (last == self.module and _WRAPPER in above) else None
 
     def check(self, selector: str) -> None:
         """Accept no selector, or those of a library beside itself; refuse one that is not installed."""

@@ -2,7 +2,7 @@
 
 Values of parametrizations, results, fixtures and what other plugins hand on may be anything: a module that is
 imported when it is first used, an object that needs an application, an array that is equal item by item.
-They are asked here alone, so that none of them ends a run, or fails a test that has nothing to do with it.
+They are asked through here, so that none of them ends a run, or fails a test that has nothing to do with it.
 Their texts are those of `plain_text`.
 """
 
@@ -12,7 +12,7 @@ from itertools import islice
 from types import UnionType
 from typing import Any
 
-from pytest_gpuperf.model.errors import is_skip
+from pytest_gpuperf.model.errors import ends_run, is_skip
 
 _NOTHING = object()
 
@@ -22,9 +22,10 @@ def answer(question: Callable[..., Any], *values: Any, default: Any = None) -> A
     try:
         return question(*values)
     except BaseException as error:
-        if isinstance(error, Exception) or is_skip(error):  # importorskip when a module is first used
-            return default
-        raise
+        # A skip is importorskip's, when a module is first used. Others may be those of a timeout's signal.
+        if ends_run(error) or not (isinstance(error, Exception) or is_skip(error)):
+            raise
+        return default
 
 
 def attribute(value: Any, name: str, default: Any = None) -> Any:
@@ -49,7 +50,7 @@ def is_really(value: Any, kind: type | UnionType | tuple[type, ...]) -> bool:
 
 def is_one_of(value: Any, words: Container[str]) -> bool:
     """Return whether a value is one of these texts; nothing but a text is compared with them."""
-    return is_a(value, str) and str.__str__(value) in words
+    return is_really(value, str) and str.__str__(value) in words
 
 
 def is_equal(value: Any, other: Any) -> bool:
@@ -60,7 +61,7 @@ def is_equal(value: Any, other: Any) -> bool:
 def name_of(value: Any) -> str | None:
     """Return the name of a module, or of what stands for one: also of one that cannot be imported."""
     name = answer(_name, value)
-    return str.__str__(name) if is_a(name, str) else None
+    return str.__str__(name) if is_really(name, str) else None
 
 
 def _name(value: Any) -> Any:
@@ -73,7 +74,7 @@ def _name(value: Any) -> Any:
 def module_of(kind: Any) -> str:
     """Return the name of the module that defined a class or a function; empty where that does not say."""
     name = attribute(kind, "__module__")
-    return str.__str__(name) if is_a(name, str) else ""
+    return str.__str__(name) if is_really(name, str) else ""
 
 
 def package(kind: Any) -> str:
@@ -94,4 +95,6 @@ def _first(container: Iterable[Any], most: int) -> list[Any]:
 def names(value: Any) -> dict[str, Any]:
     """Return what an object's `__dict__` has under names; nothing where it has none, or cannot be asked."""
     found = attribute(value, "__dict__")
-    return {name: part for name, part in dict.items(found) if type(name) is str} if is_a(found, dict) else {}
+    if not is_really(found, dict):
+        return {}
+    return {name: part for name, part in dict.items(found) if type(name) is str}

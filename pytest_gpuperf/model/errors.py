@@ -20,8 +20,12 @@ def is_outcome(error: BaseException) -> bool:
 
 def is_skip(error: BaseException) -> bool:
     """Return whether an exception is pytest.skip's, which is of no type that `except Exception` catches."""
-    skipped = getattr(sys.modules.get("_pytest.outcomes"), "Skipped", ())
-    return isinstance(error, skipped)
+    return isinstance(error, getattr(sys.modules.get("_pytest.outcomes"), "Skipped", ()))
+
+
+def ends_run(error: BaseException) -> bool:
+    """Return whether an exception ends the whole run on purpose, as Ctrl-C and pytest.exit do."""
+    return isinstance(error, (KeyboardInterrupt, getattr(sys.modules.get("_pytest.outcomes"), "Exit", ())))
 
 
 class GpuPerfError(Exception):

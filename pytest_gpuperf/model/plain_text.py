@@ -10,7 +10,7 @@ LONGEST_QUOTE = 1_000
 """Bytes of a text in a sentence that quotes it."""
 _READ = 100_000  # letters of a message, which may hold an array
 _RULE = re.compile(r"^[ =-]*[=-]{2}|[=-]{2}[ =-]*$")  # around the title of a page, as CuPy prints one
-_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
+_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+| id='[0-9]+'")  # the latter of a mock
 
 
 def printable(text: str) -> str:

@@ -30,7 +30,7 @@ _NO_GPU_VARIANT = (
 _DIFFERS = (
     "nothing to compare with: no variant of this test on the {other} has the same {parameters}, and a list, "
     "an array or another object is the same only as one object; parametrize the device by itself, or give "
-    "equal numbers or texts"
+    "equal numbers or texts of Python's own types"
 )
 _ON_CPU_BY_DEFAULT = (
     "no GPU: {library} runs this test on the CPU, and nothing is compared; try --gpuperf-gpu={emulated} "

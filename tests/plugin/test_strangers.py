@@ -19,19 +19,27 @@ resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))  # for who goes throu
 """
 UNMARKED = """
 import pytest
-from strangers import NAMES, make, parameters
+from strangers import ENDING, NAMES, make, parameters
 
 every = pytest.mark.parametrize("name", NAMES)
 
-@pytest.mark.parametrize("device", parameters())
+@pytest.fixture
+def device(request):
+    return request.param
+
+@pytest.mark.parametrize("device", parameters(*ENDING))
 def test_device(device):
     pass
 
-@pytest.mark.parametrize("xp", parameters())
+@pytest.mark.parametrize("device", parameters(), indirect=True)
+def test_device_of_a_fixture(device):
+    pass
+
+@pytest.mark.parametrize("xp", parameters(*ENDING))
 def test_namespace(xp):
     pass
 
-@pytest.mark.parametrize("v", parameters())
+@pytest.mark.parametrize("v", parameters(*ENDING))
 @pytest.mark.parametrize("backend", ["numpy", "simulated"])
 def test_other_parameter(backend, v):
     pass
@@ -45,11 +53,14 @@ for name in NAMES:
 del test_it
 
 class Raises:
+    def __init__(self, error):
+        self.error = error
+
     def __get__(self, instance, owner):
-        raise RuntimeError("a descriptor")
+        raise self.error
 
 class TestDescriptor:
-    xp, backend = Raises(), Raises()
+    xp, backend = Raises(RuntimeError("a descriptor")), Raises(pytest.fail.Exception("it fails"))
 
     def test_it(self):
         pass
@@ -101,6 +112,11 @@ def workload(device):
 @pytest.mark.parametrize("device", parameters())
 def test_device(device):
     pass
+
+@speedup
+@pytest.mark.parametrize("device", ["cpu", make("bad_text")], ids=["cpu", "gpu"], indirect=True)
+def test_our_device(device):
+    return workload(device)
 
 @speedup
 @pytest.mark.parametrize("backend", parameters())
@@ -184,7 +200,7 @@ def test_strange_pair(device, request, name):
 """
 ARGUMENTS = """
 import pytest
-from strangers import NAMES, make
+from strangers import ENDING, NAMES, make
 
 ARGUMENTS = ("min", "accelerator", "device", "pair", "max_memory", "transfer")
 
@@ -193,7 +209,7 @@ ARGUMENTS = ("min", "accelerator", "device", "pair", "max_memory", "transfer")
     [
         pytest.param(argument, id=f"{argument}-{name}", marks=pytest.mark.speedup(**{argument: make(name)}))
         for argument in ARGUMENTS
-        for name in NAMES
+        for name in (*NAMES, *ENDING)
     ],
 )
 def test_it(argument):
@@ -239,7 +255,8 @@ def test_what_no_argument_can_be_is_named_with_it_and_is_nothing_where_nothing_i
     for test in found:
         argument, _, name = test.partition("[")[2][:-1].partition("-")
         is_valid = name in ("bad_text", "bad_number")  # such a text, and such a number, is one
-        assert is_valid or re.match(rf"(@pytest.mark.speedup: )?{argument}\b", reasons[test]), test
+        said = "reading the test's marker" if name in strangers.ENDING else argument
+        assert is_valid or re.match(rf"(@pytest.mark.speedup: )?({argument}|{said})\b", reasons[test]), test
     off, _ = outcomes(tmp_path, *OURS, "--gpuperf-off", arguments=ARGUMENTS)
     assert ["accelerator-bad_text"] == [
         test.partition("[")[2][:-1] for test, outcome in off.items() if outcome != "PASSED"
