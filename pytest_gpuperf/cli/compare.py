@@ -14,19 +14,23 @@ from pytest_gpuperf.cli.command import (
     INCOMPARABLE,
     CommandResult,
     add_command,
+    check_replaceable,
     lines_result,
+    output_file,
     width,
 )
-from pytest_gpuperf.gate import text, tolerance
+from pytest_gpuperf.gate import pairs, text, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
+from pytest_gpuperf.gate.pairs import Pair
 from pytest_gpuperf.model.comparison import METRICS, GateOptions
 from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import reader
+from pytest_gpuperf.report import files, reader
+from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.text import section
 from pytest_gpuperf.report.verdicts import GRAVITY
 from pytest_gpuperf.report.wording import gate_lines, outcome_counts
@@ -35,9 +39,13 @@ _MOST_TESTS = 50  # with rows: more would move the gravest out of sight
 _Parsed = TypeVar("_Parsed")
 _EPILOG = """\
 example: gpuperf compare baseline.json report.json --fail-on speedup:10% --fail-on memory:5%
+         gpuperf compare base/ head/ --fail-on gpu_time:3%
 
 A metric regressed when it misses the baseline's range, less the tolerance, as a marker's limit. Without
 --fail-on it is speedup:10%, and efficiency:10% of scaling tests.
+
+Two folders are of processes: as many reports in each, 6 or more, in pairs by their start. What all pairs say
+decides; from 12 on without the least and the greatest. Without --fail-on it is gpu_time:5% and cpu_time:5%.
 
 exit codes: 0 nothing regressed, or --fail nothing; 1 something did, or too little was measured; 2 the reports
 could not be compared, or an option is wrong; 3 the reports have nothing in common to compare"""
@@ -45,10 +53,12 @@ could not be compared, or an option is wrong; 3 the reports have nothing in comm
 
 def add(commands: Any) -> None:
     """Add the command."""
-    purpose = "compare two reports, the earlier first, as pytest does with --gpuperf-baseline"
+    purpose = "compare two reports, the earlier first, as pytest does with --gpuperf-baseline, or two folders"
     command = add_command(commands, "compare", purpose, _compare, _EPILOG)
     command.add_argument("base", type=Path, metavar="BASE", help="the earlier report, or a folder of them")
-    command.add_argument("new", type=Path, metavar="NEW", help="the report to compare with it")
+    command.add_argument(
+        "new", type=Path, metavar="NEW", help="the report to compare with it, or a folder of processes"
+    )
     command.add_argument(
         "--fail-on",
         action="append",
@@ -73,6 +83,9 @@ def add(commands: Any) -> None:
         default="sure",
         help="what fails: regressions (sure, default), inconclusive comparisons, too (doubt), or nothing",
     )
+    command.add_argument(
+        "--json", type=output_file, metavar="PATH", help="write the later report with what changed"
+    )
     outputs.add(command)
 
 
@@ -90,9 +103,15 @@ def _argument(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
 
 def _compare(chosen: argparse.Namespace) -> CommandResult:
     options = _gate_options(chosen)
-    outputs.check(chosen.outputs, [chosen.base, chosen.new])
-    new = reader.load_report(chosen.new)
-    run, failures = _with_comparisons(new, options, RunOptions(fail=chosen.fail))
+    inputs = [chosen.base, chosen.new]
+    outputs.check(chosen.outputs, inputs)
+    if chosen.json is not None:
+        check_replaceable(chosen.json, files.REPORT, "a report", inputs)
+    found = _pairs(chosen) if chosen.new.is_dir() else ()
+    new = found[0].head.run if found else reader.load_report(chosen.new)
+    run, failures = _with_comparisons(new, options, RunOptions(fail=chosen.fail), found)
+    if chosen.json is not None:
+        files.replace(chosen.json, document.text(run))
     written = outputs.write(run, chosen.outputs)
     lines = [*_changes(run)]
     if (absent := text.not_run(run)) is not None:
@@ -117,7 +136,8 @@ def compared_with(run: Run, base: Path) -> Run:
 
 
 def _gate_options(chosen: argparse.Namespace) -> GateOptions:
-    fail_on = chosen.fail_on or GateOptions().compared
+    by_default = pairs.DEFAULT if chosen.new.is_dir() else GateOptions().compared
+    fail_on = chosen.fail_on or by_default
     return GateOptions(
         baseline=chosen.base,
         tolerances=tolerance.tolerances_of(fail_on),
@@ -127,12 +147,20 @@ def _gate_options(chosen: argparse.Namespace) -> GateOptions:
     )
 
 
-def _with_comparisons(run: Run, gate_options: GateOptions, options: RunOptions) -> tuple[Run, list[str]]:
+def _pairs(chosen: argparse.Namespace) -> Sequence[Pair]:
+    """Return pairs of the reports in two folders: those that were started first are the first pair."""
+    return pairs.pairs_of(*(reader.load_reports(path)[::-1] for path in (chosen.base, chosen.new)))
+
+
+def _with_comparisons(
+    run: Run, gate_options: GateOptions, options: RunOptions, of_processes: Sequence[Pair] = ()
+) -> tuple[Run, list[str]]:
     """Return a run with its comparisons with the baseline, and why the gate fails its tests, and it.
 
     What was typed excuses no absent test by itself, as it may have left out others: the run's own check does.
     """
-    gate = Gate(gate_options, _candidates(gate_options), lambda: run.environment)
+    candidates = _first_base(of_processes, gate_options) if of_processes else _candidates(gate_options)
+    gate = Gate(gate_options, candidates, lambda: run.environment, of_processes)
     compared = replace(run, records=tuple(map(gate.with_comparisons, run.records)))
     failed = {record.nodeid: gate.failures(record, options) for record in compared.records}
     failed = {nodeid: reasons for nodeid, reasons in failed.items() if reasons}
@@ -144,6 +172,11 @@ def _with_comparisons(run: Run, gate_options: GateOptions, options: RunOptions) 
     told = [f"{nodeid}: {reason}" for nodeid, reasons in failed.items() for reason in reasons]
     told += [failure.text for failure in (result.failures if result else ())]
     return replace(compared, gate=result), told
+
+
+def _first_base(of_processes: Sequence[Pair], options: GateOptions) -> Sequence[Report]:
+    """Return base's first report under the name of base's folder: it stands for all of them."""
+    return [replace(of_processes[0].base, name=str(options.baseline))]
 
 
 def _candidates(options: GateOptions) -> tuple[Report, ...]:

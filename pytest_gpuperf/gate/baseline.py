@@ -27,6 +27,15 @@ _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu_time": ("cpu",), "gpu_time": ("
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """A metric of one test, in the baseline and now, both measured in the same conditions."""
+
+    nodeid: str
+    before: MetricValue
+    now: MetricValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparer:
     """Compares the results of a run with a baseline; `environment` is the run's."""
 
@@ -55,7 +64,11 @@ class Comparer:
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
             values = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
             return comparison_of(tolerance, "not_comparable", reason, **values)
-        return _compare_values(earlier, value, tolerance)
+        return self.compare_values(Matched(nodeid=now.nodeid, before=earlier, now=value), tolerance)
+
+    def compare_values(self, values: Matched, tolerance: Tolerance) -> Comparison:
+        """Return what follows from the numbers of a test, which can be compared."""
+        return _compare_values(values.before, values.now, tolerance)
 
     def _differences(self, now: Record, before: Record, metric: Metric) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""

@@ -14,6 +14,7 @@ from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.gate import baseline, metrics, regression, text, what_fails
 from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
+from pytest_gpuperf.gate.pairs import Pair, PairComparer
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
@@ -54,12 +55,14 @@ class RunCoverage:
 class Gate:
     """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
-    `environment` returns that of the run; it is called when the devices are open.
+    `environment` returns that of the run; it is called when the devices are open. With `pairs` of processes
+    the run is head's first one, the candidate base's first, and what decides is all of them.
     """
 
     options: GateOptions
     candidates: Sequence[Report]
     environment: Callable[[], Environment]
+    pairs: Sequence[Pair] = ()
 
     @cached_property
     def base(self) -> Report | None:
@@ -155,10 +158,21 @@ class Gate:
             started=base.run.started if base else None,
             tolerances=self.options.tolerances,
             failures=tuple(_failures(case)) if rules.enforced else (),
-            notes=tuple(_notes(case, base, self._only_in_older(run))) if base else (),
+            notes=(*_notes(case, base, self._only_in_older(run)), *self._changes(run)) if base else (),
             baseline_tests=len(set(map(without_number, known))),
             absent=case.absent,
         )
+
+    def _changes(self, run: Run) -> Iterator[GateNote]:
+        """Yield what to know of the changes: that the baseline is out of date, or how processes differ."""
+        if isinstance(self._comparer, PairComparer):
+            yield from self._comparer.notes(run.records)
+            return
+        outcomes = Counter(each.outcome for record in run.records for each in record.comparisons)
+        if improved := outcomes["improved"]:
+            beyond = f"{units.count(improved, 'comparison')} improved beyond the tolerance"
+            stale = "the baseline is out of date; run gpuperf baseline update to lock in the gain"
+            yield GateNote(code="baseline_stale", text=f"{beyond}: {stale}")
 
     def _any_comparable(self, records: Iterable[Record]) -> bool:
         return any(is_comparable(record, self.options.compared) for record in records)
@@ -186,6 +200,8 @@ class Gate:
     def _comparer(self) -> Comparer | None:
         if self.base is None:
             return None
+        if self.pairs:
+            return PairComparer(baseline=self.base, environment=self._environment, pairs=self.pairs)
         return Comparer(baseline=self.base, environment=self._environment)
 
 
@@ -309,7 +325,7 @@ def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]
 
 
 def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Iterator[GateNote]:
-    """Yield what could not be compared, and what got better."""
+    """Yield what could not be compared."""
     if not base.run.complete:
         early = f"the run of the baseline {base.name} ended early: tests that it did not reach count as new"
         yield GateNote(code="not_comparable", text=early)
@@ -331,10 +347,6 @@ def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Itera
     if case.decides_nothing and case.rules.gate.is_gate and not case.rules.gate.strict:
         passed = f"{_decided_nothing(case)}; a regression may have passed; {_STRICT}"
         yield GateNote(code="not_comparable", text=passed)
-    if improved := case.outcomes["improved"]:
-        beyond = f"{units.count(improved, 'comparison')} improved beyond the tolerance"
-        stale = "the baseline is out of date; run gpuperf baseline update to lock in the gain"
-        yield GateNote(code="baseline_stale", text=f"{beyond}: {stale}")
 
 
 def _decided_nothing(case: _Case) -> str:

@@ -33,7 +33,7 @@ class MetricValue:
 def has(record: Record, metric: Metric) -> bool:
     """Return whether a record has a metric, without the work of making the range of a time."""
     if metric in TIMES:
-        return len(_samples(record, metric)) > 0
+        return len(samples_of(record, metric)) > 0
     return estimate_of(record, metric) is not None
 
 
@@ -46,7 +46,7 @@ def is_held(record: Record, metric: Metric) -> bool:
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its range: seconds, bytes or a ratio. None if it was not measured."""
     if metric in TIMES:
-        return estimate_time(_samples(record, metric))
+        return estimate_time(samples_of(record, metric))
     if not _is_valid(record, metric):
         return None
     if metric == "memory":
@@ -88,7 +88,7 @@ def look_at(record: Record, metric: Metric) -> Look:
     """Return the look at the samples of a metric that has some."""
     seconds = record.rounds_elapsed or 0.0
     if metric in TIMES:
-        return looks.at_end(len(_samples(record, metric)), seconds)
+        return looks.at_end(len(samples_of(record, metric)), seconds)
     compared, found = _compared(record), _speedup(record, metric)
     rounds = compared.rounds if compared else 0
     if found is not None and found.rounds != rounds:  # a secondary measurement, which was short
@@ -117,7 +117,7 @@ def _is_valid(record: Record, metric: Metric) -> bool:
     return record.status != "skipped" or metric == "cpu_time"
 
 
-def _samples(record: Record, metric: Metric) -> Sequence[float]:
+def samples_of(record: Record, metric: Metric) -> Sequence[float]:
     """Return the valid times of one device; none where any of them is no time."""
     measurement = record.measurement(TIMES[metric]) if _is_valid(record, metric) else None
     samples = measurement.samples if measurement else ()

@@ -33,6 +33,8 @@ TOO_NEAR = "the change is too near the tolerance to decide: choose another toler
 MORE_TIME = (
     "more time (max_time) or a quieter machine would decide it; runs with --gpuperf-baseline take more time"
 )
+MORE_PAIRS = "more pairs of processes, or a quieter machine, would decide it"
+FEW_PAIRS = "too few pairs have it in both processes: mend what fails in the others"
 NEW_BASELINE = (
     "the baseline is too uncertain: remove it and recreate it with --gpuperf-fail-on, "
     "or run gpuperf baseline update with the report of a run with that option"
@@ -78,17 +80,20 @@ def describe(
     tolerance: Tolerance,
     outcome: Outcome,
     *,
+    ratio: Estimate | None = None,
+    over: str = "",
     widened: str | None = None,
 ) -> str:
     """Return the numbers of an outcome: `speedup got worse: 8.00x [7.80, 8.20], baseline 10.0x ...`.
 
-    `widened` is why the new range is wider than its samples alone make it.
+    The `ratio` is that of the two values, unless it was found in another way: `over` says in which. `widened`
+    is why the new range is wider than its samples alone make it.
     """
     metric = tolerance.metric
     numbers = f"{format_metric(metric, now)}, baseline {format_metric(metric, before)}"
-    limit = _consequence(tolerance, outcome)
-    ratio = regression.ratio(before, now)
-    change = f": {format_change(ratio)}, {limit}" if ratio else f"; {limit}"
+    limit = _consequence(tolerance, outcome, keeps_baseline=not over)
+    ratio = ratio or regression.ratio(before, now)
+    change = f": {' '.join(filter(None, (format_change(ratio), over)))}, {limit}" if ratio else f"; {limit}"
     cause = f"; the range reaches so low because {widened}" if widened else ""
     return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}"
 
@@ -187,9 +192,11 @@ def format_metric(metric: Metric, estimate: Estimate) -> str:
     return scaling.efficiency_text(estimate) if metric == "efficiency" else verdict.ratio(estimate)
 
 
-def _consequence(tolerance: Tolerance, outcome: Outcome) -> str:
-    if outcome == "improved":
+def _consequence(tolerance: Tolerance, outcome: Outcome, *, keeps_baseline: bool) -> str:
+    if outcome == "improved" and keeps_baseline:
         return "the baseline is out of date"
+    if outcome == "improved":
+        return f"which is more than {units.percent(tolerance.share)}"
     direction = "more" if tolerance.metric in regression.LESS_IS_BETTER else "less"
     return f"{units.percent(tolerance.share)} {direction} is allowed"
 

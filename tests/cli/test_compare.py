@@ -3,12 +3,13 @@
 What becomes of each state of a test with each option is in tests/plugin/test_decisions.py.
 """
 
+import json
 from pathlib import Path
 
 import pytest
 from cases import for_each
-from command import NO_GPU, record, skipped, usage, written
-from factories import ELSEWHERE, LASTED, gate_result, scaled
+from command import NO_GPU, read, record, skipped, usage, written
+from factories import ELSEWHERE, GPU, LASTED, gate_result, measured, scaled
 from golden import assert_told
 from msgspec.structs import replace
 
@@ -178,3 +179,58 @@ def test_why_a_test_is_absent_is_what_the_check_of_its_run_said(call, expected, 
     assert call("compare", "base.json", "new.json")[0] == (0 if expected == "narrowed" else 1)
     code, lines, _ = call("compare", "base.json", "new.json", "--strict")
     assert (1, True) == (code, lines[-1].startswith(f"FAILED: {said}"))
+
+
+def processes(folder, *seconds, **changes):
+    """Write the reports of processes in which a test took so long on the GPU, and return their folder."""
+    Path(folder).mkdir()
+    for number, each in enumerate(seconds):
+        started = f"2026-01-01T00:00:{2 * number + (folder == 'head'):02}+00:00"
+        test = record(gpu=measured(GPU, each), **changes)
+        written(f"{folder}/{100 - number}.json", test, started=started)
+    return folder
+
+
+STEADY = [1.0, 1.01, 0.99, 1.02, 1.0, 0.98]
+
+
+def test_folders_are_processes_in_pairs_by_their_start_and_decide_together(call):
+    base = processes("base", *STEADY)
+    head = processes("head", *(1.08 * each for each in STEADY))
+    code, lines, _ = call("compare", base, head, "--markdown=it.md", "--json=it.json")
+    said = "GPU time got worse: 1.08 s [1.06 s, 1.10 s], baseline 1.00 s [980 ms, 1.02 s]: +8.0 %"
+    assert (1, f"FAILED: test_a.py::test_1: {said} over 6 pairs of processes, 5 % more is allowed") == (
+        code,
+        lines[-1],
+    )
+    assert "(tolerance: gpu_time 5 %, cpu_time 5 %): 1 regressed, 1 not regressed" in "\n".join(lines)
+    assert "from process to process the values of a test differ by" in "\n".join(lines)
+    assert "+8.0 %" in Path("it.md").read_text(encoding="utf-8")
+    (test,) = read("it.json")["records"]
+    assert ["regressed", "not_regressed"] == [each["outcome"] for each in test["comparisons"]]
+
+
+def test_identical_processes_are_not_regressed_and_fail_nothing(call):
+    code, lines, _ = call("compare", processes("base", *STEADY), processes("head", *STEADY[::-1]))
+    assert (0, True) == (code, any("2 not regressed" in line for line in lines))
+
+
+def test_what_head_alone_measures_is_new_once_and_what_base_alone_measures_fails(call):
+    base, head = processes("base", *STEADY), processes("head", *STEADY)
+    for path in Path("base").iterdir():
+        started = json.loads(path.read_text())["started"]
+        written(path, record("test_a.py::gone"), record("test_a.py::kept"), started=started)
+    for path in Path("head").iterdir():
+        started = json.loads(path.read_text())["started"]
+        written(path, record("test_a.py::kept"), record("test_a.py::new"), started=started)
+    code, lines, _ = call("compare", base, head)
+    assert 1 == code
+    assert 1 == sum("test_a.py::new" in line or line.startswith("new ") for line in lines)
+    assert "FAILED: 1 test of the baseline did not run: test_a.py::gone" in lines[-1]
+
+
+def test_folders_that_make_no_pairs_are_refused(refused):
+    assert refused("compare", processes("base", *STEADY[:5]), processes("head", *STEADY)) == (
+        "BASE has 5 reports and NEW has 6; to compare folders, each needs as many as the other, and 6 or "
+        "more, one of each process"
+    )
