@@ -19,6 +19,7 @@ _Value = TypeVar("_Value")
 _LONGEST_CAUSE = 200  # characters: it may quote what the file holds
 _MOST_DIGITS = 300  # of an integer that a double can hold
 _REMEDY = "name a report, or copy this one anew"
+_NOT_UTF_8 = f"it is not JSON: it is not UTF-8; {_REMEDY}"
 _LEAVES = {str, int, float, bool, NoneType, array}
 _CANNOT = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError)
 
@@ -37,7 +38,7 @@ def load(content: bytes, kind: type[_Value]) -> _Value:
     except msgspec.DecodeError as error:
         raise _malformed(error, content) from None
     except UnicodeDecodeError:
-        raise GpuPerfError(f"it is not JSON: it is not UTF-8; {_REMEDY}") from None
+        raise GpuPerfError(_NOT_UTF_8) from None
     except RecursionError:
         raise GpuPerfError("it is not JSON: it is nested too deeply") from None
     if isinstance(value, Value) and keys.number < _number_of_keys(value):
@@ -185,6 +186,11 @@ def _refusal(error: Exception) -> GpuPerfError:
 
 
 def _malformed(error: Exception, content: bytes) -> GpuPerfError:
+    try:
+        content.decode()
+    except UnicodeDecodeError as wrong:
+        if wrong.end < len(content):  # else a letter was cut off
+            return GpuPerfError(_NOT_UTF_8)
     cause, _, byte = str(error).removeprefix("JSON is malformed: ").partition(" (byte ")
     if not byte:
         return GpuPerfError(f"it is not JSON: it is empty or was cut off; {_REMEDY}")

@@ -191,7 +191,7 @@ TAMPERED = {
         ("notes", "it is not JSON: invalid character at line 1, column "),
         (TEXT[:-300], "it is not JSON: it is empty or was cut off; "),
         (with_text('"complete"', "complete"), "it is not JSON: object keys must be strings at line "),
-        (TEXT.encode("utf-16"), "it is not JSON: invalid character at line 1, column 1"),
+        (TEXT.encode("utf-16"), "it is not JSON: it is not UTF-8; "),
         (TEXT.encode().replace(b"a processor", b"\xff", 1), "it is not JSON: it is not UTF-8; "),
         (with_text(TIMED, '"elapsed":NaN'), "it is not JSON: invalid character at line "),
         (with_text(TIMED, '"elapsed":-Infinity'), "it is not JSON: invalid character at line "),
