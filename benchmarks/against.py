@@ -1,8 +1,9 @@
 """How often the rule for pairs of processes is wrong: `gpuperf compare BASE/ HEAD/`, in worlds of noise.
 
 A world says by how much the processes of one test differ, base and head in turns: each by its own offset,
-and by what lasts, is rare, or depends on the order. A test is looked at after 6 pairs, and after 12 if it is
-still undecided. Its true change is none, what is allowed, or more. What decides is the package's own rule.
+and by what lasts, is rare, or depends on the order. The rule looks at a test after 6 pairs, and again after
+12 if the test is still undecided. The true change of a test is zero, the tolerance, or more. The package's own
+rule decides.
 """
 
 import argparse

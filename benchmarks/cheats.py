@@ -51,7 +51,7 @@ OF_NOISE: frozenset[ReasonCode | NoteCode] = frozenset(
 )
 """Codes that depend on what else the machine does, and on how short the tests are."""
 SAID: frozenset[NoteCode] = frozenset({"results_not_compared"})
-"""What is so by nature where a call returns nothing, and no doubt."""
+"""Codes that are no doubt: a call that returns nothing has no result to compare."""
 
 ANY = "any device"
 _COPY = "a copy of what was kept, or of what the CPU computed: some work is seen, and not how much"
@@ -120,7 +120,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Dishonest workloads that pass, by device and name, with the reason why they cannot be told."""
-_NO_LAUNCH = "on the simulated devices only launches and copies take time, and the call has none"
+_NO_LAUNCH = "the call makes no launch and no copy, and simulated devices count the time of nothing else"
 REFUSED: Mapping[str, Mapping[str, str]] = {
     "simulated": {
         "test_a_value_of_python[a_list_of_floats]": _NO_LAUNCH,
@@ -194,7 +194,7 @@ class Found:
 
     @property
     def doubts(self) -> Set[str]:
-        """The codes of its notes, but for what is so by nature."""
+        """The codes of its notes, without those that are no doubt."""
         return self.notes.keys() - SAID
 
     @property
@@ -370,7 +370,7 @@ def _described(found: Found) -> str:
 
 
 def show_changes(before: Iterable[Found], now: Iterable[Found]) -> None:
-    """Print the workloads whose ending or notes differ from those of an earlier run, but for noise."""
+    """Print the workloads whose ending or notes differ from an earlier run; noise is no difference."""
     earlier = {(each.device, each.nodeid): each for each in before}
     devices = {each.device for each in earlier.values()}
     lines = []

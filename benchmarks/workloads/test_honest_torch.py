@@ -545,7 +545,7 @@ def test_numpy_and_back(device):
 
 
 def graph_of(device, work, out):
-    """Return the replay of a CUDA graph that fills `out`, or the work where there is none."""
+    """Return a call that fills `out`: the replay of a CUDA graph on CUDA, the work itself elsewhere."""
     if device.native.type != "cuda":
         return lambda: out.copy_(work())
     graph = torch.cuda.CUDAGraph()

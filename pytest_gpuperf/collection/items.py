@@ -37,8 +37,8 @@ class ItemSpec(NamedTuple):
     that get one device after the other, within one item. `calls_both`: the body uses the fixture `gpuperf`.
     `device`: the only device that this item uses, `device_parameters` the parameters that select it, `pair`
     the key that it shares with its variants, `partner` the id of the CPU variant that a GPU variant is
-    compared with; where it has none, `differs` are the parameters in which a variant on the other device
-    differs. An item without slots, calls_both and device cannot be measured. `size_group`: that
+    compared with. `differs`: the parameters whose values keep an item from having a variant on the other
+    device. An item without slots, calls_both and device cannot be measured. `size_group`: that
     of its offload threshold. `scaling`: the numbers of devices that it is compared on, in the slot `devices`.
     `problem`: what is wrong with its marker, for which it fails at its setup.
 
