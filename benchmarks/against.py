@@ -2,8 +2,8 @@
 
 A world says by how much the processes of one test differ, base and head in turns: each by its own offset,
 and by what lasts, is rare, or depends on the order. The rule looks at a test after 6 pairs, and again after
-12 if the test is still undecided. The true change of a test is zero, the tolerance, or more. The package's own
-rule decides.
+12 if the test is still undecided. The true change of a test is zero, the tolerance, or more. The rule is the
+package's own.
 """
 
 import argparse

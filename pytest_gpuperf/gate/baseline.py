@@ -47,9 +47,10 @@ class Comparer:
     def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
         """Return how each metric of a test compares with its baseline."""
         compared = (each for each in tolerances if metrics.is_held(now, each.metric))
-        return tuple(self._compare_metric(now, tolerance) for tolerance in compared)
+        return tuple(self.compare_metric(now, tolerance) for tolerance in compared)
 
-    def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison:
+    def compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison:
+        """Return how one metric of a test compares with its baseline."""
         metric, name = tolerance.metric, self.baseline.name
         value = metrics.value_of(now, metric)
         before = self.baseline.record_of(now)

@@ -158,18 +158,17 @@ class Gate:
             started=base.run.started if base else None,
             tolerances=self.options.tolerances,
             failures=tuple(_failures(case)) if rules.enforced else (),
-            notes=(*_notes(case, base, self._only_in_older(run)), *self._changes(run)) if base else (),
+            notes=tuple(self._all_notes(case, base)) if base else (),
             baseline_tests=len(set(map(without_number, known))),
             absent=case.absent,
         )
 
-    def _changes(self, run: Run) -> Iterator[GateNote]:
-        """Yield what to know of the changes: that the baseline is out of date, or how processes differ."""
+    def _all_notes(self, case: "_Case", base: Report) -> Iterator[GateNote]:
+        """Yield what could not be compared, and that the baseline is out of date, or how processes differ."""
+        yield from _notes(case, base, self._only_in_older(case.run))
         if isinstance(self._comparer, PairComparer):
-            yield from self._comparer.notes(run.records)
-            return
-        outcomes = Counter(each.outcome for record in run.records for each in record.comparisons)
-        if improved := outcomes["improved"]:
+            yield from self._comparer.notes(case.run.records)
+        elif improved := case.outcomes["improved"]:
             beyond = f"{units.count(improved, 'comparison')} improved beyond the tolerance"
             stale = "the baseline is out of date; run gpuperf baseline update to lock in the gain"
             yield GateNote(code="baseline_stale", text=f"{beyond}: {stale}")

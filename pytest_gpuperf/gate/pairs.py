@@ -1,7 +1,7 @@
 """From the reports of pairs of processes, base and head, to what changed between the two."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, log
 from statistics import median
@@ -81,6 +81,17 @@ class PairComparer(Comparer):
         found = Comparer.compare(self, now, tolerances)
         is_new = bool(found) and all(each.outcome == "new" for each in found)
         return found[:1] if is_new else found  # of the test: it need not be said of each metric
+
+    def compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison:
+        """Compare by the first pair that has the metric on both sides: one process may have failed."""
+        metric = tolerance.metric
+        of_both = zip(*(self._values(now.nodeid, metric, side) for side in (0, 1)), strict=True)
+        place = next((place for place, values in enumerate(of_both) if all(values)), 0)
+        if place == 0:
+            return Comparer.compare_metric(self, now, tolerance)
+        base, head = self.pairs[place]
+        known = replace(self, baseline=Report(name=self.baseline.name, run=base.run))
+        return Comparer.compare_metric(known, head.records[now.nodeid], tolerance)
 
     def compare_values(self, values: Matched, tolerance: Tolerance) -> Comparison:
         """Return what follows from the values of all processes, of which these are the first two's."""

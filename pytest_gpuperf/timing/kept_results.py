@@ -42,9 +42,14 @@ def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returne
             if owner is None:
                 return ()
             found.append(any_array.Part(owner, any_array.place(value)))
-        elif ask.is_really(value, float | complex | np.generic | Numbers):
+        elif ask.is_really(value, float | complex | np.generic) or _are_floats(value):
             found.append(any_array.Part(partial(_itself, value)))
     return tuple(found)
+
+
+def _are_floats(value: Any) -> bool:
+    """Return whether a value is many numbers that each call makes anew: whole ones Python keeps."""
+    return type(value) is Numbers and type(value.values[0]) not in (bool, int)
 
 
 def are_same(before: Returned, now: Returned) -> bool:

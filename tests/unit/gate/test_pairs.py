@@ -96,6 +96,13 @@ def test_a_test_that_some_processes_did_not_measure_is_in_doubt():
     assert "too few pairs have it" in found.reason
 
 
+def test_a_test_that_failed_in_bases_first_process_is_compared_by_the_others():
+    lost = process(1, status="error", reason="it broke")
+    (found,) = compared([lost] + [process(1)] * 6, [process(1.1)] * 7)
+    assert "regressed" == found.outcome
+    assert "over 6 pairs of processes" in found.reason
+
+
 def test_the_numbers_are_the_middle_of_all_processes_and_the_ratio_that_of_pairs():
     steps = [1.0, 2.0, 4.0, 1.0, 2.0, 4.0]  # the machine was slower at times: for both
     (found,) = compared([process(step) for step in steps], [process(1.1 * step) for step in steps])

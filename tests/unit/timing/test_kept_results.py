@@ -292,6 +292,12 @@ def test_a_result_that_only_later_calls_keep_is_an_error(works):
         measured(body, Demand(max=1))
 
 
+def test_whole_numbers_are_no_sign_of_a_kept_result_for_python_keeps_them_itself():
+    device = host()
+    assert () == remember([number % 7 for number in range(1000)], device)
+    assert () == remember([number > 7 for number in range(1000)], device)
+
+
 def test_many_numbers_are_the_very_result_only_if_each_of_them_is():
     device, numbers = host(), [float(number) for number in range(1000)]
     before = remember({"x": numbers}, device)
