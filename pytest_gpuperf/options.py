@@ -446,7 +446,7 @@ def has_foreign_marker(config: pytest.Config, name: str = "speedup") -> bool:
 # The regression check against a baseline
 # ---------------------------------------------------------------------------------------------------------
 
-_NO_BASELINE = "none"
+_NO_BASELINE, _LATER = "none", "later"
 
 
 def _tolerance(text: str) -> Tolerance | str:
@@ -464,9 +464,9 @@ def _allowances(text: str) -> frozenset[Allowance]:
 _BASELINE = _Option(
     "baseline",
     "compare with an earlier report, or with the newest comparable one in a folder; none ignores the "
-    "baseline that the ini file names",
+    "baseline that the ini file names; later measures one process of many, which gpuperf compare compares",
     parse=_path,
-    metavar="PATH|none",
+    metavar="PATH|none|later",
 )
 _BASELINE_MISSING = _Option(
     "baseline-missing",
@@ -518,6 +518,8 @@ def gate_options(config: pytest.Config) -> GateOptions:
         tolerances = tolerance.tolerances_of(required)
     except ValueError as error:
         raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
+    if path == _LATER:
+        return GateOptions(later=not codspeed_is_on(config), tolerances=tolerances)
     if required and path in (None, _NO_BASELINE):
         raise pytest.UsageError("--gpuperf-fail-on requires --gpuperf-baseline")
     if required:
@@ -603,7 +605,7 @@ def arguments(config: pytest.Config, command_line: argparse.Namespace) -> tuple[
     for option, value in command_line.ours:
         if option in GROUPS["output"] or option is _BASELINE_MISSING:
             continue
-        if option in (_BASELINE, _LOCK) and value not in (_NO_BASELINE, "auto"):
+        if option in (_BASELINE, _LOCK) and value not in (_NO_BASELINE, _LATER, "auto"):
             value = _from_root(config, value)
         words.append(option.flag if option.is_flag else f"{option.flag}={value}")
     return tuple(words)

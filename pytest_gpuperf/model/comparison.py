@@ -142,20 +142,22 @@ class GateOptions(Value, frozen=True, kw_only=True):
     `baseline` is a report or a folder of them; with `create` it may be missing, and this run makes it.
     `tolerances` fail a test that surely got worse, `improvements` one that got better. With `strict` a
     baseline that cannot be compared with fails, too. `allow` takes back ways in which a gate that measured
-    nothing fails.
+    nothing fails. With `later` the run is one process of many, which `gpuperf compare` compares by the
+    `tolerances`; now nothing is.
     """
 
     baseline: Path | None = None
     tolerances: tuple[Tolerance, ...] = ()
     improvements: bool = False
     create: bool = False
+    later: bool = False
     strict: bool = False
     allow: frozenset[Allowance] = frozenset()
 
     @property
     def is_gate(self) -> bool:
         """Whether a change can fail the run; without a gate it is only reported."""
-        return bool(self.tolerances) or self.improvements
+        return (bool(self.tolerances) or self.improvements) and not self.later
 
     @property
     def compares(self) -> bool:

@@ -132,7 +132,8 @@ class SamplingPlan(Value, frozen=True, kw_only=True):
     (copies, latency) take at most `secondary_time` each, in blocks of `secondary_block_time`, or one sample
     in each round where a check rests on them (`in_rounds`). With `compared`, a run is measured for a baseline
     or against one: a CPU variant is sampled for longer, since nothing can sample it again, and a test without
-    limits for the whole of `record_time`. A test restarts once at most, where it `may_restart`: on a busy
+    limits for the whole of `record_time`. With a `sampling_time` the run is one process of many: each test is
+    sampled for so long, and for longer only to have a few rounds. A test restarts once at most, where it `may_restart`: on a busy
     machine, or if later calls took another time.
     """
 
@@ -148,6 +149,7 @@ class SamplingPlan(Value, frozen=True, kw_only=True):
     compared: bool = False
     whole: bool = False
     in_rounds: bool = False
+    sampling_time: float | None = None
 
 
 class RunOptions(Value, frozen=True, kw_only=True):

@@ -23,6 +23,8 @@ from pytest_gpuperf.timing.gc_pause import MemoryWatch
 from pytest_gpuperf.timing.time_budget import seconds_between
 
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
+# Of one process of many: its fastest block counts, which so many seconds, and rounds, have seen undisturbed.
+_ONE_OF_MANY, _FEWEST_OF_LONG_CALLS, _LONG_CALL = 0.3, 3, 0.1  # seconds; rounds; seconds
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 _MOST_DROPPED = 12  # rounds of a throttled GPU, before too large a share of them ends sampling
 # Rounds must not fall into step with calls that alternate, or with anything periodic. Before a round there is
@@ -82,6 +84,7 @@ class RoundSampler:
         self.elapsed: float | None = None
         self._look: Look | None = None  # the last one that was taken
         self._is_decided = False
+        self._fewest = _FEWEST
         self._recorded: Sampled | None = None
 
     @property
@@ -150,9 +153,9 @@ class RoundSampler:
 
     def take_alone(self, timer: BlockTimer, seconds: float, *, others: Sequence[BlockTimer] = ()) -> None:
         """Take two samples of one device alone, and more within `seconds` of its sampling time."""
-        longest = self._sampling_time
-        seconds = min(seconds, longest)
-        timers = [timer, *others]
+        longest, timers = self._sampling_time, [timer, *others]
+        seconds = longest if self._is_one_of_many else min(seconds, longest)
+        self._fewest = self._fewest_of(timers)
         take_round = blocks.round_of(timers, self._context.order)
         while not self._is_time_up(seconds):
             started = timer.device.clock()
@@ -171,6 +174,7 @@ class RoundSampler:
     ) -> None:
         """Take rounds until a look decides, until none can, or until the time is up."""
         device, longest = gpu.device, self._sampling_time
+        self._fewest = self._fewest_of(timers)
         take_round = blocks.round_of(timers, self._context.order)
         while not self._is_over(longest, may_stop):
             started = device.clock()
@@ -206,7 +210,7 @@ class RoundSampler:
         if self.throttled is not None:
             return self.dropped > _MOST_DROPPED
         plan = self._context.options.sampling
-        if rounds < looks.STRETCHES or plan.whole:
+        if rounds < looks.STRETCHES or plan.whole or self._is_one_of_many:
             return False
         if not self._limits and (plan.compared or spent >= plan.record_time):
             return spent >= plan.record_time  # later runs are compared with it: seven rounds are a moment
@@ -221,7 +225,7 @@ class RoundSampler:
     def _is_time_up(self, longest: float) -> bool:
         """Return whether there is no time for one more round: the fewest are begun while any is left."""
         left = self._context.remaining()
-        if left < 0 or self.begun < _FEWEST:
+        if left < 0 or self.begun < self._fewest:
             return left < 0
         # One more round, and the two calls that end the test, must fit into the time that is left.
         return (self.elapsed or 0.0) >= longest or 2 * self._round_time > left
@@ -248,10 +252,22 @@ class RoundSampler:
     @property
     def _sampling_time(self) -> float:
         """The seconds that rounds may take from now on."""
-        whole = looks.SAMPLING_SHARE * self._context.options.max_time
+        options = self._context.options
+        whole = options.sampling.sampling_time or looks.SAMPLING_SHARE * options.max_time
         if self._recorded is not None:  # longer than the other variant decides no more
             whole = min(whole, self._recorded.seconds)
         return max(0.0, min(whole, self._context.remaining()))
+
+    @property
+    def _is_one_of_many(self) -> bool:
+        return self._context.options.sampling.sampling_time is not None
+
+    def _fewest_of(self, timers: Sequence[BlockTimer]) -> int:
+        """Return how many rounds are begun while any time is left, however long they last."""
+        if not self._is_one_of_many:
+            return _FEWEST
+        has_long_call = any(timer.fastest_sample > _LONG_CALL for timer in timers)
+        return _FEWEST_OF_LONG_CALLS if has_long_call else looks.STRETCHES
 
     @property
     def _round_time(self) -> float:
@@ -280,14 +296,17 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     """Return the plan of a run that is compared with an earlier one, or that makes a baseline.
 
     The limit of a check on the speedup is one more that a look decides. A baseline, and what no look decides,
-    takes all of the sampling time.
+    takes all of the sampling time. One process of many takes a short one, the same for all tests: what ends
+    it earlier, or begins it again, hangs on the noise.
     """
     checked = {tolerance.metric for tolerance in gate.tolerances}
     return replace(
         plan,
         compared=gate.compares,
-        whole=bool(checked & _NOT_LOOKED_AT) or (gate.create and checked != {"memory"}),
+        whole=not gate.later and (bool(checked & _NOT_LOOKED_AT) or (gate.create and checked != {"memory"})),
         in_rounds=bool(checked & _IN_ROUNDS),
+        sampling_time=_ONE_OF_MANY if gate.later else None,
+        may_restart=not gate.later,
     )
 
 

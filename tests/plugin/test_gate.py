@@ -620,3 +620,22 @@ def test_a_baseline_of_cpu_times_is_made_held_and_updated(ends, pytester, monkey
     ends(of_cpu, *cpu, NO_GPU)
     monkeypatch.chdir(pytester.path)
     assert 0 == main(["baseline", "update", "--accept-regressions", "base.json", "report.json"])
+
+
+# One process of many
+
+
+def sampled(result):
+    return [each["rounds_elapsed"] for each in result.report["records"]]
+
+
+def test_a_process_that_is_compared_later_samples_every_test_alike_and_checks_nothing_now(ends, pytester):
+    ends(BARE, *CREATE)
+    pytester.makeini(f"[pytest]\n{INI_GATE}\n")
+    later = ("--gpuperf-baseline=later", "--gpuperf-fail-on=gpu_time:5%")
+    of_both = ends(BARE + FAST, *later, gpu=SLOWER)
+    assert (pytest.ExitCode.OK, None) == (of_both.ret, of_both.report["gate"])
+    seven_rounds = [7 * (50e-3 + SLOWER)] * 2
+    assert pytest.approx(seven_rounds, rel=0.1) == sampled(of_both)
+    ((on_cpu,), (longer,)) = (sampled(ends(HOST.replace("0.1", "1"), NO_GPU, *asked)) for asked in ((), later))
+    assert longer > 2 * on_cpu

@@ -115,6 +115,7 @@ def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester
         ("b.json", "baseline=../b.json"),
         ("{above}/b.json", "baseline={above}/b.json"),
         ("none", "baseline=none"),
+        ("later", "baseline=later"),
         ("{above}/b.json", "baseline=../../b.json"),
         ("~/b.json", "baseline=~/b.json"),  # below the home folder
         ("folder/l", "lock=l"),

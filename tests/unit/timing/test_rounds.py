@@ -287,6 +287,37 @@ def test_without_a_limit_sampling_takes_a_second_at_most_unless_it_takes_all_its
     assert found.elapsed == pytest.approx(seconds, rel=0.1)
 
 
+ONE_OF_MANY = RunOptions(sampling=for_gate(SamplingPlan(), GateOptions(later=True)))
+
+
+@for_each(
+    ("rounds", "seconds", "cpu", "allowed"),
+    [
+        (100, 0.3, 1e-3, inf),  # and more
+        (7, 7 * 0.099, 0.09, inf),  # of 0.1 s or less, so many, however long they last
+        (3, 3 * 0.509, 0.5, inf),  # of longer calls
+        (2, 2 * 0.509, 0.5, 0.6),
+        (0, 0.0, 0.5, -1.0),
+    ],
+)
+def test_one_process_of_many_samples_each_test_for_as_long_whatever_is_decided(rounds, seconds, cpu, allowed):
+    for demand in (LIMIT, Demand()):
+        bench = Bench(
+            cpu=cpu, gpu=9e-3 if cpu > 9e-3 else 1e-6, demand=demand, options=ONE_OF_MANY, allowed=allowed
+        )
+        for timer in (bench.cpu, bench.gpu):
+            timer.note_time(cpu)  # as warm-up does
+        found = bench.interleaved()
+        assert (rounds, pytest.approx(seconds, rel=0.2)) == (min(found.begun, 100), found.elapsed or 0.0)
+
+
+def test_one_process_of_many_samples_a_device_alone_as_long_as_both():
+    alone = Bench(cpu=1e-3, options=ONE_OF_MANY).alone(0.03)
+    assert pytest.approx(0.3, rel=0.02) == alone.elapsed
+    against = Bench(gpu=1e-3, options=ONE_OF_MANY).against(*[1e-3] * 100, seconds=7.5)
+    assert pytest.approx(0.3, rel=0.02) == against.elapsed
+
+
 def test_rounds_against_a_variant_take_its_samples_in_turn_and_their_copies():
     bench = Bench(gpu=2e-3, throttle=hot_in(2))
     loop, other = bench.loop(), BlockTimer(workload=bench.gpu.workload)
@@ -405,12 +436,14 @@ PLAN = SamplingPlan()
         (True, True, False, GateOptions(tolerances=(within(metric="cpu_time"),))),
         (True, True, False, GateOptions(tolerances=(within(metric="gpu_time"),))),
         (True, True, True, GateOptions(tolerances=(within(metric="latency"),))),
+        (False, False, True, GateOptions(tolerances=(within(metric="latency"),), later=True)),
         (True, True, True, GateOptions(tolerances=(within(metric="with_copies"),))),
     ],
 )
 def test_a_run_that_is_compared_samples_for_longer_where_no_look_decides(compared, whole, in_rounds, asked):
     changed = {"compared": compared, "whole": whole, "in_rounds": in_rounds}
-    assert for_gate(PLAN, asked) == structs.replace(PLAN, **changed)
+    of_many = {"sampling_time": 0.3, "may_restart": False} if asked.later else {}
+    assert for_gate(PLAN, asked) == structs.replace(PLAN, **changed, **of_many)
 
 
 @for_each(("seconds", "gate"), [(0.05, GateOptions()), (2.0, GateOptions(create=True))])
