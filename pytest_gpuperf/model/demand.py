@@ -133,8 +133,8 @@ class SamplingPlan(Value, frozen=True, kw_only=True):
     in each round where a check rests on them (`in_rounds`). With `compared`, a run is measured for a baseline
     or against one: a CPU variant is sampled for longer, since nothing can sample it again, and a test without
     limits for the whole of `record_time`. With a `sampling_time` the run is one process of many: each test is
-    sampled for so long, and for longer only to have a few rounds. A test restarts once at most, where it `may_restart`: on a busy
-    machine, or if later calls took another time.
+    sampled for so long, and for longer only to have a few rounds. A test restarts once at most, where it
+    `may_restart`: on a busy machine, or if later calls took another time.
     """
 
     block_time: float = 1e-3
