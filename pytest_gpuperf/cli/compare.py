@@ -1,6 +1,10 @@
-"""`gpuperf compare`: two reports in, the changes and an exit code out, by the rules of the gate in pytest."""
+"""`gpuperf compare`: two reports in, the changes and an exit code out, by the rules of the gate in pytest.
+
+`gpuperf against`, which measures what it compares, has the same options and the same end.
+"""
 
 import argparse
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -45,7 +49,8 @@ A metric regressed when it misses the baseline's range, less the tolerance, as a
 --fail-on it is speedup:10%, and efficiency:10% of scaling tests.
 
 Two folders are of processes: as many reports in each, 6 or more, in pairs by their start. What all pairs say
-decides; from 12 on without the least and the greatest. Without --fail-on it is gpu_time:5% and cpu_time:5%.
+decides; from 12 on without the least and the greatest. Without --fail-on it is gpu_time:5%, cpu_time:5% and
+memory:5%.
 
 exit codes: 0 nothing regressed, or --fail nothing; 1 something did, or too little was measured; 2 the reports
 could not be compared, or an option is wrong; 3 the reports have nothing in common to compare"""
@@ -59,6 +64,11 @@ def add(commands: Any) -> None:
     command.add_argument(
         "new", type=Path, metavar="NEW", help="the report to compare with it, or a folder of processes"
     )
+    add_rules(command, "NEW", "BASE")
+
+
+def add_rules(command: ArgumentParser, new: str, base: str) -> None:
+    """Add the options that say what fails, and what is written; `new` and `base` are the users' words."""
     command.add_argument(
         "--fail-on",
         action="append",
@@ -74,8 +84,8 @@ def add(commands: Any) -> None:
         type=_argument(tolerance.allowances),
         default=[],
         metavar="no-gpu,missing",
-        help="allow that NEW measured nothing because it had no GPU (no-gpu), or that it lacks tests of BASE "
-        "(missing); may be repeated",
+        help=f"allow that {new} measured nothing because it had no GPU (no-gpu), or that it lacks tests of "
+        f"{base} (missing); may be repeated",
     )
     command.add_argument(
         "--fail",
@@ -102,45 +112,57 @@ def _argument(parse: Callable[[str], _Parsed]) -> Callable[[str], _Parsed]:
 
 
 def _compare(chosen: argparse.Namespace) -> CommandResult:
-    options = _gate_options(chosen)
-    inputs = [chosen.base, chosen.new]
+    options = gate_options(chosen, chosen.base, by_pairs=chosen.new.is_dir())
+    check_outputs(chosen, [chosen.base, chosen.new])
+    found = _pairs(chosen) if chosen.new.is_dir() else ()
+    new = found[0].head.run if found else reader.load_report(chosen.new)
+    run, failures = with_comparisons(new, options, RunOptions(fail=chosen.fail), found)
+    notes = []
+    if run.gate and run.gate.started and run.started < run.gate.started:  # both are UTC
+        notes.append(f"{chosen.new} is older than the baseline; the earlier report comes first")
+    if not run.complete:
+        early = f"{chosen.new} is incomplete: its run ended early"
+        (notes if chosen.fail == "nothing" else failures).append(early)
+    return ended(chosen, run, failures, notes, options)
+
+
+def check_outputs(chosen: argparse.Namespace, inputs: Sequence[Path] = ()) -> None:
+    """Raise GpuPerfError for an output that would replace an input, or a file of another kind."""
     outputs.check(chosen.outputs, inputs)
     if chosen.json is not None:
         check_replaceable(chosen.json, files.REPORT, "a report", inputs)
-    found = _pairs(chosen) if chosen.new.is_dir() else ()
-    new = found[0].head.run if found else reader.load_report(chosen.new)
-    run, failures = _with_comparisons(new, options, RunOptions(fail=chosen.fail), found)
+
+
+def ended(
+    chosen: argparse.Namespace,
+    run: Run,
+    failures: Sequence[str],
+    notes: Sequence[str],
+    options: GateOptions,
+) -> CommandResult:
+    """Write a run that has been compared; return what changed, why it failed, and the exit code."""
     if chosen.json is not None:
         files.replace(chosen.json, document.text(run))
     written = outputs.write(run, chosen.outputs)
     lines = [*_changes(run)]
     if (absent := text.not_run(run)) is not None:
         lines.append(absent)
-    if run.gate and run.gate.started and run.started < run.gate.started:  # both are UTC
-        lines.append(f"{chosen.new} is older than the baseline; the earlier report comes first")
-    if not run.complete:
-        early = f"{chosen.new} is incomplete: its run ended early"
-        if chosen.fail == "nothing":
-            lines.append(early)
-        else:
-            failures.append(early)
-    lines += [f"FAILED: {failure}" for failure in failures]
-    code = _exit_code(run, failures, options)
+    lines += [*notes, *(f"FAILED: {failure}" for failure in failures)]
     lines += written.lines if written.lacks_one else []
-    return lines_result(lines, code, written.printed)
+    return lines_result(lines, _exit_code(run, failures, options), written.printed)
 
 
 def compared_with(run: Run, base: Path) -> Run:
     """Return a run with its comparisons with an earlier report, which fail nothing."""
-    return _with_comparisons(run, GateOptions(baseline=base), RunOptions())[0]
+    return with_comparisons(run, GateOptions(baseline=base), RunOptions())[0]
 
 
-def _gate_options(chosen: argparse.Namespace) -> GateOptions:
-    by_default = pairs.DEFAULT if chosen.new.is_dir() else GateOptions().compared
-    fail_on = chosen.fail_on or by_default
+def gate_options(chosen: argparse.Namespace, base: Path | None, *, by_pairs: bool) -> GateOptions:
+    """Return the rules of the comparison with a base, if that is a path."""
+    fail_on = chosen.fail_on or (pairs.DEFAULT if by_pairs else GateOptions().compared)
     return GateOptions(
-        baseline=chosen.base,
-        tolerances=tolerance.tolerances_of(fail_on),
+        baseline=base,
+        tolerances=tolerance.tolerances_of(fail_on, of_pairs=by_pairs),
         improvements=tolerance.IMPROVEMENT in fail_on,
         strict=chosen.strict,
         allow=frozenset().union(*chosen.allow),
@@ -149,17 +171,19 @@ def _gate_options(chosen: argparse.Namespace) -> GateOptions:
 
 def _pairs(chosen: argparse.Namespace) -> Sequence[Pair]:
     """Return pairs of the reports in two folders: those that were started first are the first pair."""
-    return pairs.pairs_of(*(reader.load_reports(path)[::-1] for path in (chosen.base, chosen.new)))
+    base, head = (reader.load_reports(path)[::-1] for path in (chosen.base, chosen.new))
+    # The first stands for all of them.
+    return pairs.pairs_of([replace(each, name=str(chosen.base)) for each in base[:1]] + [*base[1:]], head)
 
 
-def _with_comparisons(
+def with_comparisons(
     run: Run, gate_options: GateOptions, options: RunOptions, of_processes: Sequence[Pair] = ()
 ) -> tuple[Run, list[str]]:
     """Return a run with its comparisons with the baseline, and why the gate fails its tests, and it.
 
     What was typed excuses no absent test by itself, as it may have left out others: the run's own check does.
     """
-    candidates = _first_base(of_processes, gate_options) if of_processes else _candidates(gate_options)
+    candidates = [of_processes[0].base] if of_processes else _candidates(gate_options)
     gate = Gate(gate_options, candidates, lambda: run.environment, of_processes)
     compared = replace(run, records=tuple(map(gate.with_comparisons, run.records)))
     failed = {record.nodeid: gate.failures(record, options) for record in compared.records}
@@ -174,11 +198,6 @@ def _with_comparisons(
     return replace(compared, gate=result), told
 
 
-def _first_base(of_processes: Sequence[Pair], options: GateOptions) -> Sequence[Report]:
-    """Return base's first report under the name of base's folder: it stands for all of them."""
-    return [replace(of_processes[0].base, name=str(options.baseline))]
-
-
 def _candidates(options: GateOptions) -> tuple[Report, ...]:
     """Return the baselines with something to compare, newest first; if none has, all of them."""
     assert options.baseline is not None, "it is an argument of the command"  # noqa: S101 - for mypy
@@ -190,12 +209,18 @@ def _candidates(options: GateOptions) -> tuple[Report, ...]:
 
 def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
     """Return 3 where nothing could be compared, even with failures: none of them is a regression."""
-    outcomes = {comparison.outcome for record in run.records for comparison in record.comparisons}
-    if not outcomes and not failures and "no-gpu" in options.allow and run.environment.gpu is None:
+    is_compared = any(record.comparisons for record in run.records)
+    if not is_compared and not failures and "no-gpu" in options.allow and run.environment.gpu is None:
         return FINE
-    if not outcomes - {"not_comparable", "new"}:
+    if not has_common(run):
         return INCOMPARABLE
     return FAILED if failures else FINE
+
+
+def has_common(run: Run) -> bool:
+    """Return whether a run has anything in common with what it was compared with."""
+    outcomes = {comparison.outcome for record in run.records for comparison in record.comparisons}
+    return bool(outcomes - {"not_comparable", "new"})
 
 
 def _changes(run: Run) -> Iterator[str]:

@@ -52,6 +52,11 @@ def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     if metric == "memory":
         peak = record.memory.peak if record.memory else None
         return None if peak is None else Estimate(value=peak, low=peak, high=peak)
+    if metric == "first_call":
+        measured = record.gpu or record.cpu
+        return measured and Estimate(
+            value=measured.first_call, low=measured.first_call, high=measured.first_call
+        )
     if metric == "efficiency":
         return record.scaling.efficiency if record.scaling else None
     speedup = _speedup(record, metric)
@@ -63,7 +68,7 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     exact = estimate_of(record, metric)
     if exact is None:
         return None
-    if metric == "memory":
+    if metric in ("memory", "first_call"):
         return MetricValue(estimate=exact, look=looks.EXACT)
     look = look_at(record, metric)
     throttled = None
@@ -114,7 +119,7 @@ def _is_valid(record: Record, metric: Metric) -> bool:
     """Return whether the measurement is one of the required work."""
     if record.status == "error" or (record.check is not None and record.check.agreed is False):
         return False
-    return record.status != "skipped" or metric == "cpu_time"
+    return record.status != "skipped" or metric in ("cpu_time", "first_call")
 
 
 def samples_of(record: Record, metric: Metric) -> Sequence[float]:

@@ -18,7 +18,11 @@ from pytest_gpuperf.model.record import Record, Report
 
 FEW, MANY = 6, 12
 """Pairs at which there is a look: by chance all 6 are on one side once in 64, and 11 of 12 once in 315."""
-DEFAULT = (Tolerance(metric="gpu_time", share=0.05), Tolerance(metric="cpu_time", share=0.05))
+DEFAULT = (
+    Tolerance(metric="gpu_time", share=0.05),
+    Tolerance(metric="cpu_time", share=0.05),
+    Tolerance(metric="memory", share=0.05),
+)
 """What must not get worse, where no option says it."""
 _SAME = Estimate(value=1.0, low=1.0, high=1.0)
 _STEP = 0.954  # the median distance of two values of a normal distribution, in its standard deviations

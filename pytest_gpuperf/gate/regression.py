@@ -8,7 +8,7 @@ from pytest_gpuperf.analysis.looks import Limit, Look, Range
 from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
 
-LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "memory"})
+LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "memory", "first_call"})
 
 
 def compare_ranges(

@@ -27,6 +27,7 @@ METRIC_NAMES: dict[Metric, str] = {
     "with_copies": "speedup with copies",
     "memory": "memory",
     "efficiency": "parallel efficiency",
+    "first_call": "first call",
 }
 # What would decide a doubt; what slowed a GPU down comes with its own remedy.
 TOO_NEAR = "the change is too near the tolerance to decide: choose another tolerance"
@@ -187,7 +188,7 @@ def format_metric(metric: Metric, estimate: Estimate) -> str:
     """Return an estimate in its metric's unit: `8.00x [7.80, 8.20]`, `1.20 ms [1.10 ms, 1.30 ms]`."""
     if metric == "memory":
         return units.size(estimate.value)
-    if metric in ("cpu_time", "gpu_time"):
+    if metric in ("cpu_time", "gpu_time", "first_call"):
         return f"{units.seconds(estimate.value)} {units.interval(estimate.low, estimate.high, units.seconds)}"
     return scaling.efficiency_text(estimate) if metric == "efficiency" else verdict.ratio(estimate)
 

@@ -45,14 +45,22 @@ def parse(text: str) -> FailOn:
     return Tolerance(metric=metric, share=share)
 
 
-def tolerances_of(values: Sequence[FailOn]) -> tuple[Tolerance, ...]:
-    """Return the tolerances; raise ValueError for a metric with several, and for improvement without any."""
+def tolerances_of(values: Sequence[FailOn], *, of_pairs: bool = False) -> tuple[Tolerance, ...]:
+    """Return the tolerances; raise ValueError for a metric with several, and for improvement without any.
+
+    A process has one first call: only pairs of processes show by how much these differ.
+    """
     tolerances = tuple(value for value in values if isinstance(value, Tolerance))
     if values and not tolerances:
         raise ValueError("improvement needs a tolerance to be beyond; add one, as in speedup:10%")
     metrics = [tolerance.metric for tolerance in tolerances]
     if repeated := [metric for metric in metrics if metrics.count(metric) > 1]:
         raise ValueError(f"{repeated[0]} has two tolerances; keep one")
+    if "first_call" in metrics and not of_pairs:
+        raise ValueError(
+            "first_call is compared over pairs of processes: gpuperf against REF, or gpuperf compare BASE/ "
+            "HEAD/"
+        )
     return tolerances
 
 

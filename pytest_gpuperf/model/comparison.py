@@ -9,7 +9,9 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.plain_text import keep_plain, one_line
 from pytest_gpuperf.model.value import Count, NonNegative, Said, Text, Value
 
-Metric = Literal["speedup", "gpu_time", "cpu_time", "latency", "with_copies", "memory", "efficiency"]
+Metric = Literal[
+    "speedup", "gpu_time", "cpu_time", "latency", "with_copies", "memory", "efficiency", "first_call"
+]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Outcome = Literal["regressed", "inconclusive", "not_comparable", "improved", "not_regressed", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
@@ -29,8 +31,8 @@ class Tolerance(Value, frozen=True, kw_only=True):
     """How much worse than its baseline a metric may be.
 
     Metrics: the required `speedup`, the speedup `with_copies` and by `latency`, and the parallel
-    `efficiency`, where more is better; the times of a call (`gpu_time`, `cpu_time`) and the `memory` held,
-    where less is.
+    `efficiency`, where more is better; the times of a call (`gpu_time`, `cpu_time`, and of the process's
+    `first_call` of the test) and the `memory` held, where less is.
     """
 
     metric: Metric

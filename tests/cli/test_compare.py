@@ -142,6 +142,14 @@ def test_a_value_that_is_none_is_answered_with_what_is(capsys, said, asked):
     assert said in usage(capsys, "compare", "a", "b", asked)
 
 
+def test_a_first_call_is_compared_over_pairs_of_processes_alone(refused):
+    of_pairs = (
+        "first_call is compared over pairs of processes: gpuperf against REF, or gpuperf compare BASE/ HEAD/"
+    )
+    reports = written("a.json", record()), written("b.json", record())
+    assert of_pairs == refused("compare", *reports, "--fail-on=first_call:20%")
+
+
 def test_a_metric_has_one_tolerance_and_an_improvement_one_to_be_beyond(refused):
     said = refused("compare", "a", "b", "--fail-on=gpu_time:1%", "--fail-on=gpu_time:2%")
     assert said == "gpu_time has two tolerances; keep one"
@@ -203,7 +211,9 @@ def test_folders_are_processes_in_pairs_by_their_start_and_decide_together(call)
         code,
         lines[-1],
     )
-    assert "(tolerance: gpu_time 5 %, cpu_time 5 %): 1 regressed, 1 not regressed" in "\n".join(lines)
+    assert "(tolerance: gpu_time 5 %, cpu_time 5 %, memory 5 %): 1 regressed, 1 not regressed" in "\n".join(
+        lines
+    )
     assert "from process to process the values of a test differ by" in "\n".join(lines)
     assert "+8.0 %" in Path("it.md").read_text(encoding="utf-8")
     (test,) = read("it.json")["records"]

@@ -230,6 +230,10 @@ CHECKS = [
     ("baseline=others/package.json", "baseline: *package.json: this is no report: *"),
     ("baseline=others", "baseline: *: this is no report: *; or move the file out of the folder"),
     ("baseline=unmeasured.json fail-on=speedup:9%", "baseline: *has no test with a speedup to compare with*"),
+    (
+        "baseline=base.json fail-on=first_call:10%",
+        "fail-on: first_call is compared over pairs of processes: *",
+    ),
     ("baseline=base.json fail-on=hours:10%", "*'hours' is not a metric; expected one of speedup, *"),
     ("baseline=base.json fail-on=gpu:10%", "*'gpu'*use gpu_time*"),
     ("baseline=base.json fail-on=always:10%", "*'always'*use with_copies*"),

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from cases import for_each
-from factories import ELSEWHERE, GPU, HERE, estimate, measured, recorded, run_of
+from factories import CPU, ELSEWHERE, GPU, HERE, estimate, measured, recorded, run_of
 from msgspec.structs import replace
 
 from pytest_gpuperf.gate import pairs
@@ -13,6 +13,7 @@ from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.gate.pairs import FEW, MANY, Pair, bracket
 from pytest_gpuperf.model.comparison import GateOptions, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Report
 
 GPU_TIME = Tolerance(metric="gpu_time", share=0.05)
@@ -81,6 +82,29 @@ def test_a_process_counts_by_its_fastest_block_which_no_neighbour_has_slowed_dow
 def test_a_loss_in_every_second_call_is_not_proved_absent():
     (found,) = compared([process(20, 20, 20)] * 6, [process(20, 24, 24)] * 6)
     assert ("inconclusive", 1.0) == (found.outcome, found.ratio.value)
+
+
+@for_each(("only_cpu",), [(False,), (True,)])
+def test_a_first_call_that_compiles_for_longer_is_found_on_the_device_that_was_measured(only_cpu):
+    def starting(seconds):
+        slow = {"gpu": replace(measured(GPU, 1e-3), first_call=seconds)}
+        if only_cpu:
+            slow = {"gpu": None, "cpu": replace(measured(CPU, 1e-3), first_call=seconds)}
+            slow |= {"status": "skipped", "speedup": None, "reason": "no GPU was found"}
+        return process(1, **slow)
+
+    base, tolerance = [starting(each) for each in STEPS], Tolerance(metric="first_call", share=0.2)
+    (found,) = compared(base, [starting(1.5 * each) for each in STEPS], tolerance)
+    assert ("regressed", 1.5) == (found.outcome, pytest.approx(found.ratio.value))
+    assert "first call got worse: 1.50 s" in found.reason
+
+
+@for_each(("of_base", "of_head", "expected"), [(100, 100, "not_regressed"), (100, 110, "regressed")])
+def test_memory_is_compared_by_default_where_it_is_known(of_base, of_head, expected):
+    base, head = ([process(1, memory=Memory(peak=each, inputs=8))] * 6 for each in (of_base, of_head))
+    of_memory = [each for tolerance in pairs.DEFAULT for each in compared(base, head, tolerance)]
+    assert [expected] == [each.outcome for each in of_memory if each.metric == "memory"]
+    assert [] == [*compared([process(1)] * 6, [process(1)] * 6, pairs.DEFAULT[-1])]
 
 
 def test_less_speedup_is_worse():
