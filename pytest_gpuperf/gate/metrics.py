@@ -51,12 +51,10 @@ def estimate_of(record: Record, metric: Metric) -> Estimate | None:
         return None
     if metric == "memory":
         peak = record.memory.peak if record.memory else None
-        return None if peak is None else Estimate(value=peak, low=peak, high=peak)
+        return None if peak is None else _exactly(peak)
     if metric == "first_call":
         measured = record.gpu or record.cpu
-        return measured and Estimate(
-            value=measured.first_call, low=measured.first_call, high=measured.first_call
-        )
+        return _exactly(measured.first_call) if measured else None
     if metric == "efficiency":
         return record.scaling.efficiency if record.scaling else None
     speedup = _speedup(record, metric)
@@ -99,6 +97,10 @@ def look_at(record: Record, metric: Metric) -> Look:
     if found is not None and found.rounds != rounds:  # a secondary measurement, which was short
         return looks.at_end(found.rounds, 0.0)
     return looks.at_end(rounds, seconds)
+
+
+def _exactly(value: float) -> Estimate:
+    return Estimate(value=value, low=value, high=value)
 
 
 def _speedup(record: Record, metric: Metric) -> Speedup | None:
