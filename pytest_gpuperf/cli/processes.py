@@ -1,0 +1,93 @@
+"""Programs that a command starts and that end with it, and the signals that end the command itself."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_SECONDS = 5  # for a program that is asked to end
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+def run(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; where an exception comes first, end it and all that it has started.
+
+    In a session of its own, no signal of the terminal reaches it, and it cannot wait for a password there.
+    """
+    with subprocess.Popen(  # noqa: S603 - our words, and no shell
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="surrogateescape",  # as Python has the names of files
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate()
+        except BaseException:
+            with held_back():
+                end(process)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    """End the leader of a session and what it has started. It is asked first: git undoes what it began."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_SECONDS)
+    with suppress(ProcessLookupError):  # it has outlived what was asked, or what it has started did
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def ended_by_exceptions() -> Iterator[None]:
+    """Let the signals that end a process raise SystemExit, as Ctrl-C raises KeyboardInterrupt.
+
+    One that is ignored stays so: `nohup` ignores SIGHUP.
+    """
+    known = {number: signal.getsignal(number) for number in _ENDING}
+    replaced = {number: old for number, old in known.items() if old not in (signal.SIG_IGN, None)}
+    try:
+        for number in replaced:
+            signal.signal(number, _raise)
+        yield
+    finally:
+        for number, old in replaced.items():
+            signal.signal(number, old)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let no signal end what is done in this context; one that comes meanwhile has its effect afterwards."""
+    if sys.platform == "win32":
+        yield
+        return
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *_ENDING})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+def last_line(text: str) -> str:
+    """Return the last line that says anything."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it says nothing")
+
+
+def _raise(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)  # as a shell reports it
