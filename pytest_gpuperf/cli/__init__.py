@@ -5,16 +5,16 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pytest_gpuperf.cli import baseline, compare, devices, reports
-from pytest_gpuperf.cli.command import WRONG, CommandResult, encoding
+from pytest_gpuperf.cli import against, baseline, compare, devices, reports
+from pytest_gpuperf.cli.command import INTERRUPTED, WRONG, CommandResult, encoding
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.other_names import OTHER_NAMES
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
 _EPILOG = """\
-gpuperf COMMAND --help has examples. Exit codes: 0 success; 1 merge found a failed test, or compare or \
-baseline update a regression; 2 an error; 3 nothing to compare."""
+gpuperf COMMAND --help has examples. Exit codes: 0 success; 1 merge found a failed test, or compare, \
+against or baseline update a regression; 2 an error; 3 nothing to compare."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,12 +22,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser, given = _parser(), sys.argv[1:] if arguments is None else arguments
     if given and given[0] in OTHER_NAMES["command"]:
         parser.error(f"{given[0]} is no command: use {OTHER_NAMES['command'][given[0]]}")
-    chosen = parser.parse_args(given)
+    ours, of_pytest = against.split(given)
+    chosen = parser.parse_args(ours, argparse.Namespace(pytest=of_pytest))
     try:
         with gc_paused():  # a command keeps what it reads until it ends
             result: CommandResult = chosen.run(chosen)
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
         return _fail(_error_text(error))
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED)
     if result.beside:
         print(result.beside, file=sys.stderr)
     try:
@@ -49,9 +52,9 @@ def _error_text(error: Exception) -> str:
     return str(error)
 
 
-def _fail(text: str) -> int:
+def _fail(text: str, code: int = WRONG) -> int:
     print(f"gpuperf: {printable(text)}", file=sys.stderr)
-    return WRONG
+    return code
 
 
 def _discard_output() -> None:
@@ -76,6 +79,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpuperf", description=description, epilog=_EPILOG)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (devices, reports, compare, baseline):
+    for group in (devices, reports, compare, against, baseline):
         group.add(commands)
     return parser

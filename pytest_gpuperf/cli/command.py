@@ -16,6 +16,8 @@ from pytest_gpuperf.report.text import layout
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 """Exit codes: 1 a merged test failed or a metric regressed, 2 an error, 3 nothing to compare."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as a shell has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,11 +39,12 @@ class Tree:
 
 
 class Trees(NamedTuple):
-    """Both sides, and what a reader must know of them."""
+    """Both sides, what a reader must know of them, and a folder that is removed with them."""
 
     base: Tree
     head: Tree
     notes: tuple[str, ...]
+    folder: Path
 
 
 class _Side(NamedTuple):
@@ -56,9 +57,9 @@ class _Side(NamedTuple):
 def two_trees(ref: str, start: Path) -> Iterator[Trees]:
     """Check out the merge base of `ref` and HEAD, and HEAD with all changes; install both; remove it all.
 
-    Tests and pytest's configuration are head's on both sides: the projects are compared, by the same tests and
-    options. Raises GpuPerfError that says what to do. Only the main thread may call this: it sets handlers of
-    signals.
+    Tests and pytest's configuration are head's on both sides: the projects are compared, by the same tests
+    and options. Raises GpuPerfError that says what to do. Only the main thread may call this: it sets
+    handlers of signals.
     """
     with ended_by_exceptions():
         scratch.remove_left_behind(_PREFIX, _forget)
@@ -66,7 +67,7 @@ def two_trees(ref: str, start: Path) -> Iterator[Trees]:
         with scratch.temporary_folder(_PREFIX, _forget) as home:
             (home / _REPOSITORY).write_bytes(os.fsencode(found.root))
             base, head = _base(found, home), _head(found, home)
-            yield Trees(base.tree, head.tree, tuple(_notes(found, base, head)))
+            yield Trees(base.tree, head.tree, tuple(_notes(found, base, head)), home)
 
 
 def _base(found: Checkout, home: Path) -> _Side:

@@ -25,6 +25,7 @@ DEFAULT = (
 )
 """What must not get worse, where no option says it."""
 _SAME = Estimate(value=1.0, low=1.0, high=1.0)
+_LEAST_SHOWN = 1e-4
 _STEP = 0.954  # the median distance of two values of a normal distribution, in its standard deviations
 
 
@@ -101,6 +102,8 @@ class PairComparer(Comparer):
         """Return what follows from the values of all processes, of which these are the first two's."""
         of_base, of_head = (self._values(values.nodeid, tolerance.metric, side) for side in (0, 1))
         known = [(base, head) for base, head in zip(of_base, of_head, strict=True) if base and head]
+        if not known:  # memory of 0 bytes, which has no ratio and no noise
+            return Comparer.compare_values(self, values, tolerance)
         base, head = (_over_processes(side) for side in zip(*known, strict=True))
         best = bracket([head.best / base.best for base, head in known])
         outcome = outcome_of(best, bracket([head.middle / base.middle for base, head in known]), tolerance)
@@ -119,16 +122,25 @@ class PairComparer(Comparer):
 
     def notes(self, compared: Iterable[Record]) -> Iterator[GateNote]:
         """Yield by how much the processes of one side differ, if any were compared."""
+        known = [(record.nodeid, each) for record in compared for each in record.comparisons if each.ratio]
+        losses = [
+            (_most_lost(each), name) for name, each in known if each.outcome == "not_regressed" and each.ratio
+        ]
+        if losses:
+            most, name = max(losses)
+            yield GateNote(
+                code="largest_loss",
+                text=f"what did not regress got worse by {_digits(most)} at most ({name})",
+            )
         found = [
-            (moves, record.nodeid)
-            for record in compared
-            for each in record.comparisons
-            if each.ratio is not None and (moves := self._spread(record.nodeid, each.metric)) is not None
+            (moves, name)
+            for name, each in known
+            if each.metric != "memory" and (moves := self._spread(name, each.metric)) is not None
         ]
         if found:
             usual, (most, name) = median(moves for moves, _ in found), max(found)
-            told = f"from process to process the values of a test differ by {units.percent(usual)} (median)"
-            yield GateNote(code="processes_differ", text=f"{told}, at most by {units.percent(most)} ({name})")
+            told = f"from process to process the values of a test differ by {_digits(usual)} (median)"
+            yield GateNote(code="processes_differ", text=f"{told}, at most by {_digits(most)} ({name})")
 
     def _spread(self, nodeid: str, metric: Metric) -> float | None:
         """Return the standard deviation of a metric from process to process, as a share; None for too few.
@@ -163,6 +175,24 @@ def _values_of(record: Record | None, metric: Metric) -> _Values | None:
         return _Values(min(samples), median(samples))
     found = metrics.estimate_of(record, metric)
     return None if found is None or found.value <= 0 else _Values(found.value, found.value)
+
+
+def _most_lost(compared: Comparison) -> float:
+    """Return the share by which a metric may be worse, as far as its bracket says."""
+    ratio = compared.ratio
+    assert ratio is not None, "it was compared"  # noqa: S101 - for mypy
+    if compared.metric in regression.LESS_IS_BETTER:
+        return max(0.0, ratio.upper - 1)
+    return max(0.0, 1 - ratio.lower)
+
+
+def _digits(share: float) -> str:
+    """Return a share in percent with the digits that it is known to."""
+    return (
+        units.percent(float(f"{share:.2g}"))
+        if share >= _LEAST_SHOWN
+        else f"less than {units.percent(_LEAST_SHOWN)}"
+    )
 
 
 def _over_processes(values: Sequence[_Values]) -> Estimate:

@@ -24,7 +24,9 @@ LeftOutBy = Literal["paths", "-k", "-m", "--deselect", "--ignore", "--ignore-glo
 """`paths` are those that pytest was given, or the folder that it was called in."""
 Allowance = Literal["no-gpu", "missing"]
 ALLOWANCES: tuple[Allowance, ...] = get_args(Allowance)
-GateNoteCode = Literal["not_comparable", "baseline_stale", "tests_skipped", "processes_differ"]
+GateNoteCode = Literal[
+    "not_comparable", "baseline_stale", "tests_skipped", "largest_loss", "processes_differ"
+]
 
 
 class Tolerance(Value, frozen=True, kw_only=True):

@@ -223,6 +223,7 @@ def test_folders_are_processes_in_pairs_by_their_start_and_decide_together(call)
 def test_identical_processes_are_not_regressed_and_fail_nothing(call):
     code, lines, _ = call("compare", processes("base", *STEADY), processes("head", *STEADY[::-1]))
     assert (0, True) == (code, any("2 not regressed" in line for line in lines))
+    assert "what did not regress got worse by 3 % at most (test_a.py::test_1)" in lines
 
 
 def test_what_head_alone_measures_is_new_once_and_what_base_alone_measures_fails(call):

@@ -99,7 +99,15 @@ def test_a_first_call_that_compiles_for_longer_is_found_on_the_device_that_was_m
     assert "first call got worse: 1.50 s" in found.reason
 
 
-@for_each(("of_base", "of_head", "expected"), [(100, 100, "not_regressed"), (100, 110, "regressed")])
+@for_each(
+    ("of_base", "of_head", "expected"),
+    [
+        (100, 100, "not_regressed"),
+        (100, 110, "regressed"),
+        (0, 0, "not_regressed"),
+        (0, 8, "regressed"),
+    ],
+)
 def test_memory_is_compared_by_default_where_it_is_known(of_base, of_head, expected):
     base, head = ([process(1, memory=Memory(peak=each, inputs=8))] * 6 for each in (of_base, of_head))
     of_memory = [each for tolerance in pairs.DEFAULT for each in compared(base, head, tolerance)]
