@@ -9,8 +9,8 @@ from command import usage
 
 from pytest_gpuperf.cli import main
 
-COMMANDS = ["devices", "show", "validate", "recover", "compare", "baseline", "merge", "history"]
-WITH_EXAMPLES = {"compare", "history", "merge", "show"}
+COMMANDS = ["devices", "show", "validate", "recover", "compare", "against", "baseline", "merge", "history"]
+WITH_EXAMPLES = {"against", "compare", "history", "merge", "show"}
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def test_help_says_what_a_command_does(helped, command):
 def test_help_lists_the_commands_and_the_exit_codes(helped):
     shown = helped("--help")
     assert [True] * len(COMMANDS) == [f"    {each} " in shown for each in COMMANDS]
-    said = "0 success; 1 merge found a failed test, or compare or baseline update a regression; 2 an error;"
-    assert f"Exit codes: {said} 3 nothing to compare." in " ".join(shown.split())
+    said = "0 success; 1 merge found a failed test, or compare, against or baseline update a regression; 2 an"
+    assert f"Exit codes: {said} error; 3 nothing to compare." in " ".join(shown.split())
     assert f"pytest-gpuperf {version('pytest-gpuperf')}\n" == helped("--version")
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -27,7 +28,7 @@ README = (FOLDER / "README.md").read_text(encoding="utf-8")
 GATE_IN_INI = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)[0]
 BASELINE = Path("benchmarks", "baseline.json")
 PROGRAMS = ("pytest", "gpuperf")
-OTHERS = ("pip install ", "python -m venv ", "echo ")
+OTHERS = ("pip install ", "python -m venv ", "echo ", "cat ")
 LEFT_BY_A_JOB = ("report.json", "junit.xml", "baseline.json")
 CONDITIONS = {  # of a step: from whether all before it was green, and whether a baseline is asked for by hand
     None: lambda green, by_hand: green,
@@ -97,6 +98,9 @@ def job(pytester, monkeypatch):
 
     def code(words, gpu):
         program, *options = words
+        if options[:1] == ["against"]:
+            for_pytest = ["-ppytest_gpuperf.plugin", f"--gpuperf-gpu={gpu}"]
+            options[options.index(">") :] = ["--", *for_pytest, *options[-2:]]
         if program == "gpuperf" and ">" in options:
             with Path(options[-1]).open("w", encoding="utf-8") as file, redirect_stdout(file):
                 return main(options[: options.index(">")])
@@ -137,7 +141,7 @@ def test_every_line_of_a_workflow_is_run_here_or_known_not_to_be_and_its_extras_
     lines = [line for step in the_job(file)["steps"] for line in step.get("run", "").splitlines()]
     assert [] == [line for line in lines if not line.startswith(PROGRAMS + OTHERS)]
     runs = [line for line in lines if line.startswith("pytest")]
-    assert runs
+    assert runs or [line for line in lines if line.startswith("gpuperf against")]
     has_gpu = "gpu" in the_job(file)["runs-on"]
     assert [has_gpu] * len(runs) == ["--gpuperf-require-gpu" in run for run in runs]
     (found,) = [step for step in the_job(file)["steps"] if step.get("uses") == "./.github/pytest-gpuperf"]
@@ -150,10 +154,10 @@ def test_the_report_and_its_page_are_uploaded_after_a_red_run_too_under_a_name_f
     upload, page = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
     assert upload["if"] == page["if"] == "always()"
     assert "report.json*" in upload["with"]["path"].split()
-    assert (file.stem in ("cpu", "gpu")) == ("speedups.txt" in upload["with"]["path"].split())
+    assert (file.stem in ("cpu", "gpu", "pull-request")) == ("speedups.txt" in upload["with"]["path"].split())
     assert "github.run_attempt" in upload["with"]["name"]
     lines = " ".join(line for step in steps for line in commands(step))
-    (written,) = {*re.findall(r"--gpuperf-html=(\S+)", lines)}
+    (written,) = {*re.findall(r"--(?:gpuperf-)?html[= ](\S+)", lines)}
     assert page["with"] == {
         "archive": False,  # the file's name is the artifact's
         "path": written.replace("$GITHUB_RUN_ATTEMPT", "${{ github.run_attempt }}"),
@@ -212,6 +216,24 @@ def test_the_first_run_is_red_and_leaves_the_baseline_of_the_gate(job, capsys):
     assert [0, 1] == job("gpu.yml", changed)
     assert [0, 0] == job("gpu.yml", changed, by_hand=True), "only a new baseline is made"
     assert {"baseline.json", "report.json", "junit.xml"} <= {path.name for path in Path().iterdir()}
+
+
+def test_a_pull_request_that_changes_nothing_is_as_fast_as_its_base(job, pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others take a second in each process
+
+    def git(*words):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        command = [shutil.which("git"), *identity, *words]
+        subprocess.run(command, check=True, capture_output=True)
+
+    git("init", "--quiet")
+    pytester.makepyfile(test_it=SUITE)
+    for message in ("base", "merge"):
+        git("add", "--all")
+        git("commit", "--quiet", "--allow-empty", f"--message={message}")
+    assert [0] == job("pull-request.yml", SUITE)
+    for name in ("speedups.txt", "speedups-pr-1.html", "report.json"):
+        assert "not regressed" in Path(name).read_text(encoding="utf-8").replace("not_", "not ")
 
 
 def test_the_nights_show_a_change_and_stay_green_and_a_red_one_is_kept(job, capsys):
@@ -320,7 +342,7 @@ def test_what_comments_runs_no_code_of_a_pull_request_and_may_write_nothing_else
     found, job = workflow(COMMENT), the_job(COMMENT)
     assert [*found["on"]] == ["workflow_run"]
     assert {*found["on"]["workflow_run"]["workflows"]} == {
-        workflow(FOLDER / f"{name}.yml")["name"] for name in ("cpu", "gpu")
+        workflow(FOLDER / f"{name}.yml")["name"] for name in ("cpu", "gpu", "pull-request")
     }
     assert found["permissions"] == {}
     assert job["permissions"] == {"actions": "read", "pull-requests": "write"}
