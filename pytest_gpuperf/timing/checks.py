@@ -231,7 +231,7 @@ class ResultChecks:
             if strict.agreed or self.runs_products() is False:
                 compared, may_be_rounded = strict, False
         self.compared_arrays = compared.agreed is True and any(
-            leaf.value.size > 1 and leaf.keys is None for leaf in gpu
+            leaf.value.size > 1 and leaf.cells is None for leaf in gpu
         )
         self._degenerate = list(result_check.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
