@@ -84,7 +84,8 @@ class ResultChecks:
     def __init__(self, demand: Demand) -> None:
         self.outcome: ResultCheck | None = None
         self.elapsed: float | None = None
-        self.copying = 0.0  # seconds in which results came to the host
+        self.looking = 0.0  # seconds in which inputs and results came to the host, and were looked at
+        self.longest_look = 0.0  # seconds for one result
         self._demand = demand
         self._names = ("the CPU", "the GPU")
         self._hints = _DISAGREEMENT_HINT
@@ -141,7 +142,9 @@ class ResultChecks:
             dtypes,
             unpack=capabilities.unpack(device),
         )
-        self.copying += seconds_between(started, device.clock())
+        seconds = seconds_between(started, device.clock())
+        self.looking += seconds
+        self.longest_look = max(self.longest_look, seconds)
         for leaf in incomparable(values):
             value = leaf.value
             is_copied = self._demand.transfer != "never"
