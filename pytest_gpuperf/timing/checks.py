@@ -163,18 +163,17 @@ class ResultChecks:
         return values
 
     def require_same_inputs(
-        self, workload: Workload, has_time: Callable[[], bool] = lambda: True
+        self,
+        workload: Workload,
+        after_reset: inputs.AfterReset | None = None,
+        has_time: Callable[[], bool] = lambda: True,
     ) -> tuple[Note, ...]:
         """Refuse a workload that goes on to modify its inputs; return notes on those that it changed once.
 
-        One with a reset may modify what that restores: more calls show it, some only while it `has_time`.
+        One with a reset may modify what that restores: calls show it, which are made while it `has_time`.
         """
-        if workload.restore is not None:
-            workload.restore()
-            known = (*workload.inputs, *workload.state)
-            changes = inputs.changes_after_reset(
-                known, workload.call, workload.restore, workload.device, has_time
-            )
+        if after_reset is not None:
+            changes = after_reset.changes(has_time)
         else:
             changes = inputs.changes_of(workload.inputs, workload.call, workload.device, workload.state)
         mutated = next((change.described for change in changes if change.goes_on), None)

@@ -439,21 +439,27 @@ class Trial:
             returned = remember(sampled.last_result, timer.device, keep=True)
         sampled.drop_result()
         timer.keeps_result = sampled.keeps_result = False
-        if self._has_time(sampled):
+        has_time = partial(self._has_time, sampled)
+        after_reset = workload.after_reset()
+        if has_time():
             result = first_call.inspected_call(timer)
             results.append(self._checks.copy_to_host(result, timer.device, used))
-            if workload.restore is not None:
+            if after_reset is not None:
+                after_reset.look(is_first=True)
+            if after_reset is not None and has_time():
                 returned = remember(result, timer.device, keep=True)
                 del result
                 result = workload.call()
                 results.append(self._checks.copy_to_host(result, timer.device, used))
-            if workload.restore is None or are_equal(*results):  # else the call wrote its state again
+                after_reset.look(is_first=False)
+            # Of a call that wrote its state again the buffer is the same, and the result is another one.
+            if after_reset is None or (len(results) > 1 and are_equal(*results)):
                 self._look_for_kept_result(timer, result, returned)
             del result
         del returned
-        self.notes += self._checks.require_same_inputs(workload, partial(self._has_time, sampled))
+        self.notes += self._checks.require_same_inputs(workload, after_reset, has_time)
         if workload.restore is None:
-            look_for_kept_in_turn(workload, sampled.samples, partial(self._has_time, sampled))
+            look_for_kept_in_turn(workload, sampled.samples, has_time)
         return results
 
     def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> None:

@@ -21,6 +21,7 @@ from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.rounds import for_gate, for_unmarked
 from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.timing.workload import ResettableCall
 
 SIZE = 80_000  # bytes of each array of `doubling`
 
@@ -512,6 +513,27 @@ def test_to_look_at_the_inputs_counts_as_time_of_the_test_and_the_calls_themselv
     found = Bench(bandwidth=bandwidth).compare(body, Demand(min=3, max_time=10.0))
     assert status == found.status
     assert (status == "inconclusive") == ("copy inputs and results and look at them" in (found.reason or ""))
+
+
+@for_each("max_time", [3.0, 5.0, 7.0, 8.0, 9.0, 10.0, 12.0, 20.0])
+def test_a_reset_costs_at_most_one_call_on_each_device_beyond_the_time_limit(max_time):
+    def body(device):
+        weights, out = device.asarray(np.arange(3.0)), device.asarray(np.array([7.0, 1.0, 0.1]))
+
+        def call():
+            device.launch()
+            weights[...] += 1
+            out[...] = weights
+            return weights + 0
+
+        def reset():
+            weights[...] = np.arange(3.0)
+
+        return ResettableCall(call, reset)
+
+    found = Bench(cpu=1.0, gpu=0.5).compare(body, Demand(min=1.5, max_time=max_time))
+    timed = found.elapsed - sum(side.setup + side.first_call for side in (found.cpu, found.gpu))
+    assert (timed <= max_time + 1.501) is True  # the copies of results take no time to speak of
 
 
 @for_each("max_time", [1.0, 1.2])
