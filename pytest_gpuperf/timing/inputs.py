@@ -328,8 +328,8 @@ def _reaches(call: Callable[[], Any], is_wanted: Callable[[Any], bool]) -> bool:
 
 
 def _module_of(value: Any) -> str:
-    name = ask.attribute(value, "__name__" if ask.is_really(value, ModuleType) else "__module__")
-    return name if type(name) is str else ask.package(type(value))
+    found = ask.name_of(value) if ask.is_really(value, ModuleType) else ask.module_of(value)
+    return found or ask.package(type(value))
 
 
 def reached(
