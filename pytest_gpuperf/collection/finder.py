@@ -25,6 +25,7 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.plain_text import quote
+from pytest_gpuperf.model.units import first_few
 
 _BACKENDS = pytest.StashKey[list[Any] | pytest.UsageError]()
 _MOST = 1000  # backends of one plugin, whose iterator may be endless
@@ -208,7 +209,10 @@ def registered_backends(config: pytest.Config) -> list[Any]:
         try:
             config.stash[_BACKENDS] = _offered_backends(config)
         except GpuPerfError as error:
-            config.stash[_BACKENDS] = options.usage_error(config, f"pytest_gpuperf_devices: {error}")
+            hooks = config.hook.pytest_gpuperf_devices.get_hookimpls()
+            plugins = first_few([hook.plugin_name for hook in hooks])
+            said = f"pytest_gpuperf_devices ({plugins}): {error}"
+            config.stash[_BACKENDS] = options.usage_error(config, said)
     found = config.stash[_BACKENDS]
     if isinstance(found, pytest.UsageError):
         raise pytest.UsageError(*found.args)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices.protocol import Activity
+from pytest_gpuperf.model import ask
 
 # Functions of array libraries that only copy, and those that tell or change a shape alone, or call a method.
 _COPIES = frozenset(
@@ -74,8 +75,7 @@ def activity(library: str, example: Any, call: Callable[[], Any], smallest: int)
 
 
 def _module_of(function: Any) -> str:
-    owner = getattr(function, "__self__", None)
-    return getattr(function, "__module__", None) or type(owner).__module__
+    return ask.module_of(function) or ask.module_of(type(ask.attribute(function, "__self__")))
 
 
 @contextmanager

@@ -84,7 +84,8 @@ class ResultChecks:
     def __init__(self, demand: Demand) -> None:
         self.outcome: ResultCheck | None = None
         self.elapsed: float | None = None
-        self.copying = 0.0  # seconds in which results came to the host
+        self.looking = 0.0  # seconds in which inputs and results came to the host, and were looked at
+        self.longest_look = 0.0  # seconds for one result
         self._demand = demand
         self._names = ("the CPU", "the GPU")
         self._hints = _DISAGREEMENT_HINT
@@ -141,7 +142,9 @@ class ResultChecks:
             dtypes,
             unpack=capabilities.unpack(device),
         )
-        self.copying += seconds_between(started, device.clock())
+        seconds = seconds_between(started, device.clock())
+        self.looking += seconds
+        self.longest_look = max(self.longest_look, seconds)
         for leaf in incomparable(values):
             value = leaf.value
             is_copied = self._demand.transfer != "never"
@@ -160,18 +163,17 @@ class ResultChecks:
         return values
 
     def require_same_inputs(
-        self, workload: Workload, has_time: Callable[[], bool] = lambda: True
+        self,
+        workload: Workload,
+        after_reset: inputs.AfterReset | None = None,
+        has_time: Callable[[], bool] = lambda: True,
     ) -> tuple[Note, ...]:
         """Refuse a workload that goes on to modify its inputs; return notes on those that it changed once.
 
-        One with a reset may modify what that restores: more calls show it, some only while it `has_time`.
+        One with a reset may modify what that restores: calls show it, which are made while it `has_time`.
         """
-        if workload.restore is not None:
-            workload.restore()
-            known = (*workload.inputs, *workload.state)
-            changes = inputs.changes_after_reset(
-                known, workload.call, workload.restore, workload.device, has_time
-            )
+        if after_reset is not None:
+            changes = after_reset.changes(has_time)
         else:
             changes = inputs.changes_of(workload.inputs, workload.call, workload.device, workload.state)
         mutated = next((change.described for change in changes if change.goes_on), None)
@@ -231,7 +233,7 @@ class ResultChecks:
             if strict.agreed or self.runs_products() is False:
                 compared, may_be_rounded = strict, False
         self.compared_arrays = compared.agreed is True and any(
-            leaf.value.size > 1 and leaf.keys is None for leaf in gpu
+            leaf.value.size > 1 and leaf.cells is None for leaf in gpu
         )
         self._degenerate = list(result_check.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -59,24 +60,28 @@ class _ObservedCall:
     observation: Observation
 
 
-def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
+def first_call(
+    bind: Bind, device: TimedDevice, without_limit: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> tuple[Workload, Any]:
     """Run the body once and return the workload with its first result.
 
     A body that returns a callable was the setup and the callable is the workload; any other body is the
-    workload itself.
+    workload itself. What is the user's runs `without_limit`: it may compile; to look at it does not.
     """
     uploads = inputs.UploadTracker(device)
     body = bind(uploads)
     given = [*inputs.carried_arrays(body, device, of_numpy=True)]
     brought = inputs.fingerprints(given, device)
     state = inputs.state_of(body, device, brought)
-    call = _observed_call(body, device)
+    with without_limit():
+        call = _observed_call(body, device)
     uploads.stop()
     if callable(call.result):
         function, restore = call.result, None
         if ask.is_really(call.result, ResettableCall):
             function, restore = call.result.call, call.result.restore
-            restore()
+            with without_limit():
+                restore()
         _require_no_arguments(function)
         workload = Workload(
             device=device,
@@ -87,7 +92,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
-        with capabilities.watch(device) as watched:
+        with without_limit(), capabilities.watch(device) as watched:
             call = _observed_call(workload.call, device)
         workload = replace(workload, watched=watched)
     else:
@@ -107,7 +112,8 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     _require_computation(workload)
     workload = _with_first_call(workload, call)
     if device.kind == "gpu" and not workload.did_device_work:
-        workload = replace(workload, did_device_work=is_seen_to_work(workload))
+        with without_limit():
+            workload = replace(workload, did_device_work=is_seen_to_work(workload))
     return workload, call.result
 
 

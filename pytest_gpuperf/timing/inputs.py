@@ -188,46 +188,63 @@ def changes_of(
     return tuple(changes)
 
 
-def changes_after_reset(
-    entries: Iterable[Fingerprint],
-    call: Callable[[], Any],
-    restore: Callable[[], Any],
-    device: TimedDevice,
-    has_time: Callable[[], bool],
-) -> tuple[Change, ...]:
-    """Return the arrays that a reset has not restored, and that calls do not overwrite; four more show it.
-
-    Two of them, without which no error is known, are made though time is up, and the others are not.
+class AfterReset:
+    """The arrays that a reset has not restored, and what four calls leave in them: made here or by others.
 
     After a reset the first call leaves an output as it did after another one, whatever was in it before: the
     buffer is new, or full of NaN, or has the values of later calls. State that the reset forgets goes on to
     change. What no call changes any more may be either, as in `changes_of`.
     """
-    kept = [entry for entry in changed(entries, device) if not entry.is_uniform]
-    if not kept:
-        return ()
 
-    def after_call(*, is_reset: bool = True) -> list[int | None]:
-        if is_reset:
-            restore()
-        with np.errstate(all="ignore"):
-            call()
-        return [_now(entry, device) for entry in kept]
+    def __init__(
+        self,
+        entries: Iterable[Fingerprint],
+        call: Callable[[], Any],
+        restore: Callable[[], Any],
+        device: TimedDevice,
+    ) -> None:
+        self._call, self._restore, self._device = call, restore, device
+        restore()
+        self._kept = [entry for entry in changed(entries, device) if not entry.is_uniform]
+        self._before = self._sums()
+        self._first = list[list[int | None]]()  # since a reset
+        self._second = list[list[int | None]]()
 
-    before = [_now(entry, device) for entry in kept]
-    first, second = after_call(), after_call()
-    may_stay = [len({*each}) == 1 for each in zip(before, first, second, strict=True)]
-    later, third = first, second
-    is_known = not any(may_stay)
-    if not is_known and has_time():  # or the call before was the first one after a reset, too
-        later, third = after_call(is_reset=False), after_call()
-        is_known = True
-    changes = []
-    for place, entry in enumerate(kept):
-        goes_on = len({first[place], second[place], *(third[place],) * may_stay[place]}) > 1
-        if goes_on or (may_stay[place] and later[place] == first[place]):
-            changes.append(Change(describe(entry.array()), goes_on if goes_on or is_known else None))
-    return tuple(changes)
+    def look(self, *, is_first: bool) -> None:
+        """Look at what a call has left: the first one since a reset, or the second."""
+        (self._first if is_first else self._second).append(self._sums())
+
+    def changes(self, has_time: Callable[[], bool]) -> tuple[Change, ...]:
+        """Return the arrays that calls do not overwrite; more calls show it, made while the test `has_time`.
+
+        What repeats itself after every second call is told by first calls that are one and two calls apart.
+        """
+        if not self._kept:
+            return ()
+        made = len(self._first) + len(self._second)
+        for is_first in (True, False, True, True)[made:]:
+            if not has_time():
+                break
+            if is_first:
+                self._restore()
+            with np.errstate(all="ignore"):
+                self._call()
+            self.look(is_first=is_first)
+            made += 1
+        changes = []
+        for place, entry in enumerate(self._kept):
+            first = {sums[place] for sums in self._first}
+            others = {sums[place] for sums in (self._before, *self._second)}
+            if len(first) > 1:
+                changes.append(Change(describe(entry.array()), goes_on=True))
+            elif made < 4:
+                changes.append(Change(describe(entry.array()), goes_on=None))
+            elif others == first:
+                changes.append(Change(describe(entry.array()), goes_on=False))
+        return tuple(changes)
+
+    def _sums(self) -> list[int | None]:
+        return [_now(entry, self._device) for entry in self._kept]
 
 
 def _sample(array: Any, step: int, device: TimedDevice) -> Any:
@@ -311,8 +328,8 @@ def _reaches(call: Callable[[], Any], is_wanted: Callable[[Any], bool]) -> bool:
 
 
 def _module_of(value: Any) -> str:
-    name = ask.attribute(value, "__name__" if ask.is_really(value, ModuleType) else "__module__")
-    return name if type(name) is str else ask.package(type(value))
+    found = ask.name_of(value) if ask.is_really(value, ModuleType) else ask.module_of(value)
+    return found or ask.package(type(value))
 
 
 def reached(

@@ -1,7 +1,7 @@
 """From the results of two calls to whether the second was made anew, or kept from the first."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from statistics import median
@@ -102,15 +102,20 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
     return Note(code="work_in_doubt", text=text)
 
 
-def look_for_kept_in_turn(workload: Workload, samples: Sequence[float]) -> None:
+def look_for_kept_in_turn(
+    workload: Workload, samples: Sequence[float], has_time: Callable[[], bool] = lambda: True
+) -> None:
     """Refuse a short call that returns results which it kept, one after the other; eight more calls show it.
 
-    Buffers that calls fill in turn are no such results, so proof is needed here, too, and there is no note.
+    They are made while the test `has_time`: to look at a result may take longer than the call. Buffers that
+    calls fill in turn are no such results, so proof is needed here, too, and there is no note.
     """
     device, seen = workload.device, list[Returned]()
     if not samples or _IN_TURN * median(samples) > _SHORT:
         return
     for _ in range(_IN_TURN):
+        if not has_time():
+            return
         result = workload.call()
         returned = remember(result, device)
         if any(are_same(earlier, returned) for earlier in seen):

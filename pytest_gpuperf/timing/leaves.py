@@ -5,7 +5,10 @@ import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date, time, timedelta
+from itertools import chain, compress
+from math import prod
 from numbers import Number
 from types import NoneType
 from typing import Any, NamedTuple
@@ -29,14 +32,15 @@ from pytest_gpuperf.timing.lazy import (
     is_lazy_tensor,
     why_lazy,
 )
-from pytest_gpuperf.timing.places import RESULT, Place
+from pytest_gpuperf.timing.places import RESULT, Cells, Place
 
 # Of arrays, data frames and sparse matrices, whose own parts are not what a user means.
 _ONE_VALUE = ("__array__", "__dlpack__", "__dataframe__", "to_dense", "toarray", "todense")
 _MOST_SEARCHED = 20_000  # objects: a module of torch has some fifteen dicts
 _SIMPLE = frozenset((bool, int, float, complex, str, bytes, np.ndarray))
 _NO_CONTAINERS = _SIMPLE | {NoneType}
-_MANY = 64  # numbers in one list or dict are one value
+_MANY = 64  # numbers in one list or dict are one value, and so are so many rows of fewer
+_MOST_LEVELS = 4  # of rows in rows, which may hold themselves
 _OF_NUMPY = (np.bool_, *(np.dtype(code).type for code in "bhilqBHILQefd"))
 _KINDS: dict[type, str] = {bool: "b", int: "i", float: "f"}  # of the dtypes of arrays that hold them
 _KINDS |= {kind: np.dtype(kind).kind for kind in _OF_NUMPY}
@@ -53,15 +57,15 @@ _FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
 
 
 class Numbers:
-    """The numbers of one type in a long list or dict, as they were, with the index or the key of each.
+    """The numbers of one type in a long list or dict, or in its rows, as they were, with the place of each.
 
     A result of many is one value, so that to look at it takes no longer than to make it.
     """
 
-    __slots__ = ("keys", "values")
+    __slots__ = ("cells", "values")
 
-    def __init__(self, keys: Sequence[Any], values: tuple[Any, ...]) -> None:
-        self.keys = keys
+    def __init__(self, cells: Cells, values: tuple[Any, ...]) -> None:
+        self.cells = cells
         self.values = values
 
     def __len__(self) -> int:
@@ -78,7 +82,7 @@ class Leaf(NamedTuple):
     `eps` is that of the device's dtype, or of a mode in which it rounds more, where the value on the host
     has a finer one; else 0. `own_eps` is that of the dtype alone, where such a mode may round the value. A
     label is a text that says what an array is: its unit, its dimensions. Of `Numbers` the host has an array,
-    and their `keys`: each is a value of its own, which is not compared by the size of the others.
+    and the places of its `cells`: each is a value of its own, not compared by the size of the others.
     """
 
     place: Place
@@ -86,7 +90,7 @@ class Leaf(NamedTuple):
     eps: float = 0.0
     own_eps: float | None = None
     is_label: bool = False
-    keys: Sequence[Any] | None = None
+    cells: Cells | None = None
 
     @property
     def path(self) -> str:
@@ -232,10 +236,10 @@ class Host:
         """Yield numbers as one array, or each, where they are too large for one."""
         host, first = np.array(numbers.values), numbers.values[0]
         if host.dtype.kind != _KINDS[type(first)]:
-            for each in _each(leaf.place, numbers.keys, numbers.values):
+            for each in _each(numbers.cells, numbers.values):
                 yield from self.copies(each)
             return
-        many = leaf._replace(value=host, keys=numbers.keys)
+        many = leaf._replace(value=host, cells=numbers.cells)
         if ask.is_really(first, np.generic):
             may_be_rounded = str(host.dtype) in _SINGLE and self.holds(first)
             yield self._rounded(many, 0.0, may_be_rounded=may_be_rounded)
@@ -294,50 +298,72 @@ def snapshot(
 
 def apart(leaf: Leaf) -> Iterable[Leaf]:
     """Return each of many numbers as a value of its own; any other value as it is."""
-    if leaf.keys is None:
+    if leaf.cells is None:
         return [leaf]
     return [
         each._replace(value=np.array(each.value), eps=leaf.eps, own_eps=leaf.own_eps)
-        for each in _each(leaf.place, leaf.keys, leaf.value)
+        for each in _each(leaf.cells, leaf.value)
     ]
 
 
-def _each(place: Place, keys: Sequence[Any], values: Iterable[Any]) -> Iterator[Leaf]:
-    container = place.parent if place.kind == "type" else place
-    return (Leaf(Place(container, key), value) for key, value in zip(keys, values, strict=True))
+def _each(cells: Cells, values: Iterable[Any]) -> Iterator[Leaf]:
+    return (Leaf(cells.place(number), value) for number, value in enumerate(values))
 
 
 def _numbers(value: Any, place: Place) -> list[Leaf] | None:
     """Return the numbers in a list, or in a dict of plain keys, if it has many and nothing but them and None.
 
-    Those of each type are one value: whole numbers are compared by other rules than others. The first one of
-    a type of NumPy is a value of its own, which has a dtype and may be the device's.
+    It may have them in rows: containers of as many each, or of the same plain keys. Those of each type are
+    one value: whole numbers are compared by other rules than others. The first one of a type of NumPy is a
+    value of its own, which has a dtype and may be the device's.
     """
     if type(value) not in (list, tuple, dict) or len(value) < _MANY:
         return None
-    is_dict = type(value) is dict
-    values = tuple(value.values() if is_dict else value)
-    kinds = dict.fromkeys(map(type, values))
-    if not kinds.keys() <= _KINDS.keys() | {NoneType} or (is_dict and not _are_plain(value)):
+    values: tuple[Any, ...] = (value,)
+    keys: list[Sequence[Any]] = []
+    while len(keys) < _MOST_LEVELS and (of_row := _keys_of_each(values)) is not None:
+        keys.append(of_row)
+        if prod(map(len, keys[1:])) >= _MANY:
+            return None  # rows of so many are values of their own, and one may be there many times
+        rows = map(dict.values, values) if type(values[0]) is dict else values
+        values = tuple(chain.from_iterable(rows))
+    types = [*map(type, values)]
+    kinds = dict.fromkeys(types)
+    if not keys or not kinds.keys() <= _KINDS.keys() | {NoneType}:
         return None
-    keys = [*value] if is_dict else range(len(values))
+    cells = Cells(place, tuple(keys), range(len(values)))
     if len(kinds) == 1 and kinds.keys() <= {*_KINDS} - {*_OF_NUMPY}:
-        return [Leaf(place, Numbers(keys, values))]
+        return [Leaf(place, Numbers(cells, values))]
     found: list[Leaf] = []
     for kind in filter(_KINDS.get, kinds):
-        chosen = [(key, each) for key, each in zip(keys, values, strict=True) if type(each) is kind]
+        is_of_kind = [each is kind for each in types]
         if kind in _OF_NUMPY:
-            found += _each(place, *zip(chosen.pop(0), strict=True))
-        if chosen:
-            of_kind, numbers = zip(*chosen, strict=True)
-            found.append(Leaf(Place(place, kind.__name__, "type"), Numbers(of_kind, numbers)))
+            first = types.index(kind)
+            is_of_kind[first] = False
+            found += _each(replace(cells, chosen=[first]), [values[first]])
+        if any(is_of_kind):
+            chosen = replace(cells, chosen=[*compress(cells.chosen, is_of_kind)])
+            numbers = Numbers(chosen, tuple(compress(values, is_of_kind)))
+            found.append(Leaf(Place(place, kind.__name__, "type"), numbers))
     return found
 
 
-def _are_plain(keys: Iterable[Any]) -> bool:
+def _keys_of_each(rows: Sequence[Any]) -> Sequence[Any] | None:
+    """Return the keys that each row has; None where one is none, has others, or keys of a user's."""
+    kinds = {*map(type, rows)}
+    if kinds == {dict}:
+        if not _are_plain([*chain.from_iterable(rows)]) or len({*map(tuple, rows)}) > 1:
+            return None
+        return [*rows[0]]
+    if kinds not in ({list}, {tuple}) or len({*map(len, rows)}) > 1:
+        return None
+    return range(len(rows[0]))
+
+
+def _are_plain(keys: Sequence[Any]) -> bool:
     """Return whether keys are numbers, texts or None, or tuples of them."""
     kinds = {*map(type, keys)}
-    in_tuples = {type(part) for key in keys if type(key) is tuple for part in key}
+    in_tuples = {*map(type, chain.from_iterable(key for key in keys if type(key) is tuple))}
     return kinds <= _KEYS | {tuple} and in_tuples <= _KEYS
 
 

@@ -25,9 +25,10 @@ _NO_TIME = (
     "time was up before the first round: the first call took {} on the CPU and {} on the GPU; allow more "
     "time with max_time"
 )
-_NO_TIME_BESIDE_RESULTS = (
-    "time was up before the first round: to copy the results and look at them took {}, the first call {} on "
-    "the CPU and {} on the GPU; return fewer objects, or allow more time with max_time"
+_NO_TIME_BESIDE_LOOKS = (
+    "time was up before the first round: to copy inputs and results and look at them took {}, the first call "
+    "{} on the CPU and {} on the GPU; use smaller inputs, return fewer objects, or allow more time with "
+    "max_time"
 )
 _MOST_STARTUP = 0.1  # of the time limit may first calls take longer than later ones before a note says so
 _MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a note says so
@@ -37,18 +38,18 @@ _DIFFERENT = 1.1
 
 
 def why_no_rounds(
-    rounds: RoundSampler, first_calls: tuple[float, float], copying: float
+    rounds: RoundSampler, first_calls: tuple[float, float], looking: float
 ) -> tuple[Literal["gpu_throttled", "not_enough_time"], str]:
     """Return why a test has no rounds: all of them were dropped, or there was no time.
 
-    `first_calls` are the seconds of those on the CPU and on the GPU, `copying` those of bringing results to
-    the host, and looking at them.
+    `first_calls` are the seconds of those on the CPU and on the GPU, `looking` those of bringing inputs and
+    results to the host, and looking at them.
     """
     if rounds.throttled is not None:
         return "gpu_throttled", rounds.throttled
     calls = [*map(units.seconds, first_calls)]
-    if copying > sum(first_calls):
-        return "not_enough_time", _NO_TIME_BESIDE_RESULTS.format(units.seconds(copying), *calls)
+    if looking > sum(first_calls):
+        return "not_enough_time", _NO_TIME_BESIDE_LOOKS.format(units.seconds(looking), *calls)
     return "not_enough_time", _NO_TIME.format(*calls)
 
 

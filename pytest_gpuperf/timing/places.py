@@ -1,8 +1,8 @@
 """From the values of two results to which of them are in the same place, whatever the places are called."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
@@ -49,6 +49,41 @@ class Place:
 
 RESULT = Place(None, "result", "entry")
 """Where a result as a whole is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The places of many values in a container, or in its rows; each is made when it is asked for.
+
+    `keys` are those of the container, then those of each row, and so on; `chosen` are the numbers of the
+    cells, counted row by row. Two of them are equal if these are. Cells of one row are in one place.
+    """
+
+    container: Place = field(compare=False)
+    keys: tuple[Sequence[Any], ...]
+    chosen: Sequence[int]
+    _made: dict[tuple[int, int], Place] = field(default_factory=dict, compare=False, repr=False)
+
+    def place(self, number: int) -> Place:
+        """Return the place of one of the chosen cells: the same one whenever it is asked for."""
+        return self._place(self.chosen[number], len(self.keys))
+
+    def name(self, number: int) -> str:
+        """Return what the place of one of the chosen cells adds to the path of the container."""
+        place, name = self.place(number), ""
+        while place is not self.container and place.parent is not None:
+            place, name = place.parent, place.name + name
+        return name
+
+    def _place(self, cell: int, depth: int) -> Place:
+        """Return the place of a cell, or of a row of so many keys."""
+        if not depth:
+            return self.container
+        if (cell, depth) not in self._made:
+            keys = self.keys[depth - 1]
+            row, column = divmod(cell, len(keys))
+            self._made[cell, depth] = Place(self._place(row, depth - 1), keys[column])
+        return self._made[cell, depth]
 
 
 def same_places(here: Iterable[Place], there: Iterable[Place]) -> dict[Place, Place]:

@@ -8,7 +8,6 @@ import numpy as np
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import ResultCheck
-from pytest_gpuperf.model.plain_text import quote
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing.leaves import Leaf, apart, incomparable
 from pytest_gpuperf.timing.places import has_equality, same_places
@@ -102,7 +101,7 @@ def are_equal(first: list[Leaf], second: list[Leaf]) -> bool:
 def degenerate(cpu: list[Leaf], gpu: list[Leaf]) -> Iterator[tuple[str, str]]:
     """Yield the places of arrays that hold only zeros or only NaN on both devices, with which of them."""
     for leaf, other in _matched(cpu, gpu)[0]:
-        only = _only(leaf.value) if leaf.keys is None else None
+        only = _only(leaf.value) if leaf.cells is None else None
         if only is not None and only == _only(other.value):
             yield leaf.path, only
 
@@ -112,8 +111,8 @@ def _matched(
 ) -> tuple[list[tuple[Leaf, Leaf]], tuple[list[Leaf], list[Leaf]]]:
     """Return the values in the same places of two results, and those that only one of them has."""
     pairs, alone = _in_same_places(cpu, gpu)
-    is_in_parts = any(leaf.keys is not None for left in alone for leaf in left)
-    if is_in_parts or any(one.keys != other.keys for one, other in pairs):  # on one device they are no list
+    is_in_parts = any(leaf.cells is not None for left in alone for leaf in left)
+    if is_in_parts or any(one.cells != other.cells for one, other in pairs):  # on one device they are no list
         return _in_same_places(*([each for leaf in side for each in apart(leaf)] for side in (cpu, gpu)))
     return pairs, alone
 
@@ -200,13 +199,13 @@ def _difference(
     if kind not in "fc" and not (_is_elementwise(demand) and kind in "iu"):
         unequal = (cpu != gpu) & ((cpu == cpu) | (gpu == gpu))  # NaT and a NaN are not equal themselves
         wrong = int(np.count_nonzero(unequal))
-        first = "" if cpu_leaf.keys is None else f", [{quote(cpu_leaf.keys[unequal.argmax()])}] first"
+        first = "" if cpu_leaf.cells is None else f", {cpu_leaf.cells.name(unequal.argmax())} first"
         return (None, f"{wrong} of {cpu.size} values differ{first}") if wrong else (0.0, None)
     if kind in "iu":
         return _elementwise(cpu.astype(np.longdouble), gpu.astype(np.longdouble), demand)
     if np.array_equal(cpu, gpu):  # as two results of one device are: a tenth of the time of a norm
         return 0.0, None
-    if cpu_leaf.keys is not None and not _is_elementwise(demand):
+    if cpu_leaf.cells is not None and not _is_elementwise(demand):
         return _each_relative(cpu_leaf, gpu_leaf)
     parts = [_real_parts(cpu), _real_parts(gpu)]
     scale = _largest(parts)
@@ -280,9 +279,9 @@ def _each_relative(cpu_leaf: Leaf, gpu_leaf: Leaf) -> tuple[float | None, str | 
         return float(errors.max()), None
     largest = None if np.isnan(errors).any() else float(errors.max())
     first = wrong[0]
-    key = quote((cpu_leaf.keys or ())[first])
+    key = "" if cpu_leaf.cells is None else cpu_leaf.cells.name(first)
     two = f"{float(cpu[first])!r} and {float(gpu[first])!r}"
-    differ = f"{wrong.size} of {cpu.size} numbers differ, [{key}] first: {two}"
+    differ = f"{wrong.size} of {cpu.size} numbers differ, {key} first: {two}"
     return largest, differ if largest is None else f"{differ}; relative error {largest:.2g}"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import repeat
+from math import inf
 from random import Random
 from statistics import median
 from typing import Any
@@ -42,7 +43,7 @@ from pytest_gpuperf.timing.work import CpuWork, Sight
 _BUSY = "the machine was busy with other work"
 _BEYOND_HARDWARE = 50  # times as fast: beyond what memory and units of a GPU give over those of a CPU
 _QUICK = 0.25  # seconds of sampling: what took less may rest on calls that become fast later
-_NEXT_TO_NONE = 0.01  # of the time limit: so short a call is made, to look at its result, after that, too
+_NEXT_TO_NONE = 0.01  # of the time limit: what takes less with a look at its result is called after that, too
 
 
 class Trial:
@@ -347,8 +348,9 @@ class Trial:
         self._device = device
         self._budget.start(device.clock)
         with capabilities.context(device):
-            with self._budget.without_limit():  # it may compile
-                workload, result = first_call.first_call(bind, device)
+            left = self._budget.remaining()
+            workload, result = first_call.first_call(bind, device, self._budget.without_limit)
+            self._checks.looking += left - self._budget.remaining()
             secondary.require_separable(self.demand, workload)
             values = [self._checks.copy_to_host(result, device, workload.used_dtypes)]
             if workload.restore is not None:
@@ -437,21 +439,27 @@ class Trial:
             returned = remember(sampled.last_result, timer.device, keep=True)
         sampled.drop_result()
         timer.keeps_result = sampled.keeps_result = False
-        if self._has_time(sampled):
+        has_time = partial(self._has_time, sampled)
+        after_reset = workload.after_reset()
+        if has_time():
             result = first_call.inspected_call(timer)
             results.append(self._checks.copy_to_host(result, timer.device, used))
-            if workload.restore is not None:
+            if after_reset is not None:
+                after_reset.look(is_first=True)
+            if after_reset is not None and has_time():
                 returned = remember(result, timer.device, keep=True)
                 del result
                 result = workload.call()
                 results.append(self._checks.copy_to_host(result, timer.device, used))
-            if workload.restore is None or are_equal(*results):  # else the call wrote its state again
+                after_reset.look(is_first=False)
+            # Of a call that wrote its state again the buffer is the same, and the result is another one.
+            if after_reset is None or (len(results) > 1 and are_equal(*results)):
                 self._look_for_kept_result(timer, result, returned)
             del result
         del returned
-        self.notes += self._checks.require_same_inputs(workload, partial(self._has_time, sampled))
+        self.notes += self._checks.require_same_inputs(workload, after_reset, has_time)
         if workload.restore is None:
-            look_for_kept_in_turn(workload, sampled.samples)
+            look_for_kept_in_turn(workload, sampled.samples, has_time)
         return results
 
     def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> None:
@@ -463,9 +471,9 @@ class Trial:
             self._add_note(note)
 
     def _has_time(self, sampled: BlockTimer) -> bool:
-        """Return whether one more call may be made: in time, or so short that it does not matter."""
-        is_short = bool(sampled.samples) and median(sampled.samples) < _NEXT_TO_NONE * self.options.max_time
-        return self._budget.remaining() >= 0 or is_short
+        """Return whether one more call may be made and looked at: in time, or too short to matter."""
+        seconds = median(sampled.samples or [inf]) + self._checks.longest_look
+        return self._budget.remaining() >= 0 or seconds < _NEXT_TO_NONE * self.options.max_time
 
     def _add_note(self, note: Note | None) -> None:
         if note is not None and note not in self.notes:

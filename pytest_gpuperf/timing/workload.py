@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice, Watched
 from pytest_gpuperf.timing.any_array import Part
-from pytest_gpuperf.timing.inputs import Fingerprint, Upload
+from pytest_gpuperf.timing.inputs import AfterReset, Fingerprint, Upload
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,12 @@ class Workload:
         """Bring back the state that calls change, if they do."""
         if self.restore is not None:
             self.restore()
+
+    def after_reset(self) -> AfterReset | None:
+        """Bring back the state, and return what is left of calls; None of a workload without a reset."""
+        if self.restore is None:
+            return None
+        return AfterReset((*self.inputs, *self.state), self.call, self.restore, self.device)
 
     @property
     def arrays(self) -> list[Any]:

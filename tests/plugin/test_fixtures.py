@@ -63,7 +63,9 @@ def test_the_hook_is_called_once_and_what_it_may_not_return_ends_the_run_at_its_
         pytester.makeconftest(OFFERED.format(answer="3"))
         result = run(SPEEDUP_TEST, **options)
         assert pytest.ExitCode.USAGE_ERROR == result.ret
-        result.stderr.fnmatch_lines(["ERROR: pytest_gpuperf_devices: 3 is no backend: it must be *"])
+        result.stderr.fnmatch_lines(
+            ["ERROR: pytest_gpuperf_devices (*conftest.py): 3 is no backend: it must be *"]
+        )
 
 
 def test_none_turns_the_gpu_off_and_a_speedup_test_times_the_cpu_alone(run):

@@ -38,6 +38,7 @@ def asked_of(*answers):
                 raise each
         return [*answers]
 
+    hook.get_hookimpls = lambda: [SimpleNamespace(plugin_name="theirs")]
     return SimpleNamespace(hook=SimpleNamespace(pytest_gpuperf_devices=hook), stash=pytest.Stash()), calls
 
 
@@ -83,7 +84,7 @@ NO_BACKEND = r".* is no backend: it must be an object with a name \(a str withou
 def test_what_is_no_backend_is_a_usage_error_each_time_it_is_needed(answer, said):
     config, calls = asked_of(answer)
     for _ in range(2):
-        with pytest.raises(pytest.UsageError, match=f"^pytest_gpuperf_devices: {said}"):
+        with pytest.raises(pytest.UsageError, match=rf"^pytest_gpuperf_devices \(theirs\): {said}"):
             registered_backends(config)
     assert ["asked"] == calls
 

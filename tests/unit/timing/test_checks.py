@@ -622,6 +622,22 @@ def edges(values):
     return {(number, "x"): value for number, value in enumerate(values)}
 
 
+def pairs(values, row=tuple):
+    return [row((number, value)) for number, value in enumerate(values)]
+
+
+def threes(values):
+    return [[value, 1.0, 2.0] for value in values]
+
+
+def records(values):
+    return [{"x": value, "n": number} for number, value in enumerate(values)]
+
+
+def corners(values):
+    return [((value, 1.0), (2.0, None)) for value in values]
+
+
 def named(values):
     return {f"node {number}": value for number, value in enumerate(values)}
 
@@ -660,6 +676,25 @@ def named(values):
         (named(FLOATS), {**named(FLOATS[:-1]), "other": 1.0}, "only the CPU returned result['node 999']"),
         (changed(MANY[1:], 4, 2**70), changed(MANY[1:], 4, 2**70 + 1), "result[4]: 1 of 1 values differ"),
         (changed(MANY[1:], 4, 2**63), changed(MANY[1:], 4, 2**63), None),
+        (pairs(FLOATS), pairs(FLOATS, list), None),
+        (pairs(FLOATS), pairs(changed(FLOATS, 5, 5.1)), "1 of 1000 numbers differ, [5][1] first: 5.0"),
+        (pairs(MANY), pairs(changed(MANY, 5, 6)), "result: 1 of 1999 values differ, [5][1] first"),
+        (pairs(MANY), pairs(FLOATS), "result[1][1]: dtype int64 on the CPU, float64 on the GPU"),
+        (pairs(FLOATS), pairs(changed(FLOATS, 5, np.True_)), "result[5][1]: dtype float64 on the CPU, bool"),
+        (pairs(FLOATS), pairs(changed(FLOATS, 5, 5j)), "result[5][1]: dtype float64 on the CPU, complex128"),
+        (pairs(FLOATS), pairs(in_numpy(changed(FLOATS, 5, 5.1))), "result[5][1]: relative error"),
+        (pairs(FLOATS), pairs(changed(FLOATS, 5, nan)), "1 of 1000 numbers differ, [5][1] first: 5.0"),
+        (pairs(FLOATS), pairs(FLOATS[:-1]), "only the CPU returned result[999][0], result[999][1]"),
+        (pairs(FLOATS), changed(pairs(FLOATS), 5, (5, 5.0, 1.0)), "only the GPU returned result[5][2]"),
+        (pairs(FLOATS), changed(pairs(FLOATS), 5, (5, "five")), "result[5][1]: dtype float64 on the CPU"),
+        (pairs(changed(MANY, 5, 2**70)), pairs(changed(MANY, 5, 2**70)), None),
+        (pairs(changed(MANY, 5, 2**70)), pairs(MANY), "result[5][1]: dtype object on the CPU, int64"),
+        (threes(FLOATS), threes(changed(FLOATS, 5, 5.1)), "1 of 3000 numbers differ, [5][0] first"),
+        (corners(FLOATS), corners(changed(FLOATS, 5, 5.1)), "1 of 3000 numbers differ, [5][0][0] first"),
+        (edges(pairs(FLOATS)), edges(pairs(changed(FLOATS, 5, 5.1))), "numbers differ, [(5, 'x')][1] first"),
+        (records(FLOATS), records(changed(FLOATS, 5, 5.1)), "1 of 1000 numbers differ, [5]['x'] first"),
+        (records(FLOATS), changed(records(FLOATS), 5, {"x": 5.0}), "only the CPU returned result[5]['n']"),
+        ([{Key(): 1.0} for _ in MANY], [{Key(): 1.0} for _ in MANY], None),
     ],
 )
 def test_each_of_many_numbers_is_compared_by_itself_wherever_another_device_has_it(cpu, gpu, said):
@@ -675,7 +710,13 @@ def test_many_numbers_have_a_tolerance_of_their_own_are_not_degenerate_and_are_n
     assert () == checked(([0.0] * 1000, [0.0] * 1000)).notes
 
 
-@for_each("values", (FLOATS, MANY[1:], named(FLOATS), dict(enumerate(FLOATS))))
+@for_each(
+    "values",
+    (
+        *(FLOATS, MANY[1:], named(FLOATS), dict(enumerate(FLOATS))),
+        *(pairs(FLOATS), threes(FLOATS), corners(FLOATS), records(FLOATS), named(pairs(MANY))),
+    ),
+)
 def test_to_look_at_a_result_of_many_numbers_takes_no_call_for_each(values):
     many, calls = {"x": values}, count()
     with profiled(lambda *_: next(calls)):

@@ -561,6 +561,10 @@ def test_a_workload_may_read_a_sparse_input_that_there_is_memory_for():
         prepared(WithSparse(MemoryError), body)
 
 
+ITSELF: list[Any] = []
+ITSELF.append(ITSELF)
+
+
 @for_each(
     ("expected", "result"),
     [
@@ -568,6 +572,11 @@ def test_a_workload_may_read_a_sparse_input_that_there_is_memory_for():
         ([250, 250], [0.5, 1] * 250),
         ([499], [None] + [0.5] * 499),
         ([1, 499], [np.float64(0.5)] * 500),
+        ([500, 500], [(number, 0.5) for number in range(500)]),
+        ([1, 999], [[np.float64(0.5)] * 2] * 500),
+        ([64] * 500, [[0.5] * 64] * 500),  # rows of many are values of their own
+        ([], [()] * 500),
+        ([], [ITSELF] * 500),
     ],
 )
 def test_many_numbers_are_one_value_for_each_type(expected, result):

@@ -21,6 +21,7 @@ from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.rounds import for_gate, for_unmarked
 from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.timing.workload import ResettableCall
 
 SIZE = 80_000  # bytes of each array of `doubling`
 
@@ -496,10 +497,65 @@ def test_without_time_for_a_round_the_reason_says_what_a_call_takes():
 
 def test_without_time_for_a_round_the_reason_names_the_results_where_they_took_it():
     assert Bench(bandwidth=1.0).compare(adding, Demand(min=3)).reason == (
-        "time was up before the first round: to copy the results and look at them took 32.0 s, the first "
-        "call 10.0 ms on the CPU and 1.00 ms on the GPU; return fewer objects, or allow more time with "
-        "max_time"
+        "time was up before the first round: to copy inputs and results and look at them took 64.0 s, the "
+        "first call 10.0 ms on the CPU and 1.00 ms on the GPU; use smaller inputs, return fewer objects, or "
+        "allow more time with max_time"
     )
+
+
+@for_each(("status", "bandwidth"), [("inconclusive", 5e3), ("passed", 5e6)])  # 16 s to copy the input
+def test_to_look_at_the_inputs_counts_as_time_of_the_test_and_the_calls_themselves_do_not(status, bandwidth):
+    def body(device):
+        a = device.asarray(np.zeros(SIZE // 8))
+        device.launch(100.0)
+        return lambda: a[:1] + 1
+
+    found = Bench(bandwidth=bandwidth).compare(body, Demand(min=3, max_time=10.0))
+    assert status == found.status
+    assert (status == "inconclusive") == ("copy inputs and results and look at them" in (found.reason or ""))
+
+
+@for_each("max_time", [3.0, 5.0, 7.0, 8.0, 9.0, 10.0, 12.0, 20.0])
+def test_a_reset_costs_at_most_one_call_on_each_device_beyond_the_time_limit(max_time):
+    def body(device):
+        weights, out = device.asarray(np.arange(3.0)), device.asarray(np.array([7.0, 1.0, 0.1]))
+
+        def call():
+            device.launch()
+            weights[...] += 1
+            out[...] = weights
+            return weights + 0
+
+        def reset():
+            weights[...] = np.arange(3.0)
+
+        return ResettableCall(call, reset)
+
+    found = Bench(cpu=1.0, gpu=0.5).compare(body, Demand(min=1.5, max_time=max_time))
+    timed = found.elapsed - sum(side.setup + side.first_call for side in (found.cpu, found.gpu))
+    assert (timed <= max_time + 1.501) is True  # the copies of results take no time to speak of
+
+
+@for_each("max_time", [1.0, 1.2])
+def test_when_time_is_up_no_call_is_made_whose_result_takes_long_to_copy(max_time):
+    def body(device):
+        return lambda: (device.launch(), device.xp.ones(8000))[1]
+
+    bench = Bench(bandwidth=128e3)  # half a second for each result
+    found = bench.compare(body, Demand(min=3, max_time=max_time))
+    assert (found.status, found.elapsed <= max_time + 0.5) == ("passed", True)
+
+
+@for_each("max_time", [1.0, 1.2])
+def test_when_time_is_up_no_call_is_made_whose_result_takes_long_to_look_at(max_time):
+    def body(device):
+        return lambda: (device.launch(), device.xp.ones(8))[1]
+
+    bench = Bench(cpu=1e-3, gpu=1e-4)
+    holds = bench.gpu.holds
+    bench.gpu.holds = lambda value: (bench.clock.advance(0.05), holds(value))[1]
+    found = bench.compare(body, Demand(min=3, max_time=max_time))
+    assert (found.status, found.elapsed <= max_time + 0.25) == ("passed", True)
 
 
 def test_without_time_for_a_round_no_body_runs_again_and_no_loop_with_copies_is_warmed_up():
