@@ -6,10 +6,14 @@ side of their median together once in 128 times. Stretches are alike where noise
 them, as that of clocks and neighbours does: so what a look decides must also lie beyond a factor that one
 such spell may explain. The longer the rounds lasted, the smaller it is. A limit that is met takes less than
 one that is missed: the next run looks again, while a failure stops people.
-docs/explanation/statistics.md has the rates that benchmarks/cells.py found.
+
+Of two runs that are compared, both have to be unlucky, in opposite directions, for a wrong answer. So a pair
+has factors of its own, smaller than the product of two.
+docs/explanation/statistics.md has the rates that benchmarks/cells.py and benchmarks/two_runs.py found.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -19,10 +23,10 @@ STRETCHES = 7
 SAMPLING_SHARE = 0.75
 """The share of max_time in which rounds are taken; the rest is for secondary measurements."""
 _UNSURE = 2.0  # of short measurements: no spell of a slower clock was seen to be as strong
-_MANY = 4 * STRETCHES  # rounds; with fewer, medians of stretches are as noisy as rounds
+MANY = 4 * STRETCHES  # rounds; with fewer, medians of stretches are as noisy as rounds
 _AT_END = 1.01  # levels of one workload drift by up to 0.8 % in recorded noise
-# Fewer rounds than stretches must lie beyond a limit by a factor that is rare in Laplace noise of the log
-# ratio, as two devices have it whose times are of Pareto's distribution with a tail of 0.8.
+# Fewer rounds than five must lie beyond a limit by a factor that is rare in Laplace noise of the log ratio,
+# as two devices have it whose times are of Pareto's distribution with a tail of 0.8.
 _TWO_ROUNDS, _FEW_ROUNDS = 4.9, 2.7
 
 Side = Literal["below", "above", "either", "neither"]
@@ -54,30 +58,76 @@ class Look(NamedTuple):
     misses: float | None
 
 
+class Length(NamedTuple):
+    """How long a run measured a test: so many rounds, in so many seconds."""
+
+    rounds: int
+    seconds: float
+
+
 EXACT = Look(1.0, 1.0)
 """Of values without noise, such as the memory that a workload holds."""
 _FIRST = Look(_UNSURE, None)
 _BY_SECONDS = ((7.5, Look(_AT_END, _AT_END)), (2.0, Look(1.1, 1.5)), (1.0, Look(1.2, None)))
 SHARPEST = _BY_SECONDS[0][1]
 """The look after which more time decides nothing that is nearer to a limit."""
-_LEAST_OF_FEW = 1.1  # the least factor of fewer rounds than `_MANY`
+_LEAST_OF_FEW = 1.1  # the least factor of fewer rounds than `MANY`
+# Of five or six rounds, by seconds: each is long enough to be an average, and all lie beyond.
+_FIVE, _OF_FIVE = 5, ((7.5, Look(1.2, 1.2)), (2.0, Look(1.2, 1.6)), (0.0, Look(2.0, 2.0)))
+
+# Two runs. What they miss together depends on the fewer rounds of the two, and on the seconds of both: of the
+# shorter run, of the longer one, and the factor.
+_MISSED_BY_ROUNDS = ((28, 1.01), (20, 1.03), (12, 1.1), (7, 1.15), (5, 1.2), (4, 1.25), (3, 2.7), (0, 4.9))
+_MISSED_BY_SECONDS = (
+    (7.5, 7.5, 1.01),
+    (5.0, 5.0, 1.15),
+    (2.0, 7.5, 1.2),
+    (2.0, 2.0, 1.65),
+    (1.0, 7.5, 1.3),
+    (0.0, 0.0, _UNSURE),
+)
+_TOO_FEW_FOR_SECONDS = 4  # rounds: of fewer, their own factor is far above any of seconds
+_MET = ((28, 7.5, 7.5, 1.01), (20, 5.0, 5.0, 1.03), (5, 5.0, 5.0, 1.05), (5, 2.0, 7.5, 1.05))
+"""Fewer rounds, shorter and longer seconds, and the factor; else that of the later run alone."""
 
 
 def reached(rounds: int, seconds: float) -> Look | None:
     """Return the latest look that so many rounds in so many seconds have reached; None before the first."""
     if rounds < STRETCHES:
         return None
-    return next((look for least, look in _BY_SECONDS if seconds >= least and rounds >= _MANY), _FIRST)
+    return next((look for least, look in _BY_SECONDS if seconds >= least and rounds >= MANY), _FIRST)
 
 
 def at_end(rounds: int, seconds: float) -> Look:
     """Return the look at rounds that have ended after so many seconds: it may always decide a failure."""
-    if rounds < STRETCHES:
+    if rounds < _FIVE:
         factor = _TWO_ROUNDS if rounds <= 2 else _FEW_ROUNDS
         return Look(factor, factor)
+    if rounds < STRETCHES:
+        return next(look for least, look in _OF_FIVE if seconds >= least)
     meets, misses = next((look for least, look in _BY_SECONDS if seconds >= least), _FIRST)
-    least = 1.0 if rounds >= _MANY else _LEAST_OF_FEW
+    least = 1.0 if rounds >= MANY else _LEAST_OF_FEW
     return Look(max(meets, least), max(misses or _UNSURE, least))
+
+
+def of_pair(before: Length, now: Length) -> Look:
+    """Return the look at two runs of a test: by how much the later one meets or misses the earlier one's."""
+    rounds = min(before.rounds, now.rounds)
+    shorter, longer = sorted((before.seconds, now.seconds))
+    misses = next(factor for fewest, factor in _MISSED_BY_ROUNDS if rounds >= fewest)
+    if rounds >= _TOO_FEW_FOR_SECONDS:
+        by_seconds = (
+            factor
+            for least, of_other, factor in _MISSED_BY_SECONDS
+            if shorter >= least and longer >= of_other
+        )
+        misses = max(misses, next(by_seconds))
+    met = (
+        factor
+        for fewest, least, of_other, factor in _MET
+        if rounds >= fewest and shorter >= least and longer >= of_other
+    )
+    return Look(next(met, at_end(now.rounds, now.seconds).meets), misses)
 
 
 def medians(values: Sequence[float], size: int) -> list[float]:
@@ -93,8 +143,16 @@ def medians(values: Sequence[float], size: int) -> list[float]:
 
 
 def seen(values: Sequence[float]) -> Range:
-    """Return the range of the medians of seven stretches; of fewer values, that of the values."""
-    weighed = medians(values, len(values) // STRETCHES) if len(values) >= STRETCHES else values
+    """Return the range of the medians of seven stretches; of fewer values, that of the values.
+
+    Few values are all used, in stretches that are as equal as can be.
+    """
+    weighed = values
+    if len(values) >= MANY:
+        weighed = medians(values, len(values) // STRETCHES)
+    elif len(values) >= STRETCHES:
+        ends = (len(values) * place // STRETCHES for place in range(STRETCHES + 1))
+        weighed = [median(values[start:end]) for start, end in pairwise(ends)]
     return Range(min(weighed), max(weighed))
 
 

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from pytest_gpuperf.analysis import looks
+from pytest_gpuperf.analysis.looks import Look
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
@@ -88,8 +89,8 @@ def _compare_values(before: MetricValue, now: MetricValue, tolerance: Tolerance)
 
     It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
     """
-    earlier, later = before.estimate, now.estimate
-    outcome = regression.compare_ranges(earlier, later, now.look, tolerance, luck=before.look.meets)
+    earlier, later, (look, luck) = before.estimate, now.estimate, _factors(before, now)
+    outcome = regression.compare_ranges(earlier, later, look, tolerance, luck=luck)
     doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
     if doubt is None and before.doubt is not None and outcome != "regressed":
         doubt = f"when the baseline was made {before.doubt}"
@@ -108,6 +109,13 @@ def _compare_values(before: MetricValue, now: MetricValue, tolerance: Tolerance)
         reason = text.describe(earlier, later, tolerance, outcome)
     values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
     return comparison_of(tolerance, outcome, reason, **values)
+
+
+def _factors(before: MetricValue, now: MetricValue) -> tuple[Look, float]:
+    """Return the look at two runs, and by how much the earlier one may have been lucky beside that."""
+    if before.length is None or now.length is None:
+        return now.look, before.look.meets
+    return looks.of_pair(before.length, now.length), 1.0
 
 
 def has_same_conditions(baseline: Report, environment: Environment) -> bool:

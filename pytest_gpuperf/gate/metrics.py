@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, noise
 from pytest_gpuperf.analysis.estimation import estimate_time
-from pytest_gpuperf.analysis.looks import Look
+from pytest_gpuperf.analysis.looks import Length, Look
 from pytest_gpuperf.model.comparison import Metric
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import Estimate, Speedup
@@ -21,11 +21,13 @@ TIMES: dict[Metric, Kind] = {"cpu_time": "cpu", "gpu_time": "gpu"}
 class MetricValue:
     """A metric of a record, and the factors beyond a limit at which it decides.
 
-    `doubt` is why it decides nothing, `widened` why its range is so wide.
+    `length` is how long its rounds took; None of what has none. `doubt` is why it decides nothing, `widened`
+    why its range is so wide.
     """
 
     estimate: Estimate
     look: Look
+    length: Length | None = None
     doubt: str | None = None
     widened: str | None = None
 
@@ -68,7 +70,7 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
         return None
     if metric in ("memory", "first_call"):
         return MetricValue(estimate=exact, look=looks.EXACT)
-    look = look_at(record, metric)
+    look, length = look_at(record, metric), length_of(record, metric)
     throttled = None
     if metric != "cpu_time":
         compared = _compared(record)
@@ -77,26 +79,34 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     on_cpu = noise.worst_in_report(record.cpu, record.interference) if metric != "gpu_time" else None
     on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if metric != "cpu_time" else None
     if on_cpu is None and on_gpu is None:
-        return MetricValue(estimate=exact, look=look, doubt=throttled)
+        return MetricValue(estimate=exact, look=look, length=length, doubt=throttled)
     low, high = exact.low, exact.high
     if shortened := on_gpu if metric == "gpu_time" else on_cpu:  # less time, or a smaller ratio
         low = (low or 0.0) * shortened.own_share or None
     if on_gpu and metric != "gpu_time":
         high = high / on_gpu.own_share if high is not None and on_gpu.own_share > 0 else None
     widened = replace(exact, low=low, high=high)
-    return MetricValue(estimate=widened, look=look, doubt=throttled, widened=noise.describe(on_cpu, on_gpu))
+    why = noise.describe(on_cpu, on_gpu)
+    return MetricValue(estimate=widened, look=look, length=length, doubt=throttled, widened=why)
 
 
 def look_at(record: Record, metric: Metric) -> Look:
     """Return the look at the samples of a metric that has some."""
+    length = length_of(record, metric)
+    if length is None:  # a secondary measurement, which was short
+        found = _speedup(record, metric)
+        return looks.at_end(found.rounds if found else 0, 0.0)
+    return looks.at_end(*length)
+
+
+def length_of(record: Record, metric: Metric) -> Length | None:
+    """Return how long a metric's rounds took; None of what was measured in rounds of its own, or in none."""
     seconds = record.rounds_elapsed or 0.0
     if metric in TIMES:
-        return looks.at_end(len(samples_of(record, metric)), seconds)
+        return Length(len(samples_of(record, metric)), seconds)
     compared, found = _compared(record), _speedup(record, metric)
     rounds = compared.rounds if compared else 0
-    if found is not None and found.rounds != rounds:  # a secondary measurement, which was short
-        return looks.at_end(found.rounds, 0.0)
-    return looks.at_end(rounds, seconds)
+    return None if found is not None and found.rounds != rounds else Length(rounds, seconds)
 
 
 def _exactly(value: float) -> Estimate:

@@ -237,7 +237,9 @@ class RoundSampler:
 
     def _is_hopeless(self, longest: float) -> bool:
         """Return whether stretches of the last look already lie on both sides of every limit left."""
-        size = int(longest / self._round_time) // looks.STRETCHES
+        plan, size = self._context.options.sampling, int(longest / self._round_time) // looks.STRETCHES
+        if plan.compared and len(self.rounds) < looks.MANY:  # two runs together may decide by fewer
+            return False
         if self._look is None or not size or len(self.rounds) % size:  # no stretch has just ended
             return False
         found, still_open = self.sampled.in_stretches_of(size), self._open_limits(self._look)

@@ -62,7 +62,7 @@ def test_the_range_of_a_disturbed_speedup_is_that_of_the_workloads_own_times(
     assert (low, high) == tuple(end and pytest.approx(end) for end in (shown.speedup.low, shown.speedup.high))
     assert (least, most) == (pytest.approx(shown.least), pytest.approx(shown.most))
     certain = shown.speedup.certain
-    assert (low and low / 2.7, high and high * 2.7) == (
+    assert (low and low / 1.2, high and high * 1.2) == (
         certain.low and pytest.approx(certain.low),
         certain.high and pytest.approx(certain.high),
     )

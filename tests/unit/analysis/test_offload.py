@@ -180,7 +180,7 @@ def test_variants_stay_variants_in_every_regime_and_each_of_their_samples_counts
     offload = assess(seen(10, 1, moved=4, demand=demand, sampled=sampled), PLAN)
     found = [offload.never, offload.once, offload.always, offload.latency]
     assert [("variants", 5)] * 4 == [(each.sampling, each.rounds) for each in found]
-    assert [0.9 / 2.7] * 4 == pytest.approx([each.certain.low / each.value for each in found])
+    assert [0.9 / 1.2] * 4 == pytest.approx([each.certain.low / each.value for each in found])
     assert pytest.approx([10.0, 10 / 1.5, 2.0, 10.0]) == [each.value for each in found]
 
 
