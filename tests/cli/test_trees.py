@@ -132,6 +132,7 @@ def rich(tmp_path_factory):
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\ntouch hooked\n")
     hook.chmod(stat.S_IRWXU)
+    os.utime(repository.root / "needs", (0, 0))  # which git would write into its index
     repository.before = repository.bytes()
     with pytest.MonkeyPatch.context() as patch:
         for name, value in IDENTITY.items():
@@ -256,6 +257,16 @@ def test_paths_into_the_checkout_lead_into_the_tree(repository, monkeypatch, tmp
     with two_trees("HEAD~1", repository.root) as trees:
         assert ["base", "head"] == [said_by(tree, SIDE) for tree in trees[:2]]
         assert paths[1:] == trees.base.environment["PYTHONPATH"].split(os.pathsep)[2:]
+
+
+def test_users_settings_of_pip_and_python_do_not_matter(repository, tmp_path, monkeypatch):
+    """With --user, pip refuses the folder; compiled files would be left."""
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "compiled"))
+    repository.commit(project("base"))
+    with two_trees("HEAD", repository.root) as trees:
+        assert "base" == said_by(trees.base, SIDE)
+        assert "PYTHONPYCACHEPREFIX" not in trees.base.environment
 
 
 def test_uv_installs_where_it_is(repository, without, tmp_path):
