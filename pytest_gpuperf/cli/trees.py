@@ -54,11 +54,11 @@ class _Side(NamedTuple):
 
 @contextmanager
 def two_trees(ref: str, start: Path) -> Iterator[Trees]:
-    """Check out and install the merge base of `ref` and HEAD, and HEAD with its changes; remove both later.
+    """Check out and install the merge base of `ref` and HEAD, and HEAD as it is here; remove both later.
 
-    Tests and pytest's configuration are head's on both sides: the projects are compared, by the same tests and
-    options. Raises GpuPerfError that says what to do. Only the main thread may call this: it sets handlers of
-    signals.
+    Tests and pytest's configuration are head's on both sides: the projects are compared, by the same tests
+    and options. Raises GpuPerfError that says what to do. Only the main thread may call this: it sets
+    handlers of signals.
     """
     with ended_by_exceptions():
         scratch.remove_left_behind(_PREFIX, _forget)
