@@ -34,7 +34,10 @@ _SAFE = (  # nothing of the user's is run, and the index stays as it is
     *("-c", "core.fsmonitor=false"),
     *("-c", "submodule.recurse=false"),
 )
-_DIFF = ("diff", "--name-only", "--no-renames", "--ignore-submodules=all", "-z")
+_CHANGED = ("status", "--porcelain", "--untracked-files=all", "--no-renames", "--ignore-submodules=all", "-z")
+"""Not `git diff`, which writes into the index whatever it is told."""
+_COMMITTED = ("diff-tree", "-r", "--name-only", "--no-renames", "--ignore-submodules=all", "-z")
+_CODE = 3  # letters before the name: what has changed, and a blank
 _SUBMODULE = "160000 "  # the mode of one in a tree of git
 _UNSHALLOW = "the clone is shallow: git fetch --unshallow, or fetch-depth: 0 of actions/checkout"
 
@@ -64,18 +67,18 @@ def read(ref: str, start: Path) -> Checkout:
     if head is None:
         raise GpuPerfError(f"{root} has no commit yet; commit first: gpuperf against compares with a commit")
     base = _merge_base(root, ref)
-    untracked = _names(root, "ls-files", "--others", "--exclude-standard", "-z")
-    new = tuple(name for name in untracked if not _is_folder(name))
-    differ = (*_names(root, *_DIFF, base), *new)
+    changed = [entry[_CODE:] for entry in _names(root, *_CHANGED)]
+    uncommitted = tuple(name for name in changed if not _is_folder(name))
+    differ = dict.fromkeys((*_names(root, *_COMMITTED, base, head), *uncommitted))
     return Checkout(
         root=root,
         inside=git(start, "rev-parse", "--show-prefix"),
         base=base,
         head=head,
-        uncommitted=(*_names(root, *_DIFF, "HEAD"), *new),
+        uncommitted=uncommitted,
         tests=tuple(filter(is_test, differ)),
         configuration=tuple(name for name in differ if is_configuration(name) and not is_test(name)),
-        repositories=(*_submodules(root), *filter(_is_folder, untracked)),
+        repositories=(*_submodules(root), *filter(_is_folder, changed)),
     )
 
 

@@ -18,8 +18,8 @@ from pytest_gpuperf.model.plain_text import one_line
 
 _PIP = (sys.executable, "-P", "-m", "pip")
 _LONGEST = 500  # bytes of what an installer says: a line may be a compiler's whole command
-_SAYS_WHY = re.compile(r"[\w.]*(error|exception): (?!failed (to )?build|[a-z]+(-[a-z]+)+$)", re.IGNORECASE)
-"""A line that says why. "error: subprocess-exited-with-error" and "Failed to build ..." say only that."""
+_SAYS_WHY = re.compile(r"[\w.]*(error|exception): (?!failed |[a-z]+(-[a-z]+)+$)", re.IGNORECASE)
+"""What says why; that something failed is said by "error: subprocess-exited-with-error" and the like."""
 _CAUSE = "cause: "  # of uv, the innermost one last
 _FIND = """
 import json, sys

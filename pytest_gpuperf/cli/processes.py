@@ -1,15 +1,17 @@
 """Programs that a command starts and that end with it, and the signals that end the command itself."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 _SECONDS = 5  # for a program that is asked to end
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -31,6 +33,7 @@ def run(
         encoding="utf-8",
         errors="surrogateescape",  # as Python has the names of files
         start_new_session=True,
+        preexec_fn=dying_with_parent(signal.SIGTERM),
     ) as process:
         try:
             out, err = process.communicate()
@@ -39,6 +42,20 @@ def run(
                 end(process)
             raise
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def dying_with_parent(number: int) -> Callable[[], None] | None:
+    """Return what lets the system send a signal to a new process when this one dies; None where it cannot."""
+    if sys.platform != "linux":
+        return None
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def die_with_parent() -> None:
+        prctl(_DEATH_SIGNAL, number)
+        if os.getppid() != parent:  # which died before
+            os.kill(os.getpid(), number)
+
+    return die_with_parent
 
 
 def end(process: subprocess.Popen[Any]) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from tempfile import gettempdir
+from time import sleep
 from typing import TYPE_CHECKING
 
 from pytest_gpuperf.cli.processes import held_back
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _LOCK = ".lock"
+_ATTEMPTS, _PAUSE = 50, 0.1  # seconds
 
 
 @contextmanager
@@ -74,10 +76,12 @@ def _remove(lock: "BaseFileLock", before: Callable[[Path], None]) -> None:
     folder = _folder_of(lock)
     if folder.exists():
         before(folder)
+    for _ in range(_ATTEMPTS):
         shutil.rmtree(folder, ignore_errors=True)
-        if folder.exists():
-            _make_writable(folder)
-            shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            break
+        _make_writable(folder)
+        sleep(_PAUSE)  # until what a killed process has started fails there, too
     file = Path(lock.lock_file)
     with suppress(OSError):
         file.unlink()  # before it is free, or it might be another's by now
@@ -92,4 +96,5 @@ def _make_writable(folder: Path) -> None:
     for parent, folders, _ in os.walk(folder):
         for path in (Path(parent, name) for name in folders):
             if not path.is_symlink():  # which may lead to the user's files
-                path.chmod(stat.S_IRWXU)
+                with suppress(OSError):
+                    path.chmod(stat.S_IRWXU)

@@ -55,7 +55,7 @@ class _Side(NamedTuple):
 
 @contextmanager
 def two_trees(ref: str, start: Path) -> Iterator[Trees]:
-    """Check out the merge base of `ref` and HEAD, and HEAD with all changes; install both; remove it all.
+    """Check out and install the merge base of `ref` and HEAD, and HEAD as it is here; remove both later.
 
     Tests and pytest's configuration are head's on both sides: the projects are compared, by the same tests
     and options. Raises GpuPerfError that says what to do. Only the main thread may call this: it sets
