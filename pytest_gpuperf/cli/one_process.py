@@ -1,15 +1,13 @@
 """One fresh process of pytest in a tree: its report, or why there is none, and the last that it said."""
 
-import ctypes
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_gpuperf.cli.processes import end, held_back
+from pytest_gpuperf.cli.processes import dying_with_parent, end, held_back
 from pytest_gpuperf.cli.trees import Tree
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Report
@@ -25,7 +23,6 @@ _OURS = (
     "--gpuperf-fail=nothing",
 )
 _OF_ONE_RUN = ("GITHUB_STEP_SUMMARY",)  # an ini file may have each process write there
-_DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 class NoReport(GpuPerfError):
@@ -61,7 +58,7 @@ def measure(tree: Tree, report: Path, arguments: Sequence[str], limit: float) ->
             stdout=output,  # not a pipe, which what a test leaves behind would keep open
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_dying_with_parent(),
+            preexec_fn=dying_with_parent(signal.SIGKILL),
         ) as process,
     ):
         try:
@@ -78,17 +75,3 @@ def measure(tree: Tree, report: Path, arguments: Sequence[str], limit: float) ->
     if code not in _MEASURED or not report.exists():
         raise NoReport(f"{where} ended with exit code {code}", lines[-_LAST_LINES:])
     return Measured(reader.named_report(report), tuple(line for line in lines if line.startswith("ERROR ")))
-
-
-def _dying_with_parent() -> Callable[[], None] | None:
-    """Return what lets the system kill a new process when this one is killed; None where it cannot."""
-    if not sys.platform.startswith("linux"):
-        return None
-    prctl, parent = ctypes.CDLL(None, use_errno=True).prctl, os.getpid()
-
-    def die_with_parent() -> None:
-        prctl(_DIES_WITH_PARENT, signal.SIGKILL)
-        if os.getppid() != parent:  # it was killed before
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return die_with_parent
