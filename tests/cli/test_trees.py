@@ -186,7 +186,7 @@ def test_pytest_is_configured_as_head_is_and_base_is_built_as_it_was(rich):
 
 
 def test_a_side_is_described_by_its_commit_and_what_is_not_as_in_it(rich):
-    base, head, _ = rich.trees
+    base, head, *_ = rich.trees
     tests = "tests/data/input, tests/test_added.py, tests/test_old.py and 1 more"
     assert (
         f"{base.commit[:7]} with head's tests ({tests}) and configuration (pyproject.toml, pytest.ini)"
@@ -202,7 +202,7 @@ def test_dependencies_that_differ_are_a_note(rich):
 
 
 def test_both_paths_are_as_long_and_end_as_the_checkouts(rich):
-    base, head, _ = rich.trees
+    base, head, *_ = rich.trees
     assert len(str(base.folder)) == len(str(head.folder))
     assert len(base.environment["PYTHONPATH"]) == len(head.environment["PYTHONPATH"])
     assert ("my prøject", "tests") == base.folder.parts[-2:]
