@@ -18,7 +18,7 @@ from pytest_gpuperf.gate import pairs
 from pytest_gpuperf.gate.pairs import Pair
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import RunOptions
-from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.model.plain_text import one_line, printable
 from pytest_gpuperf.model.record import Report, Run
 
 _MARKED = ("-m", "speedup or offload_threshold or scaling")
@@ -81,7 +81,7 @@ def _against(chosen: argparse.Namespace) -> CommandResult:
             processes.measure(chosen.pairs)
         except NoReport as problem:
             for line in problem.lines:
-                _say(f"| {line}")
+                _say(f"| {one_line(line)}")
             if len(processes.pairs) < pairs.FEW:
                 raise
             failures.append(str(problem))
