@@ -198,6 +198,7 @@ def comparison(outcome: Outcome = "regressed", **changes: Any) -> Comparison:
         baseline=estimate(12.5, 12.0, 13.0),
         found=estimate(10.0, 9.0, 11.0),
         ratio=estimate(0.8, 0.7, 0.9),
+        visible=0.25,
     )
     return replace(known, **changes)
 

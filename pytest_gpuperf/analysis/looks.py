@@ -69,8 +69,8 @@ EXACT = Look(1.0, 1.0)
 """Of values without noise, such as the memory that a workload holds."""
 _FIRST = Look(_UNSURE, None)
 _BY_SECONDS = ((7.5, Look(_AT_END, _AT_END)), (2.0, Look(1.1, 1.5)), (1.0, Look(1.2, None)))
-SHARPEST = _BY_SECONDS[0][1]
-"""The look after which more time decides nothing that is nearer to a limit."""
+SHARPEST_AFTER, SHARPEST = _BY_SECONDS[0]
+"""The seconds, and the look, after which more time decides nothing that is nearer to a limit."""
 _LEAST_OF_FEW = 1.1  # the least factor of fewer rounds than `MANY`
 # Of five or six rounds, by seconds: each is long enough to be an average, and all lie beyond.
 _FIVE, _OF_FIVE = 5, ((7.5, Look(1.2, 1.2)), (2.0, Look(1.2, 1.6)), (0.0, Look(2.0, 2.0)))

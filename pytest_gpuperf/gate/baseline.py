@@ -108,7 +108,8 @@ def _compare_values(before: MetricValue, now: MetricValue, tolerance: Tolerance)
     elif outcome != "not_regressed":
         reason = text.describe(earlier, later, tolerance, outcome)
     values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
-    return comparison_of(tolerance, outcome, reason, **values)
+    seen = regression.visible(earlier, later, look, tolerance, luck=luck)
+    return comparison_of(tolerance, outcome, reason, **values, visible=seen)
 
 
 def _factors(before: MetricValue, now: MetricValue) -> tuple[Look, float]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pytest_gpuperf.analysis import scaling
-from pytest_gpuperf.analysis.looks import Limit
+from pytest_gpuperf.analysis import looks, scaling
+from pytest_gpuperf.analysis.looks import Length, Limit
 from pytest_gpuperf.gate import baseline, metrics, regression, text, what_fails
 from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
 from pytest_gpuperf.gate.pairs import Pair, PairComparer
@@ -85,7 +85,7 @@ class Gate:
         limits = []
         for tolerance in self.options.compared:
             if tolerance.metric == metric:
-                lost, gained = regression.limits(before, tolerance, metrics.look_at(record, metric).meets)
+                lost, gained = regression.limits(before, tolerance, _luck(record, metric))
                 limits.append(Limit(*lost, "below"))
                 if self.options.improvements:
                     limits.append(Limit(*gained, "above"))
@@ -204,6 +204,16 @@ class Gate:
         return Comparer(baseline=self.base, environment=self._environment)
 
 
+def _luck(record: Record, metric: Metric) -> float:
+    """Return by how much a loss beside this baseline must be beyond what the longest run misses by itself."""
+    length = metrics.length_of(record, metric)
+    if length is None:
+        return metrics.look_at(record, metric).meets
+    longest = Length(looks.MANY, looks.SHARPEST_AFTER)
+    of_both, alone = looks.of_pair(length, longest).misses, looks.SHARPEST.misses
+    return max(1.0, of_both / alone) if of_both and alone else 1.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Case:
     """A run as the failures and notes below look at it; `absent` is what it lacks of the baseline."""
@@ -252,6 +262,12 @@ class _Case:
         """Whether there are comparisons, and every one of them is inconclusive."""
         return self.compared == {"inconclusive"}
 
+    @cached_property
+    def blind(self) -> list[str]:
+        """The tests whose comparison decided nothing, and would have shown no loss near the tolerance."""
+        records = self.run.records
+        return [each.nodeid for each in records if any(found.shows_little for found in each.comparisons)]
+
 
 def _failures(case: _Case) -> Iterator[GateFailure]:
     """Yield why a run as a whole fails: what the gate did not measure, match or compare."""
@@ -296,6 +312,8 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
         return None
     if case.decides_nothing and case.rules.gate.strict:
         return GateFailure(code="nothing_compared", text=_decided_nothing(case))
+    if case.blind and case.rules.gate.strict:
+        return GateFailure(code="nothing_compared", text=text.blind(case.blind))
     if case.compared:
         return None
     name, tests = case.base.name, len(case.measured)

@@ -115,7 +115,8 @@ class PairComparer(Comparer):
             reason = text.describe(base, head, tolerance, outcome, ratio=best, over=over)
         if outcome == "inconclusive":
             reason = f"{reason}; {text.FEW_PAIRS if len(known) < FEW else text.MORE_PAIRS}"
-        return comparison_of(tolerance, outcome, reason, baseline=base, found=head, ratio=best)
+        seen = regression.visible(_SAME, best, looks.EXACT, tolerance)
+        return comparison_of(tolerance, outcome, reason, baseline=base, found=head, ratio=best, visible=seen)
 
     def _values(self, nodeid: str, metric: Metric, side: int) -> list[_Values | None]:
         return [_values_of(pair[side].records.get(nodeid), metric) for pair in self.pairs]

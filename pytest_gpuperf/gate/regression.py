@@ -1,6 +1,6 @@
 """From a baseline's estimate and a later one to whether a metric got worse."""
 
-from math import inf
+from math import inf, isclose
 from typing import Literal
 
 from pytest_gpuperf.analysis import looks
@@ -35,6 +35,24 @@ def compare_ranges(
     return "not_regressed" if met else "inconclusive"
 
 
+def visible(
+    before: Estimate, now: Estimate, look: Look, tolerance: Tolerance, *, luck: float = 1.0
+) -> float | None:
+    """Return the smallest loss, as a share, that a run like the later one finds; None where it finds none.
+
+    The range of that run is as wide as the wider one of these two. It finds nine of ten such losses
+    (docs/explanation/statistics.md).
+    """
+    factor = max(width(before), width(now)) * (look.misses or inf) * luck
+    if tolerance.metric in LESS_IS_BETTER:
+        beyond = before.upper / before.value if before.value else 1.0
+        loss = (1 + tolerance.share) * beyond * factor - 1
+    else:
+        beyond = before.lower / before.value if before.value else 1.0
+        loss = 1 - (1 - tolerance.share) * beyond / factor
+    return loss if 0 <= loss < inf and not isclose(loss, 1.0, abs_tol=1e-9) else None
+
+
 def ratio(before: Estimate, now: Estimate) -> Estimate | None:
     """Return now / before, with the range that both of theirs leave it; None for a baseline of zero.
 
@@ -61,5 +79,7 @@ def limits(before: Estimate, tolerance: Tolerance, luck: float = 1.0) -> tuple[R
 
 
 def width(estimate: Estimate) -> float:
-    """Return the ratio of a range's ends; infinite where its lower end is zero or unbounded."""
+    """Return the ratio of a range's ends; infinite where its lower end alone is zero, or unbounded."""
+    if estimate.upper == estimate.lower:
+        return 1.0
     return estimate.upper / estimate.low if estimate.low else inf

@@ -1,7 +1,9 @@
 """From the facts of a comparison, and of what is absent, to sentences."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import ceil, inf
 
 from pytest_gpuperf.analysis import scaling, verdict
 from pytest_gpuperf.gate import regression
@@ -9,6 +11,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     AbsenceCause,
     Absent,
+    Comparison,
     GateFailure,
     Metric,
     Outcome,
@@ -17,6 +20,9 @@ from pytest_gpuperf.model.comparison import (
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Run
 
+_GROUPS = (2.0, 3.0)  # tolerances: losses that are seen, and those beyond which a check is next to none
+_LEAST_TOLERANCE = 0.01  # of one of zero there are no multiples
+_ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
 MOST_IN_PERCENT = 10.0
 """The factor from which on a change is written as one."""
 METRIC_NAMES: dict[Metric, str] = {
@@ -100,6 +106,47 @@ def describe(
 
 
 # A run as a whole.
+
+
+def blind(tests: Sequence[str]) -> str:
+    """Return that tests were compared, and no loss near the tolerance would have been seen."""
+    count = units.count(len(tests), "test")
+    return f"{count} would show no loss below three times what is allowed: {units.first_few(tests, most=3)}"
+
+
+def found_from(run: Run) -> str | None:
+    """Return from which loss on the check finds one, for each metric, and for how many tests."""
+    by_metric: dict[Metric, list[tuple[Comparison, str]]] = {}
+    for record in run.records:
+        for each in record.comparisons:
+            if each.ratio is not None:
+                by_metric.setdefault(each.metric, []).append((each, record.nodeid))
+    told = []
+    for metric, compared in by_metric.items():
+        of = f"of {METRIC_NAMES[metric]} " if len(by_metric) > 1 else ""
+        told.append(f"{of}from {', '.join(_visible_groups(compared))}")
+    return f"the check finds losses {'; '.join(told)}" if told else None
+
+
+def _visible_groups(compared: Sequence[tuple[Comparison, str]]) -> Iterator[str]:
+    """Yield groups of tests by their visible loss: up to two and three tolerances, and what is beyond."""
+    for least, most in pairwise((-1.0, *_GROUPS, inf)):
+        group = [(each, name) for each, name in compared if least < _in_tolerances(each) <= most]
+        if not group:
+            continue
+        seen = [each.visible for each, _ in group if each.visible is not None]
+        from_loss = f"{ceil(100 * max(seen) - _ROUNDED)} %" if len(seen) == len(group) else "no loss at all"
+        tests, unseen = units.count(len(group), "test"), [name for each, name in group if each.shows_little]
+        if unseen:
+            some = "" if len(unseen) == len(group) else f"{tests}, "
+            tests = f"{some}{len(unseen)} not compared: {units.first_few(unseen, most=1)}"
+        yield f"{from_loss} ({tests})"
+
+
+def _in_tolerances(compared: Comparison) -> float:
+    if compared.visible is None:
+        return inf
+    return compared.visible / max(compared.tolerance, _LEAST_TOLERANCE)
 
 
 def absence(

@@ -29,6 +29,9 @@ GateNoteCode = Literal[
 ]
 
 
+_MOST_VISIBLE, _LEAST_VISIBLE = 3.0, 0.15  # of the tolerance; shares: a check that sees less is none
+
+
 class Tolerance(Value, frozen=True, kw_only=True):
     """How much worse than its baseline a metric may be.
 
@@ -60,8 +63,16 @@ class Comparison(Value, frozen=True, kw_only=True):
     """Value in this run; null if missing."""
     ratio: Estimate | None = None
     """`found` / `baseline`; null without one of them."""
+    visible: NonNegative | None = None
+    """Smallest loss that two such runs find in nine of ten cases: 0.2 is 20 %; null where they find none."""
     differences: tuple[str, ...] = ()
     """Why they cannot be compared: `CPU: EPYC in the baseline, Xeon now`."""
+
+    @property
+    def shows_little(self) -> bool:
+        """Whether nothing was decided, and only a loss far beyond the tolerance would have been."""
+        most = max(_MOST_VISIBLE * self.tolerance, _LEAST_VISIBLE)
+        return self.outcome == "inconclusive" and (self.visible is None or self.visible > most)
 
     def __post_init__(self) -> None:
         """Keep what the baseline's file says from steering a terminal."""

@@ -132,6 +132,8 @@ def gate_lines(run: Run) -> Iterator[str]:
         outcomes = outcome_counts(run.records) or "nothing was compared"
         minute = units.minute(gate.started) if gate.started else "an unknown time"
         yield f"baseline {gate.baseline} of {minute}{limits}: {outcomes}"
+    if gate.tolerances and (finds := gate_text.found_from(run)) is not None:
+        yield finds
     yield from (note.text for note in gate.notes)
 
 

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from cases import for_each
 from factories import GPU, HERE, LASTED, base_of, estimate, measured, recorded, speedup, within
 from hypothesis import assume, given
@@ -26,11 +27,15 @@ def seen(found: Estimate, metric, seconds=LASTED) -> Record:
     return recorded(rounds_elapsed=seconds, **changes)
 
 
-def outcome_of(before, now, tolerance, seconds=LASTED):
+def comparison_of(before, now, tolerance, seconds=LASTED):
     base = base_of(seen(before, tolerance.metric))
     held = Gate(GateOptions(tolerances=(tolerance,)), [base], lambda: HERE)
     (found,) = held.with_comparisons(seen(now, tolerance.metric, seconds)).comparisons
-    return found.outcome
+    return found
+
+
+def outcome_of(*compared):
+    return comparison_of(*compared).outcome
 
 
 MORE, LESS = "speedup", "gpu_time"  # of which more, and less, is better
@@ -108,6 +113,38 @@ WORSE = estimate(0.1, 0.05, 0.2)
 )
 def test_the_corners_of_ranges_and_tolerances(expected, before, now, tolerance):
     assert expected == outcome_of(before, now, tolerance)
+
+
+# What a check can find
+
+
+@for_each(
+    ("expected", "before", "now", "metric", "seconds"),
+    [
+        # 0.75 x the low end, less the wider of the two ranges (10.5 / 9.5) and the factor of two long runs.
+        (1 - 0.75 * 0.95 / (1.01 * 10.5 / 9.5), TEN, estimate(8.0, 7.9, 8.1), MORE, LASTED),
+        (1 - 0.75 * 0.95 / (1.01 * 2.0), TEN, estimate(8.0, 4.0, 8.0), MORE, LASTED),
+        (1 - 0.75 * 0.95 / (1.3 * 10.5 / 9.5), TEN, estimate(8.0, 7.9, 8.1), MORE, 1.0),
+        (1.25 * 1.05 * 1.01 * 10.5 / 9.5 - 1, TEN, estimate(10.0, 9.9, 10.1), LESS, LASTED),
+        (0.25, estimate(8), estimate(8), "memory", LASTED),
+        (0.25, estimate(0), estimate(0), "memory", LASTED),
+        (None, TEN, estimate(8.0, None, 8.1), MORE, LASTED),
+    ],
+)
+def test_the_smallest_loss_that_is_found_follows_from_both_ranges_and_the_look(
+    expected, before, now, metric, seconds
+):
+    found = comparison_of(before, now, within(0.25, metric), seconds).visible
+    assert expected == (found if found is None else pytest.approx(found))
+
+
+def test_a_loss_of_more_than_what_is_visible_is_found_where_the_range_is_as_wide_as_before():
+    for metric in (MORE, LESS):
+        seen = comparison_of(TEN, TEN, within(0.1, metric)).visible
+        lost = (1 - seen - 0.001) if metric == MORE else (1 + seen + 0.001)
+        ends = (lost, lost * 10.5 / 9.5) if metric == MORE else (lost * 9.5 / 10.5, lost)
+        unlucky = estimate(10 * lost, *(10 * end for end in ends))  # all of the range is on the better side
+        assert "regressed" == comparison_of(TEN, unlucky, within(0.1, metric)).outcome
 
 
 # What holds for all numbers

@@ -533,7 +533,8 @@ def test_a_reset_costs_at_most_one_call_on_each_device_beyond_the_time_limit(max
 
     found = Bench(cpu=1.0, gpu=0.5).compare(body, Demand(min=1.5, max_time=max_time))
     timed = found.elapsed - sum(side.setup + side.first_call for side in (found.cpu, found.gpu))
-    assert (timed <= max_time + 1.501) is True  # the copies of results take no time to speak of
+    of_each = sum(side.first_call for side in (found.cpu, found.gpu))
+    assert (timed <= max_time + of_each + 0.001) is True  # the copies of results take no time to speak of
 
 
 @for_each("max_time", [1.0, 1.2])
