@@ -133,8 +133,9 @@ class SamplingPlan(Value, frozen=True, kw_only=True):
     in each round where a check rests on them (`in_rounds`). With `compared`, a run is measured for a baseline
     or against one: a CPU variant is sampled for longer, since nothing can sample it again, and a test without
     limits for the whole of `record_time`. With a `sampling_time` the run is one process of many: each test is
-    sampled for so long, and for longer only to have a few rounds. A test restarts once at most, where it
-    `may_restart`: on a busy machine, or if later calls took another time.
+    sampled for so long, and for longer only to have a few rounds. In a check, a test of slow calls may take
+    `slow_time` in all to have enough rounds for it, where nobody set its time limit. A test restarts once at
+    most, where it `may_restart`: on a busy machine, or if later calls took another time.
     """
 
     block_time: float = 1e-3
@@ -150,6 +151,7 @@ class SamplingPlan(Value, frozen=True, kw_only=True):
     whole: bool = False
     in_rounds: bool = False
     sampling_time: float | None = None
+    slow_time: float | None = None
 
 
 class RunOptions(Value, frozen=True, kw_only=True):

@@ -25,6 +25,9 @@ from pytest_gpuperf.timing.time_budget import seconds_between
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
 # Of one process of many: its fastest block counts, which so many seconds, and rounds, have seen undisturbed.
 _ONE_OF_MANY, _FEWEST_OF_LONG_CALLS, _LONG_CALL = 0.3, 3, 0.1  # seconds; rounds; seconds
+# So many rounds decide a comparison of two runs. Slow calls get them in a longer time, if the fewest fit into
+# it beside the time, in rounds, of warm-up and of what ends the test. Some rounds have an untimed one.
+_ENOUGH, _FEWEST_OF_SLOW, _BESIDE, _WITH_UNTIMED = 20, 5, 5, 1.2
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 _MOST_DROPPED = 12  # rounds of a throttled GPU, before too large a share of them ends sampling
 # Rounds must not fall into step with calls that alternate, or with anything periodic. Before a round there is
@@ -38,7 +41,7 @@ _MANY_ROUNDS = 500  # decide as much as more would, and keep reports small: of m
 _IN_ROUNDS: frozenset[Metric] = frozenset({"latency", "with_copies"})
 # Of these no look is waited for.
 _NOT_LOOKED_AT: frozenset[Metric] = _IN_ROUNDS | {"cpu_time", "gpu_time"}
-_UNMARKED_TIME, _UNMARKED_GATED_TIME = 0.05, 2.0  # seconds: there may be thousands of them
+_UNMARKED_TIME = 0.05  # seconds: there may be thousands of them
 
 OnRound = Callable[[float], None]
 """Called between rounds, with the seconds that the test may still take."""
@@ -48,15 +51,16 @@ OnRound = Callable[[float], None]
 class TrialContext:
     """The limits and options of one test, the random order of its rounds, and the time it has left.
 
-    `remaining` returns the seconds that the test has left, below zero when time is up. A trial passes
-    `TimeBudget.remaining`. `on_round` is called after each round, outside what is timed; None where nobody
-    watches.
+    `remaining` returns the seconds that the test has left, below zero when time is up, and `extend` raises
+    its limit to so many: a trial passes those of its `TimeBudget`. `on_round` is called after each round,
+    outside what is timed; None where nobody watches.
     """
 
     demand: Demand
     options: RunOptions
     order: Random
     remaining: Callable[[], float]
+    extend: Callable[[float], None] = lambda _: None
     on_round: OnRound | None = None
 
 
@@ -85,6 +89,7 @@ class RoundSampler:
         self._look: Look | None = None  # the last one that was taken
         self._is_decided = False
         self._fewest = _FEWEST
+        self._enough: int | None = None
         self._recorded: Sampled | None = None
 
     @property
@@ -153,11 +158,11 @@ class RoundSampler:
 
     def take_alone(self, timer: BlockTimer, seconds: float, *, others: Sequence[BlockTimer] = ()) -> None:
         """Take two samples of one device alone, and more within `seconds` of its sampling time."""
-        longest, timers = self._sampling_time, [timer, *others]
+        timers = [timer, *others]
+        longest = self._time_for(timers)
         seconds = longest if self._is_one_of_many else min(seconds, longest)
-        self._fewest = self._fewest_of(timers)
         take_round = blocks.round_of(timers, self._context.order)
-        while not self._is_time_up(seconds):
+        while not (self._is_time_up(seconds) or self._has_enough):
             started = timer.device.clock()
             self._keep_out_of_step(timers, longest)
             self.begun += 1
@@ -173,8 +178,7 @@ class RoundSampler:
         may_stop: Callable[[], bool],
     ) -> None:
         """Take rounds until a look decides, until none can, or until the time is up."""
-        device, longest = gpu.device, self._sampling_time
-        self._fewest = self._fewest_of(timers)
+        device, longest = gpu.device, self._time_for(timers)
         take_round = blocks.round_of(timers, self._context.order)
         while not self._is_over(longest, may_stop):
             started = device.clock()
@@ -209,6 +213,8 @@ class RoundSampler:
             rounds = min(rounds, len(self._recorded.cpu))
         if self.throttled is not None:
             return self.dropped > _MOST_DROPPED
+        if self._has_enough:
+            return True
         plan = self._context.options.sampling
         if rounds < looks.STRETCHES or plan.whole or self._is_one_of_many:
             return False
@@ -259,6 +265,25 @@ class RoundSampler:
         if self._recorded is not None:  # longer than the other variant decides no more
             whole = min(whole, self._recorded.seconds)
         return max(0.0, min(whole, self._context.remaining()))
+
+    def _time_for(self, timers: Sequence[BlockTimer]) -> float:
+        """Return the seconds that rounds of these may take, and set how many are enough, and the fewest."""
+        self._fewest, longest = self._fewest_of(timers), self._sampling_time
+        plan, round_time = self._context.options.sampling, sum(timer.block_seconds for timer in timers)
+        needed = _ENOUGH * _WITH_UNTIMED * round_time
+        if plan.slow_time is None or not plan.compared or needed <= longest:
+            return longest
+        if plan.slow_time / round_time - _BESIDE < _FEWEST_OF_SLOW:
+            return longest
+        self._context.extend(plan.slow_time)
+        self._enough = _ENOUGH
+        return min(needed, self._context.remaining())
+
+    @property
+    def _has_enough(self) -> bool:
+        """Whether slow rounds, which took longer than a test usually may, are as many as a check needs."""
+        is_beyond = (self.elapsed or 0.0) >= looks.SAMPLING_SHARE * self._context.options.max_time
+        return self._enough is not None and is_beyond and self.begun >= self._enough
 
     @property
     def _is_one_of_many(self) -> bool:
@@ -313,9 +338,13 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
 
 
 def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
-    """Return a short plan for the tests of `--gpuperf-all`: there may be thousands of them."""
-    seconds = _UNMARKED_GATED_TIME if gate.compares else _UNMARKED_TIME
-    return replace(plan, record_time=seconds, warmup_time=0.02, may_restart=False, whole=False)
+    """Return a short plan for the tests of `--gpuperf-all`: there may be thousands of them.
+
+    What is compared is measured as if it were marked.
+    """
+    if gate.compares or gate.later:
+        return plan
+    return replace(plan, record_time=_UNMARKED_TIME, warmup_time=0.02, may_restart=False)
 
 
 def _wait(device: TimedDevice, seconds: float) -> None:

@@ -59,6 +59,10 @@ class TimeBudget:
         yield
         self._unlimited += (self._elapsed() or 0.0) - started
 
+    def extend(self, limit: float) -> None:
+        """Raise the limit of the test's time to so many seconds."""
+        self._limit = max(self._limit, limit)
+
     @property
     def elapsed(self) -> float | None:
         """The seconds used; None before the start, and of a clock that cannot be right."""

@@ -72,7 +72,10 @@ class Trial:
         self.nodeid = nodeid
         self.demand = demand
         self.size_group = size_group
-        self.options = structs.replace(options, max_time=demand.max_time or options.max_time)
+        if demand.max_time is not None:
+            plan = structs.replace(options.sampling, slow_time=None)
+            options = structs.replace(options, max_time=demand.max_time, sampling=plan)
+        self.options = options
         self.notes: list[Note] = []
         self._restart_reason: str | None = None
         self._budget = TimeBudget(self.options.max_time, acquire_lock)
@@ -81,6 +84,7 @@ class Trial:
             options=self.options,
             order=Random(crc32(nodeid.encode("utf-8", "surrogatepass"))),  # noqa: S311 - an order, not a secret
             remaining=self._budget.remaining,
+            extend=self._budget.extend,
             on_round=on_round,
         )
         if size_group is not None:

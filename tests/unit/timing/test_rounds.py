@@ -67,17 +67,21 @@ class Bench:
         here = simulated("cpu", self.clock, kernel=cpu)
         there = simulated("gpu", self.clock, self._gpu_noise, kernel=gpu, bandwidth=1e6, upload=4e6)
         there.throttle = throttle
-        self.gpu_noise, self.begun, self.steps = gpu_noise, 0.0, [[]]
+        self.gpu_noise, self.begun, self.steps, self.allowed = gpu_noise, 0.0, [[]], allowed
         self.cpu, self.gpu = (BlockTimer(workload=prepared(device, self._adding)) for device in (here, there))
         self.begun, self.steps = self.clock(), [[]]
         context = TrialContext(
             demand=demand or Demand(),
             options=options,
             order=Random(seed),  # noqa: S311 - an order, not a secret
-            remaining=lambda: self.begun + allowed - self.clock(),
+            remaining=lambda: self.begun + self.allowed - self.clock(),
+            extend=self.extend,
             on_round=lambda _: self.steps.append([]),
         )
         self.sampling = RoundSampler(context, limits)
+
+    def extend(self, limit) -> None:
+        self.allowed = max(self.allowed, limit)
 
     def _gpu_noise(self) -> float:
         return self.gpu_noise(self.clock() - self.begun)
@@ -446,10 +450,38 @@ def test_a_run_that_is_compared_samples_for_longer_where_no_look_decides(compare
     assert for_gate(PLAN, asked) == structs.replace(PLAN, **changed, **of_many)
 
 
-@for_each(("seconds", "gate"), [(0.05, GateOptions()), (2.0, GateOptions(create=True))])
-def test_what_nobody_marked_is_measured_for_a_shorter_time_and_once(seconds, gate):
-    plan = for_gate(PLAN, gate)
-    short = for_unmarked(plan, gate)
-    assert (seconds, False, False) == (short.record_time, short.whole, short.may_restart)
+def test_what_nobody_marked_is_measured_for_a_shorter_time_and_once():
+    short = for_unmarked(PLAN, GateOptions())
+    assert (0.05, False, False) == (short.record_time, short.whole, short.may_restart)
     assert short.warmup_time < PLAN.warmup_time
-    assert short.compared is plan.compared
+
+
+@for_each("gate", [GateOptions(create=True), GateOptions(tolerances=(within(),)), GateOptions(later=True)])
+def test_what_is_compared_is_measured_as_if_it_were_marked(gate):
+    plan = for_gate(PLAN, gate)
+    assert plan is for_unmarked(plan, gate)
+
+
+SLOW = {"slow_time": 30.0, "compared": True, "whole": True}
+
+
+@for_each(
+    ("rounds", "seconds", "cpu", "gpu", "plan"),
+    [
+        (20, 8.0, 0.3, 0.1, SLOW),
+        (20, 16.0, 0.6, 0.2, SLOW),
+        (19, 27.9, 1.0, 0.33, SLOW),  # and one is kept for the end of the test
+        (9, 26.1, 2.2, 0.7, SLOW),  # what fits into 30 s
+        (2, 8.0, 3.0, 1.0, SLOW),  # five do not: as long as ever
+        (10, 8.0, 0.6, 0.2, SLOW | {"compared": False}),  # no check
+        (10, 8.0, 0.6, 0.2, SLOW | {"slow_time": None}),  # somebody set the limit
+        (71, 7.6, 0.08, 0.027, SLOW),
+    ],
+)
+def test_slow_calls_of_a_check_have_twenty_rounds_where_these_fit(rounds, seconds, cpu, gpu, plan):
+    options = RunOptions(sampling=SamplingPlan(**plan))
+    bench = Bench(cpu=cpu, gpu=gpu, options=options, allowed=10.0)
+    for timer, call in ((bench.cpu, cpu), (bench.gpu, gpu)):
+        timer.note_time(call)
+    found = bench.interleaved()
+    assert (rounds, pytest.approx(seconds, rel=0.15)) == (len(found.rounds), found.elapsed)
