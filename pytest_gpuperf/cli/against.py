@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,16 @@ from pytest_gpuperf.gate import pairs
 from pytest_gpuperf.gate.pairs import Pair
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import RunOptions
+from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import one_line, printable
 from pytest_gpuperf.model.record import Report, Run
 
 _MARKED = ("-m", "speedup or offload_threshold or scaling")
 # The first process may take an hour, each other one ten times as long as the longest so far, and a minute.
 _FIRST_LIMIT, _TIMES_LONGEST, _MORE = 3600.0, 10, 60
-_MOST_ERRORS = 5
+_NOTHING_RAN = (
+    "no marked test ran in head: name tests or folders after --, or add --gpuperf-all there for unmarked ones"
+)
 _SMALLEST = (
     "more pairs or a quieter machine decide what is inconclusive; on a clean checkout, gpuperf against HEAD "
     "shows how small a change this machine can see"
@@ -72,6 +75,7 @@ def _against(chosen: argparse.Namespace) -> CommandResult:
     options = compare.gate_options(chosen, None, by_pairs=True)
     compare.check_outputs(chosen)
     failures, notes = [], []
+    _say("checks out base and head, and installs their projects")
     with two_trees(chosen.ref, Path.cwd()) as trees:
         base = f"{trees.base.commit[:7]} (merge base of {chosen.ref})"
         processes = _Processes(trees=trees, options=options, name=base, pytest=chosen.pytest)
@@ -86,9 +90,11 @@ def _against(chosen: argparse.Namespace) -> CommandResult:
                 raise
             failures.append(str(problem))
     run, of_gate = processes.compared(RunOptions(fail=chosen.fail))
+    if not run.records:
+        notes.append(_NOTHING_RAN)
     if any(_undecided(run)):
         notes.append(_SMALLEST)
-    ended = compare.ended(chosen, run, [*failures, *of_gate], notes, options)
+    ended = compare.ended(chosen, run, [*failures, *of_gate], notes, options, by_pairs=True)
     return replace(ended, code=FAILED) if failures else ended  # with --fail nothing, too
 
 
@@ -102,6 +108,7 @@ class _Processes:
     pytest: Sequence[str]
     pairs: list[Pair] = field(default_factory=list)
     _longest: float | None = None  # seconds of a process
+    _own: set[str] = field(default_factory=set)  # test files that base has from its own commit
 
     def measure(self, most: int) -> None:
         """Measure so many pairs at most; raise NoReport for a process without a report."""
@@ -122,7 +129,8 @@ class _Processes:
 
     def _measure_pair(self, left_out: Collection[str]) -> None:
         started, place = time.monotonic(), len(self.pairs) + 1
-        order = self.trees[:2] if place % 2 else self.trees[1::-1]
+        base, head = self.trees.base, self.trees.head
+        order = (base, head) if place % 2 else (head, base)
         found = {tree.name: self._measure(tree, place, left_out) for tree in order}
         self.pairs.append(Pair(structs.replace(found["base"], name=self.name), found["head"]))
         of_few = f" of {pairs.FEW}" if place <= pairs.FEW else f" of {pairs.MANY}"
@@ -130,27 +138,57 @@ class _Processes:
 
     def _measure(self, tree: Tree, place: int, left_out: Collection[str]) -> Report:
         started = time.monotonic()
-        asked = [*_selection(self.pytest), *(f"--deselect={each}" for each in left_out)]
+        asked = [tree.moved(word) for word in _selection(self.pytest)]
+        asked += [f"--deselect={each}" for each in left_out]
         asked += [f"--gpuperf-fail-on={each.metric}:0%" for each in self.options.tolerances]
         limit = _FIRST_LIMIT if self._longest is None else _TIMES_LONGEST * self._longest + _MORE
         report = self.trees.folder / f"{tree.name}-{place}.json"
         found = one_process.measure(tree, report, asked, limit)
         self._longest = max(time.monotonic() - started, self._longest or 0.0)
         if place == 1:
-            for line in found.errors[:_MOST_ERRORS]:
-                _say(f"{tree.name}: {line}")
+            _require_own(tree, found.imported)
+            if tree.name == "base" and self._restored(found.errors):
+                return self._measure(tree, place, left_out)
+            for file, reason in found.errors.items():
+                _say(f"{tree.name} cannot import {file}: {reason}")
         return found.report
+
+    def _restored(self, errors: Mapping[str, str]) -> bool:
+        """Give base its own test files where it cannot import head's; return whether there are any."""
+        base, restored = self.trees.base, False
+        for file, reason in errors.items():
+            name = _from_root(base, file)
+            if name in self.trees.tests and name not in self._own and base.restore(name):
+                self._own.add(name)
+                restored = True
+                _say(f"base cannot import head's {file} ({reason}), and runs its own")
+        return restored
 
 
 def _selection(words: Sequence[str]) -> Iterator[str]:
     """Yield the words for pytest; where they select nothing by themselves, only marked tests run."""
     if not any(word.startswith("-m") or word == "--gpuperf-all" for word in words):
         yield from _MARKED
-    here = Path.cwd()
-    for word in words:  # a path in this folder is meant in each tree
-        path = Path(word)
-        is_here = path.is_absolute() and path.is_relative_to(here)
-        yield str(path.relative_to(here)) if is_here else word
+    yield from words
+
+
+def _from_root(tree: Tree, file: str) -> str | None:
+    """Return the name from the root of a file that pytest names from its own rootdir."""
+    for folder in (tree.folder, *tree.folder.parents):
+        if (folder / file).exists():
+            return (folder / file).relative_to(tree.root).as_posix()
+        if folder == tree.root:
+            break
+    return None
+
+
+def _require_own(tree: Tree, files: Sequence[str]) -> None:
+    """Refuse a side that imported the user's own files: they are the same on both sides."""
+    if theirs := tree.of_checkout(files):
+        raise GpuPerfError(
+            f"{tree.name} imported {theirs[0]}, which is the checkout's and not its own; install projects "
+            "plainly, not editable (pip install .), and let no option of pytest lead there"
+        )
 
 
 def _decided(run: Run) -> Iterator[str]:

@@ -142,6 +142,8 @@ def how_to_get(ref: str, remotes: Collection[str], *, shallow: bool) -> str:
     """Return what to do for a commit that is not there."""
     if not {"^", "~", "@", ":"}.isdisjoint(ref):  # an expression, such as HEAD^1
         return _UNSHALLOW if shallow else "git log shows which there are"
+    if not remotes:
+        return "there is no remote to fetch it from; git branch -a lists what is here"
     remote, _, branch = ref.partition("/")
     what = f"{remote} {branch}" if branch and remote in remotes else f"origin {ref}, and name it FETCH_HEAD"
     if shallow:

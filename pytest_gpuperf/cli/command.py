@@ -35,7 +35,12 @@ def add_command(
     """Add a command and return its parser; the help in the list of commands describes its own page, too."""
     description = f"{help[0].upper()}{help[1:]}."
     command: ArgumentParser = commands.add_parser(
-        name, help=help, description=description, epilog=epilog, formatter_class=RawDescriptionHelpFormatter
+        name,
+        help=help,
+        description=description,
+        epilog=epilog,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # --all would be --allow
     )
     command.set_defaults(run=run)
     return command

@@ -123,7 +123,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     if not run.complete:
         early = f"{chosen.new} is incomplete: its run ended early"
         (notes if chosen.fail == "nothing" else failures).append(early)
-    return ended(chosen, run, failures, notes, options)
+    return ended(chosen, run, failures, notes, options, by_pairs=bool(found))
 
 
 def check_outputs(chosen: argparse.Namespace, inputs: Sequence[Path] = ()) -> None:
@@ -139,6 +139,8 @@ def ended(
     failures: Sequence[str],
     notes: Sequence[str],
     options: GateOptions,
+    *,
+    by_pairs: bool,
 ) -> CommandResult:
     """Write a run that has been compared; return what changed, why it failed, and the exit code."""
     if chosen.json is not None:
@@ -149,7 +151,8 @@ def ended(
         lines.append(absent)
     lines += [*notes, *(f"FAILED: {failure}" for failure in failures)]
     lines += written.lines if written.lacks_one else []
-    return lines_result(lines, _exit_code(run, failures, options), written.printed)
+    code = _exit_code(run, failures, options, by_pairs=by_pairs)
+    return lines_result(lines, code, written.printed)
 
 
 def compared_with(run: Run, base: Path) -> Run:
@@ -207,13 +210,13 @@ def _candidates(options: GateOptions) -> tuple[Report, ...]:
     return tuple(report for report in reports if comparable_tests(report.run, options.compared)) or reports
 
 
-def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
+def _exit_code(run: Run, failures: Sequence[str], options: GateOptions, *, by_pairs: bool) -> int:
     """Return 3 where nothing could be compared, even with failures: none of them is a regression."""
     is_compared = any(record.comparisons for record in run.records)
     if not is_compared and not failures and "no-gpu" in options.allow and run.environment.gpu is None:
         return FINE
-    if not has_common(run):
-        return INCOMPARABLE
+    if not has_common(run) and not (by_pairs and failures and run.gate and run.gate.baseline_tests):
+        return INCOMPARABLE  # but what base's processes measure, and head's do not, is lost
     return FAILED if failures else FINE
 
 

@@ -65,7 +65,7 @@ def _is_project(folder: Path) -> bool:
 def install(project: Path, site: Path, environment: Mapping[str, str], what: str) -> None:
     """Install a project, without its dependencies, into a folder; raise GpuPerfError with the reason."""
     temporary = site.with_name(f"{site.name}-temporary")  # in which a killed installer leaves its files
-    temporary.mkdir()
+    temporary.mkdir(exist_ok=True)
     uv = shutil.which("uv")
     if uv is None and find_spec("pip") is None:
         raise GpuPerfError(

@@ -1,12 +1,14 @@
 """One fresh process of pytest in a tree: its report, or why there is none, and the last that it said."""
 
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_gpuperf.cli import imported
 from pytest_gpuperf.cli.processes import dying_with_parent, end, held_back
 from pytest_gpuperf.cli.trees import Tree
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -17,11 +19,14 @@ _LAST_LINES = 15
 _MEASURED = (0, 1, 5)  # exit codes of pytest: all passed, some failed, and there were no tests
 _OURS = (
     "-pno:cacheprovider",  # it would write into the tree
-    "-rE",  # what could not be collected, a line each
+    f"-p{imported.__name__}",
     "--continue-on-collection-errors",  # base need not know what head's new tests import
+    "--maxfail=0",  # a suite's own `-x` would leave out what comes after
+    "--tb=short",
     "--gpuperf-baseline=later",
     "--gpuperf-fail=nothing",
 )
+_ERROR_HEADING = re.compile(r"_+ ERROR collecting (.*?) _+$")
 _OF_ONE_RUN = ("GITHUB_STEP_SUMMARY",)  # an ini file may have each process write there
 
 
@@ -34,10 +39,11 @@ class NoReport(GpuPerfError):
 
 
 class Measured(NamedTuple):
-    """The report of a process, and what it said of files that it could not collect."""
+    """The report of a process, why files could not be collected, by their names, and what was imported."""
 
     report: Report
-    errors: tuple[str, ...]
+    errors: Mapping[str, str]
+    imported: Sequence[str]
 
 
 def measure(tree: Tree, report: Path, arguments: Sequence[str], limit: float) -> Measured:
@@ -46,10 +52,11 @@ def measure(tree: Tree, report: Path, arguments: Sequence[str], limit: float) ->
     It may take so many seconds. However it ends, nothing that it has started outlives it.
     """
     command = [sys.executable, "-P", "-m", "pytest", *arguments, *_OURS, f"--gpuperf-json={report}"]
+    said, modules = report.with_suffix(".txt"), report.with_suffix(".modules")
     environment = {name: value for name, value in tree.environment.items() if name not in _OF_ONE_RUN}
-    said = report.with_suffix(".txt")
+    environment[imported.FILE] = str(modules)
     with (
-        said.open("w+", encoding="utf-8", errors="replace") as output,
+        said.open("wb") as output,
         subprocess.Popen(  # noqa: S603 - our words and the user's own, and no shell
             command,
             cwd=tree.folder,
@@ -74,4 +81,24 @@ def measure(tree: Tree, report: Path, arguments: Sequence[str], limit: float) ->
         raise NoReport(f"{where} was still at work after {limit:.0f} s", lines[-_LAST_LINES:])
     if code not in _MEASURED or not report.exists():
         raise NoReport(f"{where} ended with exit code {code}", lines[-_LAST_LINES:])
-    return Measured(reader.named_report(report), tuple(line for line in lines if line.startswith("ERROR ")))
+    found = reader.named_report(report)
+    if not found.run.complete:
+        raise NoReport(f"{where} ended before its last test", lines[-_LAST_LINES:])
+    return Measured(found, collection_errors(lines), imported.files_in(modules))
+
+
+def collection_errors(lines: Iterable[str]) -> dict[str, str]:
+    """Return the files that pytest could not collect, each with what was raised, from what it printed."""
+    found: dict[str, str] = {}
+    file = None
+    for line in lines:
+        if heading := _ERROR_HEADING.match(line):
+            file = heading[1]
+            found[file] = ""
+        elif line.startswith(("=", "___")):
+            file = None
+        elif file is not None and line.startswith("E   "):
+            found[file] = line.removeprefix(
+                "E   "
+            ).strip()  # the last line of an error is the one that says it
+    return found

@@ -63,11 +63,13 @@ def end(process: subprocess.Popen[Any]) -> None:
     if sys.platform == "win32":
         process.kill()
         return
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):  # of a group that has ended, macOS says the latter
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_SECONDS)
-    with suppress(ProcessLookupError):  # it has outlived what was asked, or what it has started did
+    with suppress(
+        ProcessLookupError, PermissionError
+    ):  # it has outlived what was asked, or what it has started did
         os.killpg(process.pid, signal.SIGKILL)
 
 

@@ -27,24 +27,44 @@ _FEW = 3  # files that are named
 class Tree:
     """One side: a tree of the whole repository, in which `python -P -m pytest` measures that side's project.
 
-    `folder` is where to start it: as far below the tree's root as the command is below the user's. Its
-    processes need this `environment`. `described` names the commit, and which files are not as it has them.
+    `folder` is where to start it: as far below the tree's `root` as the command is below the user's, the
+    `checkout`. Its processes need this `environment`. `described` names the commit, and which files are not
+    as it has them.
     """
 
     name: Literal["base", "head"]
     commit: str
     described: str
+    checkout: Path
+    root: Path
     folder: Path
     environment: Mapping[str, str]
 
+    def moved(self, word: str) -> str:
+        """Return a word for pytest in which a path into the checkout leads into this tree."""
+        option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        return f"{option}{equals}{_moved(value, self.checkout, self.root)}"
+
+    def of_checkout(self, files: Iterable[str]) -> list[str]:
+        """Return which of these files are the user's own, and so the same code on both sides."""
+        return sorted({file for file in files if _is_in(self.checkout, file)})
+
+    def restore(self, file: str) -> bool:
+        """Make a file what it is in the tree's commit; return whether there is one."""
+        return ask(self.root, "checkout", "--quiet", self.commit, "--", file).returncode == 0
+
 
 class Trees(NamedTuple):
-    """Both sides, what a reader must know of them, and a folder that is removed with them."""
+    """Both sides, what a reader must know of them, and a folder that is removed with them.
+
+    `tests` are the files that base has from head, named from the root.
+    """
 
     base: Tree
     head: Tree
     notes: tuple[str, ...]
     folder: Path
+    tests: tuple[str, ...] = ()
 
 
 class _Side(NamedTuple):
@@ -67,7 +87,7 @@ def two_trees(ref: str, start: Path) -> Iterator[Trees]:
         with scratch.temporary_folder(_PREFIX, _forget) as home:
             (home / _REPOSITORY).write_bytes(os.fsencode(found.root))
             base, head = _base(found, home), _head(found, home)
-            yield Trees(base.tree, head.tree, tuple(_notes(found, base, head)), home)
+            yield Trees(base.tree, head.tree, tuple(_notes(found, base, head)), home, found.tests)
 
 
 def _base(found: Checkout, home: Path) -> _Side:
@@ -113,7 +133,15 @@ def _side(found: Checkout, name: Literal["base", "head"], commit: str, described
     installed.check_found(search, site, what)
     if project is None:
         _check_apart(search.path, found.root, what)
-    tree = Tree(name=name, commit=commit, described=described, folder=folder, environment=environment)
+    tree = Tree(
+        name=name,
+        commit=commit,
+        described=described,
+        checkout=found.root,
+        root=root,
+        folder=folder,
+        environment=environment,
+    )
     return _Side(tree, project, installed.requirements_in(site))
 
 
@@ -126,7 +154,9 @@ def _environment(root: Path, tree: Path, site: Path) -> dict[str, str]:
     paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     environment["PYTHONPATH"] = os.pathsep.join([str(site), *(_moved(path, root, tree) for path in paths)])
     environment.pop("PYTHONPYCACHEPREFIX", None)  # compiled files would be left there
-    return environment
+    temporary = site.with_name(f"{site.name}-temporary")  # and what tests leave
+    temporary.mkdir(exist_ok=True)
+    return environment | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
 
 
 def _moved(path: str, root: Path, tree: Path) -> str:
@@ -156,8 +186,8 @@ def _notes(found: Checkout, base: _Side, head: _Side) -> Iterator[str]:
     plain = [side.tree.name for side in (base, head) if side.project is None]
     if plain:
         yield (
-            f"{' and '.join(plain)}: no project to install in {found.inside or '.'} or above it; "
-            "what its tests import is what pytest's paths lead to"
+            f"{' and '.join(plain)}: no project to install in {found.inside or '.'} or above it; tests "
+            "import what is in the tree, by pytest's rootdir or its option pythonpath"
         )
     if found.repositories:
         yield f"repositories in this one are in neither tree: {listed(found.repositories)}"

@@ -32,7 +32,7 @@ from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 
 _NOT_VALID = "the regression check has no valid measurement: {}"
-_STRICT = "--gpuperf-strict fails such a run"
+_STRICT = "{prefix}strict fails such a run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +151,18 @@ class Gate:
         rules = Rules(gate=self.options, run=options, has_gpu=run.environment.gpu is not None)
         base = self.base
         found = baseline.absences(base, run, self.options.compared, coverage.cause, rules) if base else ()
-        case = _Case(rules=rules, base=base, run=run, absent=tuple(found), coverage=coverage)
+        case = _Case(
+            rules=rules,
+            base=base,
+            run=run,
+            absent=tuple(found),
+            coverage=coverage,
+            of_pairs=bool(self.pairs),
+        )
         known = comparable_tests(base.run, self.options.compared) if base else []
         return GateResult(
             baseline=base.name if base else None,
-            started=base.run.started if base else None,
+            started=base.run.started if base and not self.pairs else None,
             tolerances=self.options.tolerances,
             failures=tuple(_failures(case)) if rules.enforced else (),
             notes=tuple(self._all_notes(case, base)) if base else (),
@@ -223,6 +230,7 @@ class _Case:
     run: Run
     absent: tuple[Absent, ...]
     coverage: RunCoverage
+    of_pairs: bool = False
 
     @cached_property
     def outcomes(self) -> Counter[Outcome]:
@@ -337,12 +345,20 @@ def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]
             by_cause.setdefault(each.cause, []).append(each)
     for cause, absents in by_cause.items():
         if cause not in told and case.base is not None:
-            prefix, no_gpu = case.coverage.flag_prefix, not case.rules.has_gpu
-            yield text.absence(cause, absents, case.run, case.base.name, prefix=prefix, no_gpu=no_gpu)
+            yield text.absence(
+                cause,
+                absents,
+                case.run,
+                case.base.name,
+                prefix=case.coverage.flag_prefix,
+                no_gpu=not case.rules.has_gpu,
+                of_pairs=case.of_pairs,
+            )
 
 
 def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Iterator[GateNote]:
     """Yield what could not be compared."""
+    strict = _STRICT.format(prefix=case.coverage.flag_prefix)
     if not base.run.complete:
         early = f"the run of the baseline {base.name} ended early: tests that it did not reach count as new"
         yield GateNote(code="not_comparable", text=early)
@@ -358,11 +374,11 @@ def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Itera
     if unlike := [each.differences for each in compared if each.differences]:
         differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
         count = units.count(len(unlike), "comparison")
-        remedy = f"; update the baseline in these conditions; {_STRICT}"
+        remedy = f"; update the baseline in these conditions; {strict}"
         remedy = "" if case.rules.fails("not_comparable") else remedy
         yield GateNote(code="not_comparable", text=f"not comparable ({count}): {differences}{remedy}")
     if case.decides_nothing and case.rules.gate.is_gate and not case.rules.gate.strict:
-        passed = f"{_decided_nothing(case)}; a regression may have passed; {_STRICT}"
+        passed = f"{_decided_nothing(case)}; a regression may have passed; {strict}"
         yield GateNote(code="not_comparable", text=passed)
 
 

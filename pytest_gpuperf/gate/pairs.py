@@ -124,15 +124,6 @@ class PairComparer(Comparer):
     def notes(self, compared: Iterable[Record]) -> Iterator[GateNote]:
         """Yield by how much the processes of one side differ, if any were compared."""
         known = [(record.nodeid, each) for record in compared for each in record.comparisons if each.ratio]
-        losses = [
-            (_most_lost(each), name) for name, each in known if each.outcome == "not_regressed" and each.ratio
-        ]
-        if losses:
-            most, name = max(losses)
-            yield GateNote(
-                code="largest_loss",
-                text=f"what did not regress got worse by {_digits(most)} at most ({name})",
-            )
         found = [
             (moves, name)
             for name, each in known
@@ -141,7 +132,8 @@ class PairComparer(Comparer):
         if found:
             usual, (most, name) = median(moves for moves, _ in found), max(found)
             told = f"from process to process the values of a test differ by {_digits(usual)} (median)"
-            yield GateNote(code="processes_differ", text=f"{told}, at most by {_digits(most)} ({name})")
+            most_of = f", and by {_digits(most)} ({name})" if most >= _LEAST_SHOWN else ""
+            yield GateNote(code="processes_differ", text=f"{told}{most_of}")
 
     def _spread(self, nodeid: str, metric: Metric) -> float | None:
         """Return the standard deviation of a metric from process to process, as a share; None for too few.
@@ -176,15 +168,6 @@ def _values_of(record: Record | None, metric: Metric) -> _Values | None:
         return _Values(min(samples), median(samples))
     found = metrics.estimate_of(record, metric)
     return None if found is None or found.value <= 0 else _Values(found.value, found.value)
-
-
-def _most_lost(compared: Comparison) -> float:
-    """Return the share by which a metric may be worse, as far as its bracket says."""
-    ratio = compared.ratio
-    assert ratio is not None, "it was compared"  # noqa: S101 - for mypy
-    if compared.metric in regression.LESS_IS_BETTER:
-        return max(0.0, ratio.upper - 1)
-    return max(0.0, 1 - ratio.lower)
 
 
 def _digits(share: float) -> str:

@@ -63,6 +63,12 @@ _MISSING: dict[AbsenceCause, str] = {
     "narrowed": "the command line ({by}) left out {count} of the baseline, which {prefix}strict forbids: "
     "{names}; run them, or pass {prefix}allow=missing",
 }
+_MISSING_OF_PAIRS: dict[AbsenceCause, str] = {
+    "not_measured": "head ran {count} that base measures, without a valid measurement: {first}; mend them",
+    "gone": "head did not run {count} that base measures: {names}; run them, or pass {prefix}allow=missing",
+    "skipped": "head skipped {count} that base measures: {first}; run them, {no_gpu}or pass "
+    "{prefix}allow=missing",
+}
 _ABSENT: dict[AbsenceCause, str] = {
     "not_measured": "not measured",
     "gone": "missing",
@@ -150,7 +156,14 @@ def _in_tolerances(compared: Comparison) -> float:
 
 
 def absence(
-    cause: AbsenceCause, absent: Sequence[Absent], run: Run, baseline: str, *, prefix: str, no_gpu: bool
+    cause: AbsenceCause,
+    absent: Sequence[Absent],
+    run: Run,
+    baseline: str,
+    *,
+    prefix: str,
+    no_gpu: bool,
+    of_pairs: bool,
 ) -> GateFailure:
     """Return that a run lacks what the baseline holds, all for one cause; `prefix` is that of the options."""
     values = {
@@ -162,7 +175,8 @@ def absence(
         "no_gpu": f"on a runner without a GPU pass {prefix}allow=no-gpu, " if no_gpu else "",
         "baseline": shlex.quote(baseline),
     }
-    return GateFailure(code="tests_missing", text=_MISSING[cause].format(**values))
+    known = _MISSING | _MISSING_OF_PAIRS if of_pairs else _MISSING
+    return GateFailure(code="tests_missing", text=known[cause].format(**values))
 
 
 def skipped(absent: Sequence[Absent]) -> str:

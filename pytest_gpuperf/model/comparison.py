@@ -24,9 +24,7 @@ LeftOutBy = Literal["paths", "-k", "-m", "--deselect", "--ignore", "--ignore-glo
 """`paths` are those that pytest was given, or the folder that it was called in."""
 Allowance = Literal["no-gpu", "missing"]
 ALLOWANCES: tuple[Allowance, ...] = get_args(Allowance)
-GateNoteCode = Literal[
-    "not_comparable", "baseline_stale", "tests_skipped", "largest_loss", "processes_differ"
-]
+GateNoteCode = Literal["not_comparable", "baseline_stale", "tests_skipped", "processes_differ"]
 
 
 _MOST_VISIBLE, _LEAST_VISIBLE = 3.0, 0.15  # of the tolerance; shares: a check that sees less is none

@@ -130,8 +130,8 @@ def gate_lines(run: Run) -> Iterator[str]:
         tolerances = ", ".join(f"{each.metric} {units.percent(each.share)}" for each in gate.tolerances)
         limits = f" (tolerance: {tolerances})" if tolerances else " (nothing fails without --gpuperf-fail-on)"
         outcomes = outcome_counts(run.records) or "nothing was compared"
-        minute = units.minute(gate.started) if gate.started else "an unknown time"
-        yield f"baseline {gate.baseline} of {minute}{limits}: {outcomes}"
+        when = f" of {units.minute(gate.started)}" if gate.started else ""
+        yield f"baseline {gate.baseline}{when}{limits}: {outcomes}"
     if gate.tolerances and (finds := gate_text.found_from(run)) is not None:
         yield finds
     yield from (note.text for note in gate.notes)

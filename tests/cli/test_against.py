@@ -20,6 +20,7 @@ from published import JUDGE
 from pytest_gpuperf.cli import against, main, one_process
 from pytest_gpuperf.cli.one_process import Measured, NoReport
 from pytest_gpuperf.cli.trees import Tree, Trees
+from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.report import reader
 
 NOISY = (1.0, 1.2, 1.0, 1.2)  # in one pair head is slower, in the next base
@@ -72,7 +73,28 @@ def test_a_loss_that_is_not_committed_yet_is_found_and_the_checkout_stays_as_it_
     ]
 
 
+def test_a_test_file_that_base_cannot_import_is_bases_own_there(toy, call):
+    Path("fresh.py").write_text("NEW = 1\n")
+    new = SUITE.replace("toy\n", "toy, fresh\n", 1).replace("test_unmarked", "test_new")
+    Path("test_toy.py").write_text(new)
+    Path("toy.py").write_text('COST = {"cpu": 50e-3, "gpu": 5.5e-3}\n')
+    git("add", "--all")
+    git("commit", "--quiet", "--message=two")
+    Path("fresh.py").rename("fresh_2.py")  # head has it by another name
+    Path("test_toy.py").write_text(new.replace("fresh\n", "fresh_2 as fresh\n", 1))
+    for_pytest = ("-p", "pytest_gpuperf.plugin", "--gpuperf-gpu=simulated")
+    code, lines, said = call("against", "HEAD^", "--pairs=6", "--", *for_pytest)
+    why = "ModuleNotFoundError: No module named 'fresh_2'"
+    assert f"gpuperf: base cannot import head's test_toy.py ({why}), and runs its own" in said
+    assert (1, True) == (code, "+10.0 % over 6 pairs of processes" in lines[-1])
+
+
 # What is started. A process is a function here, which writes a report
+
+
+def a_tree(**changes):
+    known = {"commit": 40 * "a", "described": "-", "root": changes["folder"], "environment": os.environ}
+    return Tree(**known | {"checkout": Path("/not/here")} | changes)
 
 
 @pytest.fixture
@@ -84,14 +106,14 @@ def started(folder, monkeypatch):
 
     class Started(list):
         measure = staticmethod(lambda side, place: [timed(1.0)])
+        errors, imported, limits = {"test_new.py": "ImportError: no toy"}, [os.__file__], []
 
     calls, folders = Started(), count()
 
     @contextmanager
     def two_trees(ref, start):
         sides = (
-            Tree(name=name, commit=10 * name, described=name, folder=folder, environment=os.environ)
-            for name in ("base", "head")
+            a_tree(name=name, commit=10 * name, described=name, folder=folder) for name in ("base", "head")
         )
         calls.clear()
         kept = folder / f"kept-{next(folders)}"
@@ -100,9 +122,10 @@ def started(folder, monkeypatch):
 
     def measure(tree, report, arguments, limit):
         calls.append((tree.name, arguments))
+        calls.limits.append(limit)
         records = calls.measure(tree.name, (len(calls) + 1) // 2)
         written(report, *records)
-        return Measured(reader.named_report(report), ())
+        return Measured(reader.named_report(report), calls.errors, calls.imported)
 
     monkeypatch.setattr(against, "two_trees", two_trees)
     monkeypatch.setattr(one_process, "measure", measure)
@@ -114,8 +137,12 @@ def timed(seconds, nodeid="test_a.py::test_1", **changes):
 
 
 def test_what_six_pairs_decide_has_no_more_and_sides_take_turns(started, call):
-    assert 0 == call("against", "main")[0]
-    assert ["base", "head", "head", "base"] * 3 == [side for side, _ in started]
+    code, _, said = call("against", "main")
+    assert (0, ["base", "head", "head", "base"] * 3) == (code, [side for side, _ in started])
+    assert 3600.0 == started.limits[0], "the first one"
+    assert all(60.0 < limit < 3600.0 for limit in started.limits[1:]), "ten times the longest, and a minute"
+    assert "gpuperf: numpy differs" in said
+    assert 1 == said.count("gpuperf: base cannot import test_new.py: ImportError: no toy")
 
 
 def test_only_what_six_pairs_leave_open_has_six_more(started, call):
@@ -137,6 +164,42 @@ def test_only_what_six_pairs_leave_open_has_six_more(started, call):
     assert "over 12 pairs" in of_noisy["comparisons"][0]["reason"]
     assert "gpuperf against HEAD shows how small a change this machine can see" in " ".join(lines)
     started.clear()
+
+
+def test_the_cpu_variant_of_what_six_pairs_leave_open_has_six_more_too(started, call):
+    noisy = iter(NOISY * 6)
+    cpu, gpu = "test_a.py::test[numpy]", "test_a.py::test[cupy]"
+
+    def measure(side, place):
+        pairings = (Pairing(kind="cpu", library="numpy"), Pairing(kind="gpu", library="cupy", partner=cpu))
+        of_cpu = timed(1.0, cpu, gpu=None, speedup=None, status="recorded", pairing=pairings[0])
+        return [of_cpu, timed(next(noisy), gpu, pairing=pairings[1]), timed(1.0, "test_b.py::test")]
+
+    started.measure = measure
+    call("against", "main")
+    assert ["--deselect=test_b.py::test"] == [word for word in started[-1][1] if "deselect" in word]
+
+
+def test_a_side_that_imports_the_users_own_files_is_refused(started, call, monkeypatch):
+    started.imported = ["/not/here/toy.py", os.__file__]
+    code, _, said = call("against", "main")
+    assert (2, 1) == (code, len(started))
+    assert "base imported /not/here/toy.py, which is the checkout's and not its own; install projects" in said
+
+
+def test_what_base_alone_measures_fails_though_nothing_else_is_common(started, call):
+    lost = timed(1.0, status="error", reason="KeyError")
+    started.measure = lambda side, place: [timed(1.0) if side == "base" else lost]
+    code, lines, _ = call("against", "main")
+    assert (1, 2) == (code, len(started))
+    assert "KeyError" in lines[-1]
+
+
+def test_that_nothing_ran_says_how_to_run_something(started, call):
+    started.measure = lambda side, place: []
+    code, lines, _ = call("against", "main")
+    assert 3 == code
+    assert any("add --gpuperf-all there for unmarked ones" in line for line in lines)
 
 
 def test_six_pairs_may_be_the_most(started, call):
@@ -184,7 +247,8 @@ def test_a_process_that_dies_ends_the_command_and_what_six_pairs_say_is_kept(
         (["-m", "speedup or offload_threshold or scaling"], []),
         (["-m", "speedup or offload_threshold or scaling", "tests", "-k", "fft"], ["tests", "-k", "fft"]),
         (["-m", "slow"], ["-m", "slow"]),
-        (["-mslow", "tests/test_a.py::test_1"], ["-mslow", "{folder}/tests/test_a.py::test_1"]),
+        (["-mslow", "{folder}/test_a.py::test_1"], ["-mslow", "/not/here/test_a.py::test_1"]),
+        (["--ignore={folder}/b", "-k", "/here"], ["--ignore=/not/here/b", "-k", "/here"]),
         (["--gpuperf-all"], ["--gpuperf-all"]),
     ],
 )
@@ -199,6 +263,9 @@ def test_what_follows_two_dashes_goes_to_pytest_which_runs_marked_tests_without_
         *(each.format(folder=folder) for each in asked),
     )
     words = started[0][1]
+    expected = [each.format(folder=folder) for each in expected]
+    if "-m" not in expected and "-mslow" not in expected and "--gpuperf-all" not in expected:
+        expected = ["-m", "speedup or offload_threshold or scaling", *expected]
     assert expected == words[: len(expected)]
     assert ["--gpuperf-fail-on=gpu_time:0%", "--gpuperf-fail-on=cpu_time:0%"] == words[len(expected) :][:2]
 
@@ -210,7 +277,7 @@ def test_what_follows_two_dashes_goes_to_pytest_which_runs_marked_tests_without_
 def tree(folder):
     """Return a tree of a suite, which a test writes."""
     environment = {**os.environ, "PYTEST_ADDOPTS": "", "GITHUB_STEP_SUMMARY": str(folder / "summary.md")}
-    return Tree(name="head", commit=40 * "a", described="-", folder=folder, environment=environment)
+    return a_tree(name="head", folder=folder, environment=environment)
 
 
 def measure(tree, suite, limit=60.0):
@@ -226,7 +293,8 @@ def test_a_process_leaves_a_report_whatever_its_tests_say(tree):
     )
     found = measure(tree, suite)
     assert ["test_it.py::test_it"] == [each.nodeid for each in found.report.run.records]
-    assert ["ERROR test_other.py"] == [line.partition(" - ")[0] for line in found.errors]
+    assert {"test_other.py": "ModuleNotFoundError: No module named 'not_there'"} == found.errors
+    assert str(tree.folder / "test_it.py") in found.imported
     assert not Path("summary.md").exists()
     JUDGE.validate(json.loads((tree.folder / "it.json").read_text(encoding="utf-8")))
 
@@ -289,7 +357,10 @@ from pathlib import Path
 from pytest_gpuperf.cli import one_process
 from pytest_gpuperf.cli.trees import Tree
 
-tree = Tree(name="head", commit="a", described="-", folder=Path.cwd(), environment=os.environ)
+here = Path.cwd()
+tree = Tree(
+    name="head", commit="a", described="-", checkout=here, root=here, folder=here, environment=os.environ
+)
 one_process.measure(tree, Path("it.json").absolute(), [], 60)
 """
 
@@ -314,4 +385,5 @@ def test_ctrl_c_is_no_traceback(monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(against, "two_trees", interrupt)
-    assert (130, "gpuperf: interrupted\n") == (main(["against", "main"]), capsys.readouterr().err)
+    assert 130 == main(["against", "main"])
+    assert "gpuperf: interrupted" == capsys.readouterr().err.splitlines()[-1]

@@ -223,7 +223,6 @@ def test_folders_are_processes_in_pairs_by_their_start_and_decide_together(call)
 def test_identical_processes_are_not_regressed_and_fail_nothing(call):
     code, lines, _ = call("compare", processes("base", *STEADY), processes("head", *STEADY[::-1]))
     assert (0, True) == (code, any("2 not regressed" in line for line in lines))
-    assert "what did not regress got worse by 3 % at most (test_a.py::test_1)" in lines
 
 
 def test_what_head_alone_measures_is_new_once_and_what_base_alone_measures_fails(call):
@@ -237,7 +236,7 @@ def test_what_head_alone_measures_is_new_once_and_what_base_alone_measures_fails
     code, lines, _ = call("compare", base, head)
     assert 1 == code
     assert 1 == sum("test_a.py::new" in line or line.startswith("new ") for line in lines)
-    assert "FAILED: 1 test of the baseline did not run: test_a.py::gone" in lines[-1]
+    assert "FAILED: head did not run 1 test that base measures: test_a.py::gone; run them, or" in lines[-1]
 
 
 def test_folders_that_make_no_pairs_are_refused(refused):

@@ -241,7 +241,7 @@ def test_without_a_project_a_tree_is_all_there_is(repository):
         {"test_it.py": "", "pyproject.toml": "[tool.uv]\npackage = false\n[project]\nname='x'\n"}
     )
     with two_trees("HEAD", repository.root) as trees:
-        why = "what its tests import is what pytest's paths lead to"
+        why = "tests import what is in the tree, by pytest's rootdir or its option pythonpath"
         assert (f"base and head: no project to install in . or above it; {why}",) == trees.notes
         assert [f"{repository.git('rev-parse', 'HEAD')[:7]}"] * 2 == [tree.described for tree in trees[:2]]
 
