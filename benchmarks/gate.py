@@ -35,7 +35,7 @@ TOLERANCE = 0.1
 UNCHANGED = 1.0
 AT_THE_LIMIT = 1 - TOLERANCE
 LOST = 0.8
-FACTORS = (UNCHANGED, AT_THE_LIMIT, LOST)
+FACTORS: tuple[float, ...] = (UNCHANGED, AT_THE_LIMIT, LOST)
 BY_TIME = (UNCHANGED, AT_THE_LIMIT, 0.85, LOST, 0.7, 0.5)
 MOST_FALSE = 1.0
 LEAST_FOUND = 99.0
@@ -66,12 +66,12 @@ class Row:
     fine: float = 0.0
 
 
-MARKERS = (
+MARKERS: tuple[Row, ...] = (
     Row(name="bare"),
     Row(name="min=3", demand=Demand(min=3)),  # the limit is far from any speedup here
     Row(name="bare, 50 ms", call=0.05),
 )
-TIMES = (
+TIMES: tuple[Row, ...] = (
     Row(
         name="30 ms, 10 / 10",
         call=0.03,
