@@ -9,7 +9,7 @@ warm-up, check, copies and latency: on a known clock there is nothing to warm up
 import csv
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -100,7 +100,7 @@ class Tally:
 
 
 def main() -> int:
-    arguments = read_arguments(__doc__, runs=1000)
+    arguments = argument_parser(__doc__, runs=1000).parse_args()
     tasks = [
         Task(
             cpu=cpu,
@@ -122,7 +122,8 @@ def main() -> int:
     return conclude([*targets(tallies), *widths(tallies, clear)])
 
 
-def read_arguments(told: str, *, runs: int) -> Namespace:
+def argument_parser(told: str, *, runs: int) -> ArgumentParser:
+    """Return a parser of what is read and how often it is run; `told` is the docstring of the script."""
     parser = ArgumentParser(description=told.partition("\n")[0])
     parser.add_argument(
         "--noise", type=Path, required=True, metavar="DIR", help="folder of CSV files with seconds_per_call"
@@ -130,7 +131,7 @@ def read_arguments(told: str, *, runs: int) -> Namespace:
     parser.add_argument("--runs", type=int, default=runs, help="runs for each pair under each condition")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes to use")
     parser.add_argument("--seed", type=int, default=1, help="of the starts and of the order in rounds")
-    return parser.parse_args()
+    return parser
 
 
 def pairs(folder: Path) -> list[tuple[Trace, Trace]]:

@@ -23,6 +23,8 @@ from pytest_gpuperf.cli.trees import Tree, Trees
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.report import reader
 
+# An earlier test may have imported JAX, which warns of the fork that `preexec_fn` is.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 NOISY = (1.0, 1.2, 1.0, 1.2)  # in one pair head is slower, in the next base
 SUITE = """
 import pytest, toy

@@ -19,6 +19,8 @@ from pytest_gpuperf.cli import checkout, installed
 from pytest_gpuperf.cli.trees import listed, two_trees, with_heads
 from pytest_gpuperf.model.errors import GpuPerfError
 
+# An earlier test may have imported JAX, which warns of the fork that `preexec_fn` is.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 SIDE = "import toy; print(toy.SIDE)"
 TEST = "import os, toy\n\ndef test_side():\n    assert os.environ['SIDE'] == toy.SIDE\n"
 
