@@ -30,6 +30,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.time_budget import TimeBudget
 
 TOLERANCE = 0.1
 UNCHANGED = 1.0
@@ -43,6 +44,7 @@ MOST_FALSE_BY_TIME = 0.5
 ASKED = GateOptions(tolerances=(Tolerance(metric="speedup", share=TOLERANCE),))
 PLAN = RunOptions(sampling=rounds.for_gate(SamplingPlan(), ASKED))
 BASELINE_PLAN = RunOptions(sampling=rounds.for_gate(SamplingPlan(), replace(ASKED, create=True)))
+SLOW_TIME = 30.0  # seconds that slow calls may take at the default max_time, as options.py has it
 NODEID = "test_it.py::test_it"
 HERE = Environment(host={}, cpu={}, gpu=None, gpu_reason=None, python="", packages={})
 
@@ -185,12 +187,19 @@ def tally(task: Task) -> Tally:
 
 def compare(task: Task, chance: Random) -> tuple[Record, Record]:
     """Measure a baseline and a later run; return both, the later with its comparisons."""
-    base_plan = replace(BASELINE_PLAN, max_time=task.row.base_time)
+    base_plan = with_time(BASELINE_PLAN, task.row.base_time)
     before = measure(task, 1.0, (), chance, base_plan)
     base = Report(name="baseline.json", run=Run(environment=HERE, started="", records=(before,)))
     gate = Gate(ASKED, [base], lambda: HERE)
-    plan = replace(PLAN, max_time=task.row.run_time)
+    plan = with_time(PLAN, task.row.run_time)
     return before, gate.with_comparisons(measure(task, task.factor, gate.limits(NODEID), chance, plan))
+
+
+def with_time(plan: RunOptions, max_time: float) -> RunOptions:
+    """Return a plan with a time limit; the default one leaves slow calls more."""
+    if max_time == plan.max_time:
+        return replace(plan, sampling=replace(plan.sampling, slow_time=SLOW_TIME))
+    return replace(plan, max_time=max_time)
 
 
 def measure(task: Task, factor: float, limits: Sequence[Limit], chance: Random, plan: RunOptions) -> Record:
@@ -199,11 +208,13 @@ def measure(task: Task, factor: float, limits: Sequence[Limit], chance: Random, 
     demand, ratio = row.demand, row.speedup * factor
     slower = task.cpu.lasting(task.cpu.median if row.call is None else row.call)
     cpu, gpu = replay(slower, task.gpu, ratio=ratio, clock=clock, chance=chance)
+    call = task.cpu.median if row.call is None else row.call
+    cpu.note_time(call)  # as warm-up does, before the first round
+    gpu.note_time(call / ratio)
+    budget = TimeBudget(plan.max_time)
+    budget.start(clock)
     context = TrialContext(
-        demand=demand,
-        options=plan,
-        order=chance,
-        remaining=lambda: plan.max_time - clock(),
+        demand=demand, options=plan, order=chance, remaining=budget.remaining, extend=budget.extend
     )
     sampling = RoundSampler(context, limits)
     sampling.take_interleaved(cpu, gpu)
