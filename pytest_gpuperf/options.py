@@ -467,8 +467,9 @@ def _allowances(text: str) -> frozenset[Allowance]:
 
 _BASELINE = _Option(
     "baseline",
-    "compare with an earlier report, or with the newest comparable one in a folder; none ignores the "
-    "baseline that the ini file names; later measures one process of many, which gpuperf compare compares",
+    "compare with an earlier report, or with the comparable ones in a folder: the range over six, or the "
+    "newest of fewer; none ignores the baseline that the ini file names; later measures one process of many, "
+    "which gpuperf compare compares",
     parse=_path,
     metavar="PATH|none|later",
 )

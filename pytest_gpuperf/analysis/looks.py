@@ -8,8 +8,9 @@ such spell may explain. The longer the rounds lasted, the smaller it is. A limit
 one that is missed: the next run looks again, while a failure stops people.
 
 Of two runs that are compared, both have to be unlucky, in opposite directions, for a wrong answer. So a pair
-has factors of its own, smaller than the product of two.
-docs/explanation/statistics.md has the rates that benchmarks/cells.py and benchmarks/two_runs.py found.
+has factors of its own, smaller than the product of two. Several earlier runs show by their range what
+differs from run to run: a later one must lie beyond that, by a share of it.
+docs/explanation/statistics.md has the rates that benchmarks/cells.py and benchmarks/folder.py found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -90,6 +91,9 @@ _TOO_FEW_FOR_SECONDS = 4  # rounds: of fewer, their own factor is far above any 
 _MET = ((28, 7.5, 7.5, 1.01), (20, 5.0, 5.0, 1.03), (5, 5.0, 5.0, 1.05), (5, 2.0, 7.5, 1.05))
 """Fewer rounds, shorter and longer seconds, and the factor; else that of the later run alone."""
 
+# Beside several runs, of which each began anew: how far beyond their range, as a share of that range.
+_MET_BESIDE_RUNS, _MISSED_BESIDE_RUNS = 1 / 8, 1 / 4
+
 
 def reached(rounds: int, seconds: float) -> Look | None:
     """Return the latest look that so many rounds in so many seconds have reached; None before the first."""
@@ -128,6 +132,16 @@ def of_pair(before: Length, now: Length) -> Look:
         if rounds >= fewest and shorter >= least and longer >= of_other
     )
     return Look(next(met, at_end(now.rounds, now.seconds).meets), misses)
+
+
+def of_runs(width: float, alone: Look = SHARPEST) -> Look:
+    """Return the look at a run beside several earlier ones, the range of all of which is so wide: high / low.
+
+    Times that lasted differ from run to run, and their range says so. So the seconds of no run matter.
+    `alone` is the look at a run whose value is exact.
+    """
+    meets, misses = width**_MET_BESIDE_RUNS, width**_MISSED_BESIDE_RUNS
+    return Look(alone.meets * meets, (alone.misses or 1.0) * misses)
 
 
 def medians(values: Sequence[float], size: int) -> list[float]:

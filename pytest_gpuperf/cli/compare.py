@@ -46,7 +46,9 @@ example: gpuperf compare baseline.json report.json --fail-on speedup:10% --fail-
          gpuperf compare base/ head/ --fail-on gpu_time:3%
 
 A metric regressed when it misses the baseline's range, less the tolerance, as a marker's limit. Without
---fail-on it is speedup:10%, and efficiency:10% of scaling tests.
+--fail-on it is speedup:10%, and efficiency:10% of scaling tests. Of a folder the newest comparable report is
+the baseline; of six that began ten minutes apart their range over runs, which must be missed by a quarter of
+itself.
 
 Two folders are of processes: as many reports in each, 6 or more, in pairs by their start. What all pairs say
 decides; from 12 on without the least and the greatest. Without --fail-on it is gpu_time:5%, cpu_time:5% and

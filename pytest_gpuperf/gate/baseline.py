@@ -62,7 +62,7 @@ class Comparer:
                 cause = f" ({before.status}: {before.reason})" if before.reason else ""
                 missing = f"has no {text.METRIC_NAMES[metric]} of this test{cause}"
             return comparison_of(tolerance, "new", f"nothing to compare with: the baseline {name} {missing}")
-        if differences := self._differences(now, before, metric):
+        if differences := self.differences(now, before, metric):
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
             values = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
             return comparison_of(tolerance, "not_comparable", reason, **values)
@@ -72,7 +72,7 @@ class Comparer:
         """Return what follows from the numbers of a test, which can be compared."""
         return _compare_values(values.before, values.now, tolerance)
 
-    def _differences(self, now: Record, before: Record, metric: Metric) -> tuple[str, ...]:
+    def differences(self, now: Record, before: Record, metric: Metric) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
         kinds = _DEVICES.get(metric, KINDS)
         if kinds not in self._conditions:

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling
 from pytest_gpuperf.analysis.looks import Length, Limit
-from pytest_gpuperf.gate import baseline, metrics, regression, text, what_fails
+from pytest_gpuperf.gate import baseline, metrics, regression, runs, text, what_fails
 from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
 from pytest_gpuperf.gate.pairs import Pair, PairComparer
+from pytest_gpuperf.gate.runs import RunsComparer
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
@@ -55,6 +56,7 @@ class RunCoverage:
 class Gate:
     """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
+    Where six or more were, at different times, it compares with the range over the six newest.
     `environment` returns that of the run; it is called when the devices are open. With `pairs` of processes
     the run is head's first one, the candidate base's first, and what decides is all of them.
     """
@@ -71,13 +73,24 @@ class Gate:
             return next(iter(self.candidates), None)
         return next(iter(self._of_same_conditions(self.candidates)), self.candidates[0])
 
+    @cached_property
+    def _earlier(self) -> Sequence[Report]:
+        """The runs whose range decides, newest first; none where the baseline alone does."""
+        if len(self.candidates) < runs.RUNS:
+            return ()
+        return runs.newest(self._of_same_conditions(self.candidates))
+
     def limits(self, nodeid: str) -> tuple[Limit, ...]:
         """Return the limits of a change, from which a test's speedup must be distinguished, too."""
         if self.base is None or nodeid not in self.base.records:
             return ()
         record = self.base.records[nodeid]
         metric: Metric = "efficiency" if record.scaling else "speedup"
-        before = metrics.estimate_of(record, metric)
+        records = [each.records[nodeid] for each in self._earlier if nodeid in each.records]
+        over = runs.range_over(records, metric)
+        before, luck = metrics.estimate_of(record, metric), _luck(record, metric)
+        if over is not None:
+            before, luck = runs.widened(over), 1.0
         if before is None:
             return ()
         if record.scaling:  # what is sampled is the speedup over fewer devices
@@ -85,7 +98,7 @@ class Gate:
         limits = []
         for tolerance in self.options.compared:
             if tolerance.metric == metric:
-                lost, gained = regression.limits(before, tolerance, _luck(record, metric))
+                lost, gained = regression.limits(before, tolerance, luck)
                 limits.append(Limit(*lost, "below"))
                 if self.options.improvements:
                     limits.append(Limit(*gained, "above"))
@@ -163,6 +176,7 @@ class Gate:
         return GateResult(
             baseline=base.name if base else None,
             started=base.run.started if base and not self.pairs else None,
+            runs=len(self._earlier),
             tolerances=self.options.tolerances,
             failures=tuple(_failures(case)) if rules.enforced else (),
             notes=tuple(self._all_notes(case, base)) if base else (),
@@ -178,6 +192,8 @@ class Gate:
         elif improved := case.outcomes["improved"]:
             beyond = f"{units.count(improved, 'comparison')} improved beyond the tolerance"
             stale = "the baseline is out of date; run gpuperf baseline update to lock in the gain"
+            if self._earlier:
+                stale = "as soon as the folder has newer reports, remove the older ones to lock in the gain"
             yield GateNote(code="baseline_stale", text=f"{beyond}: {stale}")
 
     def _any_comparable(self, records: Iterable[Record]) -> bool:
@@ -208,6 +224,9 @@ class Gate:
             return None
         if self.pairs:
             return PairComparer(baseline=self.base, environment=self._environment, pairs=self.pairs)
+        if self._earlier:
+            earlier = [Comparer(baseline=each, environment=self._environment) for each in self._earlier]
+            return RunsComparer(baseline=self.base, environment=self._environment, earlier=earlier)
         return Comparer(baseline=self.base, environment=self._environment)
 
 

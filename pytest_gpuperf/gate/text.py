@@ -40,6 +40,10 @@ TOO_NEAR = "the change is too near the tolerance to decide: choose another toler
 MORE_TIME = (
     "more time (max_time) or a quieter machine would decide it; runs with --gpuperf-baseline take more time"
 )
+UNLIKE_RUNS = (
+    "the earlier runs differ too much: sample them for longer (max_time), or remove the reports of other "
+    "states of the code from the folder"
+)
 MORE_PAIRS = "more pairs of processes, or a quieter machine, would decide it"
 FEW_PAIRS = "too few pairs have it in both processes: mend what fails in the others"
 NEW_BASELINE = (

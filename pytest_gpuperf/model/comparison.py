@@ -137,6 +137,8 @@ class GateResult(Value, frozen=True, kw_only=True):
     """Path of the baseline, from the run's folder where it is in there; null where there was none."""
     started: str | None
     """Start of the baseline's run."""
+    runs: Count = 0
+    """Runs of a folder whose range decides, of which the baseline is the newest; 0 where one run decides."""
     tolerances: tuple[Tolerance, ...]
     """What may fail a test; empty for a comparison that only reports."""
     failures: tuple[GateFailure, ...] = ()

@@ -1,6 +1,8 @@
 """What a run leaves: a record for each marked test, thresholds, and the environment they depend on."""
 
 from collections import Counter
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Literal, cast
 
@@ -8,6 +10,7 @@ from msgspec.structs import force_setattr
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, LeftOutBy
 from pytest_gpuperf.model.demand import Demand, Kind, Pairing, SizeGroup, Source, UnknownValue
+from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Interference,
@@ -348,6 +351,16 @@ class Run(Value, frozen=True, kw_only=True):
     def is_empty(self) -> bool:
         """Whether the run ended early, before it measured anything."""
         return not self.complete and not any(record.cpu or record.gpu for record in self.records)
+
+    @property
+    def start(self) -> datetime:
+        """When it began, in UTC; raises GpuPerfError where `started` is no time."""
+        with suppress(ValueError, OverflowError):
+            time = datetime.fromisoformat(self.started)
+            if time.tzinfo is not None:
+                return time.astimezone(UTC)
+        wanted = "not a time with an offset such as 2026-01-01T00:00:00+00:00"
+        raise GpuPerfError(f"$.started is {self.started[:80]!r}, which is {wanted}")
 
 
 class Report(Value, frozen=True, kw_only=True, dict=True):

@@ -25,7 +25,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Run, Status
 from pytest_gpuperf.model.value import Value
-from pytest_gpuperf.report import files, reader
+from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.verdicts import shown_records
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -85,7 +85,7 @@ def add(folder: Path, run: Run) -> Path:
     """
     text = document.text(_without_samples(run))
     commit = re.sub(r"[^0-9A-Za-z]", "", run.commit.id)[:12] if run.commit else ""
-    path = folder / f"{reader.instant(run.started):%Y%m%dT%H%M%SZ}-{commit or 'unknown'}-{token_hex(6)}.json"
+    path = folder / f"{run.start:%Y%m%dT%H%M%SZ}-{commit or 'unknown'}-{token_hex(6)}.json"
     files.replace(path, text)
     return path
 
@@ -121,7 +121,7 @@ def read(folder: Path) -> History:
         try:
             with gc_paused():
                 run = document.parse(files.content(path, follow_link=False))
-            time = reader.instant(run.started)
+            time = run.start
         except FileNotFoundError:
             continue
         except OSError as error:

@@ -1,7 +1,6 @@
 """From a path to the reports there; whatever is wrong with a file becomes an error that names it."""
 
-from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 
@@ -71,19 +70,9 @@ def load_reports(path: Path) -> tuple[Report, ...]:
 def started_at(report: Report) -> datetime:
     """Return when a report's run began, in UTC; raise GpuPerfError where that is no time."""
     try:
-        return instant(report.run.started)
+        return report.run.start
     except GpuPerfError as error:
         raise _refusal(f"{report.name}: {error}; reports are sorted by it") from None
-
-
-def instant(started: str) -> datetime:
-    """Return the time of a report's `started`, in UTC; raise GpuPerfError for what is no time."""
-    with suppress(ValueError, OverflowError):
-        time = datetime.fromisoformat(started)
-        if time.tzinfo is not None:
-            return time.astimezone(UTC)
-    wanted = "not a time with an offset such as 2026-01-01T00:00:00+00:00"
-    raise GpuPerfError(f"$.started is {started[:80]!r}, which is {wanted}")
 
 
 def baseline_file(base: Path, run: Run) -> Path:
@@ -92,8 +81,7 @@ def baseline_file(base: Path, run: Run) -> Path:
     A path that does not exist is that of a folder where it has no suffix.
     """
     if base.is_dir() or not (base.suffix or base.exists()):
-        start = instant(run.started)
-        return base / f"{start:%Y-%m-%dT%H%M%S}.{start.microsecond // 1000:03}Z.json"
+        return base / f"{run.start:%Y-%m-%dT%H%M%S}.{run.start.microsecond // 1000:03}Z.json"
     return base
 
 

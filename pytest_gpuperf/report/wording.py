@@ -131,7 +131,8 @@ def gate_lines(run: Run) -> Iterator[str]:
         limits = f" (tolerance: {tolerances})" if tolerances else " (nothing fails without --gpuperf-fail-on)"
         outcomes = outcome_counts(run.records) or "nothing was compared"
         when = f" of {units.minute(gate.started)}" if gate.started else ""
-        yield f"baseline {gate.baseline}{when}{limits}: {outcomes}"
+        of_runs = f"of {gate.runs} runs, the newest " if gate.runs else ""
+        yield f"baseline {of_runs}{gate.baseline}{when}{limits}: {outcomes}"
     if gate.tolerances and (finds := gate_text.found_from(run)) is not None:
         yield finds
     yield from (note.text for note in gate.notes)

@@ -169,6 +169,22 @@ def test_of_a_folder_the_newest_of_this_machine_that_has_something_to_compare_is
     assert (0, True) == (code, lines[-2].startswith("baseline folder/new.json of 2026-01-02"))
 
 
+def test_six_reports_of_a_folder_decide_together(call):
+    Path("folder").mkdir()
+    for day, value in enumerate((10.0, 10.1, 9.9, 10.2, 9.95, 9.8), 1):
+        written(f"folder/{day}.json", record(value=value), started=f"2026-01-{day:02}T00:00:00+00:00")
+    written("now.json", record(value=7.5), started="2026-01-08T00:00:00+00:00")
+    code, lines, _ = call("compare", "folder", "now.json", "--json=it.json")
+    assert 1 == code
+    assert lines[-1].endswith("-24.8 % [-29.4, -20.3] over 6 earlier runs, 10 % less is allowed")
+    assert any(
+        line.startswith("baseline of 6 runs, the newest folder/6.json of 2026-01-06") for line in lines
+    )
+    assert (6, "folder/6.json") == tuple(read("it.json")["gate"][name] for name in ("runs", "baseline"))
+    written("folder/7.json", record(value=7.5), started="2026-01-07T00:00:00+00:00")  # hides such losses
+    assert 0 == call("compare", "folder", "now.json")[0]
+
+
 @pytest.mark.parametrize(
     ("expected", "said"),
     [

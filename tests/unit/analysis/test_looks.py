@@ -1,5 +1,6 @@
 """Looks: stretches of rounds, and the factor beyond a limit at which they decide."""
 
+import pytest
 from cases import for_each
 
 from pytest_gpuperf.analysis import looks
@@ -65,6 +66,12 @@ def test_two_runs_decide_by_the_fewer_rounds_and_the_seconds_of_both(expected, b
     assert expected.misses == looks.of_pair(Length(*before), Length(*now)).misses
     assert expected.misses == looks.of_pair(Length(*now), Length(*before)).misses
     assert expected.meets == looks.of_pair(Length(*before), Length(*now)).meets
+
+
+def test_beside_several_runs_a_loss_lies_beyond_their_range_by_a_quarter_of_it_and_none_by_an_eighth():
+    assert (1.01, 1.01) == looks.of_runs(1.0)
+    assert (1.01 * 1.1, 1.01 * 1.1**2) == pytest.approx(looks.of_runs(1.1**8))
+    assert (1.1, 1.1**2) == pytest.approx(looks.of_runs(1.1**8, looks.EXACT))
 
 
 @for_each(

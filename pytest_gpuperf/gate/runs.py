@@ -1,0 +1,111 @@
+"""From the newest reports of a folder to the range of each metric over runs, and a later run beside it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from math import inf
+from statistics import median
+
+from msgspec.structs import replace
+
+from pytest_gpuperf.analysis import looks
+from pytest_gpuperf.gate import metrics, regression, text
+from pytest_gpuperf.gate.baseline import Comparer, comparison_of
+from pytest_gpuperf.gate.metrics import MetricValue
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import Comparison, Metric, Tolerance
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.record import Record, Report
+
+RUNS = 6
+"""So many have a range of their own; the next one lies outside of it, on one side, once in seven times."""
+APART = timedelta(minutes=10)
+"""From start to start: what disturbs a machine for a while must not disturb all of the runs."""
+
+
+def newest(reports: Iterable[Report]) -> Sequence[Report]:
+    """Return the six newest that were made at different times, of reports that are sorted by that.
+
+    Those that began soon after one another count once, as the newest of them. Of fewer there are none.
+    """
+    chosen: list[Report] = []
+    for report in reports:
+        if not chosen or chosen[-1].run.start - report.run.start >= APART:
+            chosen.append(report)
+    return chosen[:RUNS] if len(chosen) >= RUNS else ()
+
+
+def range_over(records: Iterable[Record], metric: Metric) -> Estimate | None:
+    """Return the range of a metric over the runs of these records, around the median of their values.
+
+    None unless six of them have one that is neither open nor doubted. A record that is in several reports, as
+    an updated baseline keeps it, is of one run.
+    """
+    distinct: list[Record] = []
+    for record in records:
+        if not any(record.cpu == each.cpu and record.gpu == each.gpu for each in distinct):
+            distinct.append(record)
+    found = [metrics.value_of(record, metric) for record in distinct]
+    known = [each.estimate for each in found if each is not None and each.doubt is None]
+    known = [each for each in known if each.lower > 0 and each.upper < inf]
+    if len(known) < RUNS:
+        return None
+    return Estimate(
+        value=median(each.value for each in known),
+        low=min(each.lower for each in known),
+        high=max(each.upper for each in known),
+    )
+
+
+def widened(over: Estimate) -> Estimate:
+    """Return a range over runs as wide as a run that is sampled for long must lie beyond."""
+    look, alone = looks.of_runs(regression.width(over)), looks.of_runs(1.0)
+    less = (look.misses or 1.0) / (alone.misses or 1.0)
+    return replace(over, low=over.lower / less, high=over.upper * look.meets / alone.meets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsComparer(Comparer):
+    """Compares tests with the range over `earlier` runs, of which the `baseline` is the newest.
+
+    A test that some of them did not measure, or did in other conditions, is compared with the newest alone.
+    """
+
+    earlier: Sequence[Comparer]
+
+    def compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison:
+        """Return how one metric of a test compares with the range over runs."""
+        metric = tolerance.metric
+        value, over = metrics.value_of(now, metric), range_over(self._comparable(now, metric), metric)
+        if value is None or over is None:
+            return Comparer.compare_metric(self, now, tolerance)
+        return _compare(over, value, tolerance)
+
+    def _comparable(self, now: Record, metric: Metric) -> Iterator[Record]:
+        for each in self.earlier:
+            before = each.baseline.record_of(now)
+            if before is not None and not each.differences(now, before, metric):
+                yield before
+
+
+def _compare(over: Estimate, now: MetricValue, tolerance: Tolerance) -> Comparison:
+    """Return what follows from the numbers; a GPU that is slowed down now does not decide a loss."""
+    found, width = now.estimate, regression.width(over)
+    look = looks.of_runs(width, looks.EXACT if now.look == looks.EXACT else looks.SHARPEST)
+    outcome = regression.compare_ranges(over, found, look, tolerance)
+    doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
+    if doubt is not None:
+        outcome = "inconclusive"
+    reason: str | None = None
+    if outcome != "not_regressed":
+        told = f"over {units.count(RUNS, 'earlier run')}"
+        widened = now.widened if outcome == "inconclusive" else None
+        reason = text.describe(over, found, tolerance, outcome, over=told, widened=widened)
+    if outcome == "inconclusive":
+        remedy = text.UNLIKE_RUNS if width > regression.width(found) else text.MORE_TIME
+        if max(width, regression.width(found)) <= looks.SHARPEST.meets**2:
+            remedy = text.TOO_NEAR
+        reason = f"{reason}; {doubt or remedy}"
+    values = {"baseline": over, "found": found, "ratio": regression.ratio(over, found)}
+    seen = regression.visible(over, found, look, tolerance)
+    return comparison_of(tolerance, outcome, reason, **values, visible=seen)
