@@ -22,6 +22,9 @@ from pytest_gpuperf.model.demand import Demand
 STRETCHES = 7
 SAMPLING_SHARE = 0.75
 """The share of max_time in which rounds are taken; the rest is for secondary measurements."""
+ROUNDS_AROUND = 5
+"""How many rounds take as long as first calls, the check, warm-up and the calls that end a test."""
+_ROUNDED = 1e-9  # rounds: 6.9999999999 are 7
 _UNSURE = 2.0  # of short measurements: no spell of a slower clock was seen to be as strong
 MANY = 4 * STRETCHES  # rounds; with fewer, medians of stretches are as noisy as rounds
 _AT_END = 1.01  # levels of one workload drift by up to 0.8 % in recorded noise
@@ -128,6 +131,12 @@ def of_pair(before: Length, now: Length) -> Look:
         if rounds >= fewest and shorter >= least and longer >= of_other
     )
     return Look(next(met, at_end(now.rounds, now.seconds).meets), misses)
+
+
+def planned(round_time: float, max_time: float) -> Length:
+    """Return how long a test takes rounds of so many seconds each, within its max_time."""
+    seconds = max(0.0, min(SAMPLING_SHARE * max_time, max_time - ROUNDS_AROUND * round_time))
+    return Length(int(seconds / round_time + _ROUNDED), seconds)
 
 
 def medians(values: Sequence[float], size: int) -> list[float]:

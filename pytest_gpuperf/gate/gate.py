@@ -56,13 +56,15 @@ class Gate:
     """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
     `environment` returns that of the run; it is called when the devices are open. With `pairs` of processes
-    the run is head's first one, the candidate base's first, and what decides is all of them.
+    the run is head's first one, the candidate base's first, and what decides is all of them. `max_time` is
+    that of the run, where it is known.
     """
 
     options: GateOptions
     candidates: Sequence[Report]
     environment: Callable[[], Environment]
     pairs: Sequence[Pair] = ()
+    max_time: float | None = None
 
     @cached_property
     def base(self) -> Report | None:
@@ -201,7 +203,7 @@ class Gate:
             return None
         if self.pairs:
             return PairComparer(baseline=self.base, environment=self._environment, pairs=self.pairs)
-        return Comparer(baseline=self.base, environment=self._environment)
+        return Comparer(baseline=self.base, environment=self._environment, max_time=self.max_time)
 
 
 def _luck(record: Record, metric: Metric) -> float:
