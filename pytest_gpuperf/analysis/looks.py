@@ -67,6 +67,11 @@ class Length(NamedTuple):
     rounds: int
     seconds: float
 
+    @property
+    def round_time(self) -> float | None:
+        """The seconds that a round took, with what is between them; None where none was measured."""
+        return self.seconds / self.rounds if self.rounds and self.seconds > 0 else None
+
 
 EXACT = Look(1.0, 1.0)
 """Of values without noise, such as the memory that a workload holds."""

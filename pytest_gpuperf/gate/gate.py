@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling
 from pytest_gpuperf.analysis.looks import Length, Limit
-from pytest_gpuperf.gate import baseline, metrics, regression, text, what_fails
+from pytest_gpuperf.gate import baseline, forecast, metrics, regression, text, what_fails
 from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
 from pytest_gpuperf.gate.pairs import Pair, PairComparer
 from pytest_gpuperf.gate.what_fails import Rules
@@ -97,6 +97,25 @@ class Gate:
             for limit in limits
             if limit.low > 0 and limit.high < inf and not limit.low <= before.value <= limit.high
         )
+
+    def forecast(self, selected: Collection[str] | None = None) -> list[str]:
+        """Return in lines what the check will not find of the selected tests, or of all."""
+        if self._known_base is None or self.max_time is None:
+            return []
+        return forecast.foresee(self._known_base, self.options.tolerances, self.max_time, selected)
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether the baseline is too short for the check to find anything."""
+        if self._known_base is None or self.max_time is None:
+            return False
+        return forecast.is_useless(self._known_base, self.options.tolerances, self.max_time)
+
+    @property
+    def _known_base(self) -> Report | None:
+        """The baseline of a check, where that is known before the devices are open."""
+        is_known = self.options.is_gate and len(self.candidates) == 1
+        return self.candidates[0] if is_known else None
 
     def with_comparisons(self, record: Record) -> Record:
         """Return a record with its comparisons with the baseline."""

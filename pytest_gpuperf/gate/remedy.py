@@ -101,32 +101,32 @@ def _longer(values: Matched) -> Iterator[_Longer]:
     """Yield what more time makes of them: of the baseline alone, of the run alone, and of both."""
     before, now = values.before, values.now
     for max_time in _times_of(before):
-        if (later := _after(before, max_time)) is not None:
+        if (later := after(before, max_time)) is not None:
             yield _Longer(of="baseline", max_time=max_time, values=replace(values, before=later))
     had = values.max_time or 0.0 if _takes_all(values) else inf
     for max_time in _times_of(now):
-        if max_time > had and (later := _after(now, max_time)) is not None:
+        if max_time > had and (later := after(now, max_time)) is not None:
             yield _Longer(of="run", max_time=max_time, values=replace(values, now=later))
     for max_time in sorted({*_times_of(before), *_times_of(now)}):
         if max_time <= had:
             continue
-        both = _after(before, max_time), _after(now, max_time)
+        both = after(before, max_time), after(now, max_time)
         if both[0] is not None and both[1] is not None:
             longer = replace(values, before=both[0], now=both[1])
             yield _Longer(of="both", max_time=max_time, values=longer)
 
 
 def _times_of(value: MetricValue) -> list[int]:
-    found = _round_time(value.length)
-    return times(found) if found is not None else []
+    round_time = value.length.round_time if value.length else None
+    return [] if round_time is None else times(round_time)
 
 
-def _after(value: MetricValue, max_time: float) -> MetricValue | None:
+def after(value: MetricValue, max_time: float) -> MetricValue | None:
     """Return a value as so much time leaves it; None where it has had as much."""
-    length, round_time = value.length, _round_time(value.length)
-    if length is None or round_time is None:
+    length = value.length
+    if length is None or length.round_time is None:
         return None
-    rounds, seconds = looks.planned(round_time, max_time)
+    rounds, seconds = looks.planned(length.round_time, max_time)
     if length.rounds < _WITH_UNTIMED <= rounds:
         rounds = max(_WITH_UNTIMED - 1, int(rounds / _UNTIMED))
     if rounds <= length.rounds and seconds <= length.seconds:
@@ -136,14 +136,10 @@ def _after(value: MetricValue, max_time: float) -> MetricValue | None:
 
 def _takes_all(values: Matched) -> bool:
     """Return whether the later run took all of its time, so that it would use more."""
-    length, round_time = values.now.length, _round_time(values.now.length)
-    if length is None or round_time is None or values.max_time is None:
+    length = values.now.length
+    if length is None or length.round_time is None or values.max_time is None:
         return True
-    return length.rounds >= _ALL_OF_THEM * looks.planned(round_time, values.max_time).rounds
-
-
-def _round_time(length: Length | None) -> float | None:
-    return length.seconds / length.rounds if length and length.rounds and length.seconds > 0 else None
+    return length.rounds >= _ALL_OF_THEM * looks.planned(length.round_time, values.max_time).rounds
 
 
 def _told_time(values: Matched, longer: _Longer, tolerance: Tolerance) -> str:
