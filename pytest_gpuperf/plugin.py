@@ -19,7 +19,8 @@ RunHooks          with the session (`_hooks`): a      runtest_protocol (outermos
 CpuRun            with RunHooks                       runtest_protocol (first)
 UnmeasuredHooks   with RunHooks; at start where       pyfunc_call (first), runtest_call (first),
                   nothing is measured                 report_collectionfinish
-FinishHooks       with RunHooks                       runtest_logreport, report_teststatus (wrapper),
+FinishHooks       with RunHooks                       report_header, report_collectionfinish,
+                                                      runtest_logreport, report_teststatus (wrapper),
                                                       testnodedown, runtestloop (wrapper),
                                                       sessionfinish (last), terminal_summary,
                                                       unconfigure
@@ -106,6 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _register_unmeasured_hooks(config)
     if options.any_option_given(config):
         _session(config).check(must_be_installed=options.requires_library(config))
+        _hooks(config).finish_hooks.check()
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         from pytest_gpuperf.integrations import xdist
 

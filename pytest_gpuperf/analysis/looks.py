@@ -23,6 +23,11 @@ from pytest_gpuperf.model.demand import Demand
 STRETCHES = 7
 SAMPLING_SHARE = 0.75
 """The share of max_time in which rounds are taken; the rest is for secondary measurements."""
+ENOUGH, FEWEST_OF_SLOW = 20, 5
+"""Rounds that decide a comparison of two runs; slow calls get them in a longer time if the fewest fit."""
+ROUNDS_AROUND = 5
+"""How many rounds take as long as first calls, the check, warm-up and the calls that end a test."""
+_ROUNDED = 1e-9  # rounds: 6.9999999999 are 7
 _UNSURE = 2.0  # of short measurements: no spell of a slower clock was seen to be as strong
 MANY = 4 * STRETCHES  # rounds; with fewer, medians of stretches are as noisy as rounds
 _AT_END = 1.01  # levels of one workload drift by up to 0.8 % in recorded noise
@@ -64,6 +69,11 @@ class Length(NamedTuple):
 
     rounds: int
     seconds: float
+
+    @property
+    def round_time(self) -> float | None:
+        """The seconds that a round took, with what is between them; None where none was measured."""
+        return self.seconds / self.rounds if self.rounds and self.seconds > 0 else None
 
 
 EXACT = Look(1.0, 1.0)
@@ -142,6 +152,18 @@ def of_runs(width: float, alone: Look = SHARPEST) -> Look:
     """
     meets, misses = width**_MET_BESIDE_RUNS, width**_MISSED_BESIDE_RUNS
     return Look(alone.meets * meets, (alone.misses or 1.0) * misses)
+
+
+def planned(round_time: float, max_time: float, slow_time: float | None = None) -> Length:
+    """Return how long a test takes rounds of so many seconds each, within its max_time.
+
+    Where `slow_time` says how long a test of slow calls may take, these have enough rounds, if as many fit.
+    """
+    seconds = max(0.0, min(SAMPLING_SHARE * max_time, max_time - ROUNDS_AROUND * round_time))
+    usual = Length(int(seconds / round_time + _ROUNDED), seconds)
+    fit = int(slow_time / round_time - ROUNDS_AROUND + _ROUNDED) if slow_time else 0
+    rounds = min(ENOUGH, fit)
+    return Length(rounds, rounds * round_time) if fit >= FEWEST_OF_SLOW and rounds > usual.rounds else usual
 
 
 def medians(values: Sequence[float], size: int) -> list[float]:

@@ -7,11 +7,9 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.analysis.looks import Look
-from pytest_gpuperf.gate import fingerprint, metrics, regression, text
+from pytest_gpuperf.gate import fingerprint, metrics, regression, remedy, text
 from pytest_gpuperf.gate.fingerprint import Conditions
-from pytest_gpuperf.gate.metrics import MetricValue
+from pytest_gpuperf.gate.remedy import Matched
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model.comparison import AbsenceCause, Absent, Comparison, Metric, Outcome, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
@@ -28,20 +26,15 @@ _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu_time": ("cpu",), "gpu_time": ("
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matched:
-    """A metric of one test, in the baseline and now, both measured in the same conditions."""
-
-    nodeid: str
-    before: MetricValue
-    now: MetricValue
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparer:
-    """Compares the results of a run with a baseline; `environment` is the run's."""
+    """Compares the results of a run with a baseline; `environment` is the run's.
+
+    `max_time` is what it allows a test whose marker says nothing, where that is known.
+    """
 
     baseline: Report
     environment: Environment
+    max_time: float | None = None
     _conditions: dict[tuple[Kind, ...], list[Conditions]] = field(default_factory=dict, init=False)
     """Those of the baseline's devices and of the run's, which all tests share: there may be 10,000."""
 
@@ -64,13 +57,15 @@ class Comparer:
             return comparison_of(tolerance, "new", f"nothing to compare with: the baseline {name} {missing}")
         if differences := self.differences(now, before, metric):
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
-            values = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
-            return comparison_of(tolerance, "not_comparable", reason, **values)
-        return self.compare_values(Matched(nodeid=now.nodeid, before=earlier, now=value), tolerance)
+            found = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
+            return comparison_of(tolerance, "not_comparable", reason, **found)
+        allowed = now.demand.max_time or self.max_time
+        values = Matched(nodeid=now.nodeid, before=earlier, now=value, max_time=allowed)
+        return self.compare_values(values, tolerance)
 
     def compare_values(self, values: Matched, tolerance: Tolerance) -> Comparison:
         """Return what follows from the numbers of a test, which can be compared."""
-        return _compare_values(values.before, values.now, tolerance)
+        return _compare_values(values, tolerance)
 
     def differences(self, now: Record, before: Record, metric: Metric) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
@@ -84,12 +79,13 @@ class Comparer:
         return fingerprint.differences(then, later, fingerprint.OF_BASELINE)
 
 
-def _compare_values(before: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
+def _compare_values(values: Matched, tolerance: Tolerance) -> Comparison:
     """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
 
     It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
     """
-    earlier, later, (look, luck) = before.estimate, now.estimate, _factors(before, now)
+    before, now = values.before, values.now
+    earlier, later, (look, luck) = before.estimate, now.estimate, metrics.factors(before, now)
     outcome = regression.compare_ranges(earlier, later, look, tolerance, luck=luck)
     doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
     if doubt is None and before.doubt is not None and outcome != "regressed":
@@ -98,25 +94,14 @@ def _compare_values(before: MetricValue, now: MetricValue, tolerance: Tolerance)
         outcome = "inconclusive"
     reason: str | None = None
     if outcome == "inconclusive":
-        # Whichever is wider, with its factor, has to be narrower.
-        then, since = (regression.width(each.estimate) * each.look.meets for each in (before, now))
-        remedy = text.NEW_BASELINE if then > since else text.MORE_TIME
-        if max(then, since) <= looks.SHARPEST.meets**2:  # as narrow as seven seconds make a range
-            remedy = text.TOO_NEAR
+        would_decide = doubt or remedy.of(values, tolerance)
         numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
-        reason = f"{numbers}; {doubt or remedy}"
+        reason = f"{numbers}; {would_decide}"
     elif outcome != "not_regressed":
         reason = text.describe(earlier, later, tolerance, outcome)
-    values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
+    found = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
     seen = regression.visible(earlier, later, look, tolerance, luck=luck)
-    return comparison_of(tolerance, outcome, reason, **values, visible=seen)
-
-
-def _factors(before: MetricValue, now: MetricValue) -> tuple[Look, float]:
-    """Return the look at two runs, and by how much the earlier one may have been lucky beside that."""
-    if before.length is None or now.length is None:
-        return now.look, before.look.meets
-    return looks.of_pair(before.length, now.length), 1.0
+    return comparison_of(tolerance, outcome, reason, **found, visible=seen)
 
 
 def has_same_conditions(baseline: Report, environment: Environment) -> bool:

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling
 from pytest_gpuperf.analysis.looks import Length, Limit
-from pytest_gpuperf.gate import baseline, metrics, regression, runs, text, what_fails
+from pytest_gpuperf.gate import baseline, forecast, metrics, regression, runs, text, what_fails
 from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
+from pytest_gpuperf.gate.forecast import Plan
 from pytest_gpuperf.gate.pairs import Pair, PairComparer
 from pytest_gpuperf.gate.runs import RunsComparer
 from pytest_gpuperf.gate.what_fails import Rules
@@ -58,13 +59,16 @@ class Gate:
 
     Where six or more were, at different times, it compares with the range over the six newest.
     `environment` returns that of the run; it is called when the devices are open. With `pairs` of processes
-    the run is head's first one, the candidate base's first, and what decides is all of them.
+    the run is head's first one, the candidate base's first, and what decides is all of them. `max_time` is
+    that of the run, and `slow_time` of its slow tests, where they are known.
     """
 
     options: GateOptions
     candidates: Sequence[Report]
     environment: Callable[[], Environment]
     pairs: Sequence[Pair] = ()
+    max_time: float | None = None
+    slow_time: float | None = None
 
     @cached_property
     def base(self) -> Report | None:
@@ -108,6 +112,27 @@ class Gate:
             for limit in limits
             if limit.low > 0 and limit.high < inf and not limit.low <= before.value <= limit.high
         )
+
+    def forecast(self, selected: Collection[str] | None = None) -> list[str]:
+        """Return in lines what the check will not find of the selected tests, or of all."""
+        if self._known_base is None or self.max_time is None:
+            return []
+        plan = Plan(self.max_time, self.slow_time)
+        return forecast.foresee(self._known_base, self.options.tolerances, plan, selected)
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether the baseline is too short for the check to find anything."""
+        if self._known_base is None or self.max_time is None:
+            return False
+        plan = Plan(self.max_time, self.slow_time)
+        return forecast.is_useless(self._known_base, self.options.tolerances, plan)
+
+    @property
+    def _known_base(self) -> Report | None:
+        """The baseline of a check, where that is known before the devices are open."""
+        is_known = self.options.is_gate and len(self.candidates) == 1
+        return self.candidates[0] if is_known else None
 
     def with_comparisons(self, record: Record) -> Record:
         """Return a record with its comparisons with the baseline."""
@@ -227,7 +252,7 @@ class Gate:
         if self._earlier:
             earlier = [Comparer(baseline=each, environment=self._environment) for each in self._earlier]
             return RunsComparer(baseline=self.base, environment=self._environment, earlier=earlier)
-        return Comparer(baseline=self.base, environment=self._environment)
+        return Comparer(baseline=self.base, environment=self._environment, max_time=self.max_time)
 
 
 def _luck(record: Record, metric: Metric) -> float:

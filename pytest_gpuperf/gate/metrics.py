@@ -109,6 +109,13 @@ def length_of(record: Record, metric: Metric) -> Length | None:
     return None if found is not None and found.rounds != rounds else Length(rounds, seconds)
 
 
+def factors(before: MetricValue, now: MetricValue) -> tuple[Look, float]:
+    """Return the look at two runs, and by how much the earlier one may have been lucky beside that."""
+    if before.length is None or now.length is None:
+        return now.look, before.look.meets
+    return looks.of_pair(before.length, now.length), 1.0
+
+
 def _exactly(value: float) -> Estimate:
     return Estimate(value=value, low=value, high=value)
 

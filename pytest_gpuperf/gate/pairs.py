@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
-from pytest_gpuperf.gate.baseline import Comparer, Matched, comparison_of
+from pytest_gpuperf.gate.baseline import Comparer, comparison_of
+from pytest_gpuperf.gate.remedy import Matched
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateNote, Metric, Outcome, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError

@@ -102,9 +102,9 @@ def _compare(over: Estimate, now: MetricValue, tolerance: Tolerance) -> Comparis
         widened = now.widened if outcome == "inconclusive" else None
         reason = text.describe(over, found, tolerance, outcome, over=told, widened=widened)
     if outcome == "inconclusive":
-        remedy = text.UNLIKE_RUNS if width > regression.width(found) else text.MORE_TIME
+        remedy = text.UNLIKE_RUNS if width > regression.width(found) else text.LONGER_RUN
         if max(width, regression.width(found)) <= looks.SHARPEST.meets**2:
-            remedy = text.TOO_NEAR
+            remedy = text.TOO_NEAR_RUNS
         reason = f"{reason}; {doubt or remedy}"
     values = {"baseline": over, "found": found, "ratio": regression.ratio(over, found)}
     seen = regression.visible(over, found, look, tolerance)

@@ -35,21 +35,16 @@ METRIC_NAMES: dict[Metric, str] = {
     "efficiency": "parallel efficiency",
     "first_call": "first call",
 }
-# What would decide a doubt; what slowed a GPU down comes with its own remedy.
-TOO_NEAR = "the change is too near the tolerance to decide: choose another tolerance"
-MORE_TIME = (
-    "more time (max_time) or a quieter machine would decide it; runs with --gpuperf-baseline take more time"
-)
+# And beside several earlier runs.
+LONGER_RUN = "a longer run (max_time), or a quieter machine, would decide it"
+TOO_NEAR_RUNS = "the change is too near the tolerance to decide: choose another tolerance"
 UNLIKE_RUNS = (
     "the earlier runs differ too much: sample them for longer (max_time), or remove the reports of other "
     "states of the code from the folder"
 )
+# What would decide a doubt between pairs of processes: `remedy.py` has the rest.
 MORE_PAIRS = "more pairs of processes, or a quieter machine, would decide it"
 FEW_PAIRS = "too few pairs have it in both processes: mend what fails in the others"
-NEW_BASELINE = (
-    "the baseline is too uncertain: remove it and recreate it with --gpuperf-fail-on, "
-    "or run gpuperf baseline update with the report of a run with that option"
-)
 _REMOVE = (
     "remove them with a report of the whole suite: run it with --gpuperf-json=report.json, then gpuperf "
     "baseline update --prune {baseline} report.json"
@@ -145,7 +140,7 @@ def _visible_groups(compared: Sequence[tuple[Comparison, str]]) -> Iterator[str]
         if not group:
             continue
         seen = [each.visible for each, _ in group if each.visible is not None]
-        from_loss = f"{ceil(100 * max(seen) - _ROUNDED)} %" if len(seen) == len(group) else "no loss at all"
+        from_loss = whole_percent(max(seen)) if len(seen) == len(group) else "no loss at all"
         tests, unseen = units.count(len(group), "test"), [name for each, name in group if each.shows_little]
         if unseen:
             some = "" if len(unseen) == len(group) else f"{tests}, "
@@ -235,6 +230,11 @@ def _first(absent: Sequence[Absent]) -> str:
 
 
 # Values.
+
+
+def whole_percent(share: float) -> str:
+    """Return a share in whole percent, rounded up: `15 %`."""
+    return f"{ceil(100 * share - _ROUNDED)} %"
 
 
 def format_change(ratio: Estimate) -> str:

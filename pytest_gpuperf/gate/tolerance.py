@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final, Literal
 
-from pytest_gpuperf.model.comparison import ALLOWANCES, METRICS, Allowance, Tolerance
+from pytest_gpuperf.model.comparison import ALLOWANCES, METRICS, Allowance, Metric, Tolerance
 from pytest_gpuperf.model.other_names import remedy
 
 IMPROVEMENT: Final = "improvement"
@@ -32,7 +32,7 @@ def parse(text: str) -> FailOn:
         share = -1.0
     if share >= 0 and not percent.rstrip().endswith("%"):  # 0.1 may mean 10 % or a thousandth
         raise ValueError(f"{text!r} has no unit: write {metric}:{number}% for {number} percent")
-    most = _MOST_LOST if metric in _LOST else _MOST_GAINED
+    most = largest(metric)
     if most < share < inf:
         raise ValueError(
             f"{text!r} is a check that hardly anything fails: a tolerance of {metric} is at most "
@@ -43,6 +43,11 @@ def parse(text: str) -> FailOn:
             f"{text!r}: expected METRIC:PERCENT with a percentage of 0 or more, e.g. speedup:10%"
         )
     return Tolerance(metric=metric, share=share)
+
+
+def largest(metric: Metric) -> float:
+    """Return the largest tolerance of a metric that is one."""
+    return _MOST_LOST if metric in _LOST else _MOST_GAINED
 
 
 def tolerances_of(values: Sequence[FailOn], *, of_pairs: bool = False) -> tuple[Tolerance, ...]:

@@ -30,6 +30,11 @@ GateNoteCode = Literal["not_comparable", "baseline_stale", "tests_skipped", "pro
 _MOST_VISIBLE, _LEAST_VISIBLE = 3.0, 0.15  # of the tolerance; shares: a check that sees less is none
 
 
+def most_overlooked(tolerance: float) -> float:
+    """Return the largest loss that a check with such a tolerance may overlook, as a share."""
+    return max(_MOST_VISIBLE * tolerance, _LEAST_VISIBLE)
+
+
 class Tolerance(Value, frozen=True, kw_only=True):
     """How much worse than its baseline a metric may be.
 
@@ -69,8 +74,8 @@ class Comparison(Value, frozen=True, kw_only=True):
     @property
     def shows_little(self) -> bool:
         """Whether nothing was decided, and only a loss far beyond the tolerance would have been."""
-        most = max(_MOST_VISIBLE * self.tolerance, _LEAST_VISIBLE)
-        return self.outcome == "inconclusive" and (self.visible is None or self.visible > most)
+        is_far = self.visible is None or self.visible > most_overlooked(self.tolerance)
+        return self.outcome == "inconclusive" and is_far
 
     def __post_init__(self) -> None:
         """Keep what the baseline's file says from steering a terminal."""

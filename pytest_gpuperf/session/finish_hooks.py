@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -62,6 +62,16 @@ class FinishHooks:
         self._error_lines: list[str] = []
         self._info_lines: list[str] = []
 
+    def check(self) -> None:
+        """Raise UsageError where a regression check that the command itself asks for would find nothing.
+
+        That of the ini file is also there in runs of other tests.
+        """
+        gate = self.session.gate
+        may_end = self._foretells and "no-gpu" not in gate.options.allow
+        if may_end and asks_for_gate(self.expected_tests.command_line) and gate.is_useless:
+            raise pytest.UsageError(f"--gpuperf-baseline: {printable(' '.join(gate.forecast()))}")
+
     def begin(self, found: Found, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]) -> None:
         """Set which speedup tests will run, which were deselected or left alone, and which are unmarked.
 
@@ -84,6 +94,14 @@ class FinishHooks:
         for spec in specs:
             if spec.size_group:
                 self.session.size_groups.setdefault(spec.size_group.name, set()).add(spec.nodeid)
+
+    def pytest_report_header(self) -> list[str]:
+        """Return what the check will not find, in a controller of workers: it does not know the tests."""
+        return self._foretold(None) if self.session.is_controller else []
+
+    def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> list[str]:
+        """Return what the regression check will not find of the tests that are about to run."""
+        return self._foretold({item.stash[SPEC].nodeid for item in items if SPEC in item.stash})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a finished test's record, whichever process measured it."""
@@ -189,6 +207,16 @@ class FinishHooks:
             return
         if self._run and (line := text.not_run(self._run)) is not None:
             reporter.write_line(line, red=bool(gate.failures), yellow=not gate.failures)
+
+    def _foretold(self, selected: Collection[str] | None) -> list[str]:
+        if not self._foretells:
+            return []
+        return [f"gpuperf: {printable(line)}" for line in self.session.gate.forecast(selected)]
+
+    @property
+    def _foretells(self) -> bool:
+        """Whether this process says what a check will not find; where nothing fails there is none."""
+        return not (self.runs_no_test or self._is_worker) and self.session.options.fail != "nothing"
 
     def _write_errors(self, reporter: pytest.TerminalReporter) -> None:
         """Print what fails the run, once."""

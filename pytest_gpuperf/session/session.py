@@ -74,7 +74,13 @@ class GpuPerfSession:
             raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
         run_options = options.run_options(config)
         self.options = replace(run_options, sampling=rounds.for_gate(run_options.sampling, gate))
-        self.gate = Gate(gate, candidates, self._environment)
+        self.gate = Gate(
+            gate,
+            candidates,
+            self._environment,
+            max_time=run_options.max_time,
+            slow_time=run_options.sampling.slow_time,
+        )
         self.records = RecordStore(report)
         self.size_groups: dict[str, set[str]] = {}
         self.reported: set[str] = set()

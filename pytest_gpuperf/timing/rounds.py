@@ -25,9 +25,7 @@ from pytest_gpuperf.timing.time_budget import seconds_between
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
 # Of one process of many: its fastest block counts, which so many seconds, and rounds, have seen undisturbed.
 _ONE_OF_MANY, _FEWEST_OF_LONG_CALLS, _LONG_CALL = 0.3, 3, 0.1  # seconds; rounds; seconds
-# So many rounds decide a comparison of two runs. Slow calls get them in a longer time, if the fewest fit into
-# it beside the time, in rounds, of warm-up and of what ends the test. Some rounds have an untimed one.
-_ENOUGH, _FEWEST_OF_SLOW, _BESIDE, _WITH_UNTIMED = 20, 5, 5, 1.2
+_WITH_UNTIMED = 1.2  # of the time of many rounds: some of them have an untimed one
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 _MOST_DROPPED = 12  # rounds of a throttled GPU, before too large a share of them ends sampling
 # Rounds must not fall into step with calls that alternate, or with anything periodic. Before a round there is
@@ -270,13 +268,13 @@ class RoundSampler:
         """Return the seconds that rounds of these may take, and set how many are enough, and the fewest."""
         self._fewest, longest = self._fewest_of(timers), self._sampling_time
         plan, round_time = self._context.options.sampling, sum(timer.block_seconds for timer in timers)
-        needed = _ENOUGH * _WITH_UNTIMED * round_time
+        needed = looks.ENOUGH * _WITH_UNTIMED * round_time
         if plan.slow_time is None or not plan.compared or needed <= longest:
             return longest
-        if plan.slow_time / round_time - _BESIDE < _FEWEST_OF_SLOW:
+        if plan.slow_time / round_time - looks.ROUNDS_AROUND < looks.FEWEST_OF_SLOW:
             return longest
         self._context.extend(plan.slow_time)
-        self._enough = _ENOUGH
+        self._enough = looks.ENOUGH
         return min(needed, self._context.remaining())
 
     @property

@@ -431,11 +431,11 @@ HOSTILE_TESTS = """
 
 def test_nothing_that_others_have_written_steers_the_terminal_or_is_endless(run, pytester):
     pytester.makeconftest(HOSTILE_BACKEND)
-    run(HOSTILE_TESTS, "--gpuperf-json=base.json", "-k", "measured", gpu="hostile")
+    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-json=report.json")
+    run(HOSTILE_TESTS, *gate, "--gpuperf-baseline-missing=create", "-k", "measured", gpu="hostile")
     base = pytester.path / "base.json"
     other_gpu = base.read_text().replace(r"\\x1b]0;owned\\x07", r"\u001b[32m")
     base.write_text(other_gpu.replace("test_raises", r"test_gone\u001b[33m"))
-    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-json=report.json")
     result = run(HOSTILE_TESTS, *gate, "--tb=no", "-rN", "-W", "default", gpu="hostile")
     result.assert_outcomes(passed=1, failed=1, skipped=1, warnings=1)
     assert [line for line in result.outlines if not line.isprintable()] == []

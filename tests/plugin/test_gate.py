@@ -32,6 +32,7 @@ CREATE = (*GATE, "--gpuperf-baseline-missing=create")
 KEPT = ("--gpuperf-baseline=kept", *CREATE[1:])
 INI_GATE = "gpuperf_baseline = base.json\ngpuperf_fail_on = speedup:10%"
 BEFORE, SLOWER = 5e-3, 6.25e-3  # not less: the more calls, the longer a test takes
+MEASURED = BARE.replace("{gpu}", str(BEFORE)).replace("test_bare", "test_it")
 
 
 @pytest.fixture
@@ -155,6 +156,45 @@ def test_it(device, then):
     )
 
 
+# What a check will not find is told before the first test
+
+
+BRIEF = record("test_it.py::test_it", rounds_elapsed=0.28)  # of a plain run
+TOO_BRIEF = "the baseline base.json was sampled for at most 280 ms in 1 test: it shows losses from "
+ONCE_MORE = "Make one with: pytest --gpuperf-baseline=new.json --gpuperf-fail-on=speedup:10% *"
+
+
+@pytest.mark.parametrize("spread", [(), ("-n1",)], ids=["serial", "-n 1"])
+def test_a_baseline_that_shows_nothing_is_refused_with_the_command_for_another(ends, spread):
+    written("base.json", BRIEF)
+    result = ends(MEASURED, *GATE, *spread)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: --gpuperf-baseline: {TOO_BRIEF}*, not 10 %. {ONCE_MORE}"])
+    assert result.report is None
+
+
+def test_a_check_that_the_ini_file_asks_for_is_told_that_it_shows_nothing(ends, pytester):
+    """It is there in runs of other tests, too."""
+    written("base.json", BRIEF)
+    pytester.makeini(f"[pytest]\n{INI_GATE}\n")
+    result = ends(MEASURED)
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines([f"gpuperf: {TOO_BRIEF}*"])
+
+
+@pytest.mark.parametrize("spread", [(), ("-n1",)], ids=["serial", "-n 1"])
+def test_where_some_tests_show_something_the_others_are_told_once_before_the_first(ends, spread):
+    written("base.json", BRIEF, record("test_it.py::test_fine"))
+    both = MEASURED + MEASURED.replace("test_it", "test_fine")
+    result = ends(both, *GATE, *spread)
+    (place,) = [place for place, line in enumerate(result.outlines) if TOO_BRIEF in line]
+    assert result.outlines[place].startswith("gpuperf: ")
+    assert not any("test_it.py" in line for line in result.outlines[:place])
+    ends(both, *GATE, *spread, "--gpuperf-fail=nothing").stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
+    if not spread:
+        ends(both, *GATE, "-k", "fine").stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
+
+
 # Comparable or not
 
 
@@ -205,7 +245,6 @@ def test_a_folder_of_other_machines_gets_one_of_this_machine_which_is_compared_w
 # What the baseline holds and the run does not have: gate/what_fails.py says which of it fails
 
 
-MEASURED = BARE.replace("{gpu}", str(BEFORE)).replace("test_bare", "test_it")
 PLAIN = "class TestIt:\n    def test_it(self): pass\n"
 SKIPS = "import pytest\npytest.importorskip('no_such')\n"
 

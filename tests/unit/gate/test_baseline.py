@@ -179,24 +179,12 @@ def test_what_is_no_valid_measurement_is_no_metric_of_this_run_and_none_of_the_b
 
 # Doubt
 
-MORE_TIME, NEW_BASELINE = "more time (max_time) or", "the baseline is too uncertain"
-TOO_NEAR = "the change is too near the tolerance"
-
 
 def test_a_doubt_says_both_numbers_and_what_would_decide():
     found = compared(record(9.0, speedup=speedup(9.0, low=7.0, high=12.0)), record())
     numbers = "9.00x [7.00, 12.0], baseline 10.0x [9.60, 10.4]: -10.0 % [-32.7, +25.0], 10 % less is allowed"
-    assert found.reason.startswith(f"speedup is inconclusive: {numbers}; {MORE_TIME}")
-
-
-def test_whichever_is_wider_with_its_factor_is_to_be_made_anew():
-    now = record(9.0)
-    wide, near = (record(speedup=speedup_within(10.0, share)) for share in (0.5, 0.1))
-    assert f"; {NEW_BASELINE}" in compared(now, wide).reason
-    assert f"; {NEW_BASELINE}" in compared(now, near).reason
-    assert f"; {MORE_TIME}" in compared(replace(now, rounds_elapsed=0.1), near).reason
-    exact = record(9.0, speedup=speedup_within(9.0, 0.001))
-    assert f"; {TOO_NEAR}" in compared(exact, record(speedup=speedup_within(10.0, 0.001))).reason
+    remedy = "rounds of this run differ by 72 %, which hides losses below 51 %: "
+    assert found.reason.startswith(f"speedup is inconclusive: {numbers}; {remedy}")
 
 
 SLOWED = "the GPU was slowed down in 12 of 40 rounds; improve its cooling or raise its power limit"

@@ -143,7 +143,7 @@ def test_what_is_visible_beside_six_runs_follows_from_their_range():
     ("expected", "values", "now"),
     [
         ("the earlier runs differ too much", VALUES, {}),
-        ("more time (max_time)", (10.0,) * 6, {"share": 0.06}),
+        ("a longer run (max_time)", (10.0,) * 6, {"share": 0.06}),
         ("too near the tolerance", (10.0,) * 6, {"value": 9.05, "share": 0.001}),
     ],
 )

@@ -1,0 +1,191 @@
+"""From a baseline and the time that a run plans for each test to what its check will not find."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from pytest_gpuperf.analysis import looks
+from pytest_gpuperf.analysis.looks import Length
+from pytest_gpuperf.gate import metrics, remedy, text
+from pytest_gpuperf.gate.remedy import Matched
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import Metric, Tolerance, most_overlooked
+from pytest_gpuperf.model.nodeid import without_number
+from pytest_gpuperf.model.record import Record, Report
+
+_IN_ROUNDS: tuple[Metric, ...] = ("speedup", "efficiency", "gpu_time", "cpu_time")
+_FEWEST = 2  # rounds, which every test takes
+_MOST_NAMED = 3
+
+
+class Plan(NamedTuple):
+    """The seconds that a run allows a test, and one of slow calls in a check; None where that is no more."""
+
+    max_time: float
+    slow_time: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blind:
+    """A test of the baseline of which the check will find no loss near its tolerance, and what would help.
+
+    `by` says what has to be longer, up to `needed` seconds; `noise` that no time helps. A marker may have set
+    the `max_time`, so that no option does.
+    """
+
+    nodeid: str
+    tolerance: Tolerance
+    visible: float | None
+    seconds: float
+    round_time: float
+    max_time: float
+    is_marked: bool
+    by: Literal["baseline", "run", "both", "noise"]
+    needed: float = 0.0
+
+    @property
+    def by_option(self) -> bool:
+        """Whether the usual max_time, as an option, is enough for it."""
+        return self.needed <= remedy.ENOUGH_TIME and not self.is_marked
+
+
+def foresee(
+    base: Report, tolerances: Sequence[Tolerance], plan: Plan, selected: Collection[str] | None = None
+) -> list[str]:
+    """Return in lines what a check with such tolerances will not find of the `selected` tests, or of all.
+
+    Memory has no noise, and what is not measured in the rounds has no time that is known before.
+    """
+    blind = (
+        each
+        for record in base.run.records
+        if selected is None or without_number(record.nodeid) in selected
+        for tolerance in tolerances
+        for each in _looked_at(record, tolerance, plan)
+    )
+    return [*_lines(base.name, [each for each in blind if each is not None], tolerances)]
+
+
+def is_useless(base: Report, tolerances: Sequence[Tolerance], plan: Plan) -> bool:
+    """Return whether a baseline is too short for a check to find anything of any test.
+
+    Who sets a short max_time may look for large losses only, and is told. A report that was made for another
+    purpose is no choice.
+    """
+    is_any = False
+    for record in base.run.records:
+        for tolerance in tolerances:
+            if tolerance.metric not in _IN_ROUNDS and metrics.is_held(record, tolerance.metric):
+                return False
+            for each in _looked_at(record, tolerance, plan):
+                if each is None or each.by != "baseline":
+                    return False
+                is_any = True
+    return is_any
+
+
+def _looked_at(record: Record, tolerance: Tolerance, plan: Plan) -> Iterator[_Blind | None]:
+    """Yield whether the check will be blind to losses of a test, if that can be known."""
+    if tolerance.metric in _IN_ROUNDS and metrics.is_held(record, tolerance.metric):
+        for values in _expected(record, tolerance, plan):
+            yield _blind(values, tolerance, plan.max_time)
+
+
+def _expected(record: Record, tolerance: Tolerance, plan: Plan) -> Iterator[Matched]:
+    """Yield the baseline's value beside the same one after the time that is planned, if that is known."""
+    before = metrics.value_of(record, tolerance.metric) if tolerance.metric in _IN_ROUNDS else None
+    round_time = before.length.round_time if before and before.length else None
+    if before is None or round_time is None:
+        return
+    of_marker = record.demand.max_time
+    allowed = of_marker or plan.max_time
+    slow_time = None if of_marker else plan.slow_time
+    now = replace(before, length=_planned(round_time, allowed, slow_time))
+    yield Matched(nodeid=record.nodeid, before=before, now=now, max_time=allowed)
+
+
+def _planned(round_time: float, max_time: float, slow_time: float | None = None) -> Length:
+    rounds, seconds = looks.planned(round_time, max_time, slow_time)
+    return Length(max(rounds, _FEWEST), max(seconds, _FEWEST * round_time))
+
+
+def _blind(values: Matched, tolerance: Tolerance, of_run: float) -> _Blind | None:
+    """Return that no loss near the tolerance will be found, and what helps; None where it will be."""
+    near, seen = most_overlooked(tolerance.share), values.visible(tolerance)
+    if seen is not None and seen <= near:
+        return None
+    length = values.before.length
+    assert length and length.round_time and values.max_time, "it was planned"  # noqa: PT018, S101 - for mypy
+    round_time, had = length.round_time, values.max_time
+
+    def sees(of_baseline: float, of_now: float) -> bool:
+        before = remedy.after(values.before, of_baseline) or values.before
+        now = replace(values.now, length=_planned(round_time, of_now))
+        found = replace(values, before=before, now=now).visible(tolerance)
+        return found is not None and found <= near
+
+    known = _Blind(
+        nodeid=values.nodeid,
+        tolerance=tolerance,
+        visible=seen,
+        seconds=length.seconds,
+        round_time=round_time,
+        max_time=had,
+        is_marked=had != of_run,
+        by="noise",
+    )
+    if sees(had, had):
+        return replace(known, by="baseline")
+    longer = [each for each in remedy.times(round_time) if each > had]
+    if (needed := next((each for each in longer if sees(0.0, each)), None)) is not None:
+        return replace(known, by="run", needed=needed)
+    if (needed := next((each for each in longer if sees(each, each)), None)) is not None:
+        return replace(known, by="both", needed=needed)
+    return known
+
+
+def _lines(name: str, blind: Sequence[_Blind], tolerances: Sequence[Tolerance]) -> Iterator[str]:
+    """Yield a line for each thing that helps."""
+    of_baseline = [each for each in blind if each.by == "baseline"]
+    if of_baseline:
+        seconds = units.seconds(max(each.seconds for each in of_baseline))
+        asked = " ".join(f"--gpuperf-fail-on={each.metric}:{100 * each.share:g}%" for each in tolerances)
+        command = f"pytest --gpuperf-baseline=new.json {asked} --gpuperf-baseline-missing=create"
+        shown = f"it shows {_losses(of_baseline)}, not {_allowed(of_baseline)}"
+        count = units.count(len({each.nodeid for each in of_baseline}), "test")
+        sampled = f"was sampled for at most {seconds} in {count}"
+        yield f"the baseline {name} {sampled}: {shown}. Make one with: {command}"
+    for by in ("run", "both"):
+        too = ", for the baseline, too" if by == "both" else ""
+        short = [each for each in blind if each.by == by and each.by_option]
+        if short:
+            had = f"with max_time={min(each.max_time for each in short):g} this check finds {_losses(short)}"
+            takes = f"it takes --gpuperf-max-time={remedy.ENOUGH_TIME:g}{too}"
+            yield f"{had} ({_allowed(short)} are allowed): {takes}"
+        slow = [each for each in blind if each.by == by and not each.by_option]
+        if slow:
+            at = f"at max_time={min(each.max_time for each in slow):g}"
+            had = f"{_tests(slow)} too few rounds {at}, where this check finds {_losses(slow)}"
+            named = [
+                f"{each.nodeid} ({units.seconds(each.round_time)} a round) takes max_time={each.needed:g}"
+                for each in slow
+            ]
+            yield f"{had}: {units.first_few(named, _MOST_NAMED)} in its marker{too}"
+    noisy = [each for each in blind if each.by == "noise"]
+    if noisy:
+        names = units.first_few(dict.fromkeys(each.nodeid for each in noisy), _MOST_NAMED)
+        found = f"whatever max_time is, this check finds {_losses(noisy)}, not {_allowed(noisy)}, of {names}"
+        yield f"{found}: their rounds differ that much in the baseline {name}"
+
+
+def _losses(blind: Sequence[_Blind]) -> str:
+    seen = [each.visible for each in blind if each.visible is not None]
+    return f"losses from {text.whole_percent(max(seen))}" if len(seen) == len(blind) else "no loss at all"
+
+
+def _allowed(blind: Sequence[_Blind]) -> str:
+    return units.percent(min(each.tolerance.share for each in blind))
+
+
+def _tests(blind: Sequence[_Blind]) -> str:
+    return units.count(len({each.nodeid for each in blind}), "test has", "tests have")

@@ -1,0 +1,169 @@
+"""Remedies: what decides an inconclusive comparison, followed to the letter."""
+
+import re
+from itertools import product
+
+from cases import for_each
+from factories import GPU, HERE, base_of, measured, offload, recorded, speedup, speedup_within, within
+from msgspec.structs import replace
+
+from pytest_gpuperf.gate.gate import Gate
+from pytest_gpuperf.model.comparison import GateOptions
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Interference
+
+TEST = "test_a.py::test_1"
+UNTIMED = 1.14  # rounds for each one that is timed, from 14 on
+TIME = re.compile(
+    r"(?P<anew>made anew of the same code at )?max_time=(?P<seconds>\d+)(?P<too>, for the baseline, too)?"
+)
+TOLERANCE = re.compile(r"(?:tolerance of|one of) (\d+) %")
+
+
+def run_of(value, rounds, seconds, spread=(0.01, 0.01), **changes):
+    """Return a record of so many rounds in so many seconds, whose range reaches so far down and up."""
+    low, high = (None if each is None else value * (1 + each) for each in (-spread[0], spread[1]))
+    found = speedup(value, low, high, rounds=rounds)
+    times = [value * 1e-3 / (1 + each) for each in (-spread[0], spread[1]) if each is not None]
+    of_gpu = ([times[0]] * (rounds // 2) + [times[-1]] * (rounds - rounds // 2)) if times else [1e-3]
+    known = {"speedup": found, "gpu": measured(GPU, *of_gpu), "rounds_elapsed": seconds}
+    return recorded(TEST, value, **{**known, **changes})
+
+
+def compared(before, now, share=0.1, *, metric="speedup", max_time=None):
+    options = GateOptions(tolerances=(within(share, metric),))
+    gate = Gate(options, [base_of(before)], lambda: HERE, max_time=max_time)
+    (found,) = gate.with_comparisons(now).comparisons
+    return found
+
+
+def in_time(record, max_time):
+    """Return a record as a run with so much time makes it, whose rounds scatter as before."""
+    found = record.speedup
+    each = record.rounds_elapsed / found.rounds
+    rounds = min(0.75 * max_time / each, max_time / each - 5) + 1e-9
+    rounds = max(found.rounds, int(rounds / UNTIMED) if rounds >= 14 * UNTIMED else min(int(rounds), 14))
+    seconds = max(record.rounds_elapsed, min(0.75 * max_time, max_time - 5 * each))
+    longer = replace(found, rounds=rounds)
+    of_gpu = record.gpu.samples[:1] * (rounds // 2) + record.gpu.samples[-1:] * (rounds - rounds // 2)
+    return replace(record, rounds_elapsed=seconds, speedup=longer, gpu=measured(GPU, *of_gpu))
+
+
+def followed(reason, before, now, *, metric="speedup", share=0.1):
+    """Return the outcomes of doing what a sentence says, each of its tolerances in turn."""
+    remedy = reason.partition(" is allowed; ")[2]
+    if (time := TIME.search(remedy)) is not None:
+        max_time = int(time["seconds"])
+        before = in_time(before, max_time) if time["anew"] or time["too"] else before
+        now = now if time["anew"] else in_time(now, max_time)
+    shares = [int(each) / 100 for each in TOLERANCE.findall(remedy)] or [share]
+    assert time or shares != [share], remedy
+    return [compared(before, now, each, metric=metric).outcome for each in shares]
+
+
+BRIEF = (7, 0.28)  # a plain report of calls of 30 ms
+SHORT, CREATED = (56, 2.25), (188, 7.5)  # max_time=3, and 10
+SLOW, SLOWER = (7, 5.6), (3, 12.0)  # rounds of 0.8 s, and of 4 s
+TWENTY, MANY = (20, 16.0), (28, 22.4)
+NARROW, WIDE = (0.01, 0.01), (0.09, 0.09)
+
+
+@for_each(
+    ("before", "now", "value", "spread", "said"),
+    [
+        # The baseline was short, or the later run, or both.
+        (BRIEF, CREATED, 7.0, NARROW, "the baseline has 7 rounds in 280 ms: made anew *max_time=10 it *14 %"),
+        (BRIEF, CREATED, 9.0, NARROW, "the baseline has 7 *max_time=10 *; with it, a tolerance of 13 % *"),
+        (BRIEF, BRIEF, 10.0, NARROW, "7 rounds in 280 ms show *max_time=10, for the baseline, too, *14 %"),
+        (BRIEF, BRIEF, 8.5, WIDE, "7 rounds in 280 ms show *max_time=10, *; with it, a tolerance of 30 % *"),
+        (SHORT, CREATED, 7.7, NARROW, "the baseline has 56 rounds in 2.25 s: made anew *max_time=10 it *"),
+        (CREATED, SHORT, 7.7, NARROW, "56 rounds in 2.25 s show losses from 28 %: max_time=10 shows *14 %"),
+        (SHORT, SHORT, 8.0, NARROW, "56 rounds in 2.25 s show *: max_time=10, for the baseline, too, *"),
+        # Calls are slow: 12, 31 or 43 rounds' time.
+        (SLOW, SLOW, 8.0, NARROW, "7 rounds in 5.60 s show *max_time=25, for the baseline, too, *"),
+        (SLOW, SLOW, 8.65, NARROW, "7 rounds in 5.60 s show *max_time=35, for the baseline, too, *"),
+        (MANY, SLOW, 8.0, NARROW, "7 rounds in 5.60 s show losses from *: max_time=25 shows *"),
+        (SLOW, TWENTY, 8.0, NARROW, "the baseline has 7 rounds in 5.60 s: made anew *max_time=25 it *"),
+        (SLOWER, SLOWER, 7.0, NARROW, "3 rounds in 12.0 s show *max_time=48, for the baseline, too, *"),
+        (SLOWER, SLOWER, 10.0, NARROW, "3 rounds in 12.0 s show *max_time=48, for the baseline, too, *"),
+        (SLOWER, (7, 28.0), 10.0, WIDE, "the baseline has 3 *max_time=*; with it, a tolerance of * %*"),
+        # Rounds differ, of either side.
+        (CREATED, CREATED, 9.6, WIDE, "rounds of * differ by 20 %, which hides losses below *: *"),
+        (
+            CREATED,
+            CREATED,
+            9.0,
+            (0.3, 0.4),
+            "rounds of *100 %*: a quieter machine, or a tolerance of 56 %, *",
+        ),
+        (MANY, MANY, 9.5, WIDE, "rounds of *: a tolerance of 22 % would pass it"),
+        (TWENTY, TWENTY, 9.2, WIDE, "rounds of * by 20 %, which hides losses below *: a tolerance of * %*"),
+        # Both are narrow, and the loss is about as large as is allowed.
+        (CREATED, CREATED, 9.0, NARROW, "it got worse by 8.2 to 11.8 %: a tolerance of 13 % passes that, *"),
+        (MANY, MANY, 9.1, NARROW, "it got worse by *: a tolerance of 12 % passes that, one of 6 % fails it"),
+    ],
+)
+def test_what_a_doubt_says_decides_it(before, now, value, spread, said):
+    earlier, later = run_of(10.0, *before, spread), run_of(value, *now, spread)
+    found = compared(earlier, later)
+    assert "inconclusive" == found.outcome
+    remedy = found.reason.partition(" is allowed; ")[2]
+    assert re.fullmatch(re.escape(said).replace(r"\*", ".*"), remedy), remedy
+    assert "inconclusive" not in followed(found.reason, earlier, later), remedy
+
+
+@for_each("metric", ["speedup", "gpu_time"])
+@for_each("spread", [(0.0, 0.0), NARROW, WIDE, (0.3, 0.4)])
+def test_every_doubt_ends_with_the_first_thing_that_is_said_of_it(metric, spread):
+    asked = 0
+    lengths = [BRIEF, (25, 1.0), SHORT, CREATED, SLOW, SLOWER, TWENTY]
+    for before, now, value, share in product(lengths, lengths, (10.0, 9.2, 8.5, 6.0), (0.02, 0.1)):
+        earlier, later = run_of(10.0, *before, spread), run_of(value, *now, spread)
+        found = compared(earlier, later, share, metric=metric)
+        if found.outcome == "inconclusive":
+            asked += 1
+            ended = followed(found.reason, earlier, later, metric=metric, share=share)
+            assert "inconclusive" not in ended, found.reason
+    assert asked > 50
+
+
+def test_no_run_is_told_to_take_the_time_that_it_has():
+    """It ended early, as more rounds would not have decided, or its calls are slow."""
+    earlier = run_of(10.0, *CREATED)
+    short, slow = run_of(7.7, *SHORT), run_of(8.0, *SLOW)
+    assert "max_time=10 shows" in compared(earlier, short, max_time=3.0).reason
+    assert "max_time" not in compared(earlier, short, max_time=10.0).reason
+    by_marker = replace(short, demand=Demand(max_time=10.0))
+    assert "max_time" not in compared(earlier, by_marker, max_time=3.0).reason
+    assert "max_time=25 " in compared(run_of(10.0, *MANY), slow, max_time=10.0).reason
+    fewer = run_of(8.3, 18, 14.4)  # than 25 s usually have
+    assert "max_time=25 " in compared(run_of(10.0, *MANY), fewer).reason
+    assert "max_time=35 " in compared(run_of(10.0, *MANY), fewer, max_time=25.0).reason
+    early = run_of(8.0, 7, 2.1)
+    assert "max_time" in compared(earlier, early, max_time=3.0).reason
+    assert "max_time" not in compared(earlier, early, max_time=10.0).reason
+
+
+BUSY = {"interference": Interference(kind="unstable_cpu_times", own_share=0.8, median=0.5, fastest=0.4)}
+QUIETER = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS); a tolerance of"
+
+
+def test_where_other_programs_took_time_a_quieter_machine_decides():
+    quiet, busy = run_of(10.0, *CREATED), run_of(10.0, *CREATED, **BUSY)
+    now = compared(quiet, busy).reason
+    assert f"the fastest block took 400 ms; {QUIETER}" in now
+    then = compared(busy, run_of(8.5, *CREATED)).reason
+    assert "; when the baseline was made unstable CPU timings: " in then
+    assert f"; {QUIETER}" in then
+
+
+def test_what_was_not_measured_in_the_rounds_has_a_tolerance_too():
+    def by_latency(value):
+        return recorded(TEST, offload=offload(latency=speedup_within(value, 0.05, rounds=10)))
+
+    found = compared(by_latency(10.0), by_latency(8.0), metric="latency")
+    assert "inconclusive" == found.outcome
+    assert "max_time" not in found.reason
+    (share,) = TOLERANCE.findall(found.reason)
+    wider = compared(by_latency(10.0), by_latency(8.0), int(share) / 100, metric="latency")
+    assert "not_regressed" == wider.outcome
