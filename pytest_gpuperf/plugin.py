@@ -107,7 +107,6 @@ def pytest_configure(config: pytest.Config) -> None:
         _register_unmeasured_hooks(config)
     if options.any_option_given(config):
         _session(config).check(must_be_installed=options.requires_library(config))
-        _hooks(config).finish_hooks.check()
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         from pytest_gpuperf.integrations import xdist
 

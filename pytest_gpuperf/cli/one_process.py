@@ -98,7 +98,5 @@ def collection_errors(lines: Iterable[str]) -> dict[str, str]:
         elif line.startswith(("=", "___")):
             file = None
         elif file is not None and line.startswith("E   "):
-            found[file] = line.removeprefix(
-                "E   "
-            ).strip()  # the last line of an error is the one that says it
+            found[file] = line.removeprefix("E   ").strip()  # of several the last one says it
     return found

@@ -66,24 +66,6 @@ def foresee(
     return [*_lines(base.name, [each for each in blind if each is not None], tolerances)]
 
 
-def is_useless(base: Report, tolerances: Sequence[Tolerance], plan: Plan) -> bool:
-    """Return whether a baseline is too short for a check to find anything of any test.
-
-    Who sets a short max_time may look for large losses only, and is told. A report that was made for another
-    purpose is no choice.
-    """
-    is_any = False
-    for record in base.run.records:
-        for tolerance in tolerances:
-            if tolerance.metric not in _IN_ROUNDS and metrics.is_held(record, tolerance.metric):
-                return False
-            for each in _looked_at(record, tolerance, plan):
-                if each is None or each.by != "baseline":
-                    return False
-                is_any = True
-    return is_any
-
-
 def _looked_at(record: Record, tolerance: Tolerance, plan: Plan) -> Iterator[_Blind | None]:
     """Yield whether the check will be blind to losses of a test, if that can be known."""
     if tolerance.metric in _IN_ROUNDS and metrics.is_held(record, tolerance.metric):

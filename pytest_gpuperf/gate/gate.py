@@ -121,14 +121,6 @@ class Gate:
         return forecast.foresee(self._known_base, self.options.tolerances, plan, selected)
 
     @property
-    def is_useless(self) -> bool:
-        """Whether the baseline is too short for the check to find anything."""
-        if self._known_base is None or self.max_time is None:
-            return False
-        plan = Plan(self.max_time, self.slow_time)
-        return forecast.is_useless(self._known_base, self.options.tolerances, plan)
-
-    @property
     def _known_base(self) -> Report | None:
         """The baseline of a check, where that is known before the devices are open."""
         is_known = self.options.is_gate and len(self.candidates) == 1

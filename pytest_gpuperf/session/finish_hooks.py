@@ -62,16 +62,6 @@ class FinishHooks:
         self._error_lines: list[str] = []
         self._info_lines: list[str] = []
 
-    def check(self) -> None:
-        """Raise UsageError where a regression check that the command itself asks for would find nothing.
-
-        That of the ini file is also there in runs of other tests.
-        """
-        gate = self.session.gate
-        may_end = self._foretells and "no-gpu" not in gate.options.allow
-        if may_end and asks_for_gate(self.expected_tests.command_line) and gate.is_useless:
-            raise pytest.UsageError(f"--gpuperf-baseline: {printable(' '.join(gate.forecast()))}")
-
     def begin(self, found: Found, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]) -> None:
         """Set which speedup tests will run, which were deselected or left alone, and which are unmarked.
 

@@ -164,22 +164,12 @@ TOO_BRIEF = "the baseline base.json was sampled for at most 280 ms in 1 test: it
 ONCE_MORE = "Make one with: pytest --gpuperf-baseline=new.json --gpuperf-fail-on=speedup:10% *"
 
 
-@pytest.mark.parametrize("spread", [(), ("-n1",)], ids=["serial", "-n 1"])
-def test_a_baseline_that_shows_nothing_is_refused_with_the_command_for_another(ends, spread):
+def test_a_check_whose_baseline_shows_nothing_is_told_the_command_for_another(ends):
+    """It is not refused: a run that was accepted into the baseline may have been short."""
     written("base.json", BRIEF)
-    result = ends(MEASURED, *GATE, *spread)
-    assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"ERROR: --gpuperf-baseline: {TOO_BRIEF}*, not 10 %. {ONCE_MORE}"])
-    assert result.report is None
-
-
-def test_a_check_that_the_ini_file_asks_for_is_told_that_it_shows_nothing(ends, pytester):
-    """It is there in runs of other tests, too."""
-    written("base.json", BRIEF)
-    pytester.makeini(f"[pytest]\n{INI_GATE}\n")
-    result = ends(MEASURED)
+    result = ends(MEASURED, *GATE)
     assert pytest.ExitCode.OK == result.ret
-    result.stdout.fnmatch_lines([f"gpuperf: {TOO_BRIEF}*"])
+    result.stdout.fnmatch_lines([f"gpuperf: {TOO_BRIEF}*, not 10 %. {ONCE_MORE}"])
 
 
 @pytest.mark.parametrize("spread", [(), ("-n1",)], ids=["serial", "-n 1"])

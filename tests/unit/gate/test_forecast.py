@@ -7,7 +7,6 @@ from golden import assert_told
 from pytest_gpuperf.gate import forecast
 from pytest_gpuperf.gate.forecast import Plan
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Memory
 
 SPEEDUP = [within()]
 BRIEF, SHORT, CREATED = (7, 0.28), (56, 2.25), (188, 7.5)
@@ -42,28 +41,6 @@ TOLD = {
 
 def test_what_a_check_will_not_find_is_told_with_what_helps():
     assert_told("forecasts", ((name, "\n".join(lines)) for name, lines in TOLD.items()))
-
-
-@for_each(
-    ("expected", "records", "changes"),
-    [
-        (True, [lasting(*BRIEF)], {}),
-        (False, [lasting(*BRIEF)], {"max_time": 3.0}),  # who says that may look for large losses
-        (
-            False,
-            [lasting(*BRIEF, memory=Memory(peak=8))],
-            {"tolerances": [*SPEEDUP, within(metric="memory")]},
-        ),
-        (False, [lasting(*BRIEF), lasting(*CREATED, nodeid="test_fine")], {}),
-        (False, [lasting(2, 8.0)], {}),
-        (False, [lasting(*BRIEF, 0.3)], {}),  # no max_time shows 30 % of that
-        (False, [], {}),
-    ],
-)
-def test_a_check_is_useless_where_its_baseline_is_too_short_for_every_test(expected, records, changes):
-    known = {"tolerances": SPEEDUP, "max_time": 10.0, **changes}
-    tolerances, max_time = known["tolerances"], known["max_time"]
-    assert expected == forecast.is_useless(base_of(*records), tolerances, Plan(max_time))
 
 
 @for_each(
