@@ -53,6 +53,13 @@ time.sleep(60)
 """Tells a test that it is there, by a connection that ends with it."""
 
 
+def git(folder: Path, *words: str) -> str:
+    """Run git in a folder, as somebody without settings; return what it says."""
+    command, environment = ["git", *words], {**os.environ, **IDENTITY}
+    said = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
+    return said.stdout.strip()
+
+
 class Repository:
     """A checkout. Its path has a blank, and a letter that ASCII does not know."""
 
@@ -62,11 +69,7 @@ class Repository:
         self.git("init", "-q", "-b", "main")
 
     def git(self, *words: str) -> str:
-        command = ["git", *words]
-        said = subprocess.run(
-            command, cwd=self.root, env={**os.environ, **IDENTITY}, check=True, capture_output=True, text=True
-        )
-        return said.stdout.strip()
+        return git(self.root, *words)
 
     def write(self, files: dict[str, str | None]) -> None:
         """Write files, or remove those that are None."""

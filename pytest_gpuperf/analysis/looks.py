@@ -10,7 +10,7 @@ one that is missed: the next run looks again, while a failure stops people.
 Of two runs that are compared, both have to be unlucky, in opposite directions, for a wrong answer. So a pair
 has factors of its own, smaller than the product of two. Several earlier runs show by their range what
 differs from run to run: a later one must lie beyond that, by a share of it.
-docs/explanation/statistics.md has the rates that benchmarks/cells.py and benchmarks/folder.py found.
+docs/explanation/statistics.md has the rates that benchmarks/cells.py, two_runs.py and folder.py found.
 """
 
 from collections.abc import Iterator, Sequence

@@ -243,7 +243,12 @@ class Gate:
             return PairComparer(baseline=self.base, environment=self._environment, pairs=self.pairs)
         if self._earlier:
             earlier = [Comparer(baseline=each, environment=self._environment) for each in self._earlier]
-            return RunsComparer(baseline=self.base, environment=self._environment, earlier=earlier)
+            return RunsComparer(
+                baseline=self.base,
+                environment=self._environment,
+                max_time=self.max_time,
+                earlier=earlier,
+            )
         return Comparer(baseline=self.base, environment=self._environment, max_time=self.max_time)
 
 

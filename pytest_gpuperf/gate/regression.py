@@ -1,6 +1,6 @@
 """From a baseline's estimate and a later one to whether a metric got worse."""
 
-from math import inf, isclose
+from math import inf
 from typing import Literal
 
 from pytest_gpuperf.analysis import looks
@@ -47,10 +47,10 @@ def visible(
     if tolerance.metric in LESS_IS_BETTER:
         beyond = before.upper / before.value if before.value else 1.0
         loss = (1 + tolerance.share) * beyond * factor - 1
-    else:
-        beyond = before.lower / before.value if before.value else 1.0
-        loss = 1 - (1 - tolerance.share) * beyond / factor
-    return loss if 0 <= loss < inf and not isclose(loss, 1.0, abs_tol=1e-9) else None
+        return loss if loss < inf else None
+    beyond = before.lower / before.value if before.value else 1.0
+    kept = (1 - tolerance.share) * beyond / factor
+    return 1 - kept if kept > 0 else None
 
 
 def ratio(before: Estimate, now: Estimate) -> Estimate | None:

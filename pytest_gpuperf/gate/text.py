@@ -114,9 +114,9 @@ def describe(
 
 
 def blind(tests: Sequence[str]) -> str:
-    """Return that tests were compared, and no loss near the tolerance would have been seen."""
+    """Return that the check decided nothing for these tests, and could only have found far larger losses."""
     count = units.count(len(tests), "test")
-    return f"{count} would show no loss below three times what is allowed: {units.first_few(tests, most=3)}"
+    return f"in {count} the check cannot find a loss near the tolerance: {units.first_few(tests, most=3)}"
 
 
 def found_from(run: Run) -> str | None:

@@ -281,7 +281,7 @@ class RoundSampler:
     def _has_enough(self) -> bool:
         """Whether slow rounds, which took longer than a test usually may, are as many as a check needs."""
         is_beyond = (self.elapsed or 0.0) >= looks.SAMPLING_SHARE * self._context.options.max_time
-        return self._enough is not None and is_beyond and self.begun >= self._enough
+        return self._enough is not None and is_beyond and self.begun - self.dropped >= self._enough
 
     @property
     def _is_one_of_many(self) -> bool:

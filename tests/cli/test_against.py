@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from cases import for_each
 from command import read, record, written
 from factories import CPU, GPU, measured
 from published import JUDGE
+from repositories import git
 
 from pytest_gpuperf.cli import against, main, one_process
 from pytest_gpuperf.cli.one_process import Measured, NoReport
@@ -38,32 +38,26 @@ def test_unmarked():
 """
 
 
-def git(*arguments):
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-    command = [shutil.which("git"), *identity, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 @pytest.fixture
 def toy(folder, monkeypatch):
     """Return a repository with one commit of a module and its suite."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others take a second in each process
-    git("init", "--quiet", "--initial-branch=main")
+    git(Path(), "init", "--quiet", "--initial-branch=main")
     Path("toy.py").write_text('COST = {"cpu": 50e-3, "gpu": 5e-3}\n')
     Path("pytest.ini").write_text("[pytest]\npythonpath = .\n")
     Path("test_toy.py").write_text(SUITE)
-    git("add", "--all")
-    git("commit", "--quiet", "--message=one")
+    git(Path(), "add", "--all")
+    git(Path(), "commit", "--quiet", "--message=one")
     return folder
 
 
 def test_a_loss_that_is_not_committed_yet_is_found_and_the_checkout_stays_as_it_is(toy, call):
     Path("toy.py").write_text('COST = {"cpu": 50e-3, "gpu": 5.5e-3}\n')
-    before = git("status", "--porcelain"), git("worktree", "list")
+    before = git(Path(), "status", "--porcelain"), git(Path(), "worktree", "list")
     for_pytest = ("-p", "pytest_gpuperf.plugin", "--gpuperf-gpu=simulated")
     code, lines, said = call("against", "HEAD", "--json=it.json", "--pairs=6", "--", *for_pytest)
     Path("it.json").rename("../it.json")
-    assert (1, before) == (code, (git("status", "--porcelain"), git("worktree", "list")))
+    assert (1, before) == (code, (git(Path(), "status", "--porcelain"), git(Path(), "worktree", "list")))
     (test,) = read("../it.json")["records"]
     assert [("gpu_time", "regressed"), ("cpu_time", "not_regressed"), ("memory", "not_regressed")] == [
         (each["metric"], each["outcome"]) for each in test["comparisons"]
@@ -80,8 +74,8 @@ def test_a_test_file_that_base_cannot_import_is_bases_own_there(toy, call):
     new = SUITE.replace("toy\n", "toy, fresh\n", 1).replace("test_unmarked", "test_new")
     Path("test_toy.py").write_text(new)
     Path("toy.py").write_text('COST = {"cpu": 50e-3, "gpu": 5.5e-3}\n')
-    git("add", "--all")
-    git("commit", "--quiet", "--message=two")
+    git(Path(), "add", "--all")
+    git(Path(), "commit", "--quiet", "--message=two")
     Path("fresh.py").rename("fresh_2.py")  # head has it by another name
     Path("test_toy.py").write_text(new.replace("fresh\n", "fresh_2 as fresh\n", 1))
     for_pytest = ("-p", "pytest_gpuperf.plugin", "--gpuperf-gpu=simulated")

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cases import for_each
+from repositories import git
 from ruamel.yaml import YAML
 
 from pytest_gpuperf.cli import main
@@ -221,16 +221,11 @@ def test_the_first_run_is_red_and_leaves_the_baseline_of_the_gate(job, capsys):
 def test_a_pull_request_that_changes_nothing_is_as_fast_as_its_base(job, pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others take a second in each process
 
-    def git(*words):
-        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-        command = [shutil.which("git"), *identity, *words]
-        subprocess.run(command, check=True, capture_output=True)
-
-    git("init", "--quiet")
+    git(pytester.path, "init", "--quiet")
     pytester.makepyfile(test_it=SUITE)
     for message in ("base", "merge"):
-        git("add", "--all")
-        git("commit", "--quiet", "--allow-empty", f"--message={message}")
+        git(pytester.path, "add", "--all")
+        git(pytester.path, "commit", "--quiet", "--allow-empty", f"--message={message}")
     assert [0] == job("pull-request.yml", SUITE)
     for name in ("speedups.txt", "speedups-pr-1.html", "report.json"):
         assert "not regressed" in Path(name).read_text(encoding="utf-8").replace("not_", "not ")

@@ -138,6 +138,10 @@ def test_the_smallest_loss_that_is_found_follows_from_both_ranges_and_the_look(
     assert expected == (found if found is None else pytest.approx(found))
 
 
+def test_a_doubled_size_is_a_loss_that_can_be_found():
+    assert 1.0 == comparison_of(estimate(8), estimate(8), within(1.0, "memory")).visible
+
+
 def test_a_loss_of_more_than_what_is_visible_is_found_where_the_range_is_as_wide_as_before():
     for metric in (MORE, LESS):
         seen = comparison_of(TEN, TEN, within(0.1, metric)).visible

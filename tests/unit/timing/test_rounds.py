@@ -291,6 +291,18 @@ def test_without_a_limit_sampling_takes_a_second_at_most_unless_it_takes_all_its
     assert found.elapsed == pytest.approx(seconds, rel=0.1)
 
 
+SLOW = {"slow_time": 30.0, "compared": True, "whole": True}
+
+
+def test_rounds_of_a_gpu_that_was_slowed_down_are_none_of_the_twenty():
+    options = RunOptions(sampling=SamplingPlan(**SLOW))
+    bench = Bench(cpu=0.3, gpu=0.1, options=options, allowed=10.0, throttle=hot_in(2, 5))
+    for timer, call in ((bench.cpu, 0.3), (bench.gpu, 0.1)):
+        timer.note_time(call)
+    found = bench.interleaved()
+    assert (20, 2) == (len(found.rounds), found.dropped)
+
+
 ONE_OF_MANY = RunOptions(sampling=for_gate(SamplingPlan(), GateOptions(later=True)))
 
 
@@ -460,9 +472,6 @@ def test_what_nobody_marked_is_measured_for_a_shorter_time_and_once():
 def test_what_is_compared_is_measured_as_if_it_were_marked(gate):
     plan = for_gate(PLAN, gate)
     assert plan is for_unmarked(plan, gate)
-
-
-SLOW = {"slow_time": 30.0, "compared": True, "whole": True}
 
 
 @for_each(
