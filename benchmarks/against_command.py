@@ -1,7 +1,7 @@
 """How often `gpuperf against` is wrong: the command itself, on simulated devices, where head has a loss.
 
-The tests have exact times, but for an offset of their own in each process. Head is slower by what the name of
-a test says, or in every second call only. The suite runs in 12 or 24 processes of pytest.
+Each process adds a random offset to the exact times of each test. The name of a test says how much slower it
+is in head, or that only every second call is slower. The command runs the suite in 12 or 24 processes.
 """
 
 import argparse

@@ -7,9 +7,9 @@ them, as that of clocks and neighbours does: so what a look decides must also li
 such spell may explain. The longer the rounds lasted, the smaller it is. A limit that is met takes less than
 one that is missed: the next run looks again, while a failure stops people.
 
-Of two runs that are compared, both have to be unlucky, in opposite directions, for a wrong answer. So a pair
-has factors of its own, smaller than the product of two. Several earlier runs show by their range what
-differs from run to run: a later one must lie beyond that, by a share of it.
+A comparison of two runs is wrong only if both are unlucky, in opposite directions. So a pair has factors of
+its own, which are smaller than the product of two. The range over several earlier runs shows how much runs
+differ: a later run must lie beyond that range, by a share of it.
 docs/explanation/statistics.md has the rates that benchmarks/cells.py, two_runs.py and folder.py found.
 """
 
@@ -86,8 +86,8 @@ _LEAST_OF_FEW = 1.1  # the least factor of fewer rounds than `MANY`
 # Of five or six rounds, by seconds: each is long enough to be an average, and all lie beyond.
 _FIVE, _OF_FIVE = 5, ((7.5, Look(1.2, 1.2)), (2.0, Look(1.2, 1.6)), (0.0, Look(2.0, 2.0)))
 
-# Two runs. What they miss together depends on the fewer rounds of the two, and on the seconds of both: of the
-# shorter run, of the longer one, and the factor.
+# Two runs. The factor of a miss depends on the number of rounds of the run that has fewer, and on the seconds
+# of both. A row has the least seconds of the shorter run, those of the longer run, and the factor.
 _MISSED_BY_ROUNDS = ((28, 1.01), (20, 1.03), (12, 1.1), (7, 1.15), (5, 1.2), (4, 1.25), (3, 2.7), (0, 4.9))
 _MISSED_BY_SECONDS = (
     (7.5, 7.5, 1.01),
@@ -99,7 +99,7 @@ _MISSED_BY_SECONDS = (
 )
 _TOO_FEW_FOR_SECONDS = 4  # rounds: of fewer, their own factor is far above any of seconds
 _MET = ((28, 7.5, 7.5, 1.01), (20, 5.0, 5.0, 1.03), (5, 5.0, 5.0, 1.05), (5, 2.0, 7.5, 1.05))
-"""Fewer rounds, shorter and longer seconds, and the factor; else that of the later run alone."""
+"""The least rounds, the seconds of the shorter and the longer run, the factor; else the later run's counts."""
 
 # Beside several runs, of which each began anew: how far beyond their range, as a share of that range.
 _MET_BESIDE_RUNS, _MISSED_BESIDE_RUNS = 1 / 8, 1 / 4
@@ -147,8 +147,8 @@ def of_pair(before: Length, now: Length) -> Look:
 def of_runs(width: float, alone: Look = SHARPEST) -> Look:
     """Return the look at a run beside several earlier ones, the range of all of which is so wide: high / low.
 
-    Times that lasted differ from run to run, and their range says so. So the seconds of no run matter.
-    `alone` is the look at a run whose value is exact.
+    Their range already contains what lasts for a whole run, so the seconds of a run do not matter. `alone` is
+    the look at a run beside a range without width.
     """
     meets, misses = width**_MET_BESIDE_RUNS, width**_MISSED_BESIDE_RUNS
     return Look(alone.meets * meets, (alone.misses or 1.0) * misses)

@@ -35,7 +35,7 @@ _SAFE = (  # nothing of the user's is run, and the index stays as it is
     *("-c", "submodule.recurse=false"),
 )
 _CHANGED = ("status", "--porcelain", "--untracked-files=all", "--no-renames", "--ignore-submodules=all", "-z")
-"""Not `git diff`, which writes into the index whatever it is told."""
+"""`git diff` would refresh the user's index, even with `--no-optional-locks`; `git status` does not."""
 _COMMITTED = ("diff-tree", "-r", "--name-only", "--no-renames", "--ignore-submodules=all", "-z")
 _CODE = 3  # letters before the name: what has changed, and a blank
 _SUBMODULE = "160000 "  # the mode of one in a tree of git

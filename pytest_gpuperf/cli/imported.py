@@ -1,4 +1,4 @@
-"""A plugin of pytest for the processes of `gpuperf against`: from which files it and its workers imported."""
+"""A plugin of pytest for the processes of `gpuperf against`, which lists the files of its modules."""
 
 import os
 import sys

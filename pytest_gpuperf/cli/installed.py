@@ -92,7 +92,7 @@ def install(project: Path, site: Path, environment: Mapping[str, str], what: str
 
 
 def reason_in(said: str) -> str:
-    """Return the line of what pip or uv said that tells why; the last ones of pip tell whom not to blame."""
+    """Return the line in the output of pip or uv that states the cause; pip's last lines are notes."""
     lines = [line.strip() for line in said.splitlines()]
     causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
     errors = [line for line in lines if line.lower().startswith("error: ")]

@@ -1,4 +1,4 @@
-"""One fresh process of pytest in a tree: its report, or why there is none, and the last that it said."""
+"""From a tree to the report of a fresh process of pytest in it, or an error with its last lines of output."""
 
 import re
 import signal
@@ -31,7 +31,7 @@ _OF_ONE_RUN = ("GITHUB_STEP_SUMMARY",)  # an ini file may have each process writ
 
 
 class NoReport(GpuPerfError):
-    """A process that died or hung; `lines` are the last ones of what it said."""
+    """A process that died or hung; `lines` are the last lines of its output."""
 
     def __init__(self, text: str, lines: Sequence[str]) -> None:
         super().__init__(text)
@@ -39,7 +39,7 @@ class NoReport(GpuPerfError):
 
 
 class Measured(NamedTuple):
-    """The report of a process, why files could not be collected, by their names, and what was imported."""
+    """The report of a process, the error of each file that it could not collect, and what it imported."""
 
     report: Report
     errors: Mapping[str, str]
@@ -62,7 +62,7 @@ def measure(tree: Tree, report: Path, arguments: Sequence[str], limit: float) ->
             cwd=tree.folder,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=output,  # not a pipe, which what a test leaves behind would keep open
+            stdout=output,  # a program that a test has left running would keep a pipe open
             stderr=subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=dying_with_parent(signal.SIGKILL),
@@ -98,5 +98,5 @@ def collection_errors(lines: Iterable[str]) -> dict[str, str]:
         elif line.startswith(("=", "___")):
             file = None
         elif file is not None and line.startswith("E   "):
-            found[file] = line.removeprefix("E   ").strip()  # of several the last one says it
+            found[file] = line.removeprefix("E   ").strip()  # the last of several lines states the exception
     return found

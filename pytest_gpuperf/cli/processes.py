@@ -1,4 +1,4 @@
-"""Programs that a command starts and that end with it, and the signals that end the command itself."""
+"""Programs that end when the command that started them ends, and the signals that end the command."""
 
 import ctypes
 import os
@@ -92,7 +92,7 @@ def ended_by_exceptions() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let no signal end what is done in this context; one that comes meanwhile has its effect afterwards."""
+    """Hold back the signals that would end this context; they take effect after it."""
     if sys.platform == "win32":
         yield
         return

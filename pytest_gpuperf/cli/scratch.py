@@ -1,6 +1,6 @@
-"""A temporary folder that is removed however its process ends: by itself, or by the next that asks for one.
+"""A temporary folder that its process removes at its end. If the process is killed, a later one removes it.
 
-A lock beside the folder says that its process lives: the system frees it with the process.
+A process holds a lock file next to its folder. The operating system releases the lock when the process ends.
 """
 
 import os
@@ -57,7 +57,7 @@ def _locked(prefix: str) -> "BaseFileLock":
         lock.acquire()
         if os.path.lexists(lock.lock_file):
             return lock
-        lock.release()  # another process took it for left behind, before it was held
+        lock.release()  # another process removed the file before this one had locked it
 
 
 def _lock(path: Path) -> "BaseFileLock":
@@ -92,7 +92,7 @@ def _remove(lock: "BaseFileLock", before: Callable[[Path], None]) -> None:
 
 
 def _make_writable(folder: Path) -> None:
-    """Let what is in a folder be removed; a test may have made a folder that cannot be written."""
+    """Make the folders in a folder writable, so that it can be removed: a test may have changed that."""
     for parent, folders, _ in os.walk(folder):
         for path in (Path(parent, name) for name in folders):
             if not path.is_symlink():  # which may lead to the user's files

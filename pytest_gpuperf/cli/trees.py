@@ -94,7 +94,7 @@ def _base(found: Checkout, home: Path) -> _Side:
     root = _check_out(found, home / "base", found.base, found.tests)
     others = with_heads(tests=found.tests, configuration=found.configuration)
     side = _side(found, "base", found.base, f"{found.base[:7]}{others}", root)
-    # Only now, because some of these files say how a project is built, too: base is built by its own.
+    # After the installation: pyproject.toml configures the build, too, and base must be built with its own.
     _lay_over(found.root, root, found.configuration)
     return side
 

@@ -1,4 +1,4 @@
-"""From a baseline and the time that a run plans for each test to what its check will not find."""
+"""From a baseline and the planned time of each test to the losses that the check cannot find."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,10 +27,10 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Blind:
-    """A test of the baseline of which the check will find no loss near its tolerance, and what would help.
+    """A test in which the check cannot find a loss near the tolerance, and what would help.
 
-    `by` says what has to be longer, up to `needed` seconds; `noise` that no time helps. A marker may have set
-    the `max_time`, so that no option does.
+    `by` names what has to be longer, up to `needed` seconds, or `noise` if no time helps. A test whose marker
+    sets `max_time` (`is_marked`) needs a new value there; an option has no effect on it.
     """
 
     nodeid: str
@@ -52,7 +52,7 @@ class _Blind:
 def foresee(
     base: Report, tolerances: Sequence[Tolerance], plan: Plan, selected: Collection[str] | None = None
 ) -> list[str]:
-    """Return in lines what a check with such tolerances will not find of the `selected` tests, or of all.
+    """Return lines on the tests, of the `selected` ones or all, in which the check cannot find such losses.
 
     Memory has no noise, and what is not measured in the rounds has no time that is known before.
     """
@@ -92,7 +92,7 @@ def _planned(round_time: float, max_time: float, slow_time: float | None = None)
 
 
 def _blind(values: Matched, tolerance: Tolerance, of_run: float) -> _Blind | None:
-    """Return that no loss near the tolerance will be found, and what helps; None where it will be."""
+    """Return what would help a test in which the check finds no loss near the tolerance; None if it does."""
     near, seen = most_overlooked(tolerance.share), values.visible(tolerance)
     if seen is not None and seen <= near:
         return None

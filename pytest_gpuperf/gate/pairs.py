@@ -92,6 +92,7 @@ class PairComparer(Comparer):
         """Compare by the first pair that has the metric on both sides: one process may have failed."""
         metric = tolerance.metric
         of_both = zip(*(self._values(now.nodeid, metric, side) for side in (0, 1)), strict=True)
+        # Where no pair has it on both sides, the first one says why.
         place = next((place for place, values in enumerate(of_both) if all(values)), 0)
         if place == 0:
             return Comparer.compare_metric(self, now, tolerance)
@@ -139,7 +140,7 @@ class PairComparer(Comparer):
     def _spread(self, nodeid: str, metric: Metric) -> float | None:
         """Return the standard deviation of a metric from process to process, as a share; None for too few.
 
-        By the median distance of processes of one side that are next to each other: a drift is none.
+        It rests on the distances between consecutive processes of one side: a slow drift adds little to them.
         """
         steps: list[float] = []
         for side in (0, 1):

@@ -1,7 +1,7 @@
 """From two measurements that decide nothing to a sentence with the number that would decide.
 
-That is a time where the ranges that were seen decide by the smaller factor of more rounds. Else it is a
-tolerance, which decides these very numbers: so no remedy leads to the next one.
+It is a `max_time` if the measured ranges would be decided by the smaller factor of more rounds, and else a
+tolerance that decides the same numbers. So following one remedy never leads to another.
 """
 
 from collections.abc import Iterator, Sequence

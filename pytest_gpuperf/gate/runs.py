@@ -18,9 +18,9 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Report
 
 RUNS = 6
-"""So many have a range of their own; the next one lies outside of it, on one side, once in seven times."""
+"""Runs that make a range. One more run of the same code lies below it once in seven times."""
 APART = timedelta(minutes=10)
-"""From start to start: what disturbs a machine for a while must not disturb all of the runs."""
+"""The least time between the starts of two runs: no single disturbance must affect all of them."""
 
 
 def newest(reports: Iterable[Report]) -> Sequence[Report]:
