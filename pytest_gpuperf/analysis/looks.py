@@ -99,7 +99,7 @@ _MISSED_BY_SECONDS = (
 )
 _TOO_FEW_FOR_SECONDS = 4  # rounds: of fewer, their own factor is far above any of seconds
 _MET = ((28, 7.5, 7.5, 1.01), (20, 5.0, 5.0, 1.03), (5, 5.0, 5.0, 1.05), (5, 2.0, 7.5, 1.05))
-"""The least rounds, the seconds of the shorter and the longer run, the factor; else the later run's counts."""
+"""The least rounds, the seconds of the shorter and the longer run, the factor; else the later run's."""
 
 # Beside several runs, of which each began anew: how far beyond their range, as a share of that range.
 _MET_BESIDE_RUNS, _MISSED_BESIDE_RUNS = 1 / 8, 1 / 4
