@@ -27,9 +27,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
+import coupling
 import pytest
 import worlds
 from common import ALONE, Target, conclude, table
+from coupling import Coupling
 from worlds import LastingShape, Scene, Side, Trace, World
 
 ROUNDS = ((30e-3, 10e-3), (10e-3, 1e-3))  # seconds of a call on CPU and GPU
@@ -244,6 +246,68 @@ def pipeline(_: Namespace) -> Iterator[Cell]:
     )
 
 
+def turns(_: Namespace) -> Iterator[Cell]:
+    """What the turn of one device changes on the other, for a truth on the other side of the limit."""
+
+    def cell(
+        name: str,
+        seconds: tuple[float, float],
+        factor: float,
+        wrong: float = 5,
+        *,
+        host: float = 0.0,
+        cpu: Callable[[], Coupling] = Coupling,
+        gpu: Callable[[], Coupling] = Coupling,
+        in_loop: tuple[float, float] = (1.0, 1.0),
+    ) -> Cell:
+        return Cell(
+            name=f"{name}, at {factor:g}",
+            factor=factor,
+            aims=(Aim(what="wrong", limit=wrong), MISSES),
+            cpu=Side(seconds=seconds[0], coupled=cpu, loop_factor=in_loop[0]),
+            gpu=Side(seconds=seconds[1], host=host, coupled=gpu, loop_factor=in_loop[1]),
+        )
+
+    ms = 1e-3
+    for seconds, work, slower, factor in (
+        ((30 * ms, 20 * ms), 30, 1.5, 0.9),
+        ((3 * ms, 20 * ms), 30, 2.0, 0.9),
+        ((60 * ms, 20 * ms), 100, 1.3, 0.9),
+        ((10 * ms, 12 * ms), 10, 1.15, 0.95),
+    ):
+        waking = partial(coupling.Waking, work_time=work * ms, factor=slower)
+        yield cell(f"CPU {slower:g}x for {work} ms after it waited", seconds, factor, cpu=waking)
+    waking = partial(coupling.Waking, work_time=30 * ms, factor=1.3)
+    yield cell("CPU 1.3x for 30 ms, short calls", (2 * ms, 0.6 * ms), 0.9, cpu=waking, host=0.6 * ms)
+    for window, wrong in ((50, 5), (100, 5), (200, 5), (400, 40)):
+        governor = partial(coupling.Governor, window=window * ms)
+        yield cell(f"GPU 1.5x by use in {window} ms", (30 * ms, 10 * ms), 1.1, wrong, gpu=governor)
+    governor = partial(coupling.Governor, window=100 * ms)
+    yield cell("GPU 1.5x by use in 100 ms", (10 * ms, 1 * ms), 1.1, gpu=governor)
+    governor = partial(coupling.Governor, window=20 * ms)
+    yield cell("CPU 1.5x by use in 20 ms", (5 * ms, 20 * ms), 0.9, cpu=governor)
+    for spin, slower in ((200, 1.3), (5, 2.0)):
+        spinning = partial(coupling.Spinning, spin=spin * ms, factor=slower)
+        name = f"CPU's threads spin for {spin} ms, GPU {slower:g}x"
+        yield cell(name, (60e-6, 5e-6), 1.1, host=20e-6, gpu=spinning)
+    for seconds, remembered, wrong in (((30 * ms, 10 * ms), 1.0, 25), ((10 * ms, 1 * ms), 0.05, 5)):
+        budget = partial(coupling.Load, seconds=remembered)
+        yield cell(f"GPU up to 1.3x by the CPU's load of {remembered:g} s", seconds, 1.1, wrong, gpu=budget)
+    refill = partial(coupling.Refill, seconds=0.3 * ms)
+    yield cell("GPU refills a cache in 0.3 ms", (3 * ms, 1 * ms), 1.1, gpu=refill)
+    yield cell("GPU refills a cache in 0.3 ms", (0.3 * ms, 0.1 * ms), 1.1, gpu=refill)
+    yield cell("CPU refills a cache in 0.3 ms", (0.3 * ms, 0.1 * ms), 0.9, cpu=refill)
+    for threads, seconds in ((8, (5 * ms, 1 * ms)), (4, (30 * ms, 10 * ms))):
+        quota = partial(coupling.Quota, threads=threads)
+        name = f"{threads} threads on a quota of 2 processors"
+        yield cell(name, seconds, 1.1, cpu=quota, in_loop=(threads / 2, 1.0))
+    hot = partial(coupling.Load, seconds=1.0, own=True)
+    yield cell("CPU up to 1.3x by its load of 1 s", (10 * ms, 10 * ms), 1.1, 25, cpu=hot, in_loop=(1.3, 1.0))
+    yield cell("GPU up to 1.3x by its load of 1 s", (30 * ms, 10 * ms), 0.9, 25, gpu=hot, in_loop=(1.0, 1.3))
+    for seconds, factor in product(ROUNDS, (0.95, 1.05, 1.3, 3.0)):
+        yield cell("none changes the other", seconds, factor, 2.5)
+
+
 def independent(_: Namespace) -> Iterator[Cell]:
     """Noise of each block alone, at the limit."""
     noise = {
@@ -419,6 +483,7 @@ GROUPS: dict[str, Callable[[Namespace], Iterator[Cell]]] = {
         idle,
         warmup,
         pipeline,
+        turns,
         independent,
         dependent,
         held,

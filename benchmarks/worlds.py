@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from coupling import Coupling
 
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
@@ -150,7 +151,8 @@ class Side:
     A GPU's call takes `host` seconds until it returns, and `seconds` on the device after that. `turns` are
     the factors of calls in turn; `seconds` is their mean. The first `cold_calls` are `cold_factor` times
     slower. A GPU that has idled works `ramp_factor` times slower for its next `ramp` seconds of work. A wait
-    for it takes `wake` seconds more where it had work.
+    for it takes `wake` seconds more where it had work. `coupled` makes what the devices' turns change of each
+    other; in a loop of its own a call is `loop_factor` times slower for it.
     """
 
     seconds: float
@@ -163,11 +165,13 @@ class Side:
     ramp: float = 0.0
     ramp_factor: float = 1.0
     wake: float = 0.0
+    coupled: Callable[[], Coupling] = Coupling
+    loop_factor: float = 1.0
 
     @property
     def steady(self) -> float:
         """The seconds of a call in a long loop, without noise."""
-        return max(self.host, self.seconds)
+        return self.loop_factor * max(self.host, self.seconds)
 
     def deviation(self, chance: Random) -> Iterator[float]:
         """Yield the logs of the factors of blocks far apart."""
@@ -221,6 +225,7 @@ class WorldDevice:
         self.info = DeviceInfo(kind=kind, backend=self.backend, name=self.name, library="simulated time")
         self.calls = 0
         self._done = 0.0  # when the stream is done
+        self.other: WorldDevice | None = None
         self.begin(Side(seconds=1e-3), Random(0))  # noqa: S311 - a simulation
 
     def begin(self, side: Side, chance: Random) -> None:
@@ -232,6 +237,7 @@ class WorldDevice:
         self._turns = cycle([turn / mean for turn in side.turns]) if len(side.turns) > 1 else None
         self._cold = side.cold_calls
         self._ramping = 0.0
+        self.coupling = side.coupled()
         self._factor, self._is_new_block, self._has_work = 1.0, True, False
         if self._turns is not None:
             next(islice(self._turns, chance.randrange(len(side.turns)), None))
@@ -251,17 +257,26 @@ class WorldDevice:
         if not self._is_gpu:
             if self._lasting is not None:
                 factor *= exp(self._lasting(clock.now, side.seconds))
-            clock.now += side.seconds * factor
+            begun = clock.now
+            clock.now += self.coupling.work(begun, side.seconds * factor)
+            self._tell(begun, clock.now)
             return
-        clock.now += side.host * factor
+        clock.now += self.coupling.submission(clock.now, side.host * factor)
         begun = max(clock.now, self._done)
         if self._lasting is not None:
             factor *= exp(self._lasting(begun, side.seconds))
         seconds = side.seconds * factor
         if side.ramp:
             seconds = self._ramped(seconds, begun - self._done)
-        self._done = begun + seconds
+        self._done = begun + self.coupling.work(begun, seconds)
+        self._tell(begun, self._done)
         self._has_work = True
+
+    def _tell(self, begun: float, ended: float) -> None:
+        """Tell both devices' couplings of work."""
+        self.coupling.worked(begun, ended)
+        if self.other is not None:
+            self.other.coupling.other_worked(begun, ended)
 
     def _ramped(self, seconds: float, idle: float) -> float:
         """Return the seconds of so much steady work after so long without any."""
@@ -344,6 +359,7 @@ class World:
         self.scene = scene
         self._clock = Clock()
         self._cpu, self._gpu = (WorldDevice(kind, self._clock) for kind in ("cpu", "gpu"))
+        self._cpu.other, self._gpu.other = self._gpu, self._cpu
         self._run: int | None = None
         self._runs = 0
         global _current  # the tests of a session find it here

@@ -5,11 +5,14 @@ from dataclasses import dataclass, replace
 from math import inf
 from statistics import median
 
-from pytest_gpuperf.analysis import looks, noise
+from pytest_gpuperf.analysis import looks, noise, turns
 from pytest_gpuperf.analysis.looks import Look, Range
 from pytest_gpuperf.analysis.noise import Disturbance
+from pytest_gpuperf.analysis.turns import Turns
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Bounds, Estimate, Interference, Neighbours, Round, Speedup
+
+_AS_SEEN = Range(1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,13 +20,15 @@ class Sampled:
     """Seconds per call on both devices, in order, and the `seconds` in which they were sampled.
 
     Times that are `interleaved` are of the same rounds. Those of `variants` were taken by two tests:
-    `seconds` are those of the shorter one.
+    `seconds` are those of the shorter one. `turns` is how they differ from those of loops; None where they do
+    not, or where nobody knows.
     """
 
     cpu: Sequence[float]
     gpu: Sequence[float]
     seconds: float
     sampling: Neighbours = "interleaved"
+    turns: Turns | None = None
 
     @property
     def rounds(self) -> int:
@@ -55,6 +60,11 @@ class Sampled:
             return Range(cpu.low / gpu.high, cpu.high / gpu.low)
         return looks.seen(self.ratios)
 
+    @property
+    def _of_loops(self) -> Range:
+        """What the speedup of loops may be, as a share of that of rounds."""
+        return self.turns.speedup if self.turns else _AS_SEEN
+
     def in_stretches_of(self, size: int) -> Range:
         """Return the range of the first seven stretches of so many rounds, of those that are full."""
         if self.sampling == "variants":
@@ -65,31 +75,39 @@ class Sampled:
 
     def speedup(self) -> Speedup | None:
         """Return the speedup with what was seen of it, and what is certain; None without a round."""
-        return _speedup(self, self.seen) if self.rounds else None
+        return _speedup(self, self.seen, self._of_loops) if self.rounds else None
 
     def in_spite_of(self, cpu: Interference | None, gpu: Interference | None) -> Disturbance | None:
-        """Return what shows of the speedup although other work took time from the samples of a device.
+        """Return what shows of the speedup although the samples are not those of undisturbed loops.
 
-        That time makes the speedup too large on the CPU's side, and too small on the GPU's. So the range
-        begins where it does in rounds in which the CPU needs no more than its own time, and ends where it
-        does in rounds in which the GPU needs no more. None without other work, and without a round.
+        The time that other work took makes the speedup too large on the CPU's side, and too small on the
+        GPU's. So the range begins where it does in rounds in which the CPU needs no more than its own time,
+        and ends where it does in rounds in which the GPU needs no more. It reaches as far as that of loops,
+        where these differ. None without other work and such a difference, and without a round.
         """
-        if not self.rounds or (cpu is None and gpu is None):
+        is_busy = cpu is not None or gpu is not None
+        if not self.rounds or not (is_busy or self.turns):
             return None
         on_cpu, on_gpu = _own_times(self.cpu, cpu), _own_times(self.gpu, gpu)
         least = replace(self, cpu=on_cpu) if on_cpu else None
         most = replace(self, gpu=on_gpu) if on_gpu else None
         low = min(self.seen.low, least.seen.low) if least else 0.0
         high = max(self.seen.high, most.seen.high) if most else inf
+        loop = self._of_loops
+        reasons = noise.describe(cpu, gpu), turns.describe(self.turns) if self.turns else None
         return Disturbance(
-            speedup=_speedup(self, Range(low, high)),
-            least=least.value if least else 0.0,
-            most=most.value if most else inf,
-            reason=noise.describe(cpu, gpu) or "",
+            speedup=_speedup(self, Range(loop.low * low, loop.high * high)),
+            least=loop.low * least.value if least else 0.0,
+            most=loop.high * most.value if most else inf,
+            code="interference" if is_busy else "turns_differ",
+            reason="; ".join(filter(None, reasons)),
+            in_short=noise.IN_SHORT if is_busy else turns.IN_SHORT,
+            remedy=noise.REMEDY if is_busy else turns.REMEDY,
         )
 
 
-def _speedup(sampled: Sampled, seen: Range) -> Speedup:
+def _speedup(sampled: Sampled, seen: Range, of_loops: Range = _AS_SEEN) -> Speedup:
+    """Return a speedup that was seen in a range, which that of loops may exceed by these factors."""
     is_range = sampled.rounds > 1
     low = seen.low if is_range and seen.low > 0 else None
     high = seen.high if is_range and seen.high < inf else None
@@ -98,7 +116,9 @@ def _speedup(sampled: Sampled, seen: Range) -> Speedup:
         value=sampled.value,
         low=low,
         high=high,
-        certain=Bounds(low=low and low / missed_by, high=high and high * missed_by),
+        certain=Bounds(
+            low=low and of_loops.low * low / missed_by, high=high and of_loops.high * high * missed_by
+        ),
         rounds=sampled.rounds,
         sampling=sampled.sampling,
     )
@@ -112,12 +132,15 @@ def _own_times(times: Sequence[float], interference: Interference | None) -> Seq
     return [min(own, time) for time in times] if own > 0 else None
 
 
-def sampled_rounds(rounds: Sequence[Round], demand: Demand, seconds: float) -> Sampled:
+def sampled_rounds(
+    rounds: Sequence[Round], demand: Demand, seconds: float, turns: Turns | None = None
+) -> Sampled:
     """Return the times of interleaved rounds, with the copies that the demand includes."""
     return Sampled(
         cpu=[each.cpu for each in rounds],
         gpu=[with_copies(each.gpu, each.copies, demand) for each in rounds],
         seconds=seconds,
+        turns=turns,
     )
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import DeviceInfo, Interference, Measurement, Speedup
 
 MOST_DROPPED = 0.2
 """The largest share of rounds that may be dropped; with more, the rest do not show the GPU's usual speed."""
+IN_SHORT = "other work disturbed the times"
 REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
 
 _MOST_WAITING = 0.25  # of the blocks' time, spent waiting for a processor
@@ -17,15 +19,19 @@ _MOST_SPREAD = 3  # a median this many times the fastest block is not of the sam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """What shows of a speedup although other work disturbed its samples, and what did.
+    """What shows of a speedup although its samples are not those of undisturbed loops, and the reason.
 
-    More rounds bring the ends of its range nearer to the medians `least` and `most`.
+    Other work took time from them, or the other device's turn changed them. More rounds bring the ends of its
+    range nearer to the medians `least` and `most`.
     """
 
     speedup: Speedup
     least: float
     most: float
+    code: Literal["interference", "turns_differ"]
     reason: str
+    in_short: str
+    remedy: str
 
 
 def detect(

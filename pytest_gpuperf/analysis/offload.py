@@ -25,7 +25,8 @@ class OffloadInput:
 
     `sampled` are the times that the speedup rests on, and `alone` those of its calls on the GPU without
     copies. `copies` are the seconds that they add to the last of these calls, or to all. `disturbance` is
-    what shows where other work took time, and `throttled` says why the GPU was slower than usual.
+    what shows where samples are not those of undisturbed loops, and `throttled` says why the GPU was slower
+    than usual.
     """
 
     demand: Demand
@@ -47,7 +48,7 @@ class OffloadInput:
 
     @property
     def undisturbed(self) -> Speedup:
-        """The speedup with the range that holds although other work disturbed the samples."""
+        """The speedup with the range that holds although the samples are not those of undisturbed loops."""
         return self.disturbance.speedup if self.disturbance else self.speedup
 
     def is_beyond(self, limit: float) -> bool | None:
@@ -188,7 +189,8 @@ def _doubt_text(measured: OffloadInput, limit: float) -> str | None:
     if measured.undisturbed.estimate.is_above(limit) is None:
         found = measured.undisturbed
         shown = units.interval(found.low, found.high, units.digits)
-        return f"other work disturbed the times, so that it may be anything in {shown}"
+        why = measured.disturbance.in_short if measured.disturbance else ""
+        return f"{why}, so that it may be anything in {shown}"
     meets, misses = measured.look
     below = f" or below {units.digits(limit / misses)}x" if misses else ""
     return f"so short a measurement decides it above {units.digits(limit * meets)}x{below} only"

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pytest_gpuperf.analysis import looks, noise
+from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.analysis.looks import Look, Range
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.model import units
@@ -36,9 +36,9 @@ def judge(
 ) -> Verdict:
     """Return the verdict on a measured speedup; every status but passed and recorded has its reason.
 
-    One that rests on time lost to other work (`disturbance`) or on a slow GPU (`throttled` says why) is
-    inconclusive. `state` says what was found and what is required, where that is not called a speedup, and
-    `missed` is the code for that.
+    One that rests on samples that are not those of undisturbed loops (`disturbance`) or on a slow GPU
+    (`throttled` says why) is inconclusive. `state` says what was found and what is required, where that is
+    not called a speedup, and `missed` is the code for that.
     """
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
@@ -47,8 +47,8 @@ def judge(
         return Verdict(status="inconclusive", reason=f"{state}: {throttled}", reason_code="gpu_throttled")
     decided = decision(speedup, demand, look)
     if disturbance and not stands(speedup, disturbance.speedup, demand, look):
-        reason = f"{state}: {disturbance.reason}; {noise.REMEDY}"
-        return Verdict(status="inconclusive", reason=reason, reason_code="interference")
+        reason = f"{state}: {disturbance.reason}; {disturbance.remedy}"
+        return Verdict(status="inconclusive", reason=reason, reason_code=disturbance.code)
     if decided == "passed":
         return Verdict(status="passed", reason=None)
     if decided == "failed":

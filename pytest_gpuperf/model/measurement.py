@@ -141,6 +141,9 @@ class Measurement(Value, frozen=True, kw_only=True):
     """Of the inputs, or of the results where no input is known: 512x512."""
     inspection: Inspection | None = None
     """Untimed calls that were inspected; null when there were none."""
+    alone: Seconds | None = None
+    """Seconds per call after some tenths of a second in which only this device worked, with which rounds were
+    compared; null where they were not."""
     overlap_left: Share | None = None
     """Share of a timed block that calls in a loop would not take; null where that was not compared, as on
     CPUs and for slow calls."""

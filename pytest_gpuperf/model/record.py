@@ -49,6 +49,7 @@ ReasonCode = Literal[
     "not_enough_time",
     "limit_too_close",
     "interference",
+    "turns_differ",
     "gpu_throttled",
     "work_not_seen",
     # failed
@@ -65,6 +66,7 @@ ReasonCode = Literal[
 NoteCode = Literal[
     # of the measurement
     "interference",
+    "turns_differ",
     "not_exclusive",
     "gpu_throttled",
     "slowed_by_settings",

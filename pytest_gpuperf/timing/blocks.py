@@ -14,7 +14,8 @@ from statistics import median
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
-from pytest_gpuperf.analysis import noise
+from pytest_gpuperf.analysis import noise, turns
+from pytest_gpuperf.analysis.turns import Alone
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import one_thread, other_work, waits
 from pytest_gpuperf.devices.protocol import TimedDevice
@@ -49,6 +50,7 @@ class BlockTimer:
     `overlap_left` is the share of a block's time beyond that of its calls in a loop; None if not known.
     `recompiles` counts the blocks in which something was compiled: they are no samples.
     `raised` is the time of untimed work that raised the clocks of a GPU that had idled.
+    `alone` is what calls took while no other device worked, each time that this was asked.
     `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
     `keeps_result` the result of a block's last call is in `last_result` until the next block.
     """
@@ -84,6 +86,7 @@ class BlockTimer:
     last_warmup_block: float = 0.0  # seconds
     _before_last_block: tuple[float | None, float | None, float] = (None, None, inf)
     fastest_latency: float = inf
+    alone: list[Alone] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Look up what is known of the device's clocks."""
@@ -123,6 +126,7 @@ class BlockTimer:
         """What has been measured so far, as a value."""
         timed = sum(self.samples) * self.block_calls
         clocks = self.sm_mhz + (self.per_call_timer.sm_mhz if self.per_call_timer else array("l"))
+        alone = self.alone or (self.per_call_timer.alone if self.per_call_timer else [])
         return Measurement(
             device=self.device.info,
             samples=array("d", self.samples),
@@ -142,6 +146,7 @@ class BlockTimer:
             dtypes=self.workload.dtypes,
             shapes=self.workload.shapes,
             inspection=self.inspection,
+            alone=turns.typical(alone) if alone else None,
             overlap_left=self.overlap_left,
             ramp=self.clocks.ramp if self.clocks else None,
             lowest_sm_mhz=min(clocks, default=None),
@@ -175,6 +180,7 @@ class BlockTimer:
         self.block_calls = 1
         self.steady = False
         self.overlap_left = None
+        self.alone.clear()
         self.waited = self.waiting_threads = self.processor_time = None
         del self.sm_mhz[:]
         if self.per_call_timer is not None:

@@ -172,7 +172,7 @@ def on_numbers(measured: OffloadInput) -> Iterator[Note]:
     if (totals := _totals(measured)) is not None:
         yield Note(code="totals_differ", text=totals)
     if disturbance and verdict.stands(measured.speedup, disturbance.speedup, demand, measured.look):
-        yield Note(code="interference", text=disturbance.reason)
+        yield Note(code=disturbance.code, text=disturbance.reason)
     if measured.throttled is not None and not demand.limits:
         yield Note(code="gpu_throttled", text=measured.throttled)
 

@@ -3,20 +3,23 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from math import inf
 from random import Random
 from time import perf_counter
 
 from msgspec.structs import replace
 
-from pytest_gpuperf.analysis import estimation, looks, noise
+from pytest_gpuperf.analysis import estimation, looks, noise, turns
 from pytest_gpuperf.analysis.estimation import Sampled
 from pytest_gpuperf.analysis.looks import Limit, Look
+from pytest_gpuperf.analysis.turns import Alone, Turns
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.comparison import GateOptions, Metric
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round, Speedup
 from pytest_gpuperf.timing import blocks
+from pytest_gpuperf.timing.alone import LoneWork
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
@@ -86,14 +89,18 @@ class RoundSampler:
         self.elapsed: float | None = None
         self._look: Look | None = None  # the last one that was taken
         self._is_decided = False
+        self._was_open = False  # a look has left the question open
         self._fewest = _FEWEST
         self._enough: int | None = None
         self._recorded: Sampled | None = None
+        self._alone: tuple[list[Alone], list[Alone]] = ([], [])
 
     @property
     def sampled(self) -> Sampled:
         """The times of the rounds so far, as the demand counts them."""
-        of_rounds = estimation.sampled_rounds(self.rounds, self._context.demand, self.seconds or 0.0)
+        of_rounds = estimation.sampled_rounds(
+            self.rounds, self._context.demand, self.seconds or 0.0, self._turns
+        )
         if self._recorded is None:
             return of_rounds
         cpu, gpu, seconds = self._recorded.cpu, of_rounds.gpu, of_rounds.seconds
@@ -135,7 +142,10 @@ class RoundSampler:
         take more while there is time.
         """
         timers = [cpu, gpu, *filter(None, [loop]), *others]
-        self._take(timers, gpu, loop, lambda: cpu.samples[-1], may_stop)
+        self._alone = cpu.alone, gpu.alone
+        lone = LoneWork((cpu, gpu), self._context.options, self._context.remaining)
+        self._take(timers, gpu, loop, lambda: cpu.samples[-1], lone, may_stop)
+        lone.confirm(self._turns)
 
     def take_against(
         self,
@@ -152,7 +162,8 @@ class RoundSampler:
         self._recorded = Sampled(cpu=cpu_samples, gpu=(), seconds=recorded.seconds)
         timers = [gpu, *filter(None, [loop]), *others]
         of_cpu = cycle(cpu_samples)
-        self._take(timers, gpu, loop, lambda: next(of_cpu), lambda: True)
+        lone = LoneWork((), self._context.options, self._context.remaining)  # each side was a loop already
+        self._take(timers, gpu, loop, lambda: next(of_cpu), lone, lambda: True)
 
     def take_alone(self, timer: BlockTimer, seconds: float, *, others: Sequence[BlockTimer] = ()) -> None:
         """Take two samples of one device alone, and more within `seconds` of its sampling time."""
@@ -173,12 +184,13 @@ class RoundSampler:
         gpu: BlockTimer,
         loop: BlockTimer | None,
         cpu_sample: Callable[[], float],
+        lone: LoneWork,
         may_stop: Callable[[], bool],
     ) -> None:
         """Take rounds until a look decides, until none can, or until the time is up."""
         device, longest = gpu.device, self._time_for(timers)
         take_round = blocks.round_of(timers, self._context.order)
-        while not self._is_over(longest, may_stop):
+        while not self._is_over(longest, lone, may_stop):
             started = device.clock()
             self._keep_out_of_step(timers, longest)
             self.begun += 1
@@ -202,8 +214,12 @@ class RoundSampler:
         if self._context.on_round is not None:
             self._context.on_round(self._context.remaining())
 
-    def _is_over(self, longest: float, may_stop: Callable[[], bool]) -> bool:
-        """Return whether no more rounds are taken, and weigh those so far where a look is due."""
+    def _is_over(self, longest: float, lone: LoneWork, may_stop: Callable[[], bool]) -> bool:
+        """Return whether no more rounds are taken, and weigh those so far where a look is due.
+
+        Devices work alone where a first look has left the question open, and where others are compared with
+        these rounds.
+        """
         if self._is_time_up(longest):
             return True
         spent, rounds = self.elapsed or 0.0, len(self.rounds)
@@ -214,17 +230,36 @@ class RoundSampler:
         if self._has_enough:
             return True
         plan = self._context.options.sampling
-        if rounds < looks.STRETCHES or plan.whole or self._is_one_of_many:
+        if rounds < looks.STRETCHES or self._is_one_of_many:
+            return False
+        if plan.whole:
+            lone.begin(spent)
             return False
         if not self._limits and (plan.compared or spent >= plan.record_time):
-            return spent >= plan.record_time  # later runs are compared with it: seven rounds are a moment
+            is_long_enough = spent >= plan.record_time  # to be compared: seven rounds are a moment
+            if is_long_enough and (plan.compared or self._was_open):
+                lone.begin()
+            return is_long_enough
         look = looks.reached(rounds, self.seconds or 0.0)
         if look is not None and (look != self._look or self._is_decided):
             self._look = look
             self._is_decided = not self._open_limits(look)
+        self._was_open = self._was_open or (look is not None and not self._is_decided)
+        if self._was_open:
+            lone.begin(inf if self._is_decided else spent)
+            lone.confirm_early(lambda: self._turns, spent)
         if self._is_decided:
-            return (spent >= plan.precision_time or self._is_precise) and may_stop()
+            if spent < plan.precision_time and not self._is_precise:
+                return False
+            lone.confirm(self._turns)
+            return may_stop()
         return bool(self._limits) and self._is_hopeless(longest)
+
+    @property
+    def _turns(self) -> Turns | None:
+        """How the devices differ in rounds from their loops; None where they do not, or nobody knows."""
+        cpu, gpu = [each.cpu for each in self.rounds], [each.gpu for each in self.rounds]
+        return turns.find(cpu, gpu, self._alone) if any(self._alone) else None
 
     def _is_time_up(self, longest: float) -> bool:
         """Return whether there is no time for one more round: the fewest are begun while any is left."""

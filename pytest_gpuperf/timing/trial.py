@@ -292,7 +292,7 @@ class Trial:
 
     @property
     def _disturbance(self) -> Disturbance | None:
-        """What is certain of the speedup, if the samples of either device were disturbed."""
+        """What is certain of the speedup, if the samples of either device are not those of quiet loops."""
         cpu, gpu = self._interference(self._cpu), self._interference(self._gpu)
         return self._rounds.sampled.in_spite_of(cpu, gpu)
 
@@ -300,7 +300,12 @@ class Trial:
     def _samples_usable(self) -> bool:
         """Whether the samples need not be taken again: without interference, or conclusive in spite of it."""
         disturbance = self._disturbance
-        return disturbance is None or self._decides(disturbance.speedup)
+        return not self._is_busy or disturbance is None or self._decides(disturbance.speedup)
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether other work disturbed the samples of either device."""
+        return bool(self._interference(self._cpu) or self._interference(self._gpu))
 
     def _may_stop(self) -> bool:
         """Return whether the verdict stands in spite of a disturbance, or more rounds are no use."""
@@ -326,7 +331,7 @@ class Trial:
         On a busy machine every block may take another time.
         """
         is_quick = self._rounds.rounds and (self._rounds.elapsed or 0.0) < _QUICK
-        is_asked = self.options.sampling.may_restart and self._disturbance is None
+        is_asked = self.options.sampling.may_restart and not self._is_busy
         if not is_quick or not is_asked or self._late_change:
             return False
         for timer in timers:

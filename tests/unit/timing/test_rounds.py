@@ -291,6 +291,69 @@ def test_without_a_limit_sampling_takes_a_second_at_most_unless_it_takes_all_its
     assert found.elapsed == pytest.approx(seconds, rel=0.1)
 
 
+def held_by_the_cpu(bench, *, seconds=0.05, until=inf) -> None:
+    """Let the GPU take 1.5 times as long within so many seconds after the CPU has worked, for a while."""
+    cpu, gpu, ended = bench.cpu.workload.device, bench.gpu.workload.device, -inf
+
+    def on_cpu():
+        nonlocal ended
+        cpu.launch(10e-3)
+        ended = bench.clock()
+
+    def on_gpu():
+        is_held = ended <= bench.clock() < ended + seconds and bench.clock() - bench.begun < until
+        gpu.launch(1.5e-3 if is_held else 1e-3)
+
+    bench.cpu.workload = replace(bench.cpu.workload, call=on_cpu)
+    bench.gpu.workload = replace(bench.gpu.workload, call=on_gpu)
+
+
+@for_each(
+    ("times", "demand", "options"),
+    [
+        (0, Demand(min=4), {}),  # the first look decides it
+        (1, Demand(min=9), {}),
+        (1, Demand(), {"sampling": SamplingPlan(whole=True)}),
+        (1, Demand(), {"sampling": SamplingPlan(whole=True, compared=True, record_time=2.0)}),
+        (0, Demand(min=9), {"max_time": 3.9}),
+        (0, Demand(min=9), {"sampling": SamplingPlan(may_restart=False)}),
+    ],
+)
+def test_each_device_works_alone_once_where_a_first_look_leaves_the_question_open(times, demand, options):
+    bench = Bench(demand=demand, options=RunOptions(**options), allowed=RunOptions(**options).max_time)
+    found = bench.interleaved()
+    assert [times, times] == [len(bench.cpu.alone), len(bench.gpu.alone)]
+    assert found.sampled.turns is None
+
+
+def test_of_calls_of_more_than_a_tenth_of_a_second_nothing_is_asked():
+    bench = Bench(cpu=0.11, gpu=0.1, demand=Demand(min=1), allowed=10.0, options=RunOptions())
+    for timer in (bench.cpu, bench.gpu):
+        timer.note_time(0.11)
+    assert bench.interleaved().begun > 20
+    assert not bench.cpu.alone
+
+
+def test_a_device_that_the_other_ones_turn_changes_works_alone_twice_and_decides_nothing_inside_the_factor():
+    bench = Bench(demand=Demand(min=9), options=RunOptions(), allowed=10.0)
+    held_by_the_cpu(bench)
+    found = bench.interleaved()
+    assert [1, 2] == [len(bench.cpu.alone), len(bench.gpu.alone)]
+    speedup, beside = found.speedup(), found.sampled.in_spite_of(None, None)
+    assert speedup.value == pytest.approx(20 / 3)
+    assert speedup.high < 9 < speedup.certain.high
+    assert "turns_differ" == judge(speedup, Demand(min=9), found.sampled.look, beside).reason_code
+    assert "failed" == judge(speedup, Demand(min=11), found.sampled.look, beside).status
+
+
+def test_a_device_that_was_slow_for_a_while_only_works_alone_once_more_and_is_believed():
+    bench = Bench(demand=Demand(min=9), options=RunOptions(), allowed=10.0)
+    stepping(bench.gpu, (1.5e-3 if 1.2 < bench.clock() - bench.begun < 2.4 else 1e-3 for _ in count()))
+    found = bench.interleaved()
+    assert 2 == len(bench.gpu.alone)
+    assert found.sampled.turns is None
+
+
 SLOW = {"slow_time": 30.0, "compared": True, "whole": True}
 
 
@@ -396,7 +459,7 @@ def between(seconds, seed=0) -> tuple[int, list[float], dict[int, list[str]]]:
 
     That are the waits, and the devices that worked untimed, by the number of rounds before that.
     """
-    options = RunOptions(sampling=SamplingPlan(whole=True))
+    options = RunOptions(sampling=SamplingPlan(whole=True, may_restart=False))  # no device works alone
     bench = Bench(cpu=0.9 * seconds, gpu=0.1 * seconds, options=options, seed=seed)
     waits, pause = [], bench.gpu.device.pause
     bench.gpu.device.pause = lambda waited: (waits.append(waited), pause(waited))

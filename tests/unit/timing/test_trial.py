@@ -441,6 +441,57 @@ def test_before_any_device_was_used_there_is_no_place_and_the_record_is_empty():
     assert (None, None, None, None) == (found.cpu, found.gpu, found.speedup, found.elapsed)
 
 
+def in_turn(bench, *, factor=1.5, seconds=0.05):
+    """Return a body whose CPU is slower for so long after it has waited for the GPU."""
+    waited, left = -1.0, 0.0
+
+    def body(device):
+        def on_cpu():
+            nonlocal waited, left
+            left = seconds if bench.clock() - waited > 1e-3 else left
+            taken = min(left, factor * 10e-3)
+            left -= taken
+            device.launch(taken + (1 - taken / (factor * 10e-3)) * 10e-3)
+            waited = bench.clock()
+            return np.float32(1)
+
+        return on_cpu if device.kind == "cpu" else lambda: device.launch(9e-3) or np.float32(1)
+
+    return body
+
+
+@for_each(
+    ("status", "code", "least"),
+    [
+        ("inconclusive", "turns_differ", 1.3),
+        ("failed", "speedup_outside_limits", 1.8),
+        ("passed", None, 1.05),
+    ],
+)
+def test_a_cpu_that_the_gpus_turn_slows_down_decides_nothing_between_its_two_speedups(status, code, least):
+    bench = Bench()
+    found = bench.compare(in_turn(bench), Demand(min=least))
+    assert (status, code) == (found.status, found.reason_code)
+    assert found.speedup.value == pytest.approx(15 / 9, rel=0.02)
+    assert found.speedup.certain.low < 10 / 9 < found.speedup.certain.high
+    assert (found.cpu.alone, found.gpu.alone) == pytest.approx((10e-3, 9e-3))
+    said = "a call on the CPU takes 15.0 ms in turn with the GPU, and 10.0 ms where the CPU works alone"
+    assert [(note.code, note.text) for note in found.notes] == [("turns_differ", said)] * (
+        status != "inconclusive"
+    )
+    assert found.restart_reason is None
+
+
+def test_whether_the_work_is_worth_it_is_unclear_between_the_two_speedups_too():
+    bench = Bench()
+    offload = bench.compare(in_turn(bench), options=RunOptions(cost_ratio=1.3)).offload
+    assert (None, True) == (offload.worth, offload.faster)
+    assert (
+        "calls of a device that works alone take another time, so that it may be anything in"
+        in offload.reason
+    )
+
+
 @for_each(("seconds", "size"), [(1, 2), (7.5, 4)])
 def test_a_size_that_loses_is_measured_for_longer_where_its_size_group_fails_by_that(seconds, size):
     group = SizeGroup(name="f", parameter="n", size=size, sizes=(2, 4), at_most=4)

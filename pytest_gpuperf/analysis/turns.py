@@ -1,0 +1,171 @@
+"""From blocks of a device that works alone to what the other device's turn changes of its times.
+
+What is promised of a speedup is the time per call of a loop on each device. Rounds alternate between them. A
+clock that falls while its device waits, threads that spin after their work, a power budget that both devices
+share, or a cache that the other one has emptied, make a call take another time than in a loop.
+
+A device that begins to work alone is still that of rounds, and becomes that of a loop within some tenths of a
+second. So only the last windows of its work count. Noise that lasts as long looks alike: a difference must
+show each time that the devices work alone.
+docs/explanation/statistics.md has the rates that benchmarks/cells.py found.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import fsum, hypot, sqrt
+from statistics import fmean, median
+from typing import Self
+
+from pytest_gpuperf.analysis.looks import Range
+from pytest_gpuperf.model import units
+
+WINDOWS, MOST_WINDOWS, FEWEST_WINDOWS = 10, 14, 6
+"""In how many windows a device works alone: more while its times still change, fewer of long blocks."""
+_LATE, _LATEST = 5, 3  # windows that count, at most half of them: fewer where times still change
+_LAST, _LAST_OF_FEW = 8, 4  # windows that must show no trend
+_SETTLED = 0.005  # of the time per call, and two standard errors: a smaller change is no trend
+_DIFFERS = 0.03  # of the time per call: a smaller difference is not looked for
+_ERRORS = 2.5  # standard errors of the rounds that a difference must exceed besides
+_FEWEST = 3  # rounds in their later half
+_STEADY, _STEADIER = 0.005, 3  # the error of means that count, and how many times as large that of blocks is
+
+IN_SHORT = "calls of a device that works alone take another time"
+REMEDY = "keep clocks fixed and threads from spinning, or move the limit"
+_AS_IN_ROUNDS = Range(1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """What a device's calls took while it worked alone, in seconds: by medians and means of its windows.
+
+    `is_settled` unless they still changed at the end. Means count where windows take as long although their
+    blocks do not, as where a quota stops the process once in each period.
+    """
+
+    medians: tuple[float, ...]
+    means: tuple[float, ...]
+    is_settled: bool
+    has_steady_means: bool
+
+    @classmethod
+    def of(cls, windows: Sequence[Sequence[float]]) -> Self:
+        """Return what windows of blocks show, each block's time in seconds per call."""
+        settled = is_settled(windows)
+        late = windows[-min(_LATE if settled else _LATEST, len(windows) // 2) :]
+        means = tuple(map(fmean, late))
+        blocks = [time for window in late for time in window]
+        return cls(
+            medians=tuple(map(median, late)),
+            means=means,
+            is_settled=settled,
+            has_steady_means=_error(means) < max(_STEADY, _error(blocks) / _STEADIER),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How a device's time per call in rounds differs from that of its loop.
+
+    A call in rounds takes `in_rounds` seconds, and in a loop between `alone.low` and `alone.high`.
+    """
+
+    in_rounds: float
+    alone: Range
+    is_settled: bool
+
+    @property
+    def loop(self) -> Range:
+        """The least and most that a call may take in a loop, as a share of its time in rounds.
+
+        What still changed when it ended may change as much again.
+        """
+        power = 1 if self.is_settled else 2
+        low, high = self.alone.low / self.in_rounds, self.alone.high / self.in_rounds
+        return Range(min(1.0, low**power), max(1.0, high**power))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """How each device differs, in turn with the other one, from its loop; None where it does not."""
+
+    cpu: Difference | None
+    gpu: Difference | None
+
+    @property
+    def speedup(self) -> Range:
+        """What a speedup of rounds must be multiplied by, at least and at most, to be that of loops."""
+        on_cpu, on_gpu = (side.loop if side else _AS_IN_ROUNDS for side in (self.cpu, self.gpu))
+        return Range(on_cpu.low / on_gpu.high, on_cpu.high / on_gpu.low)
+
+
+def is_settled(windows: Sequence[Sequence[float]]) -> bool:
+    """Return whether the times of the last windows show no trend."""
+    last = [*map(fmean, windows[-(_LAST if len(windows) >= WINDOWS else _LAST_OF_FEW) :])]
+    early, late = last[: len(last) // 2], last[len(last) // 2 :]
+    change = max(fmean(early), fmean(late)) / min(fmean(early), fmean(late)) - 1
+    return change <= _SETTLED + 2 * hypot(_error(early), _error(late))
+
+
+def find(
+    cpu: Sequence[float], gpu: Sequence[float], alone: tuple[Sequence[Alone], Sequence[Alone]]
+) -> Turns | None:
+    """Return what the other device's turn changes, by the times of rounds in order; None for nothing."""
+    found = Turns(cpu=_difference(cpu, alone[0]), gpu=_difference(gpu, alone[1]))
+    return found if found.cpu or found.gpu else None
+
+
+def typical(alone: Sequence[Alone]) -> float:
+    """Return the seconds per call of a typical block while a device worked alone."""
+    return median(time for each in alone for time in each.medians)
+
+
+def describe(turns: Turns) -> str:
+    """Return which devices differ, with the times of a call: in turn with the other device, and alone."""
+    sides = (("CPU", "GPU", turns.cpu), ("GPU", "CPU", turns.gpu))
+    return "; ".join(_describe(kind, other, found) for kind, other, found in sides if found)
+
+
+def _describe(kind: str, other: str, found: Difference) -> str:
+    alone = sqrt(found.alone.low * found.alone.high)
+    text = (
+        f"a call on the {kind} takes {units.seconds(found.in_rounds)} in turn with the {other}, "
+        f"and {units.seconds(alone)} where the {kind} works alone"
+    )
+    return text if found.is_settled else f"{text}, which still changed"
+
+
+def _difference(in_rounds: Sequence[float], alone: Sequence[Alone]) -> Difference | None:
+    """Return how a device's times in rounds, in order, differ from those of each of its loops.
+
+    None where they do not. The later half of the rounds counts, as the first ones after a loop are its own.
+    Medians of a few calls that differ in turn may differ by chance; their means do not.
+    """
+    later = in_rounds[len(in_rounds) // 2 :]
+    if not alone or len(later) < _FEWEST:
+        return None
+    in_turn, least = median(later), 1 + _DIFFERS + _ERRORS * _error(later)
+    slower_on_average = fmean(time for each in alone for time in each.means) / fmean(later)
+    for times in _loops(alone):
+        found = Range(min(times), max(times))
+        is_slower = found.low > least * in_turn and slower_on_average > 1 + _DIFFERS
+        is_faster = least * found.high < in_turn and slower_on_average < 1 - _DIFFERS
+        if is_slower or is_faster:
+            settled = all(each.is_settled for each in alone)
+            return Difference(in_rounds=in_turn, alone=found, is_settled=settled)
+    return None
+
+
+def _loops(alone: Sequence[Alone]) -> Iterator[list[float]]:
+    """Yield the times of loops that may be held against rounds: typical blocks', and calls' on average."""
+    yield [time for each in alone for time in each.medians]
+    if all(each.has_steady_means for each in alone):
+        yield [time for each in alone for time in each.means]
+
+
+def _error(values: Sequence[float]) -> float:
+    """Return the relative standard error of a mean."""
+    if len(values) < 2:
+        return 0.0
+    mean = fmean(values)
+    variance = fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return sqrt(variance / len(values)) / mean
