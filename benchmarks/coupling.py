@@ -6,6 +6,9 @@ devices share, a quota of processor time. A shape is told of all work, and says 
 
 from dataclasses import dataclass, field
 from math import exp, floor
+from pathlib import Path
+
+from pytest_gpuperf.devices.environment import Quota as ProcessQuota
 
 _EDGE = 1e-9  # periods: a time at the end of one is in the next
 
@@ -153,6 +156,11 @@ class Quota(Coupling):
     processors: float = 2.0
     period: float = 0.1
     _used: dict[int, float] = field(default_factory=dict)
+    stopped: int = 0
+
+    def limit(self) -> "CountedQuota":
+        """Return the quota as a device reports it."""
+        return CountedQuota(self.processors, self.period, Path(), self)
 
     def work(self, begun: float, seconds: float) -> float:
         """Stop where the quota of a period is used up, and go on in the next one."""
@@ -163,8 +171,20 @@ class Quota(Coupling):
             free = self.processors * self.period - self._used.get(period, 0.0)
             step = min(left, free / self.threads, ends - now)
             if step <= _EDGE:
+                self.stopped += 1
                 now = ends
                 continue
             self._used[period] = self._used.get(period, 0.0) + step * self.threads
             now, left = now + step, left - step
         return now - begun
+
+
+@dataclass(frozen=True)
+class CountedQuota(ProcessQuota):
+    """What a device says of such a quota."""
+
+    of: Quota
+
+    def stopped(self) -> int:
+        """Return in how many periods the container was stopped."""
+        return self.of.stopped

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coupling import Coupling
+from coupling import Coupling, Quota
 
+from pytest_gpuperf.devices.environment import Quota as ProcessQuota
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -293,6 +294,10 @@ class WorldDevice:
         if self._has_work:
             self._has_work = False
             self.clock.now = max(self.clock.now, self._done) + self._side.wake
+
+    def quota(self) -> ProcessQuota | None:
+        """Return the quota of the CPU's processor time."""
+        return self.coupling.limit() if isinstance(self.coupling, Quota) else None
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""

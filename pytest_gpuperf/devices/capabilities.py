@@ -6,6 +6,7 @@ from dataclasses import replace
 from time import perf_counter, sleep
 from typing import Any, Literal
 
+from pytest_gpuperf.devices.environment import Quota
 from pytest_gpuperf.devices.protocol import Activity, Watched
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, is_outcome
@@ -238,6 +239,11 @@ def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:
 def processor_time(device: Any) -> float | None:
     """Return the seconds that all processors together have worked for this process."""
     return call_optional(device, "processor_time", expected=(int, float))  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def quota(device: Any) -> Quota | None:
+    """Return the limit of the processor time that this process may use, where it has one."""
+    return call_optional(device, "quota", expected=Quota)  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def other_processes(device: Any) -> int | None:

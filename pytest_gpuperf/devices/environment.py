@@ -6,6 +6,7 @@ import platform
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import cache
 from math import inf
 from pathlib import Path, PurePosixPath
@@ -51,6 +52,21 @@ _listdir, _open, _open_descriptor, _read_descriptor, _close = os.listdir, open, 
 _LINE = 100  # bytes: three numbers of at most twenty digits
 
 
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A limit of processor time: so many processors on average over each period, in seconds, of a cgroup."""
+
+    processors: float
+    period: float
+    group: Path
+
+    def stopped(self) -> int | None:
+        """Return in how many periods the group was stopped so far; None where the system does not tell."""
+        fields = [line.split() for line in (read(self.group / "cpu.stat") or "").splitlines()]
+        counts = [int(field[1]) for field in fields if field[0] == "nr_throttled" and field[1].isdecimal()]
+        return counts[0] if counts else None
+
+
 def survey(gpu: DeviceInfo | None, gpu_reason: str | None, *, root: Path = _ROOT) -> Environment:
     """Return the environment of this process, without clocks; a value that is not available is None.
 
@@ -67,7 +83,7 @@ def survey(gpu: DeviceInfo | None, gpu_reason: str | None, *, root: Path = _ROOT
             "name": cpu_name(root),
             "logical": os.cpu_count(),
             "usable": _usable(),
-            "quota": _quota(root),
+            "quota": limit.processors if (limit := _quota(root)) else None,
             "governor": _governor(root),
         },
         gpu=gpu,
@@ -102,7 +118,8 @@ def read(path: Path) -> str | None:
 
 def usable_processors(root: Path = _ROOT) -> float:
     """Return how many processors' worth of time this process can get; a quota may leave less than one."""
-    return min(_usable() or os.cpu_count() or 1, _quota(root) or inf)
+    limit = _quota(root)
+    return min(_usable() or os.cpu_count() or 1, limit.processors if limit else inf)
 
 
 def cpu_name(root: Path = _ROOT) -> str:
@@ -146,12 +163,13 @@ def other_work(root: Path = _ROOT) -> float | None:
         processors, ticks = os.sysconf("SC_NPROCESSORS_ONLN"), os.sysconf("SC_CLK_TCK")
     except Exception:  # noqa: BLE001 - as in `waits`
         return None
-    is_known = idle and _quota_at_start(root) is None
+    is_known = idle and quota_at_start(root) is None
     return processors * perf_counter() - idle / ticks - process_time() if is_known else None
 
 
 @cache
-def _quota_at_start(root: Path) -> float | None:
+def quota_at_start(root: Path = _ROOT) -> Quota | None:
+    """Return the limit of this process's processor time, as it was when this was first asked."""
     return _quota(root)
 
 
@@ -191,14 +209,14 @@ def _usable() -> int | None:
         return None
 
 
-def _quota(root: Path) -> float | None:
-    """Return the processors' worth of time that cgroups grant this process; None without a limit.
+def _quota(root: Path) -> Quota | None:
+    """Return the limit that cgroups set to this process's processor time; None without one.
 
     Every group up to the root has its own limit, and the smallest holds (cgroup v2: cpu.max; v1:
     cpu.cfs_quota_us). In a container the root is the container's, and the path to it may not be there.
     """
-    limits = (_limit(group) for group in _groups(root))
-    return min((limit for limit in limits if limit is not None), default=None)
+    limits = filter(None, map(_limit, _groups(root)))
+    return min(limits, key=lambda limit: limit.processors, default=None)
 
 
 def _groups(root: Path) -> Iterator[Path]:
@@ -213,14 +231,14 @@ def _groups(root: Path) -> Iterator[Path]:
         yield from (folder / name / group for name in names for group in (inside, *inside.parents))
 
 
-def _limit(group: Path) -> float | None:
-    """Return one group's limit in processors, or None when it has none."""
+def _limit(group: Path) -> Quota | None:
+    """Return one group's limit, or None when it has none."""
     text = read(group / "cpu.max")
     if text is None:
         text = f"{read(group / 'cpu.cfs_quota_us')} {read(group / 'cpu.cfs_period_us')}"
     try:
         quota, period = (int(number) for number in text.split())
-        return quota / period if quota > 0 else None
+        return Quota(quota / period, period / 1e6, group) if quota > 0 else None
     except (ValueError, ZeroDivisionError):
         return None
 

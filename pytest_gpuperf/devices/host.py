@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import python_calls
+from pytest_gpuperf.devices import environment, python_calls
 from pytest_gpuperf.devices.protocol import Activity, Observation, Single
 from pytest_gpuperf.devices.torch_and_jax import host_copy, library_of, native_cpu
 from pytest_gpuperf.model.demand import Kind
@@ -55,6 +55,7 @@ class HostDevice(SynchronousDevice):
     backend = "numpy"
     xp = np
     processor_time = staticmethod(process_time)  # of all threads
+    quota = staticmethod(environment.quota_at_start)
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -37,6 +37,13 @@ _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 _MOST_RECOMPILES = 10  # blocks: torch compiles a function 8 times at most
 
 
+class Stopped(NamedTuple):
+    """A quota of so many processors, and in how many of its periods the process had used it up."""
+
+    processors: float
+    periods: int
+
+
 @dataclass(slots=True, kw_only=True)
 class BlockTimer:
     """What has been measured of one workload so far. Times in seconds.
@@ -87,6 +94,7 @@ class BlockTimer:
     _before_last_block: tuple[float | None, float | None, float] = (None, None, inf)
     fastest_latency: float = inf
     alone: list[Alone] = field(default_factory=list)
+    _stopped_before: int | None = None
 
     def __post_init__(self) -> None:
         """Look up what is known of the device's clocks."""
@@ -187,6 +195,15 @@ class BlockTimer:
             self.fastest_latency = min(self.fastest_latency, self.per_call_timer.fastest_sample)
             self.per_call_timer = None
 
+    @property
+    def stopped(self) -> Stopped | None:
+        """How a quota of processor time has stopped the process since the first sample; None if none did."""
+        quota = capabilities.quota(self.device)
+        if quota is None or self._stopped_before is None:
+            return None
+        periods = (quota.stopped() or 0) - self._stopped_before
+        return Stopped(quota.processors, periods) if periods > 0 else None
+
     def raise_clocks(self) -> None:
         """Work untimed until a GPU that has idled is as fast as in steady work."""
         if self.clocks is None:
@@ -214,6 +231,8 @@ class BlockTimer:
         is_watched = self._is_watched
         if not self.samples:
             self._others_before = other_work() if is_watched else None
+            quota = capabilities.quota(self.device)
+            self._stopped_before = quota.stopped() if quota else None
         waits_before, worked_before = (
             waits() if is_watched else None,
             capabilities.processor_time(self.device),

@@ -106,6 +106,13 @@ def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note
                 "they do not count: give calls the same shapes, dtypes and Python numbers"
             )
             yield Note(code="recompiles", text=text)
+        if (stopped := timer.stopped) is not None:
+            text = (
+                f"a quota of {units.digits(stopped.processors)} processors stopped this process in "
+                f"{units.count(stopped.periods, 'period')}: give the container more processors, or let "
+                "libraries use fewer threads"
+            )
+            yield Note(code="slowed_by_settings", text=text)
         if on_cpu := timer.workload.watched.on_cpu:
             text = (
                 f"{timer.device.name} left to the CPU: {units.first_few(on_cpu)}; the times "

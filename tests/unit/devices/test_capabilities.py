@@ -5,6 +5,7 @@ from collections import UserList
 from contextlib import suppress
 from functools import partial
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ from cases import for_each
 
 from pytest_gpuperf.devices import capabilities, containers
 from pytest_gpuperf.devices.containers import found_in
+from pytest_gpuperf.devices.environment import Quota
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.record import Clocks
@@ -32,6 +34,7 @@ ABILITIES = {
     "compilations": ((), 3, 0),
     "host_memory": ((HOST,), "pinned", None),
     "processor_time": ((), 2.5, None),
+    "quota": ((), Quota(2.0, 0.1, Path()), None),
     "sm_mhz": ((), 1980, None),
     "other_processes": ((), 2, None),
     "unfinished": ((), [HOST], []),

@@ -95,6 +95,24 @@ def test_the_quota_is_the_smallest_limit_up_to_the_root(system_files, own, files
     assert limit == survey().cpu["quota"]
 
 
+@for_each(
+    ("expected", "stat"),
+    [
+        (7, "usage_usec 9\nnr_periods 20\nnr_throttled 7\nthrottled_usec 100"),
+        (None, "usage_usec 9"),
+        (None, "nr_throttled often"),
+        (None, None),
+    ],
+)
+def test_a_quota_tells_in_how_many_periods_it_has_stopped_the_process(system_files, expected, stat):
+    own = {"/proc/self/cgroup": "0::/a", "/sys/fs/cgroup/a/cpu.max": "150000 100000"}
+    system_files({**own, "/sys/fs/cgroup/a/cpu.stat": stat})
+    environment.quota_at_start.cache_clear()
+    found = HostDevice("a processor").quota()
+    environment.quota_at_start.cache_clear()
+    assert (1.5, 0.1, expected) == (found.processors, found.period, found.stopped())
+
+
 def pool(user_api: str, internal_api: str, threads: int | None) -> dict[str, object]:
     return {
         "user_api": user_api,

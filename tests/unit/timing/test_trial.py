@@ -1,10 +1,13 @@
 """Trial: one test's walk on devices whose every time is known."""
 
 import gc
+from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count, cycle, product, repeat
 from math import inf
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +16,7 @@ from cases import for_each
 from msgspec.structs import replace
 from walks import NODEID, bound, observing, simulated, system, trial_of
 
+from pytest_gpuperf.devices.environment import Quota
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan, SizeGroup
@@ -480,6 +484,27 @@ def test_a_cpu_that_the_gpus_turn_slows_down_decides_nothing_between_its_two_spe
         status != "inconclusive"
     )
     assert found.restart_reason is None
+
+
+@dataclass(frozen=True)
+class CountingQuota(Quota):
+    """A quota that has stopped the process in as many periods as it says next."""
+
+    periods: Iterator[int]
+
+    def stopped(self):
+        return next(self.periods)
+
+
+@for_each(
+    ("texts", "after"), [([], 3), (["a quota of 2.00 processors stopped this process in 4 periods"], 7)]
+)
+def test_a_quota_that_stops_the_process_while_it_is_timed_is_said(texts, after):
+    bench = Bench()
+    quota = CountingQuota(2.0, 0.1, Path(), chain([3], repeat(after)))
+    bench.cpu.quota = lambda: quota
+    notes = [note.text for note in bench.compare(ones).notes if note.code == "slowed_by_settings"]
+    assert texts == [text.partition(":")[0] for text in notes]
 
 
 def test_whether_the_work_is_worth_it_is_unclear_between_the_two_speedups_too():
