@@ -244,6 +244,21 @@ def pipeline(_: Namespace) -> Iterator[Cell]:
     )
 
 
+def stopped(_: Namespace) -> Iterator[Cell]:
+    """A machine that stands still once in the rounds: suspended, moved or stopped, beside slow spells of 1 s."""
+    slow = {"lasting": partial(worlds.spells, 1.3, 1.0)}
+    for seconds, (side, factor), stop in product(ROUNDS, (("gpu", 1.1), ("cpu", 0.9)), (0.0, 10.0, 3600.0)):
+        on_side = {"cpu": {"stop": stop}, "gpu": {}}
+        on_side[side] = {**on_side[side], **slow}
+        wrong = 5 if side == "gpu" else 10  # as without a stop: the next run looks again at a pass
+        yield Cell(
+            name=f"{side.upper()} spells of 1 s, stopped for {stop:g} s, at {factor:g}",
+            factor=factor,
+            aims=(Aim(what="wrong", limit=wrong), MISSES),
+            **sides(seconds, **on_side),
+        )
+
+
 def independent(_: Namespace) -> Iterator[Cell]:
     """Noise of each block alone, at the limit."""
     noise = {
@@ -419,6 +434,7 @@ GROUPS: dict[str, Callable[[Namespace], Iterator[Cell]]] = {
         idle,
         warmup,
         pipeline,
+        stopped,
         independent,
         dependent,
         held,

@@ -20,7 +20,7 @@ from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
-from pytest_gpuperf.timing.time_budget import seconds_between
+from pytest_gpuperf.timing.time_budget import CountedSeconds, seconds_between
 
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
 # Of one process of many: its fastest block counts, which so many seconds, and rounds, have seen undisturbed.
@@ -50,8 +50,8 @@ class TrialContext:
     """The limits and options of one test, the random order of its rounds, and the time it has left.
 
     `remaining` returns the seconds that the test has left, below zero when time is up, and `extend` raises
-    its limit to so many: a trial passes those of its `TimeBudget`. `on_round` is called after each round,
-    outside what is timed; None where nobody watches.
+    its limit to so many, and `excuse` lets so many not count: a trial passes those of its `TimeBudget`.
+    `on_round` is called after each round, outside what is timed; None where nobody watches.
     """
 
     demand: Demand
@@ -59,6 +59,7 @@ class TrialContext:
     order: Random
     remaining: Callable[[], float]
     extend: Callable[[float], None] = lambda _: None
+    excuse: Callable[[float], None] = lambda _: None
     on_round: OnRound | None = None
 
 
@@ -84,6 +85,8 @@ class RoundSampler:
         self.dropped = 0
         self.throttle: tuple[str, ...] = ()
         self.elapsed: float | None = None
+        self.lasted = CountedSeconds()
+        self._excused = 0.0
         self._look: Look | None = None  # the last one that was taken
         self._is_decided = False
         self._fewest = _FEWEST
@@ -105,7 +108,7 @@ class RoundSampler:
 
     @property
     def seconds(self) -> float | None:
-        """The seconds that sampling took, of two variants the fewer; None before the first round."""
+        """The seconds of sampling that count, of two variants the fewer; None before the first round."""
         if self.elapsed is None or self._recorded is None:
             return self.elapsed
         return min(self.elapsed, self._recorded.seconds)
@@ -196,8 +199,15 @@ class RoundSampler:
             self._end_round(device, started)
 
     def _end_round(self, device: TimedDevice, started: float) -> None:
-        """Count the time of a round, and tell who watches that it has ended."""
-        self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
+        """Count the time of a round, and tell who watches that it has ended.
+
+        Of max_time the longest standstill of the machine uses nothing up: slow calls, which would, come often.
+        """
+        self.lasted.add(seconds_between(started, device.clock()))
+        self.elapsed = self.lasted.counted
+        if (excused := self.lasted.standstill) > self._excused:
+            self._context.excuse(excused - self._excused)
+            self._excused = excused
         self._memory.collect_if_grown(device)
         if self._context.on_round is not None:
             self._context.on_round(self._context.remaining())
@@ -268,6 +278,7 @@ class RoundSampler:
         """Return the seconds that rounds of these may take, and set how many are enough, and the fewest."""
         self._fewest, longest = self._fewest_of(timers), self._sampling_time
         plan, round_time = self._context.options.sampling, sum(timer.block_seconds for timer in timers)
+        self.lasted.expected = round_time
         needed = looks.ENOUGH * _WITH_UNTIMED * round_time
         if plan.slow_time is None or not plan.compared or needed <= longest:
             return longest
