@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from random import Random
-from time import perf_counter
 
 from msgspec.structs import replace
 
@@ -19,6 +18,7 @@ from pytest_gpuperf.model.measurement import Round, Speedup
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
+from pytest_gpuperf.timing.clock_step import let_pass
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
 from pytest_gpuperf.timing.time_budget import CountedSeconds, seconds_between
 
@@ -201,7 +201,7 @@ class RoundSampler:
     def _end_round(self, device: TimedDevice, started: float) -> None:
         """Count the time of a round, and tell who watches that it has ended.
 
-        Of max_time the longest standstill of the machine uses nothing up: slow calls, which would, come often.
+        Of max_time the longest standstill of the machine uses nothing up; slow calls come more than once.
         """
         self.lasted.add(seconds_between(started, device.clock()))
         self.elapsed = self.lasted.counted
@@ -321,7 +321,7 @@ class RoundSampler:
         else:
             early = self.begun * longest / _MANY_ROUNDS - (self.elapsed or 0.0)
             most = min(max(_WAIT_SHARE * round_time, 2 * early), _LONGEST_WAIT)
-            _wait(timers[-1].device, most * chance.random())
+            let_pass(timers[-1].device, most * chance.random())
             is_untimed = chance.random() < _UNTIMED_SHARE
         if is_untimed:
             for timer in chance.sample(timers, len(timers)):
@@ -354,13 +354,3 @@ def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     if gate.compares or gate.later:
         return plan
     return replace(plan, record_time=_UNMARKED_TIME, warmup_time=0.02, may_restart=False)
-
-
-def _wait(device: TimedDevice, seconds: float) -> None:
-    """Let so many seconds pass: too few to sleep for, which would let the processor's clocks fall."""
-    if device.clock is not perf_counter:
-        capabilities.pause(device, seconds)
-        return
-    ends = perf_counter() + seconds
-    while perf_counter() < ends:
-        pass

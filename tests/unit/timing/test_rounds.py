@@ -21,9 +21,9 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
-from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
+from pytest_gpuperf.timing.clock_step import let_pass
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext, for_gate, for_unmarked
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.
@@ -496,7 +496,7 @@ def test_slow_rounds_have_no_waits_and_in_about_every_second_stretch_an_untimed_
 
 def test_a_wait_on_a_real_clock_keeps_the_processor_at_work():
     begun, worked = perf_counter(), thread_time()
-    rounds._wait(HostDevice("a processor"), 10e-3)
+    let_pass(HostDevice("a processor"), 10e-3)
     assert perf_counter() - begun >= 10e-3
     assert thread_time() - worked > 1e-3, "though others may have had most of the time"
 
