@@ -84,7 +84,7 @@ def test_what_a_clock_does_not_show_took_an_unknown_time_and_no_time_at_all_is_a
 @for_each("on", [("cpu",), ("gpu",), ("cpu", "gpu")])
 @for_each(
     ("status", "step", "seconds"),
-    [("passed", 1e-3, 0.1e-3), ("passed", 1e-3, 1.4e-3), ("inconclusive", TICK, 2e-3)],
+    [("passed", 1e-3, 5e-3), ("inconclusive", TICK, 20e-3)],
 )
 def test_a_coarse_clock_shows_the_right_speedup_and_decides_what_its_few_rounds_do(status, step, seconds, on):
     clock = Clock()
