@@ -89,7 +89,10 @@ def test_what_a_clock_does_not_show_took_an_unknown_time_and_no_time_at_all_is_a
 def test_a_coarse_clock_shows_the_right_speedup_and_decides_what_its_few_rounds_do(status, step, seconds, on):
     clock = Clock()
     clock.advance(0.7 * step)
-    devices = [simulated("cpu", clock, kernel=3 * seconds), simulated("gpu", clock, kernel=seconds)]
+    devices = [
+        simulated(kind, clock, kernel=kernel, bandwidth=1e4)
+        for kind, kernel in (("cpu", 3 * seconds), ("gpu", seconds))
+    ]
     found = walked(
         adding, *(Coarse(each, step) if each.kind in on else each for each in devices), Demand(min=2.4)
     )
