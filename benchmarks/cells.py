@@ -308,6 +308,48 @@ def turns(_: Namespace) -> Iterator[Cell]:
         yield cell("none changes the other", seconds, factor, 2.5)
 
 
+def stopped(_: Namespace) -> Iterator[Cell]:
+    """A machine that stands still once (suspended, moved, stopped), beside slow spells of 1 s."""
+    slow = {"lasting": partial(worlds.spells, 1.3, 1.0)}
+    for seconds, (side, factor), stop in product(ROUNDS, (("gpu", 1.1), ("cpu", 0.9)), (0.0, 10.0, 3600.0)):
+        on_side = {"cpu": {"stop": stop}, "gpu": {}}
+        on_side[side] = {**on_side[side], **slow}
+        wrong = 5 if side == "gpu" else 10  # as without a stop: the next run looks again at a pass
+        yield Cell(
+            name=f"{side.upper()} spells of 1 s, stopped for {stop:g} s, at {factor:g}",
+            factor=factor,
+            aims=(Aim(what="wrong", limit=wrong), MISSES),
+            **sides(seconds, **on_side),
+        )
+
+
+def clocks(_: Namespace) -> Iterator[Cell]:
+    """A wait that looks for the GPU from time to time, and devices with coarse clocks of their own."""
+    polled = (
+        (1e-3, (0.1e-3, 0.6e-3, 1.6e-3, 1.98e-3, 5.3e-3)),  # seconds between two looks; of a call
+        (10e-3, (0.1e-3, 4e-3, 16e-3)),
+    )
+    for (every, calls), from_wait in product(polled, (False, True)):
+        for seconds in calls:
+            since = "the wait began" if from_wait else "ever"
+            yield Cell(
+                name=f"a look each {1e3 * every:g} ms since {since}, calls of {1e3 * seconds:g} ms",
+                factor=1.1,
+                aims=(Aim(what="wrong", limit=5), *within(0.02 if every < 2e-3 else 0.1)),
+                **sides((3 * seconds, seconds), gpu={"polls": every, "polls_from_wait": from_wait}),
+            )
+    coarse = ((1e-3, (0.1e-3, 1.4e-3, 40e-3)), (1 / 64, (2e-3, 40e-3)))
+    for (tick, calls), on in product(coarse, (("cpu",), ("gpu",), ("cpu", "gpu"))):
+        whose = " and ".join(on).upper()
+        for seconds, factor in product(calls, (0.95, 1.05)):
+            yield Cell(
+                name=f"{whose} clock of {1e3 * tick:g} ms, calls of {1e3 * seconds:g} ms, at {factor:g}",
+                factor=factor,
+                aims=(Aim(what="wrong", limit=5), MISSES, *within(0.02)),
+                **sides((3 * seconds, seconds), **{side: {"tick": tick} for side in on}),
+            )
+
+
 def independent(_: Namespace) -> Iterator[Cell]:
     """Noise of each block alone, at the limit."""
     noise = {
@@ -484,6 +526,8 @@ GROUPS: dict[str, Callable[[Namespace], Iterator[Cell]]] = {
         warmup,
         pipeline,
         turns,
+        stopped,
+        clocks,
         independent,
         dependent,
         held,

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
-from math import exp, floor, log, pi, sin, sqrt
+from math import ceil, exp, floor, inf, log, pi, sin, sqrt
 from pathlib import Path
 from random import Random
 from statistics import fmean, median
@@ -30,6 +30,7 @@ SMALL = 0.01  # the noise of a device that has no other
 IDLE = 0.02  # seconds without work after which a GPU has lowered its clocks
 BETWEEN = 0.1  # seconds between two tests
 DRAWS = 20_000  # of independent rounds, for their true median
+EXACT = 1e-9  # of a tick, by which sums of floats may be off
 SHARE = 0.4  # of the time that is slow where levels change
 
 # ---------------------------------------------------------------------------------------------------------
@@ -152,7 +153,10 @@ class Side:
     A GPU's call takes `host` seconds until it returns, and `seconds` on the device after that. `turns` are
     the factors of calls in turn; `seconds` is their mean. The first `cold_calls` are `cold_factor` times
     slower. A GPU that has idled works `ramp_factor` times slower for its next `ramp` seconds of work. A wait
-    for it takes `wake` seconds more where it had work. `coupled` makes what the devices' turns change of each
+    for it takes `wake` seconds more where it had work, and ends at the next of the ticks at which the host
+    looks, if it `polls` so often: by the clock, or from when it began to wait if `polls_from_wait`. The
+    device's own clock shows multiples of `tick` alone. The machine of a CPU stands still once, for `stop`
+    seconds, in a call 0.5 to 1.5 s after the first. `coupled` makes what the devices' turns change of each
     other; in a loop of its own a call is `loop_factor` times slower for it.
     """
 
@@ -168,6 +172,10 @@ class Side:
     wake: float = 0.0
     coupled: Callable[[], Coupling] = Coupling
     loop_factor: float = 1.0
+    polls: float = 0.0
+    polls_from_wait: bool = False
+    tick: float = 0.0
+    stop: float = 0.0
 
     @property
     def steady(self) -> float:
@@ -222,7 +230,7 @@ class WorldDevice:
     def __init__(self, kind: Kind, clock: Clock) -> None:
         self.kind = kind
         self.name = f"{kind.upper()} of the world"
-        self.clock = clock
+        self.now = clock
         self.info = DeviceInfo(kind=kind, backend=self.backend, name=self.name, library="simulated time")
         self.calls = 0
         self._done = 0.0  # when the stream is done
@@ -240,13 +248,19 @@ class WorldDevice:
         self._ramping = 0.0
         self.coupling = side.coupled()
         self._factor, self._is_new_block, self._has_work = 1.0, True, False
+        self._stops_at = self.now.now + 0.5 + chance.random() if side.stop else inf
         if self._turns is not None:
             next(islice(self._turns, chance.randrange(len(side.turns)), None))
+
+    def clock(self) -> float:
+        """Return the time that the device's own clock shows."""
+        tick = self._side.tick
+        return floor(self.now.now / tick + EXACT) * tick if tick else self.now.now
 
     def enqueue(self) -> None:
         """Make one call."""
         self.calls += 1
-        side, clock = self._side, self.clock
+        side, clock = self._side, self.now
         if self._is_new_block:
             self._is_new_block, self._factor = False, exp(self._drawn())
         factor = self._factor
@@ -261,6 +275,9 @@ class WorldDevice:
             begun = clock.now
             clock.now += self.coupling.work(begun, side.seconds * factor)
             self._tell(begun, clock.now)
+            if clock.now > self._stops_at:
+                self._stops_at = inf
+                clock.now += side.stop
             return
         clock.now += self.coupling.submission(clock.now, side.host * factor)
         begun = max(clock.now, self._done)
@@ -293,7 +310,11 @@ class WorldDevice:
         self._is_new_block = True
         if self._has_work:
             self._has_work = False
-            self.clock.now = max(self.clock.now, self._done) + self._side.wake
+            begun = self.now.now
+            self.now.now = max(begun, self._done) + self._side.wake
+            if polls := self._side.polls:
+                origin = begun if self._side.polls_from_wait else 0.0
+                self.now.now = origin + ceil((self.now.now - origin) / polls - EXACT) * polls
 
     def quota(self) -> ProcessQuota | None:
         """Return the quota of the CPU's processor time."""
@@ -301,12 +322,12 @@ class WorldDevice:
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""
-        self.clock.now += seconds
+        self.now.now += seconds
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
         """Count calls; time the stream."""
-        observation, calls, begun = Observation(), self.calls, max(self._done, self.clock.now)
+        observation, calls, begun = Observation(), self.calls, max(self._done, self.now.now)
         yield observation
         observation.worked = self.calls > calls
         if self._is_gpu:

@@ -98,7 +98,8 @@ def describe(cpu: Interference | None, gpu: Interference | None = None) -> str |
 def in_short(interference: Interference) -> str:
     """Return how strongly a device was disturbed: `which may have lost up to 28 % of its time`."""
     if interference.kind == "unstable_cpu_times":
-        return f"whose median is {1 / interference.own_share:.1f} times its fastest block"
+        times = f"{1 / interference.own_share:.1f}" if interference.own_share else "many"
+        return f"whose median is {times} times its fastest block"
     return f"which may have lost up to {_lost(interference)} of its time"
 
 

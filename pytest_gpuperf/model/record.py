@@ -152,7 +152,8 @@ class Record(Value, frozen=True, kw_only=True):
     check_elapsed: Seconds | None = None
     """Seconds of comparing the results."""
     rounds_elapsed: Seconds | None = None
-    """Seconds of sampling, of two variants or runs the fewer."""
+    """Seconds of sampling, of two variants or runs the fewer; a round in which the machine stood still counts
+    for ten typical ones, or 0.5 s if that is more."""
     elapsed: Seconds | None = None
     """Seconds of the whole measurement."""
     interference: Interference | None = None

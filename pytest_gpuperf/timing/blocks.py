@@ -178,8 +178,12 @@ class BlockTimer:
         return Memory(peak=before + added, inputs=before)
 
     def note_time(self, seconds: float) -> None:
-        """Let the time of a call count for `fastest_sample`, though it may be no sample."""
-        self.fastest_sample = min(self.fastest_sample, seconds)
+        """Let the time of a call count for `fastest_sample`, though it may be no sample.
+
+        What a clock of its own did not show took an unknown time.
+        """
+        if seconds > 0:
+            self.fastest_sample = min(self.fastest_sample, seconds)
 
     def restart(self) -> None:
         """Discard the samples and the block length."""
@@ -213,7 +217,7 @@ class BlockTimer:
         ramp = self.clocks.ramp_at(started, self.block_seconds)
         while worked < ramp and perf_counter() - started_on_host < LONGEST_ON_HOST:
             self.drop_result()
-            self.run_block()
+            self._run_block(self.block_calls)
             worked = seconds_between(started, clock())
         self.raised += worked
 
@@ -325,14 +329,19 @@ class BlockTimer:
         self.last_result = None
 
     def run_block(self, calls: int | None = None) -> float:
-        """Run a block; return its seconds per call. A workload that raises stays marked as running."""
+        """Run a block; return its seconds per call, which the clock has shown."""
         calls = calls or self.block_calls
+        sample = self._run_block(calls)
+        if sample <= 0:
+            raise GpuPerfError(f"{calls} calls took no time that the clock can show")
+        return sample
+
+    def _run_block(self, calls: int) -> float:
+        """Run a block; return its seconds per call. A workload that raises stays marked as running."""
         self.in_block = True
         with gc_paused():
             sample, result, self._compiled = timed_block(self.workload, calls, calls_wait=self.calls_wait)
         self.in_block = False
-        if sample <= 0:
-            raise GpuPerfError(f"{calls} calls took no time that the clock can show")
         self.note_end()
         if self.keeps_result:
             self.last_result = result

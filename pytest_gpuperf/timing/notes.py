@@ -166,7 +166,15 @@ def on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:
 
 
 def on_rounds(rounds: RoundSampler) -> Iterator[Note]:
-    """Yield a note on dropped rounds, where they were few enough for the others to decide."""
+    """Yield notes on a round in which the machine stood still, and on dropped rounds, where others decide."""
+    lasted = rounds.lasted
+    if lasted.standstill:
+        text = (
+            f"one round took {units.seconds(lasted.longest)}, and a typical one "
+            f"{units.seconds(lasted.typical)}: the machine may have stood still (suspended, moved, stopped); "
+            f"the round counts as {units.seconds(lasted.most)} of sampling"
+        )
+        yield Note(code="interference", text=text)
     if rounds.dropped and rounds.throttled is None:
         reasons = ", ".join(rounds.throttle)
         text = f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"

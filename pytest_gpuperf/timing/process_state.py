@@ -14,6 +14,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
 from pytest_gpuperf.timing.blocks import BlockTimer, timed_block
+from pytest_gpuperf.timing.clock_step import FINE, step_of
 from pytest_gpuperf.timing.first_call import Bind, array_types
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.time_budget import seconds_between
@@ -54,7 +55,8 @@ class Change:
 class StateProbe:
     """The least time of a call of a workload that was prepared first, `before` the other one's body runs.
 
-    In seconds, infinite where a call takes too long to try it. A few blocks are timed, of few calls each.
+    In seconds, infinite where a call takes too long to try it, or the clock is too coarse for a few calls. A
+    few blocks are timed, of few calls each.
     """
 
     timer: BlockTimer
@@ -66,6 +68,7 @@ class StateProbe:
         """Time the workload; one that is a whole body sets what it needs in each call."""
         workload = self.timer.workload
         may_repeat = workload.scope == "call" and workload.restore is None  # else times depend on how often
+        may_repeat = may_repeat and step_of(workload.device) <= FINE
         if may_repeat and workload.first_call <= _LONGEST * self.max_time:
             self.before = self._least_time()
             self._calls = min(_MOST_CALLS, ceil(_BLOCK_TIME / max(self.before, 1e-9)))
@@ -134,7 +137,7 @@ class StateProbe:
         started = device.clock()
         for _ in range(blocks):
             with gc_paused():
-                least = min(least, timed_block(workload, self._calls).sample)
+                least = min(least, timed_block(workload, self._calls).sample or inf)
             if seconds_between(started, device.clock()) > _SHARE * self.max_time:
                 break
         return least

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import cycle
 from math import inf
 from random import Random
-from time import perf_counter
 
 from msgspec.structs import replace
 
@@ -22,8 +21,9 @@ from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.alone import LoneWork
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
+from pytest_gpuperf.timing.clock_step import let_pass
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
-from pytest_gpuperf.timing.time_budget import seconds_between
+from pytest_gpuperf.timing.time_budget import CountedSeconds, seconds_between
 
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
 # Of one process of many: its fastest block counts, which so many seconds, and rounds, have seen undisturbed.
@@ -53,8 +53,8 @@ class TrialContext:
     """The limits and options of one test, the random order of its rounds, and the time it has left.
 
     `remaining` returns the seconds that the test has left, below zero when time is up, and `extend` raises
-    its limit to so many: a trial passes those of its `TimeBudget`. `on_round` is called after each round,
-    outside what is timed; None where nobody watches.
+    its limit to so many, and `excuse` lets so many not count: a trial passes those of its `TimeBudget`.
+    `on_round` is called after each round, outside what is timed; None where nobody watches.
     """
 
     demand: Demand
@@ -62,6 +62,7 @@ class TrialContext:
     order: Random
     remaining: Callable[[], float]
     extend: Callable[[float], None] = lambda _: None
+    excuse: Callable[[float], None] = lambda _: None
     on_round: OnRound | None = None
 
 
@@ -87,6 +88,8 @@ class RoundSampler:
         self.dropped = 0
         self.throttle: tuple[str, ...] = ()
         self.elapsed: float | None = None
+        self.lasted = CountedSeconds()
+        self._excused = 0.0
         self._look: Look | None = None  # the last one that was taken
         self._is_decided = False
         self._was_open = False  # a look has left the question open
@@ -112,7 +115,7 @@ class RoundSampler:
 
     @property
     def seconds(self) -> float | None:
-        """The seconds that sampling took, of two variants the fewer; None before the first round."""
+        """The seconds of sampling that count, of two variants the fewer; None before the first round."""
         if self.elapsed is None or self._recorded is None:
             return self.elapsed
         return min(self.elapsed, self._recorded.seconds)
@@ -208,8 +211,15 @@ class RoundSampler:
             self._end_round(device, started)
 
     def _end_round(self, device: TimedDevice, started: float) -> None:
-        """Count the time of a round, and tell who watches that it has ended."""
-        self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
+        """Count the time of a round, and tell who watches that it has ended.
+
+        Of max_time the longest standstill of the machine uses nothing up; slow calls come more than once.
+        """
+        self.lasted.add(seconds_between(started, device.clock()))
+        self.elapsed = self.lasted.counted
+        if (excused := self.lasted.standstill) > self._excused:
+            self._context.excuse(excused - self._excused)
+            self._excused = excused
         self._memory.collect_if_grown(device)
         if self._context.on_round is not None:
             self._context.on_round(self._context.remaining())
@@ -303,6 +313,7 @@ class RoundSampler:
         """Return the seconds that rounds of these may take, and set how many are enough, and the fewest."""
         self._fewest, longest = self._fewest_of(timers), self._sampling_time
         plan, round_time = self._context.options.sampling, sum(timer.block_seconds for timer in timers)
+        self.lasted.expected = round_time
         needed = looks.ENOUGH * _WITH_UNTIMED * round_time
         if plan.slow_time is None or not plan.compared or needed <= longest:
             return longest
@@ -345,7 +356,7 @@ class RoundSampler:
         else:
             early = self.begun * longest / _MANY_ROUNDS - (self.elapsed or 0.0)
             most = min(max(_WAIT_SHARE * round_time, 2 * early), _LONGEST_WAIT)
-            _wait(timers[-1].device, most * chance.random())
+            let_pass(timers[-1].device, most * chance.random())
             is_untimed = chance.random() < _UNTIMED_SHARE
         if is_untimed:
             for timer in chance.sample(timers, len(timers)):
@@ -378,13 +389,3 @@ def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     if gate.compares or gate.later:
         return plan
     return replace(plan, record_time=_UNMARKED_TIME, warmup_time=0.02, may_restart=False)
-
-
-def _wait(device: TimedDevice, seconds: float) -> None:
-    """Let so many seconds pass: too few to sleep for, which would let the processor's clocks fall."""
-    if device.clock is not perf_counter:
-        capabilities.pause(device, seconds)
-        return
-    ends = perf_counter() + seconds
-    while perf_counter() < ends:
-        pass

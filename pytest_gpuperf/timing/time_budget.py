@@ -1,5 +1,6 @@
 """From readings of a device's clock to the seconds between them, and to those that a test has left."""
 
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import inf
@@ -15,6 +16,9 @@ A session passes `MeasurementLock.acquire`, with pytest-timeout's timer paused m
 """
 
 _MOST_ON_HOST = 30.0  # seconds by the host's clock of a test whose devices simulate time; its limit if longer
+# A round counts for so many typical ones, or so many seconds if that is more: bringing a GPU that idled to
+# its speed takes less, and is work. What a round takes beyond that for so many seconds is no hiccup.
+_MOST_TYPICAL, _LEAST_CAP, _STANDSTILL = 10, 0.5, 1.0
 
 
 class TimeBudget:
@@ -63,6 +67,10 @@ class TimeBudget:
         """Raise the limit of the test's time to so many seconds."""
         self._limit = max(self._limit, limit)
 
+    def excuse(self, seconds: float) -> None:
+        """Use none of the time up for so many seconds more: the machine stood still."""
+        self._unlimited += seconds
+
     @property
     def elapsed(self) -> float | None:
         """The seconds used; None before the start, and of a clock that cannot be right."""
@@ -86,6 +94,53 @@ class TimeBudget:
         if self._started is None:
             return None
         return max(0.0, seconds_between(self._started, self._clock()) - self.waited)
+
+
+class CountedSeconds:
+    """The seconds of rounds as evidence: of a round in which the machine stood still, a few typical ones.
+
+    A laptop that was suspended, a virtual machine that was moved or a container that was stopped for an hour
+    shows no more of its noise than the rounds do that it ran. `expected` are the seconds of a round as far as
+    warm-up has shown, by which the first one is judged.
+    """
+
+    def __init__(self, expected: float = inf) -> None:
+        self.expected = expected
+        self._rounds: list[float] = []  # by their length
+        self._sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one more round."""
+        insort(self._rounds, seconds)
+        self._sum += seconds
+
+    @property
+    def typical(self) -> float:
+        """The median seconds of a round; of an even number the lower one: one of two may have stood still."""
+        middle = self._rounds[(len(self._rounds) - 1) // 2]
+        return min(middle, self.expected) if len(self._rounds) == 1 else middle
+
+    @property
+    def most(self) -> float:
+        """The seconds that a round counts for at most."""
+        return max(_LEAST_CAP, _MOST_TYPICAL * self.typical)
+
+    @property
+    def counted(self) -> float:
+        """The seconds of all rounds, of which none counts for more than `most`."""
+        beyond = self._rounds[bisect_right(self._rounds, self.most) :]
+        return self._sum - sum(seconds - self.most for seconds in beyond)
+
+    @property
+    def longest(self) -> float:
+        """The seconds of the longest round."""
+        return self._rounds[-1]
+
+    @property
+    def standstill(self) -> float:
+        """For how long the machine stood still, at once: in the longest round, and not in a hiccup."""
+        beyond = self.longest - self.most if self._rounds else 0.0
+        return beyond if beyond >= _STANDSTILL else 0.0
 
 
 class ClockError(GpuPerfError):

@@ -85,6 +85,7 @@ class Trial:
             order=Random(crc32(nodeid.encode("utf-8", "surrogatepass"))),  # noqa: S311 - an order, not a secret
             remaining=self._budget.remaining,
             extend=self._budget.extend,
+            excuse=self._budget.excuse,
             on_round=on_round,
         )
         if size_group is not None:
@@ -189,6 +190,7 @@ class Trial:
             reason := noise.describe(self._interference(self._cpu), self._interference(self._gpu))
         ) is not None:
             self.note("interference", reason)
+        self.notes += notes.on_rounds(self._rounds)
         return CpuResult(
             measurement=timer.measurement,
             seconds=self._rounds.elapsed or 0.0,

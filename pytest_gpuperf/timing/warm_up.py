@@ -4,11 +4,12 @@ Calls that overlap fill a pipeline, and a GPU that has idled raises its clocks: 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, hypot, sqrt
 from random import Random
 from statistics import median, stdev
-from time import get_clock_info, perf_counter
+from time import perf_counter
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,9 +17,11 @@ from msgspec.structs import replace
 from pytest_gpuperf.analysis.looks import STRETCHES
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.blocks import LONGEST_ON_HOST, BlockTimer, timed_block, waited_for
+from pytest_gpuperf.timing.clock_step import FINE, let_pass, step_of
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.workload import Workload
@@ -28,11 +31,17 @@ _MIN_CALLS = 3
 _AGREEING_BLOCKS = 3
 _MAX_CALLS = 10**7
 _MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
-_MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
+_MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than a fine clock resolves
+_STEPS = 100  # of the clock in a block: the readings at its two ends are off by less than one each
 _MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
 _LONGEST_BLOCK, _LONGEST_IN_DOUBT = 0.1, 5  # seconds; times the plan's block time
 _ROUNDED = 1.001  # what a sum of floats may be off, and more
 _MOST_PAIRS = 6  # of blocks of k and of 2k calls
+# Longer ones have so many times as many calls: the first where that takes a quarter of the time for pairs.
+_FAR, _NEAR, _SHARE_OF_FAR, _FEWEST_FAR = 7, 3, 1 / 4, 3
+_BENT = 0.1  # of a longer or shifted block's time, by which it is off
+_MOST_LONGER = 4  # comparisons more, each of seven times as many calls, where these take hardly longer
+_SHIFT, _SHIFTED = 0.38, 4  # of a block's time; blocks for each longer one
 _SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for one block
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
 
@@ -40,14 +49,14 @@ _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing
 def warm_up(timer: BlockTimer, options: RunOptions, max_calls: int = _MAX_CALLS) -> None:
     """Find how many calls a block needs, and repeat blocks until three in a row agree.
 
-    A block lasts at least the plan's block time, 20 times an empty synchronize and 1000 times the clock's
-    resolution; it is shorter when that takes more than `max_calls`.
+    A block lasts at least the plan's block time, 20 times an empty synchronize and 100 steps of the device's
+    clock; it is shorter when that takes more than `max_calls`.
     """
     device, plan = timer.device, options.sampling
     nothing = Workload(device=device, call=lambda: None, scope="call")
     with gc_paused():
         timer.synchronize_cost = min(timed_block(nothing, 1).sample for _ in range(5))
-    block_time = max(plan.block_time, 20 * timer.synchronize_cost, 1000 * _resolution())
+    block_time = max(plan.block_time, 20 * timer.synchronize_cost, _STEPS * step_of(device))
     timer.block_time = block_time
     timer.raise_clocks()
     started = device.clock()
@@ -91,25 +100,31 @@ def fill_pipeline(timer: BlockTimer, options: RunOptions, remaining: float) -> N
     """Put so many calls in a block that what it spends beside them is at most 1 % of it.
 
     A block of k calls takes T(k) = a + k b: it fills the pipeline of host and device, and waits for the
-    device at its end; each further call takes b, as in a loop. Blocks of k and of 2k calls tell a from b.
+    device at its end; each further call takes b, as in a loop. Blocks of k and of 2k calls tell a from b, and
+    longer ones what these hide where the wait looks for the device from time to time alone.
     A block lasts 0.1 s at most, and less where time is short; for what noise alone may show, five times
     the least block time.
     """
-    calls, plan = timer.block_calls, options.sampling
+    plan = options.sampling
     if not _may_overlap(timer) or 2 * timer.last_warmup_block > _LONGEST_COMPARED * remaining:
         return
-    once, twice = _compare_blocks(timer, _SHARE_OF_PAIRS * remaining)
-    beside, each = 2 * median(once) - median(twice), (median(twice) - median(once)) / calls
-    if each <= 0:  # other work was in the way
-        return
-    surely_beside = max(0.0, beside - 2 * hypot(2 * _error_of_median(once), _error_of_median(twice)))
     longest = min(_LONGEST_BLOCK, _SHARE_OF_PAIRS * remaining, plan.record_time / STRETCHES)
-    if not surely_beside:
+    times = _compare_blocks(timer, _SHARE_OF_PAIRS * remaining)
+    for _ in range(_MOST_LONGER):
+        if not times.is_flat or _FAR * median(times.of(1)) > longest:
+            break
+        timer.block_calls = min(_FAR * timer.block_calls, _MAX_CALLS)
+        times = _compare_blocks(timer, _SHARE_OF_PAIRS * remaining)
+    found = times.beside()
+    if found is None:  # other work was in the way
+        return
+    calls = timer.block_calls
+    if not found.surely:
         longest = min(longest, _LONGEST_IN_DOUBT * plan.block_time)
-    most = longest / max(each, median(twice) / (2 * calls))
-    needed = ceil(beside / (_MOST_BESIDE_CALLS * each))
+    most = longest / max(found.each, median(times.of(2)) / (2 * calls))
+    needed = ceil(found.seconds / (_MOST_BESIDE_CALLS * found.each))
     timer.block_calls = max(calls, min(needed, int(_ROUNDED * most), _MAX_CALLS))
-    timer.overlap_left = surely_beside / (surely_beside + timer.block_calls * each)
+    timer.overlap_left = found.surely / (found.surely + timer.block_calls * found.each)
 
 
 def per_call(timer: BlockTimer, options: RunOptions) -> BlockTimer:
@@ -139,7 +154,8 @@ def warmed_up(
     workload = Workload(device=device, call=call, scope="call", restore=restore)
     timer = BlockTimer(workload=workload, calls_wait=True)
     plan = replace(options.sampling, warmup_time=options.sampling.secondary_time / 4)
-    warm_up(timer, replace(options, sampling=plan), max_calls=_MAX_CALLS_OF_LATENCY)
+    most = _MAX_CALLS_OF_LATENCY if step_of(device) <= FINE else _MAX_CALLS
+    warm_up(timer, replace(options, sampling=plan), max_calls=most)
     return timer
 
 
@@ -170,9 +186,11 @@ def _require_time(timer: BlockTimer, sample: float, on_host: float) -> None:
     A clock of the device's own may never see the calls, as one of simulated times for arrays of NumPy.
     """
     is_unseen = timer.device.clock is not perf_counter and on_host > LONGEST_ON_HOST
-    if timer.block_calls >= (_MAX_CALLS if sample > 0 else _MAX_CALLS_OF_NO_TIME) or is_unseen:
+    step = step_of(timer.device)
+    if timer.block_calls >= (_MAX_CALLS if sample > 0 or step > FINE else _MAX_CALLS_OF_NO_TIME) or is_unseen:
+        steps = f", whose steps are {units.seconds(step)}" if step > FINE else ""
         raise GpuPerfError(
-            f"{timer.block_calls} calls take no time that the clock can show: does the workload use "
+            f"{timer.block_calls} calls take no time that the clock can show{steps}: does the workload use "
             "the device?"
         )
 
@@ -197,22 +215,104 @@ def _may_overlap(timer: BlockTimer) -> bool:
     return is_asynchronous and not timer.calls_wait
 
 
-def _compare_blocks(timer: BlockTimer, seconds: float) -> tuple[list[float], list[float]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beside:
+    """The seconds of a block beside its calls, those that noise does not explain, and those of a call."""
+
+    seconds: float
+    surely: float
+    each: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """How long blocks took, by how many times as many calls as the shortest they had.
+
+    Those that are `shifted` had as few, and began at a while after the block before them.
+    """
+
+    calls: int
+    blocks: dict[int, list[float]] = field(default_factory=lambda: {1: [], 2: []})
+    shifted: list[float] = field(default_factory=list)
+
+    def of(self, multiple: int) -> list[float]:
+        """Return the seconds of blocks of so many times as many calls."""
+        return self.blocks.get(multiple, [])
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether blocks of many times as many calls hardly take longer: all of them end at the next look."""
+        furthest = max(self.blocks)
+        return furthest > 2 and median(self.of(furthest)) < furthest / 2 * median(self.of(1))
+
+    @property
+    def is_bent(self) -> bool:
+        """Whether longer or shifted blocks take another time than those of k and 2k calls let expect."""
+        once, twice, furthest = median(self.of(1)), median(self.of(2)), max(self.blocks)
+        far, expected = median(self.of(furthest)), once + (furthest - 1) * (twice - once)
+        is_off = abs(expected - far) > _BENT * far
+        return is_off or any(abs(shifted - once) > _BENT * once for shifted in self.shifted)
+
+    def beside(self) -> _Beside | None:
+        """Return what blocks of twice as many calls show, or what others surely show to be more.
+
+        None where no blocks took longer than those of fewer calls.
+        """
+        short = [self.of(1), *([self.shifted] if len(self.shifted) > 1 else [])]
+        usual, *others = (
+            self._beside(once, multiple) for once in short for multiple in self.blocks if multiple > 1
+        )
+        shown = [each for each in (usual, *(other for other in others if other.surely)) if each.each > 0]
+        return max(shown, default=None, key=lambda each: (each.surely, each.seconds))
+
+    def _beside(self, once: list[float], multiple: int) -> _Beside:
+        more = self.of(multiple)
+        seconds = (multiple * median(once) - median(more)) / (multiple - 1)
+        error = hypot(multiple * _error_of_median(once), _error_of_median(more)) / (multiple - 1)
+        return _Beside(
+            seconds=seconds,
+            surely=max(0.0, seconds - 2 * error),
+            each=(median(more) - median(once)) / ((multiple - 1) * self.calls),
+        )
+
+
+def _compare_blocks(timer: BlockTimer, seconds: float) -> _Times:
     """Return how long blocks take, and blocks of twice as many calls: pairs of them for so many seconds.
 
-    Their order is random, so that they do not fall into step with anything periodic.
+    Their order is random, so that they do not fall into step with anything periodic. A wait that looks for
+    the device from time to time shows in a longer block, and in one that begins between two looks: others
+    begin where one has ended. If these take another time than expected, more of them are timed.
     """
     calls, clock, order = timer.block_calls, timer.device.clock, Random(0)  # noqa: S311 - an order
     started = clock()
-    times: dict[int, list[float]] = {calls: [], 2 * calls: []}
+    times = _Times(calls)
+
+    def take(*multiples: int) -> None:
+        for multiple in order.sample(multiples, len(multiples)):
+            times.blocks.setdefault(multiple, []).append(multiple * calls * _run(timer, multiple * calls))
+
+    def shift(share: float) -> None:
+        let_pass(timer.device, share * once)
+        times.shifted.append(calls * _run(timer))
+
     for _ in range(_MOST_PAIRS):
-        for count in order.sample([*times], 2):
-            times[count].append(count * _run(timer, count))
+        take(1, 2)
         if seconds_between(started, clock()) > seconds:
             break
+    once = median(times.of(1))
+    far = _FAR if _FAR * once <= _SHARE_OF_FAR * seconds else _NEAR
+    if far * once <= seconds:
+        take(far)
+        shift(_SHIFT)
+        if times.is_bent and not times.is_flat:
+            begun = clock()
+            while len(times.of(far)) < _FEWEST_FAR and seconds_between(begun, clock()) < 2 * seconds:
+                take(*{_NEAR, far})
+                for place in range(_SHIFTED):
+                    shift((place + order.random()) / _SHIFTED)
     timer.drop_result()
     timer.warmup += seconds_between(started, clock())
-    return times[calls], times[2 * calls]
+    return times
 
 
 def _run(timer: BlockTimer, calls: int | None = None) -> float:
@@ -225,7 +325,3 @@ def _run(timer: BlockTimer, calls: int | None = None) -> float:
 def _error_of_median(values: Sequence[float]) -> float:
     """Return the standard error of the median, as of normal noise: of 5 % where too few values tell."""
     return 1.25 * stdev(values) / sqrt(len(values)) if len(values) > 2 else 0.05 * median(values)
-
-
-def _resolution() -> float:
-    return get_clock_info("perf_counter").resolution

@@ -5,6 +5,7 @@ from array import array
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain, count, cycle, repeat
+from math import ceil
 from random import Random
 from time import sleep
 from types import SimpleNamespace
@@ -147,6 +148,51 @@ def test_a_block_is_long_enough_to_show_how_host_and_device_overlap(seconds):
     assert timer.overlap_left == pytest.approx(1 / (1 + timer.block_calls))
 
 
+class Polled(SimulatedDevice):
+    """A GPU that the host looks for each `every` seconds: by the clock, or from when the wait began."""
+
+    def __init__(self, kernel, every, *, from_wait):
+        super().__init__("gpu", clock=Clock(), timing=Timing(kernel=kernel))
+        self.every, self.from_wait, self.waited_for = every, from_wait, 0
+
+    def synchronize(self):
+        began = self.clock()
+        super().synchronize()
+        if self.launches > self.waited_for:
+            since = began if self.from_wait else 0.0
+            self.clock.now = since + ceil((self.clock() - since) / self.every - 1e-9) * self.every
+        self.waited_for = self.launches
+
+
+@for_each("from_wait", [False, True])
+@for_each(
+    ("every", "kernel"),
+    # Blocks of k and 2k calls hide the wait from 1.6 ms on; the last end as the host looks.
+    [(1e-3, 0.1e-3), (1e-3, 0.6e-3), (1e-3, 1.6e-3), (1e-3, 5.3e-3), (10e-3, 0.1e-3), (10e-3, 16e-3)],
+)
+def test_a_block_is_long_beside_the_time_between_two_looks_for_the_device(every, kernel, from_wait):
+    timer = filled(Polled(kernel, every, from_wait=from_wait))
+    assert timer.block_calls * kernel >= min(30 * every, 0.075)
+
+
+def test_a_block_that_ends_as_the_host_looks_is_compared_with_one_that_begins_between_two_looks():
+    timer = filled(Polled(1.98e-3, 1e-3, from_wait=False))
+    assert timer.block_calls * 1.98e-3 >= 30e-3
+
+
+def test_an_ordinary_device_has_two_blocks_more_of_seven_times_as_many_calls_and_of_as_many():
+    device = simulated(kernel=1e-3)
+    timer = warmed_up(device)
+    calls, before = timer.block_calls, device.launches
+    warm_up.fill_pipeline(timer, RunOptions(), remaining=10.0)
+    assert calls * (6 * (1 + 2) + 7 + 1) == device.launches - before
+
+
+def test_a_wait_that_always_takes_as_long_does_not_go_on_for_ever():
+    timer = filled(Polled(1e-9, 4e-3, from_wait=True))
+    assert (7**4, None) == (timer.block_calls, timer.overlap_left)
+
+
 def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compared():
     dispatching, asynchronous = simulated("cpu"), simulated("gpu")
     dispatching.wait = lambda result: dispatching.synchronize()  # as JAX's, on a CPU, too
@@ -187,7 +233,7 @@ def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing(
     device, made = simulated(), []
 
     def synchronize():
-        device.clock.advance({0: 0.0, 1: 4e-3, 2: 3.9e-3}[len(made)])
+        device.clock.advance({0: 0.0, 1: 80e-3, 2: 78e-3}[len(made)])
         made.clear()
 
     device.synchronize = synchronize
@@ -416,7 +462,7 @@ def compiling(device, *, on, at, seconds=0.5):
     ("code", "said", "body", "watched"),
     [
         ("long_warm_up", "took 12.0 s (6.00 s on the CPU, 6.00 s on the GPU)", slow_at_first, ()),
-        ("recompiles", "in 3 timed blocks", partial(compiling, on="gpu", at=range(24, 27)), ()),
+        ("recompiles", "in 3 timed blocks", partial(compiling, on="gpu", at=range(32, 35)), ()),
         ("not_on_device", "arrays (65.54KB)", slow_at_first, [Watched(captured="65.54KB")] * 2),
         ("not_on_device", "to the CPU: eig;", slow_at_first, [Watched(), Watched(on_cpu=("eig",))]),
     ],

@@ -21,9 +21,9 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
-from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
+from pytest_gpuperf.timing.clock_step import let_pass
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext, for_gate, for_unmarked
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.
@@ -68,6 +68,7 @@ class Bench:
         there = simulated("gpu", self.clock, self._gpu_noise, kernel=gpu, bandwidth=1e6, upload=4e6)
         there.throttle = throttle
         self.gpu_noise, self.begun, self.steps, self.allowed = gpu_noise, 0.0, [[]], allowed
+        self.excused = 0.0
         self.cpu, self.gpu = (BlockTimer(workload=prepared(device, self._adding)) for device in (here, there))
         self.begun, self.steps = self.clock(), [[]]
         context = TrialContext(
@@ -76,9 +77,14 @@ class Bench:
             order=Random(seed),  # noqa: S311 - an order, not a secret
             remaining=lambda: self.begun + self.allowed - self.clock(),
             extend=self.extend,
+            excuse=self.excuse,
             on_round=lambda _: self.steps.append([]),
         )
         self.sampling = RoundSampler(context, limits)
+
+    def excuse(self, seconds) -> None:
+        self.excused += seconds
+        self.allowed += seconds
 
     def extend(self, limit) -> None:
         self.allowed = max(self.allowed, limit)
@@ -354,6 +360,63 @@ def test_a_device_that_was_slow_for_a_while_only_works_alone_once_more_and_is_be
     assert found.sampled.turns is None
 
 
+def still_after(*moments, gpu=1e-3, lasting=(10.0,)):
+    """Let a GPU's machine stand still when its rounds have lasted for so long, once at each moment."""
+    left = list(zip(moments, lasting, strict=True))
+
+    def noise(now):
+        if left and now >= left[0][0]:
+            return left.pop(0)[1] / gpu
+        return 1.0
+
+    return {"gpu": gpu, "gpu_noise": noise}
+
+
+@for_each(
+    ("counted", "cpu", "moment"),
+    [(0.5, 10e-3, 0.3), (0.5, 10e-3, 0.0), (2.01, 0.2, 1.0)],  # in the middle, at once, of slow rounds
+)
+def test_a_round_in_which_the_machine_stood_still_counts_for_ten_typical_ones_or_half_a_second(
+    counted, cpu, moment
+):
+    whole = RunOptions(sampling=SamplingPlan(whole=True))
+    bench = Bench(cpu=cpu, options=whole)
+    bench.gpu_noise = still_after(moment)["gpu_noise"]  # and not in its first call
+    found = bench.interleaved()
+    assert pytest.approx(10 - counted, abs=0.25) == bench.clock() - bench.begun - found.elapsed
+    assert 7.5 == pytest.approx(found.elapsed, abs=2 * cpu)
+
+
+def test_seven_moments_with_a_standstill_among_them_are_no_seven_seconds_of_evidence():
+    bench = Bench(demand=LIMIT, options=QUICK, **still_after(0.3, gpu=1.05e-3))
+    found = bench.interleaved()
+    assert judge(found.speedup(), LIMIT, found.sampled.look).status == "failed"
+    assert bench.clock() - bench.begun > 17  # and not 10.3
+
+
+def test_a_machine_that_stood_still_in_the_first_round_has_the_time_for_others():
+    bench = Bench(options=QUICK, demand=LIMIT, allowed=10.0)
+    bench.gpu_noise = still_after(0.0, lasting=(3600.0,))["gpu_noise"]
+    assert 7.5 == pytest.approx(bench.interleaved().elapsed, abs=0.1)
+
+
+@for_each(
+    ("excused", "lasting"),
+    [
+        (0, (1.4,)),  # a hiccup
+        (9.5, (10.0,)),
+        (19.5, (10.0, 20.0)),  # one of them: slow calls may come as often as they like
+        (19.5, (20.0, 10.0)),
+    ],
+)
+def test_the_longest_standstill_uses_up_no_time_of_the_test(excused, lasting):
+    whole = RunOptions(sampling=SamplingPlan(whole=True))
+    moments = (0.3, lasting[0] + 1.0)[: len(lasting)]
+    bench = Bench(options=whole, **still_after(*moments, lasting=lasting))
+    bench.interleaved()
+    assert pytest.approx(excused, abs=0.1) == bench.excused
+
+
 SLOW = {"slow_time": 30.0, "compared": True, "whole": True}
 
 
@@ -496,7 +559,7 @@ def test_slow_rounds_have_no_waits_and_in_about_every_second_stretch_an_untimed_
 
 def test_a_wait_on_a_real_clock_keeps_the_processor_at_work():
     begun, worked = perf_counter(), thread_time()
-    rounds._wait(HostDevice("a processor"), 10e-3)
+    let_pass(HostDevice("a processor"), 10e-3)
     assert perf_counter() - begun >= 10e-3
     assert thread_time() - worked > 1e-3, "though others may have had most of the time"
 

@@ -900,6 +900,29 @@ def test_a_late_change_after_the_restart_leaves_a_verdict_open_that_rests_on_it(
     assert (found.reason or text).endswith(text)
 
 
+def standing_still(clock, seconds):
+    """Return the noise of a device of 10 ms that waits once for a machine which stands still for so long."""
+    left = [seconds]
+    return lambda: left.pop() / 10e-3 if left and clock() > 0.6 else 1.0
+
+
+@for_each("is_alone", [False, True])
+def test_a_machine_that_stood_still_is_noted_and_the_test_has_the_time_that_it_lost(is_alone):
+    clock = Clock()
+    here, there = simulated("cpu", clock, standing_still(clock, 20.0), kernel=10e-3), simulated("gpu", clock)
+    trial = trial_of(Demand(min=9.5))
+    if is_alone:
+        trial.time_alone(lambda device: partial(ones, device), here, 5.0)
+        found = trial.record(Verdict(status="recorded", reason=None))
+    else:
+        found = trial.record(trial.compare(lambda device: partial(ones, device), here, there))
+    (text,) = (note.text for note in found.notes if note.code == "interference")
+    assert ("recorded" if is_alone else "passed") == found.status
+    assert text.startswith("one round took 20.0 s, and a typical one 1")
+    assert text.endswith("stood still (suspended, moved, stopped); the round counts as 500 ms of sampling")
+    assert (found.rounds_elapsed < 8, found.elapsed > 20) == (True, True)
+
+
 def heat(*rounds):
     """Return a GPU's throttle that is hot in these rounds, counted from 1."""
     asked = count(1)

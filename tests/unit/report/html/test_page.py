@@ -33,6 +33,7 @@ from pytest_gpuperf.report.html.page import text
 
 NOTE = Note(code="not_exclusive", text="another process used the GPU")
 BUSY = Interference(kind="cpu_contention", own_share=0.6, waited=0.4, threads=1)
+UNSEEN = Interference(kind="unstable_cpu_times", own_share=0.0, median=0.1, fastest=0.0)
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no driver was found")
 LIMITED = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
 
@@ -154,6 +155,10 @@ def test_what_the_page_leaves_out_of_a_history_is_counted():
         ("CPU EPYC | GPU H200 through cupy | run of 2026-01-01 00:00", run_of()),
         ("| GPU none: no driver was found | run of", run_of(environment=NO_GPU)),
         ("machine busy: 1 of 2 tests; worst test_fft", run_of(record(interference=BUSY), record("test_b"))),
+        (
+            "whose median is many times its fastest block",
+            run_of(record(interference=UNSEEN), record("test_b")),
+        ),
     ],
 )
 def test_above_the_tests_the_page_says_what_all_of_them_ran_on(said, run):
