@@ -210,13 +210,14 @@ class Copies(Value, frozen=True, kw_only=True):
     arrays: Count
     """Arrays copied."""
     samples: Samples = field(default_factory=lambda: array("d"))
-    """Seconds of all these copies together, into new memory and waited for, in order."""
+    """Seconds of all these copies together, into new memory, in order, without the waits for the device."""
     memory: Literal["pinned", "pageable"] | None = None
     """Kind of the host's memory; null where the device does not report it."""
     median: Seconds | None = None
     """Median of `samples`; 0 when there is nothing to copy, null when it was not timed."""
     bandwidth: Bandwidth | None = None
-    """Bytes per second; null when nothing was copied, or the copies were not timed."""
+    """Bytes per second; null when nothing was copied, and when the copies were not timed or took no time
+    beside the waits."""
 
     def __post_init__(self) -> None:
         """Derive what is written to the report and not read from it, whatever a report says of it."""

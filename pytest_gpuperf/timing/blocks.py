@@ -1,7 +1,8 @@
 """From a workload to its samples, one for each timed block.
 
 A sample is the time per call of one block: synchronize, read the host clock, k calls, synchronize, read the
-host clock. Nothing but the workload runs between the two readings.
+host clock. Where each call waits, no other wait follows. Nothing but the workload runs between the two
+readings.
 """
 
 from array import array
@@ -31,6 +32,7 @@ LONGEST_ON_HOST = 1.0
 # What warms up late counts calls: times are late after so many where these take at most so many seconds.
 _LATE_CALLS, _FEWEST_LATE_CALLS = ((256, 0.13), (64, 0.35)), 24
 _LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm a difference by that factor
+_FOUND_WORK = 2  # empty waits: a longer one waited for work
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 _MOST_RECOMPILES = 10  # blocks: torch compiles a function 8 times at most
@@ -304,7 +306,7 @@ class BlockTimer:
         calls = calls or self.block_calls
         self.in_block = True
         with gc_paused():
-            sample, result, self._compiled = timed_block(self.workload, calls, calls_wait=self.calls_wait)
+            sample, result, self._compiled = self.time_block(calls)
         self.in_block = False
         if sample <= 0:
             raise GpuPerfError(f"{calls} calls took no time that the clock can show")
@@ -312,6 +314,10 @@ class BlockTimer:
         if self.keeps_result:
             self.last_result = result
         return sample
+
+    def time_block(self, calls: int) -> "Block":
+        """Time a block of so many calls, which is no sample yet."""
+        return timed_block(self.workload, calls, calls_wait=self.calls_wait, empty_wait=self.synchronize_cost)
 
     def note_end(self) -> None:
         """Note when a GPU's last block ended: it idles from then on."""
@@ -356,14 +362,17 @@ class Block(NamedTuple):
     compiled: int
 
 
-def timed_block(workload: Workload, calls: int, *, calls_wait: bool = False) -> Block:
+def timed_block(
+    workload: Workload, calls: int, *, calls_wait: bool = False, empty_wait: float = 0.0
+) -> Block:
     """Time a block; keep its last result, and drop the others at once.
 
     The state that calls change is restored before the block, untimed.
     A lazy device submits each result, unless the calls wait for it.
-    A device that waits for results waits for what is not in the last one, and for that, unless the calls do.
-    What it cannot wait for in this way, as the work of another thread, shows when the time has been read: the
-    wait for it is added.
+    A block ends with a wait for the device, unless its calls wait: a loop of these has no wait but theirs.
+    A device that waits for results waits for what is not in the last one, and for that.
+    What was not waited for in this way, as the work of another thread, shows when the time has been read: it
+    is added, without the `empty_wait`.
     """
     device = workload.device
     clock = device.clock
@@ -377,19 +386,35 @@ def timed_block(workload: Workload, calls: int, *, calls_wait: bool = False) -> 
         for _ in repeat(None, calls - 1):
             call()
         result = call()
-        if wait is None:
+        if wait is None and not calls_wait:
             device.synchronize()
-        elif not calls_wait:
+        elif wait is not None and not calls_wait:
             wait(None)  # what follows all work is submitted while the device works on: that adds little
             wait(result)
-        ended = clock()
-        lasted = seconds_between(started, ended)
-        if wait is not None and (left := capabilities.unfinished(device)):
-            found = clock()
-            wait(left)
-            lasted += seconds_between(found, clock())  # to find it takes long among many arrays
+        lasted = seconds_between(started, clock())
+        if wait is not None or calls_wait:
+            lasted += _left(device, empty_wait)
         compiled = capabilities.compilations(device) - compiled
     return Block(lasted / calls, result, compiled)
+
+
+def _left(device: TimedDevice, empty_wait: float) -> float:
+    """Wait for what a block has left to do; return the seconds of that.
+
+    A call that waits for its own copies alone leaves the work of other streams: without it, what piles up
+    there would count nowhere. A wait that is less than twice as long as an empty one found nothing to do.
+    """
+    wait, clock = capabilities.wait_for_result(device), device.clock
+    if wait is None:
+        found = clock()
+        device.synchronize()
+        waited = seconds_between(found, clock())
+        return waited - empty_wait if waited > _FOUND_WORK * empty_wait else 0
+    if not (left := capabilities.unfinished(device)):
+        return 0
+    found = clock()  # to find it takes long among many arrays
+    wait(left)
+    return seconds_between(found, clock())
 
 
 def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any]:
