@@ -346,8 +346,10 @@ class Memory(Value, frozen=True, kw_only=True):
     """The most bytes that the workload held on the device at one time."""
 
     peak: Bytes | None
-    """Bytes of the inputs and of what a call adds; null where the device does not report them."""
+    """Most bytes that any call held, the first one included: the inputs, what the setup and earlier calls
+    have left, and what the call added; without what was there before the setup. Null where the device does
+    not report it."""
     inputs: Bytes | None = None
-    """Bytes of the inputs."""
+    """Bytes of the inputs, or of all that the setup has left there, if more."""
     reason: str | None = None
     """Why `peak` is null."""

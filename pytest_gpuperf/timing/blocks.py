@@ -5,8 +5,10 @@ host clock. Where each call waits, no other wait follows. Nothing but the worklo
 readings.
 """
 
+import gc
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import repeat
 from math import ceil, inf
@@ -18,7 +20,7 @@ from typing import Any, NamedTuple
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import one_thread, other_work, waits
-from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement, Memory
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -86,6 +88,8 @@ class BlockTimer:
     last_warmup_block: float = 0.0  # seconds
     _before_last_block: tuple[float | None, float | None, float] = (None, None, inf)
     fastest_latency: float = inf
+    most_held: int = 0  # bytes, in the calls of which that is known
+    held_at_last: int | None = None  # in the inspected call, with what is kept of an earlier one
 
     def __post_init__(self) -> None:
         """Look up what is known of the device's clocks."""
@@ -152,19 +156,60 @@ class BlockTimer:
 
     @property
     def memory(self) -> Memory:
-        """What the workload holds on its device at its peak: before a call, and what a call adds.
+        """What the workload holds on its device at its peak, and what of that its setup left there.
 
-        Before a call it holds its inputs, or what the device held more after the setup than before, if more.
+        The setup leaves the inputs, or what the device held more after it than before, if more. A call adds
+        something to that, and may find what earlier ones have left: the most that one held counts. While a
+        whole body is called first, its uploads are kept: a later call counts in its place.
         """
         workload = self.workload
         # An input that was freed since, after the setup that made it, is not held.
         inputs = sum(entry.bytes for entry in workload.inputs if entry.array() is not None)
         freed = sum(entry.bytes for entry in workload.inputs if entry.array() is None)
         before = max(inputs, (workload.held_after_setup or 0) - freed)
-        added = self.inspection.memory if self.inspection is not None else workload.first_call_memory
-        if added is None:
+        of_last = self.inspection.memory if self.inspection is not None else None
+        of_first = workload.first_call_memory if workload.scope == "call" or of_last is None else None
+        added = [each for each in (of_first, of_last) if each is not None]
+        if not added:
             return Memory(peak=None, inputs=before, reason=_MEMORY_NOT_REPORTED)
-        return Memory(peak=before + added, inputs=before)
+        return Memory(peak=max(before + max(added), self.most_held), inputs=before)
+
+    def held_in(self, observation: Observation) -> int | None:
+        """Return the most bytes that were held in a call, its inputs and what earlier calls left included.
+
+        What was there before the setup is not counted, unless it is an input; None where that is not known.
+        """
+        before = self.workload.live_before
+        if before is None or observation.live is None or observation.memory is None:
+            return None
+        return observation.live + observation.memory - before + self.workload.brought_bytes
+
+    @contextmanager
+    def settling_memory(self) -> Iterator[None]:
+        """Let what the inspected call held count, without what is freed meanwhile: only we had kept that."""
+        held, self.held_at_last = self.held_at_last, None
+        if held is None:
+            yield
+            return
+        with self.device.observe() as released:
+            yield
+        self._note_held(held + min(0, released.held or 0))
+
+    def note_memory_left(self) -> None:
+        """Let count what calls have left: the last of them held that, too."""
+        if self.workload.live_before is None:
+            return
+        with self.device.observe() as nothing:
+            pass
+        if (held := self.held_in(nothing)) is not None:
+            self._note_held(held)
+
+    def _note_held(self, held: int) -> None:
+        """Let so many bytes count, without the garbage of blocks: the collector pauses in them."""
+        if held > self.most_held:
+            with self.device.observe() as collected:
+                gc.collect()
+            self.most_held = max(self.most_held, held + min(0, collected.held or 0))
 
     def note_time(self, seconds: float) -> None:
         """Let the time of a call count for `fastest_sample`, though it may be no sample."""
@@ -316,8 +361,16 @@ class BlockTimer:
         return sample
 
     def time_block(self, calls: int) -> "Block":
-        """Time a block of so many calls, which is no sample yet."""
-        return timed_block(self.workload, calls, calls_wait=self.calls_wait, empty_wait=self.synchronize_cost)
+        """Time a block of so many calls, which is no sample yet; see what the second of all calls holds."""
+        is_second = self.warmup_calls == 1 and not self.samples and self.workload.restore is None
+        watches = self.workload.live_before is not None and is_second
+        with self.device.observe() if watches else nullcontext() as seen:
+            block = timed_block(
+                self.workload, calls, calls_wait=self.calls_wait, empty_wait=self.synchronize_cost
+            )
+        if seen is not None:
+            self.most_held = max(self.most_held, self.held_in(seen) or 0)
+        return block
 
     def note_end(self) -> None:
         """Note when a GPU's last block ended: it idles from then on."""

@@ -226,7 +226,7 @@ def _wait_of_download(device: TimedDevice) -> float:
 
 def _without(wait: float, timer: BlockTimer | None) -> "array[float]":
     """Return the samples without their waits."""
-    return array("d", (max(0.0, sample - wait) for sample in _samples(timer)))
+    return array("d", [max(0.0, sample - wait) for sample in _samples(timer)])
 
 
 @contextmanager
