@@ -71,10 +71,10 @@ def timer_on(device: Any, call: Callable[[], Any] | None = None, **changes: Any)
     return BlockTimer(workload=Workload(device=device, call=call or device.launch, scope="call"), **changes)
 
 
-def time_block(call: Callable[[], Any], calls: int, device: Any, *, calls_wait: bool = False) -> float:
+def time_block(call: Callable[[], Any], calls: int, device: Any, **waits: Any) -> float:
     """Return the seconds per call of one block."""
     workload = Workload(device=device, call=call, scope="call")
-    return blocks.timed_block(workload, calls, calls_wait=calls_wait).sample
+    return blocks.timed_block(workload, calls, **waits).sample
 
 
 def warmed_up(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil, floor
+from statistics import median
 
 from msgspec.structs import replace
 
@@ -90,16 +91,23 @@ def _host_synchronization(case: _Case) -> str | None:
 
 
 def _transfer_bound(case: _Case) -> str | None:
+    """Compare the copies with the call beside them: in a loop with copies each result is waited for."""
     transfer = case.record.transfer
     demand = case.record.demand
-    call = case.gpu.median
-    if transfer is None or transfer.bytes is None or transfer.median is None or call is None:
+    call = case.gpu.median if case.gpu.latency is None else case.gpu.latency
+    if transfer is None or not transfer.bytes or call is None:
         return None
-    copies = transfer.median / ((demand.calls or 1) if demand.transfer == "once" else 1)
+    in_all = median(transfer.loop) - call if transfer.loop else transfer.median
+    if in_all is None:
+        return None
+    copies = in_all
+    if demand.transfer == "once":
+        copies = in_all / (demand.calls or 1)
+        call = call if demand.latency or case.gpu.median is None else case.gpu.median
     if copies <= call:
         return None
     share = 100 * copies / (copies + call)
-    rate = transfer.bytes / transfer.median
+    rate = transfer.bytes / in_all
     calls = case.break_even.transfer if case.break_even else None
     return (
         f"transfer-bound: the copies are {share:.0f} % of a call with them ({seconds(copies)} of "

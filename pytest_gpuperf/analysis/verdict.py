@@ -74,16 +74,17 @@ def apply_memory_limit(verdict: Verdict, memory: Memory, demand: Demand) -> Verd
     """Return a verdict on the speedup combined with the limit on device memory, if there is one."""
     if demand.max_memory is None:
         return verdict
-    limit = f"max_memory is {units.size(demand.max_memory)}"
+    held, most = units.different_sizes(memory.peak or 0, demand.max_memory)
+    limit = f"max_memory is {most}"
     if memory.peak is None:
         reason = f"{limit}, but {memory.reason}; remove the limit for this device"
         return Verdict(status="error", reason=reason, reason_code="memory_not_known")
     if memory.peak <= demand.max_memory:
         return Verdict(status="passed", reason=None) if verdict.status == "recorded" else verdict
-    held = f"the workload holds {units.size(memory.peak)} on the device, {limit}"
+    reason = f"the workload holds {held} on the device, {limit}"
     return Verdict(
         status="failed",
-        reason=f"{verdict.reason}; {held}" if verdict.reason else held,
+        reason=f"{verdict.reason}; {reason}" if verdict.reason else reason,
         reason_code=verdict.reason_code if verdict.status == "failed" else "memory_above_limit",
     )
 
@@ -92,7 +93,7 @@ def describe_regime(demand: Demand, regime: Regime) -> str:
     """Return which copies a speedup includes: `with copies at every call`."""
     words = {
         "never": "with the data on the device",
-        "once": f"with one transfer for {demand.calls} calls",
+        "once": f"with one transfer for {units.count(demand.calls or 1, 'call')}",
         "always": "with copies at every call",
         "body": "with the copies that the body makes",
     }[regime]

@@ -114,7 +114,7 @@ class CupyDevice(LibraryDevice):
         self.make_current()
         cuda = self.xp.cuda
         observation = Observation()
-        pool = _pool(cuda, self.native.id)
+        pool, live = _pool(cuda, self.native.id), _used_bytes(cuda)
         start, end = self._events
         was_idle = cuda.get_current_stream().done
         start.record()
@@ -130,11 +130,11 @@ class CupyDevice(LibraryDevice):
         self.synchronize()
         observation.finished = self.clock()
         observation.outside_time = observation.finished - waited
-        has_pool = isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool)
-        observation.worked = unfinished or pool.uses > 0 or not has_pool
+        observation.worked = unfinished or pool.uses > 0 or live is None
         observation.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
-        if has_pool:
+        if live is not None:
             observation.allocations = pool.allocations
+            observation.live = live
             observation.memory = pool.peak
             observation.held = pool.held
 
@@ -263,6 +263,12 @@ def _reduced_products(cupy: Any) -> Reduced | None:
     if found is None and environ.get("NVIDIA_TF32_OVERRIDE") == "1":
         return Reduced(mode="TF32", setting="NVIDIA_TF32_OVERRIDE=1")
     return found
+
+
+def _used_bytes(cuda: Any) -> int | None:
+    """Return the bytes of CuPy's pool that arrays use on the current device; None of any other allocator."""
+    pool = getattr(cuda.get_allocator(), "__self__", None)
+    return int(pool.used_bytes()) if isinstance(pool, cuda.MemoryPool) else None
 
 
 def _pool(cuda: Any, device: int) -> Any:

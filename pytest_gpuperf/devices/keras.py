@@ -200,6 +200,7 @@ class _TensorflowDevice(LibraryDevice):
         yield observation
         self.synchronize()
         after = memory.get_memory_info(self._place)
+        observation.live = before
         observation.memory, observation.held = after["peak"] - before, after["current"] - before
         observation.worked = observation.memory > 0
 

@@ -128,6 +128,7 @@ class MlxDevice(LibraryDevice):
         self._mx.reset_peak_memory()  # to zero
         yield observation
         self.synchronize()
+        observation.live = before
         observation.memory = max(0, self._mx.get_peak_memory() - before)
         observation.held = self._mx.get_active_memory() - before
         observation.worked = observation.memory > _SCALARS

@@ -58,9 +58,9 @@ class Observation:
     `device_time` runs from the start of the work on the device to the end that its own events record, and
     `outside_time` (seconds too) is how long the device worked on after that. `finished` is the device's clock
     when its work was done, before anything else was asked. `allocations` counts those made by the device
-    itself, not from a pool; `memory` is the peak of the bytes held above those held before, and `held` is
-    what is left of it at the end. None where the device does not report it. `fallbacks` are the functions
-    that the device is known to have left to the CPU.
+    itself, not from a pool. `live` are the bytes that were held before, by anyone, `memory` is the peak of
+    the bytes held above those, and `held` is what is left of it at the end. None where the device does not
+    report it. `fallbacks` are the functions that the device is known to have left to the CPU.
     """
 
     worked: bool = False
@@ -68,6 +68,7 @@ class Observation:
     outside_time: float | None = None
     finished: float | None = None
     allocations: int | None = None
+    live: int | None = None
     memory: int | None = None
     held: int | None = None
     fallbacks: tuple[str, ...] = ()

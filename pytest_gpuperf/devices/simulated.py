@@ -252,6 +252,7 @@ class SimulatedDevice(Single):
         yield observation
         observation.worked = self.launches + self.copies > submitted
         observation.allocations = self.allocations - allocations
+        observation.live = before
         observation.memory = self.peak_bytes - before
         observation.held = self.live_bytes - before
         self.peak_bytes = max(peak, self.peak_bytes)

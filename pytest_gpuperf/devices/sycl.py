@@ -39,6 +39,7 @@ class SyclDevice(LibraryDevice):
         self.name = device.name
         library = f"dpnp {dpnp.__version__}, dpctl {dpctl.__version__}, driver {device.driver_version}"
         self.emulates_gpu = device.is_cpu
+        self._memory = _Memory()
         self._example = dpnp.empty(0, sycl_queue=self._queue)
         self.info = self.describe(library, memory=device.global_mem_size, driver=device.driver_version)
 
@@ -63,15 +64,18 @@ class SyclDevice(LibraryDevice):
     def observe(self) -> Iterator[Observation]:
         """Detect work by the calls that reach dpnp: its queues do not count finished work.
 
-        Memory is that of the arrays that dpnp makes; work space inside oneMKL is not included.
+        Memory is that of the arrays that dpnp makes in observed calls, until they are freed; work space in
+        oneMKL is not included.
         """
-        observation = Observation(memory=0)
+        observation, memory = Observation(live=self._memory.live), self._memory
+        memory.peak = before = memory.live
 
         def see(frame: Any, _: Any) -> None:
             observation.worked = observation.worked or frame.f_globals.get("__name__", "").startswith("dpnp")
 
-        with python_calls.profiled(see), _counted_memory(observation):
+        with python_calls.profiled(see), _counted(memory):
             yield observation
+        observation.memory, observation.held = memory.peak - before, memory.live - before
 
     def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:
         """Count the functions of dpnp that a call runs: its operators are among them."""
@@ -97,9 +101,20 @@ class SyclDevice(LibraryDevice):
         self.synchronize()
 
 
+class _Memory:
+    """The bytes of arrays that were made in observed calls and are not freed yet, and their peak."""
+
+    live = peak = 0
+
+    def add(self, size: int) -> None:
+        """Count what was allocated, or freed where it is negative."""
+        self.live += size
+        self.peak = max(self.peak, self.live)
+
+
 @contextmanager
-def _counted_memory(observation: Observation) -> Iterator[None]:
-    """Count the bytes of device memory that is allocated, less what is freed, and keep their peak.
+def _counted(counter: _Memory) -> Iterator[None]:
+    """Count the bytes of device memory that is allocated, and that of it which is freed then or later.
 
     dpctl has no hook for that, but its arrays look up the class of their memory by name when they are made.
     """
@@ -107,14 +122,10 @@ def _counted_memory(observation: Observation) -> Iterator[None]:
 
     original = memory.MemoryUSMDevice
 
-    def add(size: int) -> None:
-        observation.held = (observation.held or 0) + size
-        observation.memory = max(observation.memory or 0, observation.held)
-
     class Counted(original):  # type: ignore[misc, valid-type]  # dpctl is untyped
         def __init__(self, *_: Any, **__: Any) -> None:
-            add(self.nbytes)
-            weakref.finalize(self, add, -self.nbytes)
+            counter.add(self.nbytes)
+            weakref.finalize(self, counter.add, -self.nbytes)
 
     memory.MemoryUSMDevice = Counted
     try:

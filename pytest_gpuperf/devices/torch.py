@@ -149,6 +149,7 @@ class TorchDevice(LibraryDevice):
             observation.worked = True
             return
         observation.worked = observation.worked or after[_ALLOCATED] > before[_ALLOCATED]
+        observation.live = before[_HELD]
         observation.memory = after[_PEAK] - before[_HELD]
         observation.held = after[_HELD] - before[_HELD]
         if "num_device_alloc" in before:

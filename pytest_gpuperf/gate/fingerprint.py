@@ -106,7 +106,7 @@ def _device(name: str, device: DeviceInfo | None) -> Conditions:
 
 
 def _included(demand: Demand) -> Conditions:
-    calls = f" for {demand.calls} calls" if demand.calls else ""
+    calls = f" for {units.count(demand.calls, 'call')}" if demand.calls else ""
     return {"transfer": f"{demand.transfer}{calls}", "latency": "yes" if demand.latency else "no"}
 
 

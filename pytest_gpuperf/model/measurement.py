@@ -213,13 +213,14 @@ class Copies(Value, frozen=True, kw_only=True):
     arrays: Count
     """Arrays copied."""
     samples: Samples = field(default_factory=lambda: array("d"))
-    """Seconds of all these copies together, into new memory and waited for, in order."""
+    """Seconds of all these copies together, into new memory, in order, without the waits for the device."""
     memory: Literal["pinned", "pageable"] | None = None
     """Kind of the host's memory; null where the device does not report it."""
     median: Seconds | None = None
     """Median of `samples`; 0 when there is nothing to copy, null when it was not timed."""
     bandwidth: Bandwidth | None = None
-    """Bytes per second; null when nothing was copied, or the copies were not timed."""
+    """Bytes per second; null when nothing was copied, and when the copies were not timed or took no time
+    beside the waits."""
 
     def __post_init__(self) -> None:
         """Derive what is written to the report and not read from it, whatever a report says of it."""
@@ -348,8 +349,10 @@ class Memory(Value, frozen=True, kw_only=True):
     """The most bytes that the workload held on the device at one time."""
 
     peak: Bytes | None
-    """Bytes of the inputs and of what a call adds; null where the device does not report them."""
+    """Most bytes that any call held, the first one included: the inputs, what the setup and earlier calls
+    have left, and what the call added; without what was there before the setup. Null where the device does
+    not report it."""
     inputs: Bytes | None = None
-    """Bytes of the inputs."""
+    """Bytes of the inputs, or of all that the setup has left there, if more."""
     reason: str | None = None
     """Why `peak` is null."""

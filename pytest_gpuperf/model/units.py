@@ -23,6 +23,12 @@ def size(bytes: float) -> str:
     return f"{bytes:.0f} B"
 
 
+def different_sizes(one: int, other: int) -> tuple[str, str]:
+    """Return two sizes as `size` does; in bytes where it would not tell them apart: `12,000 B`."""
+    found = size(one), size(other)
+    return found if one == other or found[0] != found[1] else (f"{one:,} B", f"{other:,} B")
+
+
 def bandwidth(bytes_per_second: float) -> str:
     """Return bytes per second: `12.3 GB/s`."""
     return f"{size(bytes_per_second)}/s"

@@ -1,11 +1,14 @@
 """From a workload to its samples, one for each timed block.
 
 A sample is the time per call of one block: synchronize, read the host clock, k calls, synchronize, read the
-host clock. Nothing but the workload runs between the two readings.
+host clock. Where each call waits, no other wait follows. Nothing but the workload runs between the two
+readings.
 """
 
+import gc
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import repeat
 from math import ceil, inf
@@ -18,7 +21,7 @@ from pytest_gpuperf.analysis import noise, turns
 from pytest_gpuperf.analysis.turns import Alone
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import one_thread, other_work, waits
-from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement, Memory
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -32,6 +35,7 @@ LONGEST_ON_HOST = 1.0
 # What warms up late counts calls: times are late after so many where these take at most so many seconds.
 _LATE_CALLS, _FEWEST_LATE_CALLS = ((256, 0.13), (64, 0.35)), 24
 _LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm a difference by that factor
+_FOUND_WORK = 2  # empty waits: a longer one waited for work
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 _MOST_RECOMPILES = 10  # blocks: torch compiles a function 8 times at most
@@ -95,6 +99,8 @@ class BlockTimer:
     fastest_latency: float = inf
     alone: list[Alone] = field(default_factory=list)
     _stopped_before: int | None = None
+    most_held: int = 0  # bytes, in the calls of which that is known
+    held_at_last: int | None = None  # in the inspected call, with what is kept of an earlier one
 
     def __post_init__(self) -> None:
         """Look up what is known of the device's clocks."""
@@ -163,19 +169,60 @@ class BlockTimer:
 
     @property
     def memory(self) -> Memory:
-        """What the workload holds on its device at its peak: before a call, and what a call adds.
+        """What the workload holds on its device at its peak, and what of that its setup left there.
 
-        Before a call it holds its inputs, or what the device held more after the setup than before, if more.
+        The setup leaves the inputs, or what the device held more after it than before, if more. A call adds
+        something to that, and may find what earlier ones have left: the most that one held counts. While a
+        whole body is called first, its uploads are kept: a later call counts in its place.
         """
         workload = self.workload
         # An input that was freed since, after the setup that made it, is not held.
         inputs = sum(entry.bytes for entry in workload.inputs if entry.array() is not None)
         freed = sum(entry.bytes for entry in workload.inputs if entry.array() is None)
         before = max(inputs, (workload.held_after_setup or 0) - freed)
-        added = self.inspection.memory if self.inspection is not None else workload.first_call_memory
-        if added is None:
+        of_last = self.inspection.memory if self.inspection is not None else None
+        of_first = workload.first_call_memory if workload.scope == "call" or of_last is None else None
+        added = [each for each in (of_first, of_last) if each is not None]
+        if not added:
             return Memory(peak=None, inputs=before, reason=_MEMORY_NOT_REPORTED)
-        return Memory(peak=before + added, inputs=before)
+        return Memory(peak=max(before + max(added), self.most_held), inputs=before)
+
+    def held_in(self, observation: Observation) -> int | None:
+        """Return the most bytes that were held in a call, its inputs and what earlier calls left included.
+
+        What was there before the setup is not counted, unless it is an input; None where that is not known.
+        """
+        before = self.workload.live_before
+        if before is None or observation.live is None or observation.memory is None:
+            return None
+        return observation.live + observation.memory - before + self.workload.brought_bytes
+
+    @contextmanager
+    def settling_memory(self) -> Iterator[None]:
+        """Let what the inspected call held count, without what is freed meanwhile: only we had kept that."""
+        held, self.held_at_last = self.held_at_last, None
+        if held is None:
+            yield
+            return
+        with self.device.observe() as released:
+            yield
+        self._note_held(held + min(0, released.held or 0))
+
+    def note_memory_left(self) -> None:
+        """Let count what calls have left: the last of them held that, too."""
+        if self.workload.live_before is None:
+            return
+        with self.device.observe() as nothing:
+            pass
+        if (held := self.held_in(nothing)) is not None:
+            self._note_held(held)
+
+    def _note_held(self, held: int) -> None:
+        """Let so many bytes count, without the garbage of blocks: the collector pauses in them."""
+        if held > self.most_held:
+            with self.device.observe() as collected:
+                gc.collect()
+            self.most_held = max(self.most_held, held + min(0, collected.held or 0))
 
     def note_time(self, seconds: float) -> None:
         """Let the time of a call count for `fastest_sample`, though it may be no sample.
@@ -340,12 +387,24 @@ class BlockTimer:
         """Run a block; return its seconds per call. A workload that raises stays marked as running."""
         self.in_block = True
         with gc_paused():
-            sample, result, self._compiled = timed_block(self.workload, calls, calls_wait=self.calls_wait)
+            sample, result, self._compiled = self.time_block(calls)
         self.in_block = False
         self.note_end()
         if self.keeps_result:
             self.last_result = result
         return sample
+
+    def time_block(self, calls: int) -> "Block":
+        """Time a block of so many calls, which is no sample yet; see what the second of all calls holds."""
+        is_second = self.warmup_calls == 1 and not self.samples and self.workload.restore is None
+        watches = self.workload.live_before is not None and is_second
+        with self.device.observe() if watches else nullcontext() as seen:
+            block = timed_block(
+                self.workload, calls, calls_wait=self.calls_wait, empty_wait=self.synchronize_cost
+            )
+        if seen is not None:
+            self.most_held = max(self.most_held, self.held_in(seen) or 0)
+        return block
 
     def note_end(self) -> None:
         """Note when a GPU's last block ended: it idles from then on."""
@@ -390,14 +449,17 @@ class Block(NamedTuple):
     compiled: int
 
 
-def timed_block(workload: Workload, calls: int, *, calls_wait: bool = False) -> Block:
+def timed_block(
+    workload: Workload, calls: int, *, calls_wait: bool = False, empty_wait: float = 0.0
+) -> Block:
     """Time a block; keep its last result, and drop the others at once.
 
     The state that calls change is restored before the block, untimed.
     A lazy device submits each result, unless the calls wait for it.
-    A device that waits for results waits for what is not in the last one, and for that, unless the calls do.
-    What it cannot wait for in this way, as the work of another thread, shows when the time has been read: the
-    wait for it is added.
+    A block ends with a wait for the device, unless its calls wait: a loop of these has no wait but theirs.
+    A device that waits for results waits for what is not in the last one, and for that.
+    What was not waited for in this way, as the work of another thread, shows when the time has been read: it
+    is added, without the `empty_wait`.
     """
     device = workload.device
     clock = device.clock
@@ -411,19 +473,35 @@ def timed_block(workload: Workload, calls: int, *, calls_wait: bool = False) -> 
         for _ in repeat(None, calls - 1):
             call()
         result = call()
-        if wait is None:
+        if wait is None and not calls_wait:
             device.synchronize()
-        elif not calls_wait:
+        elif wait is not None and not calls_wait:
             wait(None)  # what follows all work is submitted while the device works on: that adds little
             wait(result)
-        ended = clock()
-        lasted = seconds_between(started, ended)
-        if wait is not None and (left := capabilities.unfinished(device)):
-            found = clock()
-            wait(left)
-            lasted += seconds_between(found, clock())  # to find it takes long among many arrays
+        lasted = seconds_between(started, clock())
+        if wait is not None or calls_wait:
+            lasted += _left(device, empty_wait)
         compiled = capabilities.compilations(device) - compiled
     return Block(lasted / calls, result, compiled)
+
+
+def _left(device: TimedDevice, empty_wait: float) -> float:
+    """Wait for what a block has left to do; return the seconds of that.
+
+    A call that waits for its own copies alone leaves the work of other streams: without it, what piles up
+    there would count nowhere. A wait that is less than twice as long as an empty one found nothing to do.
+    """
+    wait, clock = capabilities.wait_for_result(device), device.clock
+    if wait is None:
+        found = clock()
+        device.synchronize()
+        waited = seconds_between(found, clock())
+        return waited - empty_wait if waited > _FOUND_WORK * empty_wait else 0
+    if not (left := capabilities.unfinished(device)):
+        return 0
+    found = clock()  # to find it takes long among many arrays
+    wait(left)
+    return seconds_between(found, clock())
 
 
 def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any]:

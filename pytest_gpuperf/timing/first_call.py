@@ -89,6 +89,7 @@ def first_call(
             scope="call",
             restore=restore,
             setup=call.elapsed,
+            live_before=call.observation.live,
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
@@ -105,6 +106,7 @@ def first_call(
             state=state,
             brought_dtypes=tuple({any_array.dtype_of(array) for array in given}),
             did_device_work=any(map(device.holds, given)),
+            live_before=call.observation.live,
         )
     uploads.arrays.clear()
     require_waited_for(call.result)
@@ -128,6 +130,7 @@ def inspected_call(timer: BlockTimer) -> Any:
     with gc_paused():  # as timed calls run
         call = _observed_call(workload.call, workload.device)
     timer.note_time(call.elapsed)
+    timer.held_at_last = timer.held_in(call.observation)
     _require_no_fallback(call, workload.device)
     seems_idle = workload.used_device_at_first and not call.observation.worked
     if seems_idle and (
@@ -266,12 +269,15 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
     used = [array for array in (*uploads.arrays, *carried) if device.holds(array)]
     arrays = inputs.fingerprints(used, device)
     made = (entry for entry in arrays if id(any_array.root(entry.array())) not in uploads.uploaded_ids)
+    of_fixtures = {id(any_array.root(value)) for value in from_fixtures.values()}
+    brought = (entry for entry in arrays if id(any_array.root(entry.array())) in of_fixtures)
     return replace(
         workload,
         inputs=arrays,
         state=inputs.state_of(call, device, arrays),
         uploads=tuple(uploads.uploads),
         created_bytes=sum(entry.bytes for entry in made),
+        brought_bytes=sum(entry.bytes for entry in brought),
         dtypes=tuple({entry.dtype for entry in arrays}),
         shapes=_shapes(entry.array() for entry in arrays),
     )

@@ -6,7 +6,9 @@ No limit rests on them, unless a marker or a check asks for copies or latency: t
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +23,7 @@ from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.timing import blocks, first_call, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.rounds import TrialContext
 from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
@@ -38,6 +41,7 @@ NO_ROUNDS = "every round was dropped, so the transfers were not timed"
 NO_ROOM = "not enough device memory for a second copy of the inputs, so the transfers were not timed"
 _SHORT_CALL = 0.01  # seconds: a longer one is not repeated only to time its copies with it
 _MOST_ROUNDS = 60
+_WAITS = 5  # of which the shortest counts
 
 
 class CopyFailed(Exception):
@@ -155,8 +159,9 @@ def time_transfers(
 def _sampled_transfers(
     gpu: BlockTimer, rounds: int, context: TrialContext, loop: BlockTimer | None
 ) -> Transfer:
-    """Time each direction as a workload of its own, which is waited for like a call with transfers.
+    """Time each direction as a workload of its own, without the waits, which are no part of a copy.
 
+    Several uploads share one wait. Downloads wait each, for as long as that of one number at least.
     The workload's inputs are held twice meanwhile, and one result, of a call of its own. It is a function of
     its own: when it raises, no variable of the caller keeps the copies alive.
     """
@@ -172,26 +177,56 @@ def _sampled_transfers(
         returned = [leaf.value for leaf in values_of(workload.call(), holds) if holds(leaf.value)]
         device.synchronize()  # what it still does may fail, and is no copy
     memory = _memory(device, hosts)
-    upload = blocks.waited_for(lambda: [device.asarray(host) for host in hosts], device)
+
+    def upload() -> list[Any]:
+        return [device.asarray(host) for host in hosts]
 
     def download() -> None:
         for value in returned:
             device.asnumpy(value)
 
-    def timed(copies: Copies | None, call: Callable[[], None]) -> BlockTimer | None:
-        return warm_up.warmed_up(call, device, options) if copies and copies.bytes else None
+    def timed(copies: Copies | None, call: Callable[[], Any], *, waits: bool) -> BlockTimer | None:
+        return warm_up.warmed_up(call, device, options, calls_wait=waits) if copies and copies.bytes else None
 
     with _copying(device):
-        up, down = timed(sizes.h2d, upload), timed(sizes.d2h, download)
+        wait = _wait_of_download(device)
+        up, down = timed(sizes.h2d, upload, waits=False), timed(sizes.d2h, download, waits=True)
         _sample([timer for timer in (up, down) if timer], rounds, context)
     is_timed = all(timer.samples for timer in (up, down) if timer)
     return replace(
         sizes,
         reason=None if is_timed else NO_TIME,
-        h2d=sizes.h2d and replace(sizes.h2d, samples=_samples(up), memory=memory),
-        d2h=sizes.d2h and replace(sizes.d2h, samples=_samples(down), memory="pageable"),
+        h2d=sizes.h2d and replace(sizes.h2d, samples=_without(_wait_of_block(up), up), memory=memory),
+        d2h=sizes.d2h and replace(sizes.d2h, samples=_without(len(returned) * wait, down), memory="pageable"),
         loop=_samples(loop),
     )
+
+
+def _wait_of_block(timer: BlockTimer | None) -> float:
+    """Return the share of each call in the wait that ends its block."""
+    return timer.synchronize_cost / timer.block_calls if timer else 0.0
+
+
+def _wait_of_download(device: TimedDevice) -> float:
+    """Return the seconds that each download waits though the device has nothing to do.
+
+    They are those of a wait for what is ready, or of a single number's download if it takes less: such a
+    download does not wait for the device as a whole.
+    """
+    clock, least = device.clock, inf
+    with capabilities.context(device), gc_paused():
+        number = device.asarray(np.zeros(1, dtype=np.float32))
+        wait, download = blocks.waited_for(lambda: number, device), partial(device.asnumpy, number)
+        for step in (wait, download) * _WAITS:
+            started = clock()
+            step()
+            least = min(least, seconds_between(started, clock()))
+    return least
+
+
+def _without(wait: float, timer: BlockTimer | None) -> "array[float]":
+    """Return the samples without their waits."""
+    return array("d", [max(0.0, sample - wait) for sample in _samples(timer)])
 
 
 @contextmanager

@@ -143,6 +143,7 @@ class Trial:
                     self._change = self._change or self._late_change
             del of_cpu, of_gpu  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
+            self._gpu.note_memory_left()
         return self._unless_changed(self._judge())
 
     def compare_with(self, cpu_result: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
@@ -166,6 +167,7 @@ class Trial:
             self._require_last_work(self._gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
+            self._gpu.note_memory_left()
         return self._judge()
 
     def time_alone(self, bind: Bind, device: TimedDevice, seconds: float) -> CpuResult:
@@ -454,6 +456,9 @@ class Trial:
         after_reset = workload.after_reset()
         if has_time():
             result = first_call.inspected_call(timer)
+            if after_reset is not None:
+                with timer.settling_memory():  # what was returned before was not kept
+                    pass
             results.append(self._checks.copy_to_host(result, timer.device, used))
             if after_reset is not None:
                 after_reset.look(is_first=True)
@@ -467,7 +472,8 @@ class Trial:
             if after_reset is None or (len(results) > 1 and are_equal(*results)):
                 self._look_for_kept_result(timer, result, returned)
             del result
-        del returned
+        with timer.settling_memory():
+            del returned
         self.notes += self._checks.require_same_inputs(workload, after_reset, has_time)
         if workload.restore is None:
             look_for_kept_in_turn(workload, sampled.samples, has_time)

@@ -64,7 +64,7 @@ def warm_up(timer: BlockTimer, options: RunOptions, max_calls: int = _MAX_CALLS)
     while not timer.steady and not _is_warm(timer, seconds_between(started, device.clock()), options):
         started_on_host = perf_counter()
         with gc_paused():
-            sample = timed_block(timer.workload, timer.block_calls, calls_wait=timer.calls_wait).sample
+            sample = timer.time_block(timer.block_calls).sample
         timer.warmup_calls += timer.block_calls
         timer.note_time(sample)
         timer.last_warmup_block = sample * timer.block_calls
@@ -149,10 +149,12 @@ def warmed_up(
     device: TimedDevice,
     options: RunOptions,
     restore: Callable[[], None] | None = None,
+    *,
+    calls_wait: bool = True,
 ) -> BlockTimer:
     """Return a timer of a call that waits for its device, warmed up in a quarter of the secondary time."""
     workload = Workload(device=device, call=call, scope="call", restore=restore)
-    timer = BlockTimer(workload=workload, calls_wait=True)
+    timer = BlockTimer(workload=workload, calls_wait=calls_wait)
     plan = replace(options.sampling, warmup_time=options.sampling.secondary_time / 4)
     most = _MAX_CALLS_OF_LATENCY if step_of(device) <= FINE else _MAX_CALLS
     warm_up(timer, replace(options, sampling=plan), max_calls=most)

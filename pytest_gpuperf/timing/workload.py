@@ -43,10 +43,11 @@ class Workload:
     were copied from the host, `created_bytes` those that were made on the device. The inputs of a whole body
     are the arrays that fixtures gave to it, which it does not hold; `brought_dtypes` are theirs and those of
     its uploads. `returned` are references to what the first call returned, `returned_types` the libraries and
-    dtypes of its arrays, `other_library` one that is not the device's. `held_after_setup` is what the device
-    holds more since the setup, `first_call_memory` what the first call added at its peak; None where it does
-    not report that. It `returned_new` arrays where one of its first result is none that it can reach.
-    `watched` is what the library did in the first call besides the work.
+    dtypes of its arrays, `other_library` one that is not the device's. `live_before` is what the device held
+    before the setup, or before the first call of a whole body, `brought_bytes` are those of the inputs among
+    it, `held_after_setup` is what it holds more since the setup, and `first_call_memory` what the first call
+    added at its peak; None where it does not report that. It `returned_new` arrays where one of its first
+    result is none that it can reach. `watched` is what the library did in the first call besides the work.
     """
 
     device: TimedDevice
@@ -67,6 +68,8 @@ class Workload:
     brought_dtypes: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
     other_library: str | None = None
+    live_before: int | None = None
+    brought_bytes: int = 0
     held_after_setup: int | None = None
     first_call_memory: int | None = None
     watched: Watched = field(default_factory=Watched)

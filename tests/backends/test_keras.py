@@ -331,8 +331,8 @@ def test_work_on_a_gpu_of_tensorflow_is_seen_by_its_memory(opened):
         tensorflow.bytes = 52
     with gpu.observe() as idle:
         pass
-    assert (working.worked, working.memory, working.held) == (True, 7, 2)
-    assert (idle.worked, idle.memory, idle.held) == (False, 0, 0)
+    assert (True, 50, 7, 2) == (working.worked, working.live, working.memory, working.held)
+    assert (False, 52, 0, 0) == (idle.worked, idle.live, idle.memory, idle.held)
 
 
 @for_each(

@@ -163,10 +163,16 @@ def test_memory_is_the_most_held_above_what_was_held_before_and_intels_gpus_coun
     with device.observe() as seen:
         xpu.allocate(2000)
         xpu.free(1500)
-    assert (2000, 500, None, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
+    assert (1000, 2000, 500, None, True) == (
+        seen.live,
+        seen.memory,
+        seen.held,
+        seen.allocations,
+        seen.worked,
+    )
     with device.observe() as idle:
         xpu.free(500)
-    assert (-500, False) == (idle.held, idle.worked)
+    assert (1500, -500, False) == (idle.live, idle.held, idle.worked)
 
 
 @for_each(

@@ -228,6 +228,7 @@ def test_memory_is_what_the_call_held_at_its_peak(cuda):
     with cuda.observe() as freed:
         del kept
     assert (0, -32 << 20, False) == (freed.memory, freed.held, freed.worked)
+    assert freed.live - again.live == 32 << 20
 
 
 def test_memory_from_outside_of_cupys_pool_is_not_told(name, cuda):

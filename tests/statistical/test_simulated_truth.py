@@ -26,7 +26,6 @@ from pytest_gpuperf.timing.trial import Trial
 CASES = [*range(44), 70, 82]  # the last have nothing to copy
 BODIES = 16
 SIZE_GROUPS = 28
-MOST_CALLS_ASIDE = 1000  # of a block of copies, and of awaited calls
 RESOLUTION = get_clock_info("perf_counter").resolution
 CERTAIN = 7.5  # seconds of rounds, after which a limit is decided 1 % beyond it
 
@@ -160,25 +159,20 @@ class Walk:
         if not size:
             return Fraction(0)
         bandwidth = gpu.upload or gpu.bandwidth
-        return with_its_block(size / bandwidth + gpu.synchronize, self.found.transfer.h2d.samples, gpu)
+        return size / bandwidth
 
     @cached_property
     def down(self) -> Fraction:
-        """The copies down are waited for one by one."""
-        gpu, size = self.case.gpu, sum(self.case.down)
-        if not size:
-            return Fraction(0)
-        waits = len(self.case.down) * gpu.synchronize
-        return with_its_block(size / gpu.bandwidth + waits, self.found.transfer.d2h.samples, gpu)
+        """The copies down are waited for one by one, and these waits are none of their time."""
+        return Fraction(sum(self.case.down)) / self.case.gpu.bandwidth
 
     @property
     def copies(self) -> Fraction:
         """What the copies add to a call: by a loop of calls with them, if there was time for it."""
         if not self.found.transfer.loop:
             return self.up + self.down
-        gpu = self.case.gpu
-        waits = 0 if sum(self.case.down) else gpu.synchronize
-        return with_its_block(of_the_body(self, "gpu") + waits, self.found.transfer.loop, gpu) - self.gated[1]
+        waits = 0 if sum(self.case.down) else self.case.gpu.synchronize
+        return of_the_body(self, "gpu") + waits - self.gated[1]
 
     @property
     def bytes(self) -> int:
@@ -220,10 +214,7 @@ class Walk:
 
     def _latency(self, kind, found) -> Fraction:
         timing = self.timing(kind)
-        waited_for = run(kind, self.kernels(kind), timing) + timing.synchronize
-        if found.block_calls == 1:
-            return waited_for
-        return with_its_block(waited_for, found.latencies, timing)
+        return run(kind, self.kernels(kind), timing) + timing.synchronize
 
 
 def kernels(timing, *sizes) -> list[Fraction]:
@@ -245,19 +236,6 @@ def run(kind, kernels, timing, calls=1) -> Fraction:
         for call in {0, calls - 1}
         for place in range(len(kernels))
     )
-
-
-def with_its_block(one, samples, timing) -> Fraction:
-    """Return the time of one call with its share of the wait that ends a block.
-
-    How many calls shared that wait is not in the report: only a whole number of them is believed.
-    """
-    if not timing.synchronize:
-        return one
-    shared = timing.synchronize / (Fraction(samples[0]) - one)
-    assert round(shared) == pytest.approx(float(shared), rel=1e-6)
-    assert 1 <= round(shared) <= MOST_CALLS_ASIDE
-    return one + timing.synchronize / round(shared)
 
 
 def true(value, rel=1e-9):
@@ -554,10 +532,7 @@ def test_the_copies_of_a_whole_body_are_in_its_time(bodies):
         body, wait = of_the_body(walk, kind), timing.synchronize
         assert {float(body + wait / found.block_calls)} == set(found.samples), walk
         assert true(body + wait) == found.first_call, walk
-        alone = body + wait
-        if found.block_calls > 1:
-            alone = with_its_block(alone, found.latencies, timing)
-        assert {float(alone)} == set(found.waited_for), walk
+        assert {float(body + wait)} == set(found.waited_for), walk
 
 
 def test_a_whole_body_is_the_only_regime_that_it_has(bodies):
@@ -608,10 +583,12 @@ class Sizes:
         half = cpu / self.truth[size] / 2
         copies = half * (demand.calls or 1)
         asked = {"at_least": self.at_least, "at_most": self.at_most}
+        exact = {"launch": Fraction(0), "synchronize": Fraction(0)}
+        kernel = half if demand.transfer == "never" else half / 2
         case = Case(
             seed=self.seed,
-            cpu=Timing(kernel=cpu / 2),  # one for the scratch, one for the result
-            gpu=Timing(kernel=half if demand.transfer == "never" else half / 2, bandwidth=16 / copies),
+            cpu=Timing(kernel=cpu / 2, **exact),  # one for the scratch, one for the result
+            gpu=Timing(kernel=kernel, bandwidth=16 / copies, **exact),
             up=(8,),
             down=(8,),
             made=0,

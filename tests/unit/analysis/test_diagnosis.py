@@ -64,6 +64,17 @@ def copied(up: float, down: float = 0.0, **changes) -> Record:
     return record(transfer=Transfer(h2d=h2d, d2h=d2h), **changes)
 
 
+def looped(seconds: float, up: float = 0.0, **changes) -> Record:
+    """A record whose calls take so many seconds in a loop with their copies."""
+    found = copied(up, **changes)
+    return replace(found, transfer=replace(found.transfer, loop=array("d", [seconds])))
+
+
+def awaited(seconds: float) -> Measurement:
+    """Calls of 2 s on the GPU, or of so many if each is waited for."""
+    return on_gpu(block_calls=4, latencies=array("d", [seconds]))
+
+
 def earning(transfer: float | None = None, first_call: float | None = None) -> Offload:
     """What was found of an offload: after how many calls the copies and the first call are earned back."""
     estimates = [
@@ -132,6 +143,7 @@ def test_each_diagnosis_says_its_numbers_and_its_remedy():
         (copied(2.0, 4.0, offload=earning(transfer=6.2)),),
         (copied(3.0, offload=earning(transfer=0.7)),),
         (copied(24.0, demand=Demand(transfer="once", calls=4)),),
+        (looped(9.0, gpu=awaited(3.0)),),
         (record(**floats),),
         (record(**rounded),),
         (record(cpu=on_cpu(dtypes=("bfloat16",)), gpu=on_gpu(dtypes=("int64",))),),
@@ -165,6 +177,16 @@ NOTHING = Copies(bytes=0, arrays=0)
         # What is copied once is shared by the calls.
         (["transfer_bound"], copied(10.0, demand=Demand(transfer="once", calls=4))),
         ([], copied(10.0, demand=Demand(transfer="once", calls=5))),
+        # A loop with them shows what they add to an awaited call, whatever each takes alone.
+        (["transfer_bound"], looped(4.01)),
+        ([], looped(4.0, up=9.0)),
+        (["transfer_bound"], looped(6.01, gpu=awaited(3.0))),
+        ([], looped(6.0, gpu=awaited(3.0))),
+        ([], looped(2.5, gpu=awaited(3.0))),
+        # Of calls on the same copies only the last is waited for, unless each is.
+        (["transfer_bound"], looped(11.01, gpu=awaited(3.0), demand=Demand(transfer="once", calls=4))),
+        ([], looped(11.0, gpu=awaited(3.0), demand=Demand(transfer="once", calls=4))),
+        ([], looped(15.0, gpu=awaited(3.0), demand=Demand(transfer="once", calls=4, latency=True))),
         # Copies that were not timed
         ([], record(transfer=None)),
         ([], record(transfer=Transfer(h2d=UNTIMED, d2h=NOTHING))),

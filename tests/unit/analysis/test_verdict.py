@@ -7,9 +7,10 @@ from golden import assert_golden
 
 from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.analysis.looks import Look
-from pytest_gpuperf.analysis.verdict import decision, judge
+from pytest_gpuperf.analysis.verdict import apply_memory_limit, decision, judge
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Interference, Speedup
+from pytest_gpuperf.model.measurement import Interference, Memory, Speedup
+from pytest_gpuperf.model.record import Verdict
 
 SURE = looks.at_end(ROUNDS, LASTED)
 EARLY = Look(1.1, 1.5)
@@ -107,8 +108,23 @@ def test_a_verdict_says_the_demand_the_number_its_range_and_what_would_decide():
         (speedup(low=None, high=None), Demand(min=2, max=4), SURE),
         (speedup(12.4, 6.2, 24.8), Demand(max=1.5, transfer="always"), SURE),
         (speedup(), Demand(min=4, transfer="once", calls=8, latency=True), SURE),
+        (speedup(), Demand(min=4, transfer="once", calls=1), SURE),
         (speedup(), Demand(min=4, latency=True), SURE),
         (speedup(10, 9, 11), Demand(min=5), SURE, LOST_TIME),
         (speedup(10, 9, 11), Demand(min=5), SURE, None, SLOW_GPU),
     ]
     assert_golden("words/verdicts.txt", "".join(f"{judge(*case).reason}\n" for case in cases))
+
+
+@for_each(
+    ("held", "most", "peak", "limit"),
+    [
+        ("12,000 B", "11,999 B", 12_000, 11_999),  # three digits show no difference
+        ("12.1 kB", "12.0 kB", 12_100, 12_000),
+        ("1 B", "0 B", 1, 0),
+    ],
+)
+def test_memory_above_its_limit_is_said_in_numbers_that_differ(held, most, peak, limit):
+    verdict = Verdict(status="passed", reason=None)
+    found = apply_memory_limit(verdict, Memory(peak=peak), Demand(max_memory=limit))
+    assert f"the workload holds {held} on the device, max_memory is {most}" == found.reason

@@ -63,6 +63,8 @@ class Waiter(Recorder):
         ("call, call, synchronize, clock", 1, Recorder(), False),
         ("call, call, wait for None, wait for 2, clock, look", 1, Waiter(), False),
         ("call, wait for 1, call, wait for 2, clock, look", 1, Waiter(), True),
+        # Where each call was waited for, what is left is looked for when the time was read.
+        ("call, synchronize, call, synchronize, clock, clock, synchronize, clock", 1, Recorder(), True),
         # Of what no result waits for the wait counts, and not to look for it.
         (
             "call, call, wait for None, wait for 2, clock, look, clock, wait for ['b'], clock",
@@ -82,8 +84,25 @@ def test_a_block_is_waited_for_on_both_sides_of_its_calls_by_its_last_result_whe
         return next(results)
 
     timed = blocks.waited_for(call, device) if calls_wait else call
-    assert time_block(timed, 2, device, calls_wait=calls_wait) == seconds / 2
-    assert ", ".join(device.steps) == f"synchronize, clock, {steps}"
+    assert seconds / 2 == time_block(timed, 2, device, calls_wait=calls_wait, empty_wait=1.0)
+    assert f"synchronize, clock, {steps}" == ", ".join(device.steps)
+
+
+@for_each("wait", [0.0, 5e-6, 60e-6, 200e-6])
+def test_a_loop_of_awaited_calls_takes_their_waits_and_no_more(wait):
+    device = simulated(kernel=40e-6, synchronize=wait)
+    timer = warm_up.per_call(warmed_up(device), RunOptions())
+    timer.take_sample()
+    assert timer.block_calls > 1
+    assert pytest.approx(40e-6 + wait, rel=1e-9) == timer.samples[0]
+
+
+@for_each("wait", [0.0, 5e-6])
+def test_work_that_piles_up_where_no_call_waits_for_it_counts(wait):
+    """As that of another stream, behind calls that wait for the copy of their result alone."""
+    device = simulated(kernel=1e-3, synchronize=wait)
+    found = time_block(device.launch, 50, device, calls_wait=True, empty_wait=wait)
+    assert pytest.approx(1e-3, rel=1e-9) == found
 
 
 def test_the_cost_of_an_empty_synchronize_is_its_least():

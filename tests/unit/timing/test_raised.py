@@ -162,7 +162,7 @@ def failing_within(device, method, place, error):
     ("method", "place", "is_noted"),
     [
         ("asarray", "call_with_copies", True),
-        ("asarray", "call_and_synchronize", True),  # the upload by itself
+        ("asarray", "upload", True),
         ("asnumpy", "download", True),
         ("asnumpy", "call_with_copies", False),  # of a result, which may be what fails
     ],

@@ -11,6 +11,7 @@ from cases import for_each
 from msgspec.structs import replace
 from walks import simulated, walked
 
+from pytest_gpuperf.analysis.diagnosis import find
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDeviceLost, SimulatedOutOfMemory
 from pytest_gpuperf.model.demand import Demand, SamplingPlan
 from pytest_gpuperf.model.measurement import Copies, Transfer
@@ -29,6 +30,16 @@ def two_inputs(device):
     """Return a call whose result takes next to no room."""
     a, b = device.asarray(HOST), device.asarray(HOST)
     return lambda: a[:1] + b[:1]
+
+
+def two_results(device):
+    a = device.asarray(HOST)
+    return lambda: (a + 1, a + 2)
+
+
+def three_kernels(device):
+    a = device.asarray(HOST)
+    return lambda: a * 2 + a + a
 
 
 def neither(device):
@@ -107,6 +118,44 @@ def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(looped, cop
     found = measured(bandwidth=8e3, max_time=seconds, demand=Demand())  # of a second in each direction
     assert (looped, copied) == (len(found.transfer.loop), len(found.transfer.samples))
     assert found.elapsed - found.gpu.setup < seconds + 2.2
+
+
+@for_each("demand", [Demand(), Demand(min=1, latency=True), Demand(min=1, transfer="always")])
+@for_each("wait", [5e-6, 20e-6, 60e-6, 200e-6])
+def test_a_call_that_is_waited_for_has_one_wait_whatever_is_demanded(wait, demand):
+    found = measured(cpu=310e-6, gpu=40e-6, synchronize=wait, bandwidth=1e12, demand=demand)
+    alone, copies = 40e-6 + wait, 2 * SIZE / 1e12
+    assert pytest.approx(310e-6 / alone, rel=1e-6) == found.offload.latency.value
+    assert pytest.approx(310e-6 / (alone + copies), rel=1e-6) == found.offload.always.value
+    of_the_demand = found.offload.never if demand.latency else found.offload.always
+    assert of_the_demand == found.speedup or not demand.limits
+
+
+@for_each("body", [both_ways, two_inputs, two_results])
+@for_each("wait", [0.0, 13e-6, 200e-6])
+def test_copies_take_the_time_of_their_bytes_and_are_charged_no_wait(wait, body):
+    found = measured(body, gpu=30e-6, synchronize=wait, bandwidth=7e9, upload=5e9).transfer
+    assert pytest.approx(5e9, rel=1e-6) == found.h2d.bandwidth
+    assert pytest.approx(7e9, rel=1e-6) == found.d2h.bandwidth
+    assert len(found.loop) == len(found.samples) == 7
+
+
+def test_a_download_that_waits_for_nothing_takes_no_less_for_it():
+    cpu, gpu = devices(synchronize=50e-6, bandwidth=1e9)
+
+    def asnumpy(array):
+        gpu.clock.advance(2e-6 + array.nbytes / 1e9)
+        return np.array(array.view(np.ndarray))
+
+    gpu.asnumpy = asnumpy
+    found = measured(on=(cpu, gpu)).transfer
+    assert pytest.approx(SIZE / 1e9, rel=1e-3) == found.d2h.median
+
+
+def test_small_copies_beside_long_waits_bind_nothing_and_the_launches_do():
+    cpu, gpu = devices(cpu=43e-6, gpu=3e-6, launch=9e-6, synchronize=13e-6, bandwidth=7e9)
+    found = find(measured(three_kernels, on=(cpu, gpu)), usable=None, pool_threads=None)
+    assert {"launch_bound"} == {"launch_bound", "transfer_bound"} & {each.code for each in found}
 
 
 @for_each(
