@@ -147,8 +147,8 @@ def _difference(in_rounds: Sequence[float], alone: Sequence[Alone]) -> Differenc
     slower_on_average = fmean(time for each in alone for time in each.means) / fmean(later)
     for times in _loops(alone):
         found = Range(min(times), max(times))
-        is_slower = found.low > least * in_turn and slower_on_average > 1 + _DIFFERS
-        is_faster = least * found.high < in_turn and slower_on_average < 1 - _DIFFERS
+        is_slower = found.low > least * in_turn and slower_on_average > least
+        is_faster = least * found.high < in_turn and least * slower_on_average < 1
         if is_slower or is_faster:
             settled = all(each.is_settled for each in alone)
             return Difference(in_rounds=in_turn, alone=found, is_settled=settled)

@@ -170,6 +170,8 @@ def _sampled_transfers(
     if loop is None and gpu.fastest_sample <= _SHORT_CALL:
         loop = loop_timer(workload, options)
         _sample([loop] if loop else [], rounds, context)  # before the others, which hold one more result
+    if context.remaining() < 0:
+        return untimed(workload, NO_TIME, loop)
     sizes, hosts = untimed(workload), _hosts(workload)
     with capabilities.context(device):
         workload.prepare()

@@ -379,7 +379,7 @@ def still_after(*moments, gpu=1e-3, lasting=(10.0,)):
 def test_a_round_in_which_the_machine_stood_still_counts_for_ten_typical_ones_or_half_a_second(
     counted, cpu, moment
 ):
-    whole = RunOptions(sampling=SamplingPlan(whole=True))
+    whole = RunOptions(sampling=SamplingPlan(whole=True, may_restart=False))  # no device works alone
     bench = Bench(cpu=cpu, options=whole)
     bench.gpu_noise = still_after(moment)["gpu_noise"]  # and not in its first call
     found = bench.interleaved()
@@ -410,7 +410,7 @@ def test_a_machine_that_stood_still_in_the_first_round_has_the_time_for_others()
     ],
 )
 def test_the_longest_standstill_uses_up_no_time_of_the_test(excused, lasting):
-    whole = RunOptions(sampling=SamplingPlan(whole=True))
+    whole = RunOptions(sampling=SamplingPlan(whole=True, may_restart=False))
     moments = (0.3, lasting[0] + 1.0)[: len(lasting)]
     bench = Bench(options=whole, **still_after(*moments, lasting=lasting))
     bench.interleaved()

@@ -996,7 +996,7 @@ SLOW = [*[1.0] * 19, 20.0]  # how many times as long as others each call takes, 
         ("GPU", [1.0], SLOW, 1.5),
         (None, [*[1.0] * 60, 20.0, *[1.0] * 999], [1.0], 1.5),  # one, which may have been a stall
         (None, [*[1.0] * 19, 2.0], [1.0], 1.5),  # less than a tenth
-        (None, SLOW, SLOW, 1.5),
+        (None, SLOW, SLOW, 6.0),  # by chance a short test has more of them on one side
         (None, SLOW, [1.0], 1.0),  # fewer than 60 rounds
     ],
 )
