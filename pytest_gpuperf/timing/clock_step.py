@@ -12,10 +12,8 @@ from pytest_gpuperf.timing.time_budget import seconds_between
 
 FINE = 1e-5
 """Seconds: a clock of at most such steps shows a thousandth of a short block."""
-_READINGS, _CHANGES = (
-    20,
-    5,
-)  # in a row: a clock that goes by itself, and is fine, shows a step between two of them
+# In a row: a clock that goes by itself, and is fine, shows a step between two of so many readings.
+_READINGS, _CHANGES = 20, 5
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-9, 0.1  # seconds; each is twice as long as the one before
 _WATCHED = 0.1  # seconds by the host's clock, for the steps of one that goes by itself and has no pause
 

@@ -303,7 +303,7 @@ def _compare_blocks(timer: BlockTimer, seconds: float) -> _Times:
             break
     once = median(times.of(1))
     far = _FAR if _FAR * once <= _SHARE_OF_FAR * seconds else _NEAR
-    if far * once <= seconds:
+    if far * once <= seconds and timer.workload.restore is None:  # more calls after a reset are other work
         take(far)
         shift(_SHIFT)
         if times.is_bent and not times.is_flat:
