@@ -78,6 +78,8 @@ class Length(NamedTuple):
 
 EXACT = Look(1.0, 1.0)
 """Of values without noise, such as the memory that a workload holds."""
+CLEAR = Look(_UNSURE, _UNSURE)
+"""Of rounds that are far beyond a limit, though it is too early to say that they miss it."""
 _FIRST = Look(_UNSURE, None)
 _BY_SECONDS = ((7.5, Look(_AT_END, _AT_END)), (2.0, Look(1.1, 1.5)), (1.0, Look(1.2, None)))
 SHARPEST_AFTER, SHARPEST = _BY_SECONDS[0]

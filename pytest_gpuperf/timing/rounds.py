@@ -92,7 +92,7 @@ class RoundSampler:
         self._excused = 0.0
         self._look: Look | None = None  # the last one that was taken
         self._is_decided = False
-        self._was_open = False  # a look has left the question open
+        self._was_near = False  # rounds were not clear of a limit when a look left it open
         self._fewest = _FEWEST
         self._enough: int | None = None
         self._recorded: Sampled | None = None
@@ -247,15 +247,16 @@ class RoundSampler:
             return False
         if not self._limits and (plan.compared or spent >= plan.record_time):
             is_long_enough = spent >= plan.record_time  # to be compared: seven rounds are a moment
-            if is_long_enough and (plan.compared or self._was_open):
+            if is_long_enough and (plan.compared or self._was_near):
                 lone.begin()
             return is_long_enough
         look = looks.reached(rounds, self.seconds or 0.0)
         if look is not None and (look != self._look or self._is_decided):
             self._look = look
             self._is_decided = not self._open_limits(look)
-        self._was_open = self._was_open or (look is not None and not self._is_decided)
-        if self._was_open:
+        if look is not None and not self._is_decided and not self._was_near:
+            self._was_near = bool(self._open_limits(looks.CLEAR))
+        if self._was_near:
             lone.begin(inf if self._is_decided else spent)
             lone.confirm_early(lambda: self._turns, spent)
         if self._is_decided:
