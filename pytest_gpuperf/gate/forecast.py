@@ -50,11 +50,16 @@ class _Blind:
 
 
 def foresee(
-    base: Report, tolerances: Sequence[Tolerance], plan: Plan, selected: Collection[str] | None = None
+    base: Report,
+    tolerances: Sequence[Tolerance],
+    plan: Plan,
+    selected: Collection[str] | None = None,
+    typed: Sequence[str] = (),
 ) -> list[str]:
     """Return lines on the tests, of the `selected` ones or all, in which the check cannot find such losses.
 
-    Memory has no noise, and what is not measured in the rounds has no time that is known before.
+    Memory has no noise, and what is not measured in the rounds has no time that is known before. `typed` are
+    the options of ours with which the run was begun.
     """
     blind = (
         each
@@ -63,7 +68,7 @@ def foresee(
         for tolerance in tolerances
         for each in _looked_at(record, tolerance, plan)
     )
-    return [*_lines(base.name, [each for each in blind if each is not None], tolerances)]
+    return [*_lines(base.name, [each for each in blind if each is not None], typed)]
 
 
 def _looked_at(record: Record, tolerance: Tolerance, plan: Plan) -> Iterator[_Blind | None]:
@@ -126,17 +131,15 @@ def _blind(values: Matched, tolerance: Tolerance, of_run: float) -> _Blind | Non
     return known
 
 
-def _lines(name: str, blind: Sequence[_Blind], tolerances: Sequence[Tolerance]) -> Iterator[str]:
+def _lines(name: str, blind: Sequence[_Blind], typed: Sequence[str]) -> Iterator[str]:
     """Yield a line for each thing that helps."""
     of_baseline = [each for each in blind if each.by == "baseline"]
     if of_baseline:
         seconds = units.seconds(max(each.seconds for each in of_baseline))
-        asked = " ".join(f"--gpuperf-fail-on={each.metric}:{100 * each.share:g}%" for each in tolerances)
-        command = f"pytest --gpuperf-baseline=new.json {asked} --gpuperf-baseline-missing=create"
         shown = f"it shows {_losses(of_baseline)}, not {_allowed(of_baseline)}"
         count = units.count(len({each.nodeid for each in of_baseline}), "test")
         sampled = f"was sampled for at most {seconds} in {count}"
-        yield f"the baseline {name} {sampled}: {shown}. Make one with: {command}"
+        yield f"the baseline {name} {sampled}: {shown}. Make one with: {text.to_create(typed)}"
     for by in ("run", "both"):
         too = ", for the baseline, too" if by == "both" else ""
         short = [each for each in blind if each.by == by and each.by_option]

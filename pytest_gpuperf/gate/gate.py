@@ -113,12 +113,12 @@ class Gate:
             if limit.low > 0 and limit.high < inf and not limit.low <= before.value <= limit.high
         )
 
-    def forecast(self, selected: Collection[str] | None = None) -> list[str]:
+    def forecast(self, selected: Collection[str] | None = None, typed: Sequence[str] = ()) -> list[str]:
         """Return in lines what the check will not find of the selected tests, or of all."""
         if self._known_base is None or self.max_time is None:
             return []
         plan = Plan(self.max_time, self.slow_time)
-        return forecast.foresee(self._known_base, self.options.tolerances, plan, selected)
+        return forecast.foresee(self._known_base, self.options.tolerances, plan, selected, typed)
 
     @property
     def _known_base(self) -> Report | None:

@@ -201,7 +201,8 @@ class FinishHooks:
     def _foretold(self, selected: Collection[str] | None) -> list[str]:
         if not self._foretells:
             return []
-        return [f"gpuperf: {printable(line)}" for line in self.session.gate.forecast(selected)]
+        lines = self.session.gate.forecast(selected, self._arguments)
+        return [f"gpuperf: {printable(line)}" for line in lines]
 
     @property
     def _foretells(self) -> bool:

@@ -156,18 +156,41 @@ def test_it(device, then):
     )
 
 
+@pytest.mark.parametrize("mark", ["", "@pytest.mark.speedup\n"], ids=["of all", "marked"])
+def test_variants_lose_as_little_as_other_tests_before_they_fail(suite, mark):
+    """The samples of a CPU variant cannot be taken again: they have all the time of the rounds."""
+    source = f"""
+{mark}@pytest.mark.parametrize("device", ["cpu", "gpu"])
+@pytest.mark.parametrize("lost", [0, 12, 30])
+def test_it(device, lost):
+    conftest.LIBRARIES[device].ones(lost)
+"""
+    conftest = """
+    LIBRARIES["gpu"].ones = lambda lost: BACKEND.gpu("").launch(5e-3 / (1 - {share} * lost))
+    LIBRARIES["cpu"].ones = lambda _: BACKEND.cpu().launch(50e-3)
+"""
+    options = (*([] if mark else ["--gpuperf-all"]), "--gpuperf-gpu=cupy", *GATE)
+    suite(source, *options, CREATE[-1], conftest=conftest.format(share=0)).ended(passed=6)
+    lost = suite(source, *options, conftest=conftest.format(share=0.01))
+    lost.ended(passed=4, failed=2)
+    lost.says("FAILED *test_it[[]12-gpu]*", "FAILED *test_it[[]30-gpu]*")
+
+
 # What a check will not find is told before the first test
 
 
 BRIEF = record("test_it.py::test_it", rounds_elapsed=0.28)  # of a plain run
 TOO_BRIEF = "the baseline base.json was sampled for at most 280 ms in 1 test: it shows losses from "
-ONCE_MORE = "Make one with: pytest --gpuperf-baseline=new.json --gpuperf-fail-on=speedup:10% *"
+ONCE_MORE = (
+    "Make one with: pytest --gpuperf-baseline=new.json --gpuperf-lock=none --gpuperf-gpu=simulated "
+    "--gpuperf-fail-on=speedup:10% --gpuperf-max-time=9 --gpuperf-baseline-missing=create"
+)
 
 
 def test_a_check_whose_baseline_shows_nothing_is_told_the_command_for_another(ends):
     """It is not refused: a run that was accepted into the baseline may have been short."""
     written("base.json", BRIEF)
-    result = ends(MEASURED, *GATE)
+    result = ends(MEASURED, *GATE, "--gpuperf-max-time=9")
     assert pytest.ExitCode.OK == result.ret
     result.stdout.fnmatch_lines([f"gpuperf: {TOO_BRIEF}*, not 10 %. {ONCE_MORE}"])
 

@@ -20,8 +20,11 @@ def lasting(rounds, seconds, spread=0.01, nodeid="test_fft.py::test_fft", **chan
     return recorded(nodeid, **{**known, **changes})
 
 
+TYPED = ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-all"]
+
+
 def foreseen(*records, max_time=10.0, tolerances=SPEEDUP, selected=None, slow_time=None):
-    return forecast.foresee(base_of(*records), tolerances, Plan(max_time, slow_time), selected)
+    return forecast.foresee(base_of(*records), tolerances, Plan(max_time, slow_time), selected, TYPED)
 
 
 SEVERAL = [lasting(2, 8.0, nodeid=f"test_fft.py::test_{name}") for name in "abcde"]
