@@ -192,18 +192,18 @@ class GpuPerfSession:
         return self.gate.with_comparisons(hints.annotate(record, spec, item))
 
     def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
-        trial_options = self.options
+        limits = self.gate.limits(spec.nodeid)
+        sampling = rounds.for_test(self.options.sampling, self.gate.options, limits)
         if spec.source == "all":
-            sampling = rounds.for_unmarked(trial_options.sampling, self.gate.options)
-            trial_options = replace(trial_options, sampling=sampling)
+            sampling = rounds.for_unmarked(sampling, self.gate.options)
         return Trial(
             nodeid=spec.nodeid,
             demand=spec.demand,
-            options=trial_options,
+            options=replace(self.options, sampling=sampling),
             question=ScalingQuestion(spec.scaling) if spec.scaling else None,
             size_group=spec.size_group,
             acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
-            limits=self.gate.limits(spec.nodeid),
+            limits=limits,
             on_round=self._live_line.begin(spec.nodeid) if self._live_line else None,
         )
 

@@ -111,6 +111,13 @@ def test_without_fail_on_losses_and_doubts_are_only_said(ends):
     assert {("test_bare", "speedup"): "inconclusive"} == outcomes(unclear)
 
 
+def test_a_new_test_is_sampled_as_long_as_when_the_baseline_was_made(held):
+    """Its record may enter the baseline. What the baseline has is decided earlier."""
+    result = held(BARE, then=BARE + FAST)
+    sampled = {each["nodeid"]: each["rounds_elapsed"] for each in result.report["records"]}
+    assert sampled["test_it.py::test_bare"] < 7 < sampled["test_it.py::test_fast"]
+
+
 def test_a_rerun_takes_the_loss_back(held):
     pytest.importorskip("pytest_rerunfailures", reason="the extra `test` has pytest-rerunfailures")
     flaky = BARE.replace("import pytest\n", "import pytest\nruns = []\n").replace(
