@@ -82,6 +82,8 @@ _FIRST = Look(_UNSURE, None)
 _BY_SECONDS = ((7.5, Look(_AT_END, _AT_END)), (2.0, Look(1.1, 1.5)), (1.0, Look(1.2, None)))
 SHARPEST_AFTER, SHARPEST = _BY_SECONDS[0]
 """The seconds, and the look, after which more time decides nothing that is nearer to a limit."""
+LONGEST = Length(MANY, SHARPEST_AFTER)
+"""The length from which on longer runs find no smaller losses."""
 _LEAST_OF_FEW = 1.1  # the least factor of fewer rounds than `MANY`
 # Of five or six rounds, by seconds: each is long enough to be an average, and all lie beyond.
 _FIVE, _OF_FIVE = 5, ((7.5, Look(1.2, 1.2)), (2.0, Look(1.2, 1.6)), (0.0, Look(2.0, 2.0)))

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling
-from pytest_gpuperf.analysis.looks import Length, Limit
+from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.gate import baseline, forecast, metrics, regression, runs, text, what_fails
 from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
 from pytest_gpuperf.gate.forecast import Plan
@@ -257,8 +257,7 @@ def _luck(record: Record, metric: Metric) -> float:
     length = metrics.length_of(record, metric)
     if length is None:
         return metrics.look_at(record, metric).meets
-    longest = Length(looks.MANY, looks.SHARPEST_AFTER)
-    of_both, alone = looks.of_pair(length, longest).misses, looks.SHARPEST.misses
+    of_both, alone = looks.of_pair(length, looks.LONGEST).misses, looks.SHARPEST.misses
     return max(1.0, of_both / alone) if of_both and alone else 1.0
 
 
