@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_gpuperf.gate import fingerprint, metrics, regression, remedy, text
 from pytest_gpuperf.gate.fingerprint import Conditions
-from pytest_gpuperf.gate.remedy import Matched
+from pytest_gpuperf.gate.remedy import Matched, Plan
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model.comparison import AbsenceCause, Absent, Comparison, Metric, Outcome, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
@@ -29,12 +29,12 @@ _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu_time": ("cpu",), "gpu_time": ("
 class Comparer:
     """Compares the results of a run with a baseline; `environment` is the run's.
 
-    `max_time` is what it allows a test whose marker says nothing, where that is known.
+    `plan` is what it allows a test whose marker says nothing, where that is known.
     """
 
     baseline: Report
     environment: Environment
-    max_time: float | None = None
+    plan: Plan | None = None
     _conditions: dict[tuple[Kind, ...], list[Conditions]] = field(default_factory=dict, init=False)
     """Those of the baseline's devices and of the run's, which all tests share: there may be 10,000."""
 
@@ -59,8 +59,8 @@ class Comparer:
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
             found = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
             return comparison_of(tolerance, "not_comparable", reason, **found)
-        allowed = now.demand.max_time or self.max_time
-        values = Matched(nodeid=now.nodeid, before=earlier, now=value, max_time=allowed)
+        plan = self.plan.of(now) if self.plan else None
+        values = Matched(nodeid=now.nodeid, before=earlier, now=value, plan=plan)
         return self.compare_values(values, tolerance)
 
     def compare_values(self, values: Matched, tolerance: Tolerance) -> Comparison:
@@ -100,7 +100,8 @@ def _compare_values(values: Matched, tolerance: Tolerance) -> Comparison:
     elif outcome != "not_regressed":
         reason = text.describe(earlier, later, tolerance, outcome)
     found = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
-    seen = regression.visible(earlier, later, look, tolerance, luck=luck)
+    # What was decided early would have been sampled on for a loss that is nearer to the tolerance.
+    seen = (values if outcome == "inconclusive" else values.in_its_time()).visible(tolerance)
     return comparison_of(tolerance, outcome, reason, **found, visible=seen)
 
 

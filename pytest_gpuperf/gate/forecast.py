@@ -2,35 +2,26 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.analysis.looks import Length
 from pytest_gpuperf.gate import metrics, remedy, text
-from pytest_gpuperf.gate.remedy import Matched
+from pytest_gpuperf.gate.remedy import Matched, Plan
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Metric, Tolerance, most_overlooked
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Record, Report
 
 _IN_ROUNDS: tuple[Metric, ...] = ("speedup", "efficiency", "gpu_time", "cpu_time")
-_FEWEST = 2  # rounds, which every test takes
 _MOST_NAMED = 3
-
-
-class Plan(NamedTuple):
-    """The seconds that a run allows a test, and one of slow calls in a check; None where that is no more."""
-
-    max_time: float
-    slow_time: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Blind:
     """A test in which the check cannot find a loss near the tolerance, and what would help.
 
-    `by` names what has to be longer, up to `needed` seconds, or `noise` if no time helps. A test whose marker
-    sets `max_time` (`is_marked`) needs a new value there; an option has no effect on it.
+    `by` names what has to be longer, up to `needed` seconds, or `noise` if no time helps, and `others` if other
+    programs disturbed the baseline. A test whose marker sets `max_time` (`is_marked`) needs a new value there;
+    an option has no effect on it.
     """
 
     nodeid: str
@@ -40,7 +31,7 @@ class _Blind:
     round_time: float
     max_time: float
     is_marked: bool
-    by: Literal["baseline", "run", "both", "noise"]
+    by: Literal["baseline", "run", "both", "noise", "others"]
     needed: float = 0.0
 
     @property
@@ -84,16 +75,8 @@ def _expected(record: Record, tolerance: Tolerance, plan: Plan) -> Iterator[Matc
     round_time = before.length.round_time if before and before.length else None
     if before is None or round_time is None:
         return
-    of_marker = record.demand.max_time
-    allowed = of_marker or plan.max_time
-    slow_time = None if of_marker else plan.slow_time
-    now = replace(before, length=_planned(round_time, allowed, slow_time))
-    yield Matched(nodeid=record.nodeid, before=before, now=now, max_time=allowed)
-
-
-def _planned(round_time: float, max_time: float, slow_time: float | None = None) -> Length:
-    rounds, seconds = looks.planned(round_time, max_time, slow_time)
-    return Length(max(rounds, _FEWEST), max(seconds, _FEWEST * round_time))
+    now = replace(before, length=plan.of(record).length(round_time))
+    yield Matched(nodeid=record.nodeid, before=before, now=now, plan=plan.of(record))
 
 
 def _blind(values: Matched, tolerance: Tolerance, of_run: float) -> _Blind | None:
@@ -102,12 +85,12 @@ def _blind(values: Matched, tolerance: Tolerance, of_run: float) -> _Blind | Non
     if seen is not None and seen <= near:
         return None
     length = values.before.length
-    assert length and length.round_time and values.max_time, "it was planned"  # noqa: PT018, S101 - for mypy
-    round_time, had = length.round_time, values.max_time
+    assert length and length.round_time and values.plan, "it was planned"  # noqa: PT018, S101 - for mypy
+    round_time, had = length.round_time, values.plan.max_time
 
     def sees(of_baseline: float, of_now: float) -> bool:
         before = remedy.after(values.before, of_baseline) or values.before
-        now = replace(values.now, length=_planned(round_time, of_now))
+        now = replace(values.now, length=Plan(of_now).length(round_time))
         found = replace(values, before=before, now=now).visible(tolerance)
         return found is not None and found <= near
 
@@ -119,7 +102,7 @@ def _blind(values: Matched, tolerance: Tolerance, of_run: float) -> _Blind | Non
         round_time=round_time,
         max_time=had,
         is_marked=had != of_run,
-        by="noise",
+        by="others" if values.before.widened else "noise",
     )
     if sees(had, had):
         return replace(known, by="baseline")
@@ -144,9 +127,9 @@ def _lines(name: str, blind: Sequence[_Blind], typed: Sequence[str]) -> Iterator
         too = ", for the baseline, too" if by == "both" else ""
         short = [each for each in blind if each.by == by and each.by_option]
         if short:
-            had = f"with max_time={min(each.max_time for each in short):g} this check finds {_losses(short)}"
+            at = f"with max_time={min(each.max_time for each in short):g} this check finds"
             takes = f"it takes --gpuperf-max-time={remedy.ENOUGH_TIME:g}{too}"
-            yield f"{had} ({_allowed(short)} are allowed): {takes}"
+            yield f"{at} {_losses(short)}, not {_allowed(short)}, in {_named(short)}: {takes}"
         slow = [each for each in blind if each.by == by and not each.by_option]
         if slow:
             at = f"at max_time={min(each.max_time for each in slow):g}"
@@ -156,11 +139,15 @@ def _lines(name: str, blind: Sequence[_Blind], typed: Sequence[str]) -> Iterator
                 for each in slow
             ]
             yield f"{had}: {units.first_few(named, _MOST_NAMED)} in its marker{too}"
+    disturbed = [each for each in blind if each.by == "others"]
+    if disturbed:
+        found = f"this check finds {_losses(disturbed)}, not {_allowed(disturbed)}, in {_named(disturbed)}"
+        cause = f"other programs disturbed these when the baseline {name} was made"
+        yield f"{found}: {cause}. Make one on a quieter machine with: {text.to_create(typed)}"
     noisy = [each for each in blind if each.by == "noise"]
     if noisy:
-        names = units.first_few(dict.fromkeys(each.nodeid for each in noisy), _MOST_NAMED)
-        found = f"whatever max_time is, this check finds {_losses(noisy)}, not {_allowed(noisy)}, of {names}"
-        yield f"{found}: their rounds differ that much in the baseline {name}"
+        found = f"whatever max_time is, this check finds {_losses(noisy)}, not {_allowed(noisy)}"
+        yield f"{found}, in {_named(noisy)}: their rounds differ that much in the baseline {name}"
 
 
 def _losses(blind: Sequence[_Blind]) -> str:
@@ -170,6 +157,12 @@ def _losses(blind: Sequence[_Blind]) -> str:
 
 def _allowed(blind: Sequence[_Blind]) -> str:
     return units.percent(min(each.tolerance.share for each in blind))
+
+
+def _named(blind: Sequence[_Blind]) -> str:
+    """Return how many tests these are of, and the first names."""
+    names = dict.fromkeys(each.nodeid for each in blind)
+    return f"{units.count(len(names), 'test')} ({units.first_few(names, _MOST_NAMED)})"
 
 
 def _tests(blind: Sequence[_Blind]) -> str:

@@ -14,8 +14,8 @@ from pytest_gpuperf.analysis import looks, scaling
 from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.gate import baseline, forecast, metrics, regression, runs, text, what_fails
 from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
-from pytest_gpuperf.gate.forecast import Plan
 from pytest_gpuperf.gate.pairs import Pair, PairComparer
+from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.gate.runs import RunsComparer
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model import units
@@ -59,16 +59,15 @@ class Gate:
 
     Where six or more were, at different times, it compares with the range over the six newest.
     `environment` returns that of the run; it is called when the devices are open. With `pairs` of processes
-    the run is head's first one, the candidate base's first, and what decides is all of them. `max_time` is
-    that of the run, and `slow_time` of its slow tests, where they are known.
+    the run is head's first one, the candidate base's first, and what decides is all of them. `plan` is the
+    time of a test, where it is known.
     """
 
     options: GateOptions
     candidates: Sequence[Report]
     environment: Callable[[], Environment]
     pairs: Sequence[Pair] = ()
-    max_time: float | None = None
-    slow_time: float | None = None
+    plan: Plan | None = None
 
     @cached_property
     def base(self) -> Report | None:
@@ -115,10 +114,9 @@ class Gate:
 
     def forecast(self, selected: Collection[str] | None = None, typed: Sequence[str] = ()) -> list[str]:
         """Return in lines what the check will not find of the selected tests, or of all."""
-        if self._known_base is None or self.max_time is None:
+        if self._known_base is None or self.plan is None:
             return []
-        plan = Plan(self.max_time, self.slow_time)
-        return forecast.foresee(self._known_base, self.options.tolerances, plan, selected, typed)
+        return forecast.foresee(self._known_base, self.options.tolerances, self.plan, selected, typed)
 
     @property
     def _known_base(self) -> Report | None:
@@ -246,10 +244,10 @@ class Gate:
             return RunsComparer(
                 baseline=self.base,
                 environment=self._environment,
-                max_time=self.max_time,
+                plan=self.plan,
                 earlier=earlier,
             )
-        return Comparer(baseline=self.base, environment=self._environment, max_time=self.max_time)
+        return Comparer(baseline=self.base, environment=self._environment, plan=self.plan)
 
 
 def _luck(record: Record, metric: Metric) -> float:

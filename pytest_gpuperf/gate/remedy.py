@@ -7,6 +7,7 @@ tolerance that decides the same numbers. So following one remedy never leads to 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf
+from typing import NamedTuple
 
 from msgspec.structs import replace as changed
 
@@ -17,6 +18,7 @@ from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.gate.tolerance import largest
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Tolerance, most_overlooked
+from pytest_gpuperf.model.record import Record
 
 ENOUGH_TIME = looks.SHARPEST_AFTER / looks.SAMPLING_SHARE
 """The max_time in which calls that are not slow are sampled for as long as decides anything."""
@@ -26,19 +28,37 @@ _WITH_UNTIMED, _UNTIMED = 14, 1.14  # rounds from which on some are not timed; w
 _ALL_OF_THEM = 0.75  # of the planned rounds: a run with fewer ended early, and more time would not be used
 _ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
 _A_DAY = 86_400.0  # seconds: the longest max_time
+_FEWEST = 2  # rounds, which every test takes
+
+
+class Plan(NamedTuple):
+    """The seconds that a run allows a test, and one of slow calls in a check; None where that is no more."""
+
+    max_time: float
+    slow_time: float | None = None
+
+    def of(self, record: Record) -> "Plan":
+        """Return what the run allows this test, whose marker may say otherwise."""
+        of_marker = record.demand.max_time
+        return self if of_marker is None else Plan(of_marker)
+
+    def length(self, round_time: float) -> Length:
+        """Return how long rounds of so many seconds each are taken."""
+        rounds, seconds = looks.planned(round_time, self.max_time, self.slow_time)
+        return Length(max(rounds, _FEWEST), max(seconds, _FEWEST * round_time))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
     """A metric of one test, in the baseline and now, both measured in the same conditions.
 
-    `max_time` is what the test was allowed now, where that is known.
+    `plan` is what the test was allowed now, where that is known.
     """
 
     nodeid: str
     before: MetricValue
     now: MetricValue
-    max_time: float | None = None
+    plan: Plan | None = None
 
     @property
     def factor(self) -> float:
@@ -55,6 +75,15 @@ class Matched:
         """Return the smallest loss that two such runs find."""
         look, luck = metrics.factors(self.before, self.now)
         return regression.visible(self.before.estimate, self.now.estimate, look, tolerance, luck=luck)
+
+    def in_its_time(self) -> "Matched":
+        """Return them as they would be if sampling had not ended early: the range is as wide at most."""
+        length = self.now.length
+        if self.plan is None or length is None or length.round_time is None:
+            return self
+        planned = self.plan.length(length.round_time)
+        longer = Length(max(length.rounds, planned.rounds), max(length.seconds, planned.seconds))
+        return replace(self, now=replace(self.now, length=longer))
 
     def is_decided(self, tolerance: Tolerance) -> bool:
         """Return whether it is clear if a tolerance is kept."""
@@ -103,7 +132,7 @@ def _longer(values: Matched) -> Iterator[_Longer]:
     for max_time in _times_of(before):
         if (later := after(before, max_time)) is not None:
             yield _Longer(of="baseline", max_time=max_time, values=replace(values, before=later))
-    had = values.max_time or 0.0 if _takes_all(values) else inf
+    had = (values.plan.max_time if values.plan else 0.0) if _takes_all(values) else inf
     for max_time in _times_of(now):
         if max_time > had and (later := after(now, max_time)) is not None:
             yield _Longer(of="run", max_time=max_time, values=replace(values, now=later))
@@ -137,9 +166,9 @@ def after(value: MetricValue, max_time: float) -> MetricValue | None:
 def _takes_all(values: Matched) -> bool:
     """Return whether the later run took all of its time, so that it would use more."""
     length = values.now.length
-    if length is None or length.round_time is None or values.max_time is None:
+    if length is None or length.round_time is None or values.plan is None:
         return True
-    return length.rounds >= _ALL_OF_THEM * looks.planned(length.round_time, values.max_time).rounds
+    return length.rounds >= _ALL_OF_THEM * values.plan.length(length.round_time).rounds
 
 
 def _told_time(values: Matched, longer: _Longer, tolerance: Tolerance) -> str:

@@ -126,8 +126,8 @@ def blind(tests: Sequence[str]) -> str:
     return f"in {count} the check cannot find a loss near the tolerance: {units.first_few(tests, most=3)}"
 
 
-def found_from(run: Run) -> str | None:
-    """Return from which loss on the check finds one, for each metric, and for how many tests."""
+def found_from(run: Run, *, all_names: bool = False) -> str | None:
+    """Return from which loss on the check finds one, for each metric, and for how many tests or which."""
     by_metric: dict[Metric, list[tuple[Comparison, str]]] = {}
     for record in run.records:
         for each in record.comparisons:
@@ -136,11 +136,11 @@ def found_from(run: Run) -> str | None:
     told = []
     for metric, compared in by_metric.items():
         of = f"of {METRIC_NAMES[metric]} " if len(by_metric) > 1 else ""
-        told.append(f"{of}from {', '.join(_visible_groups(compared))}")
+        told.append(f"{of}from {', '.join(_visible_groups(compared, all_names=all_names))}")
     return f"the check finds losses {'; '.join(told)}" if told else None
 
 
-def _visible_groups(compared: Sequence[tuple[Comparison, str]]) -> Iterator[str]:
+def _visible_groups(compared: Sequence[tuple[Comparison, str]], *, all_names: bool) -> Iterator[str]:
     """Yield groups of tests by their visible loss: up to two and three tolerances, and what is beyond."""
     for least, most in pairwise((-1.0, *_GROUPS, inf)):
         group = [(each, name) for each, name in compared if least < _in_tolerances(each) <= most]
@@ -151,7 +151,10 @@ def _visible_groups(compared: Sequence[tuple[Comparison, str]]) -> Iterator[str]
         tests, unseen = units.count(len(group), "test"), [name for each, name in group if each.shows_little]
         if unseen:
             some = "" if len(unseen) == len(group) else f"{tests}, "
-            tests = f"{some}{len(unseen)} not compared: {units.first_few(unseen, most=1)}"
+            most = len(unseen) if all_names else 1
+            tests = f"{some}{len(unseen)} not compared: {units.first_few(unseen, most)}"
+        if others := [name for each, name in group if all_names and not each.shows_little]:
+            tests = f"{tests}: {', '.join(others)}"
         yield f"{from_loss} ({tests})"
 
 

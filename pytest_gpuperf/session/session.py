@@ -16,6 +16,7 @@ from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.gate import what_fails
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate
+from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
@@ -78,8 +79,7 @@ class GpuPerfSession:
             gate,
             candidates,
             self._environment,
-            max_time=run_options.max_time,
-            slow_time=run_options.sampling.slow_time,
+            plan=Plan(run_options.max_time, run_options.sampling.slow_time),
         )
         self.records = RecordStore(report)
         self.size_groups: dict[str, set[str]] = {}

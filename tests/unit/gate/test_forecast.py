@@ -5,8 +5,9 @@ from factories import GPU, base_of, measured, recorded, speedup_within, within
 from golden import assert_told
 
 from pytest_gpuperf.gate import forecast
-from pytest_gpuperf.gate.forecast import Plan
+from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Interference
 
 SPEEDUP = [within()]
 BRIEF, SHORT, CREATED = (7, 0.28), (56, 2.25), (188, 7.5)
@@ -28,6 +29,7 @@ def foreseen(*records, max_time=10.0, tolerances=SPEEDUP, selected=None, slow_ti
 
 
 SEVERAL = [lasting(2, 8.0, nodeid=f"test_fft.py::test_{name}") for name in "abcde"]
+BUSY = Interference(kind="unstable_cpu_times", own_share=0.01, median=0.5, fastest=0.4)
 TOLD = {
     "a plain report": foreseen(lasting(*BRIEF)),
     "a plain report, and max_time=3": foreseen(lasting(*BRIEF), max_time=3.0),
@@ -37,6 +39,7 @@ TOLD = {
     "many slow calls": foreseen(*SEVERAL),
     "a marker with a short max_time": foreseen(lasting(2, 0.08, demand=Demand(max_time=0.1))),
     "noise": foreseen(lasting(*CREATED, 0.2)),
+    "other programs": foreseen(lasting(*CREATED, interference=BUSY)),
     "a fine one, too": foreseen(lasting(*BRIEF), lasting(*CREATED, nodeid="test_fine")),
     "two metrics": foreseen(lasting(*BRIEF), tolerances=[within(), within(0.05, "gpu_time")]),
 }

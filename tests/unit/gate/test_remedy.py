@@ -8,6 +8,7 @@ from factories import GPU, HERE, base_of, measured, offload, recorded, speedup, 
 from msgspec.structs import replace
 
 from pytest_gpuperf.gate.gate import Gate
+from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Interference
@@ -32,7 +33,8 @@ def run_of(value, rounds, seconds, spread=(0.01, 0.01), **changes):
 
 def compared(before, now, share=0.1, *, metric="speedup", max_time=None):
     options = GateOptions(tolerances=(within(share, metric),))
-    gate = Gate(options, [base_of(before)], lambda: HERE, max_time=max_time)
+    plan = None if max_time is None else Plan(max_time)
+    gate = Gate(options, [base_of(before)], lambda: HERE, plan=plan)
     (found,) = gate.with_comparisons(now).comparisons
     return found
 
