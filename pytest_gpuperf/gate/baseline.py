@@ -59,7 +59,7 @@ class Comparer:
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
             found = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
             return comparison_of(tolerance, "not_comparable", reason, **found)
-        plan = self.plan.of(now) if self.plan else None
+        plan = remedy.plan_of(now, self.plan)
         values = Matched(nodeid=now.nodeid, before=earlier, now=value, plan=plan)
         return self.compare_values(values, tolerance)
 

@@ -23,7 +23,6 @@ from pytest_gpuperf.model.record import Run
 _GROUPS = (2.0, 3.0)  # tolerances: losses that are seen, and those beyond which a check is next to none
 _LEAST_TOLERANCE = 0.01  # of one of zero there are no multiples
 _ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
-_BASELINE = "--gpuperf-baseline="
 MOST_IN_PERCENT = 10.0
 """The factor from which on a change is written as one."""
 METRIC_NAMES: dict[Metric, str] = {
@@ -115,9 +114,8 @@ def describe(
 
 
 def to_create(typed: Sequence[str]) -> str:
-    """Return the command that makes another baseline with the options of ours that the user typed."""
-    same = [word for word in typed if not word.startswith(_BASELINE)]
-    return shlex.join(["pytest", f"{_BASELINE}new.json", *same, "--gpuperf-baseline-missing=create"])
+    """Return the command that makes a baseline that is missing, with the options that the user typed."""
+    return shlex.join(["pytest", *typed, "--gpuperf-baseline-missing=create"])
 
 
 def blind(tests: Sequence[str]) -> str:
