@@ -54,13 +54,27 @@ def foresee(
     Memory has no noise, and what is not measured in the rounds has no time that is known before. `typed` are
     the options of ours with which the run was begun.
     """
-    blind = [
+    return [*_lines(base.name, _all_blind(base, tolerances, plan, selected), typed)]
+
+
+def of_new(base: Report, tolerances: Sequence[Tolerance], plan: Plan, typed: Sequence[str] = ()) -> list[str]:
+    """Return lines on the tests of a baseline that was just made in which its checks find no such losses."""
+    blind = _all_blind(base, tolerances, plan)
+    again = f"; then delete {base.name}, and run this command again"
+    of_time = _of_time([each for each in blind if each.helps], _limit(typed), again)
+    return [*of_time, *_of_noise(base.name, [each for each in blind if not each.helps])]
+
+
+def _all_blind(
+    base: Report, tolerances: Sequence[Tolerance], plan: Plan, selected: Collection[str] | None = None
+) -> list[_Blind]:
+    blind = (
         _blind(record, tolerance, plan)
         for record in base.run.records
         if selected is None or without_number(record.nodeid) in selected
         for tolerance in tolerances
-    ]
-    return [*_lines(base.name, [each for each in blind if each is not None], typed)]
+    )
+    return [each for each in blind if each is not None]
 
 
 def _blind(record: Record, tolerance: Tolerance, plan: Plan) -> _Blind | None:
@@ -92,7 +106,7 @@ def _blind(record: Record, tolerance: Tolerance, plan: Plan) -> _Blind | None:
 
 def _lines(name: str, blind: Sequence[_Blind], typed: Sequence[str]) -> Iterator[str]:
     """Yield a line for each thing that helps, and at last how a baseline is made anew, if one is to be."""
-    limit = next((word for word in typed if word.startswith(_MAX_TIME)), None)
+    limit = _limit(typed)
     by = {cause: [each for each in blind if each.by == cause] for cause in _CAUSES}
     if of_baseline := by["baseline"]:
         lengths = (each.values.before.length for each in of_baseline)
@@ -101,18 +115,23 @@ def _lines(name: str, blind: Sequence[_Blind], typed: Sequence[str]) -> Iterator
         yield f"the baseline {name} was sampled for at most {seconds}: {shown}. Make a new one"
     yield from _of_time(by["run"], limit, "")
     yield from _of_time(by["both"], limit, ", for the baseline, too")
-    if disturbed := by["others"]:
-        found = f"this check finds {_losses(disturbed)}, not {_allowed(disturbed)}, in {_named(disturbed)}"
-        cause = f"other programs disturbed these when the baseline {name} was made"
-        yield f"{found}: {cause}. Make a new one on a quieter machine"
-    if noisy := by["noise"]:
-        found = f"whatever max_time is, this check finds {_losses(noisy)}, not {_allowed(noisy)}"
-        cause = f"their rounds differ that much in the baseline {name}"
-        yield f"{found}, in {_named(noisy)}: {cause}. Six reports in a folder may show smaller ones"
-    if of_baseline or by["both"] or disturbed:
+    yield from _of_noise(name, [*by["others"], *by["noise"]])
+    if of_baseline or by["both"] or by["others"]:
         is_cut = any(each.helps and each.helps.by_default for each in blind)
         command = text.to_create([word for word in typed if not (is_cut and word == limit)])
         yield f"for a new baseline check out the code that {name} is of, delete {name}, and run: {command}"
+
+
+def _of_noise(name: str, blind: Sequence[_Blind]) -> Iterator[str]:
+    """Yield what is said of tests that no time helps."""
+    if disturbed := [each for each in blind if each.by == "others"]:
+        found = f"this check finds {_losses(disturbed)}, not {_allowed(disturbed)}, in {_named(disturbed)}"
+        cause = f"other programs disturbed these when the baseline {name} was made"
+        yield f"{found}: {cause}. Make a new one on a quieter machine"
+    if noisy := [each for each in blind if each.by == "noise"]:
+        found = f"whatever max_time is, this check finds {_losses(noisy)}, not {_allowed(noisy)}"
+        cause = f"their rounds differ that much in the baseline {name}"
+        yield f"{found}, in {_named(noisy)}: {cause}. Six reports in a folder may show smaller ones"
 
 
 def _of_time(blind: Sequence[_Blind], limit: str | None, too: str) -> Iterator[str]:
@@ -135,6 +154,11 @@ def _of_time(blind: Sequence[_Blind], limit: str | None, too: str) -> Iterator[s
 def _needs(slow: _Blind) -> str:
     needed = slow.helps.max_time if slow.helps else None
     return f"{slow.values.nodeid} ({units.seconds(slow.round_time)} a round) takes max_time={needed}"
+
+
+def _limit(typed: Sequence[str]) -> str | None:
+    """Return the option of a time limit, if one was typed."""
+    return next((word for word in typed if word.startswith(_MAX_TIME)), None)
 
 
 def _named(blind: Sequence[_Blind]) -> str:

@@ -118,6 +118,10 @@ class Gate:
             return []
         return forecast.foresee(self._known_base, self.options.tolerances, self.plan, selected, typed)
 
+    def forecast_of(self, made: Report, typed: Sequence[str] = ()) -> list[str]:
+        """Return in lines what checks against the baseline that this run has made will not find."""
+        return [] if self.plan is None else forecast.of_new(made, self.options.compared, self.plan, typed)
+
     @property
     def _known_base(self) -> Report | None:
         """The baseline of a check, where that is known before the devices are open."""

@@ -211,7 +211,8 @@ def test_where_some_tests_show_something_the_others_are_told_once_before_the_fir
     (place,) = [place for place, line in enumerate(result.outlines) if TOO_BRIEF in line]
     assert result.outlines[place].startswith("gpuperf: ")
     assert not any(line.startswith("test_it.py") for line in result.outlines[:place])
-    ends(both, *GATE, *spread, "--gpuperf-fail=nothing").stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
+    for others in ("--gpuperf-fail=nothing", NO_GPU):
+        ends(both, *GATE, *spread, others).stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
     if not spread:
         ends(both, *GATE, "-k", "fine").stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
 
@@ -607,6 +608,22 @@ def test_what_a_slow_workload_lost_is_found_too(ends):
     lost = ends(slow, *asked, gpu=0.2)
     lost.assert_outcomes(failed=2)
     assert {"regressed"} == {*outcomes(lost).values()}
+
+
+def test_a_baseline_that_shows_little_or_is_of_a_failed_run_says_so_when_it_is_made(ends):
+    slow = BARE.replace("test_bare", "test_slow").replace("50e-3", "3.0")
+    result = ends(FAST + slow, *CREATE, gpu=0.3)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        [
+            "the new baseline is of a run in which 1 test failed (*::test_fast): mend that, delete *.json, *",
+            "1 test has too few rounds at max_time=10, *_slow (3.* s a round) takes max_time=10?*; then *",
+        ]
+    )
+    into_folder = ends(FAST, KEPT[0], *CREATE[1:], gpu=0.3)
+    into_folder.stdout.fnmatch_lines(["the new baseline is of *, delete the new file in *kept, and run *"])
+    fine = ends(BARE, "--gpuperf-baseline=fine.json", *CREATE[1:])
+    fine.stdout.no_fnmatch_line("*run this command again*")
 
 
 def test_a_baseline_that_lacks_tests_of_its_run_says_which(ends):
