@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_gpuperf.gate import fingerprint, metrics, regression, remedy, text
 from pytest_gpuperf.gate.fingerprint import Conditions
+from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.gate.remedy import Matched, Plan
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model.comparison import AbsenceCause, Absent, Comparison, Metric, Outcome, Tolerance
@@ -59,9 +60,19 @@ class Comparer:
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
             found = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
             return comparison_of(tolerance, "not_comparable", reason, **found)
+        return self.compare_values(self._matched(now, earlier, value), tolerance)
+
+    def would_decide(self, now: Record, tolerance: Tolerance) -> str | None:
+        """Return what would decide an inconclusive metric of a test; None where its reason alone says it."""
+        before, value = self.baseline.record_of(now), metrics.value_of(now, tolerance.metric)
+        earlier = metrics.value_of(before, tolerance.metric) if before else None
+        if earlier is None or value is None:
+            return None
+        return value.doubt or remedy.of(self._matched(now, earlier, value), tolerance)
+
+    def _matched(self, now: Record, before: MetricValue, value: MetricValue) -> Matched:
         plan = remedy.plan_of(now, self.plan)
-        values = Matched(nodeid=now.nodeid, before=earlier, now=value, plan=plan)
-        return self.compare_values(values, tolerance)
+        return Matched(nodeid=now.nodeid, before=before, now=value, plan=plan)
 
     def compare_values(self, values: Matched, tolerance: Tolerance) -> Comparison:
         """Return what follows from the numbers of a test, which can be compared."""

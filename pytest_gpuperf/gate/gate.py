@@ -22,12 +22,14 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     AbsenceCause,
     Absent,
+    Comparison,
     GateFailure,
     GateNote,
     GateOptions,
     GateResult,
     Metric,
     Outcome,
+    Tolerance,
 )
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.nodeid import without_number
@@ -190,6 +192,7 @@ class Gate:
             absent=tuple(found),
             coverage=coverage,
             of_pairs=bool(self.pairs),
+            would_decide=self._would_decide,
         )
         known = comparable_tests(base.run, self.options.compared) if base else []
         return GateResult(
@@ -202,6 +205,12 @@ class Gate:
             baseline_tests=len(set(map(without_number, known))),
             absent=case.absent,
         )
+
+    def _would_decide(self, record: Record, compared: Comparison) -> str | None:
+        if self._comparer is None or self.pairs:  # all pairs lack the same: more of them
+            return None
+        tolerance = Tolerance(metric=compared.metric, share=compared.tolerance)
+        return self._comparer.would_decide(record, tolerance)
 
     def _all_notes(self, case: "_Case", base: Report) -> Iterator[GateNote]:
         """Yield what could not be compared, and that the baseline is out of date, or how processes differ."""
@@ -272,6 +281,7 @@ class _Case:
     run: Run
     absent: tuple[Absent, ...]
     coverage: RunCoverage
+    would_decide: Callable[[Record, Comparison], str | None]
     of_pairs: bool = False
 
     @cached_property
@@ -312,11 +322,10 @@ class _Case:
         """Whether there are comparisons, and every one of them is inconclusive."""
         return self.compared == {"inconclusive"}
 
-    @cached_property
-    def blind(self) -> list[str]:
-        """The tests whose comparison decided nothing, and would have shown no loss near the tolerance."""
-        records = self.run.records
-        return [each.nodeid for each in records if any(found.shows_little for found in each.comparisons)]
+    def with_remedies(self, is_meant: Callable[[Comparison], bool]) -> dict[str, str | None]:
+        """Return the tests of such comparisons, and what would decide them."""
+        compared = ((record, each) for record in self.run.records for each in record.comparisons)
+        return {record.nodeid: self.would_decide(record, each) for record, each in compared if is_meant(each)}
 
 
 def _failures(case: _Case) -> Iterator[GateFailure]:
@@ -361,9 +370,12 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
     if case.base is None or not case.measured:
         return None
     if case.decides_nothing and case.rules.gate.strict:
-        return GateFailure(code="nothing_compared", text=_decided_nothing(case))
-    if case.blind and case.rules.gate.strict:
-        return GateFailure(code="nothing_compared", text=text.blind(case.blind))
+        doubts = case.with_remedies(lambda found: found.outcome == "inconclusive")
+        decided_nothing = f"{_decided_nothing(case)}: {text.with_remedies(doubts)}"
+        return GateFailure(code="nothing_compared", text=decided_nothing)
+    blind = case.with_remedies(lambda found: found.shows_little) if case.rules.gate.strict else None
+    if blind:
+        return GateFailure(code="nothing_compared", text=text.blind(blind))
     if case.compared:
         return None
     name, tests = case.base.name, len(case.measured)

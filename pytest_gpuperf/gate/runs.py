@@ -81,6 +81,11 @@ class RunsComparer(Comparer):
             return Comparer.compare_metric(self, now, tolerance)
         return _compare(over, value, tolerance)
 
+    def would_decide(self, now: Record, tolerance: Tolerance) -> str | None:
+        """Return what would decide a test that is compared with the newest alone."""
+        over = range_over(self._comparable(now, tolerance.metric), tolerance.metric)
+        return Comparer.would_decide(self, now, tolerance) if over is None else None
+
     def _comparable(self, now: Record, metric: Metric) -> Iterator[Record]:
         for each in self.earlier:
             before = each.baseline.record_of(now)

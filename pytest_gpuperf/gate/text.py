@@ -1,7 +1,7 @@
 """From the facts of a comparison, and of what is absent, to sentences."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, inf
 
@@ -118,10 +118,15 @@ def to_create(typed: Sequence[str]) -> str:
     return shlex.join(["pytest", *typed, "--gpuperf-baseline-missing=create"])
 
 
-def blind(tests: Sequence[str]) -> str:
+def blind(tests: Mapping[str, str | None]) -> str:
     """Return that the check decided nothing for these tests, and could only have found far larger losses."""
     count = units.count(len(tests), "test")
-    return f"in {count} the check cannot find a loss near the tolerance: {units.first_few(tests, most=3)}"
+    return f"in {count} the check cannot find a loss near the tolerance: {with_remedies(tests)}"
+
+
+def with_remedies(tests: Mapping[str, str | None]) -> str:
+    """Return the first tests with what would decide them, where that is known."""
+    return units.first_few(f"{name} ({remedy})" if remedy else name for name, remedy in tests.items())
 
 
 def found_from(run: Run, *, all_names: bool = False) -> str | None:
