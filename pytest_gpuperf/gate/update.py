@@ -44,7 +44,9 @@ def plan(baseline: Report | None, reports: Sequence[Report], *, accept: bool, pr
         remedy = "leave out --prune" if baseline else "update an existing baseline"
         raise GpuPerfError(f"{early} is incomplete: {cause}; run it again to its end, or {remedy}")
     if prune and (partial := next(filter(None, map(_left_out, reports)), None)):
-        raise GpuPerfError(f"{partial}: --prune would remove tests that only did not run; leave it out")
+        whole = "run the whole suite (pytest without a path, -k or -m), and repeat this with its report"
+        cause = "--prune would remove tests that only did not run"
+        raise GpuPerfError(f"{partial}: {cause}; {whole}, or leave out --prune")
     known = dict(baseline.records) if baseline else {}
     fresh = _latest(reports, known)
     if not fresh:

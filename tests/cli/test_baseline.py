@@ -272,6 +272,7 @@ NO_TIME = "which is not a time with an offset"
         ),
         # Of a part of the suite
         ("part.json is of a part of the suite (-k): --prune would", "base.json", "part.json --prune"),
+        ("; run the whole suite (pytest without a path, -k or -m), and", "base.json", "part.json --prune"),
         ("few.json is of a run that deselected b.py::test_b: --prune", "base.json", "few.json --prune"),
         *((NO_TIME, "folder", f"{name}.json") for name in ("yesterday", "outside", "nul")),
         (NO_TIME, "made/", "outside.json"),
