@@ -322,6 +322,12 @@ class _Case:
         """Whether there are comparisons, and every one of them is inconclusive."""
         return self.compared == {"inconclusive"}
 
+    def is_forgotten(self, absent: Absent) -> bool:
+        """Return whether a test is gone as this run, unlike the baseline's, asks for marked tests only."""
+        before = self.base.records.get(absent.name) if self.base and absent.cause == "gone" else None
+        is_unmarked = before is not None and before.source == "all"
+        return is_unmarked and all(each.source != "all" for each in self.run.records) and not self.of_pairs
+
     def with_remedies(self, is_meant: Callable[[Comparison], bool]) -> dict[str, str | None]:
         """Return the tests of such comparisons, and what would decide them."""
         compared = ((record, each) for record in self.run.records for each in record.comparisons)
@@ -393,11 +399,11 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
 def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]:
     """Yield what the baseline holds and the run does not have, where no failed test says so."""
     told = {"ended", *(("skipped", "excused", "not_measured") if has_no_values else ())}  # by another failure
-    by_cause: dict[AbsenceCause, list[Absent]] = {}
+    by_cause: dict[tuple[AbsenceCause, bool], list[Absent]] = {}
     for each in case.absent:
         if case.rules.fails(each.cause) and each.name not in case.coverage.failed:
-            by_cause.setdefault(each.cause, []).append(each)
-    for cause, absents in by_cause.items():
+            by_cause.setdefault((each.cause, case.is_forgotten(each)), []).append(each)
+    for (cause, forgotten), absents in by_cause.items():
         if cause not in told and case.base is not None:
             yield text.absence(
                 cause,
@@ -407,6 +413,7 @@ def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]
                 prefix=case.coverage.flag_prefix,
                 no_gpu=not case.rules.has_gpu,
                 of_pairs=case.of_pairs,
+                forgotten=forgotten,
             )
 
 

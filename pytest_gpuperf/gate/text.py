@@ -62,6 +62,10 @@ _MISSING: dict[AbsenceCause, str] = {
     "narrowed": "the command line ({by}) left out {count} of the baseline, which {prefix}strict forbids: "
     "{names}; run them, or pass {prefix}allow=missing",
 }
+_FORGOTTEN = (
+    "{count} of the baseline did not run: {names}; it was made with {prefix}all, and this run was not: pass "
+    "{prefix}all, or {prefix}allow=missing"
+)
 _MISSING_OF_PAIRS: dict[AbsenceCause, str] = {
     "not_measured": "head ran {count} that base measures, without a valid measurement: {first}; mend them",
     "gone": "head did not run {count} that base measures: {names}; run them, or pass {prefix}allow=missing",
@@ -176,8 +180,12 @@ def absence(
     prefix: str,
     no_gpu: bool,
     of_pairs: bool,
+    forgotten: bool = False,
 ) -> GateFailure:
-    """Return that a run lacks what the baseline holds, all for one cause; `prefix` is that of the options."""
+    """Return that a run lacks what the baseline holds, all for one cause; `prefix` is that of the options.
+
+    It may have `forgotten` the option by which tests without a marker are in the baseline.
+    """
     values = {
         "count": _count(absent),
         "names": units.first_few(_names(absent)),
@@ -188,7 +196,8 @@ def absence(
         "baseline": shlex.quote(baseline),
     }
     known = _MISSING | _MISSING_OF_PAIRS if of_pairs else _MISSING
-    return GateFailure(code="tests_missing", text=known[cause].format(**values))
+    told = _FORGOTTEN if forgotten else known[cause]
+    return GateFailure(code="tests_missing", text=told.format(**values))
 
 
 def skipped(absent: Sequence[Absent]) -> str:

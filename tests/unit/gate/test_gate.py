@@ -248,6 +248,11 @@ RUNS = {  # the records of the run, those of the baseline, and what else there i
     ),
     "one was left out, and the other skipped": ([skipped()], AB, LEFT_OUT),
     "five are gone": (AB[:1], [*map(record, "abcdef")], {"name": "my base/b.json"}),
+    "an unmarked one of three is gone, as are all": ([record()], [*AB, record("c", source="all")]),
+    "an unmarked one is gone, and another ran": (
+        [record(source="all")],
+        [record(source="all"), record("c", source="all")],
+    ),
     "each for a cause of its own": (
         AB[:1],
         [*map(record, "abcde")],
