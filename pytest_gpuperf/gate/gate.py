@@ -435,7 +435,8 @@ def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Itera
     if unlike := [each.differences for each in compared if each.differences]:
         differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
         count = units.count(len(unlike), "comparison")
-        remedy = f"; update the baseline in these conditions; {strict}"
+        anew = f"delete {base.name} and create it again, or pass a folder, which has a baseline of each"
+        remedy = f"; where that is for good, {anew}; {strict}"
         remedy = "" if case.rules.fails("not_comparable") else remedy
         yield GateNote(code="not_comparable", text=f"not comparable ({count}): {differences}{remedy}")
     if case.decides_nothing and case.rules.gate.is_gate and not case.rules.gate.strict:
