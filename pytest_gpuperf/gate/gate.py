@@ -215,6 +215,11 @@ class Gate:
     def _all_notes(self, case: "_Case", base: Report) -> Iterator[GateNote]:
         """Yield what could not be compared, and that the baseline is out of date, or how processes differ."""
         yield from _notes(case, base, self._only_in_older(case.run))
+        alike = [] if self._earlier or self.pairs else self._of_same_conditions(self.candidates)
+        if len(alike) >= runs.RUNS:
+            apart = f"fewer than {runs.RUNS} of them began {runs.APART.seconds // 60} minutes apart"
+            only = f"of {len(alike)} reports the newest alone decides: {apart}"
+            yield GateNote(code="not_comparable", text=only)
         if isinstance(self._comparer, PairComparer):
             yield from self._comparer.notes(case.run.records)
         elif improved := case.outcomes["improved"]:

@@ -28,6 +28,7 @@ _WITH_UNTIMED, _UNTIMED = 14, 1.14  # rounds from which on some are not timed; w
 _ALL_OF_THEM = 0.75  # of the planned rounds: a run with fewer ended early, and more time would not be used
 _ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
 _ACCEPT = "mend it, or accept it with gpuperf baseline update --accept-regressions"
+_ACCEPT_IN_FOLDER = "mend it, or accept it: remove the reports from before it"
 _A_DAY = 86_400.0  # seconds: the longest max_time
 _FEWEST = 2  # rounds, which every test takes
 _GAINED = 1 / 3  # of the distance from the losses that are seen to the tolerance: less is not worth the time
@@ -62,13 +63,15 @@ _USUAL = Plan(RunOptions().max_time, SLOW_TIME)
 class Matched:
     """A metric of one test, in the baseline and now, both measured in the same conditions.
 
-    `plan` is what the test was allowed now, where that is known.
+    `plan` is what the test was allowed now, where that is known. `of_runs` says that `before` is a range over
+    several runs.
     """
 
     nodeid: str
     before: MetricValue
     now: MetricValue
     plan: Plan | None = None
+    of_runs: bool = False
 
     @property
     def factor(self) -> float:
@@ -79,7 +82,8 @@ class Matched:
     @property
     def is_too_short(self) -> bool:
         """Whether how long they were measured hides more than the noise of their rounds does."""
-        return self.factor > max(regression.width(each.estimate) for each in (self.before, self.now))
+        widths = (regression.width(each.estimate) for each in (self.before, self.now))
+        return not self.of_runs and self.factor > max(widths)
 
     def visible(self, tolerance: Tolerance) -> float | None:
         """Return the smallest loss that two such runs find."""
@@ -261,7 +265,8 @@ def _told_tolerance(values: Matched, tolerance: Tolerance, passed: float | None)
     if passed is not None and failed is not None:
         least, most = _lost(values, tolerance)
         told = f"it got worse by {100 * least:.0f} to {100 * most:.0f} %"
-        return f"{told}, which decides nothing: repeat it; if that stays, {_ACCEPT}"
+        accept = _ACCEPT_IN_FOLDER if values.of_runs else _ACCEPT
+        return f"{told}, which decides nothing: repeat it; if that stays, {accept}"
     hidden = _hidden(values, tolerance)
     if passed is not None and passed > most_overlooked(tolerance.share):
         return f"{hidden}: a quieter machine, or a tolerance of {units.percent(passed)}, would decide it"
@@ -282,9 +287,11 @@ def _hidden(values: Matched, tolerance: Tolerance) -> str:
         of_baseline = " of the baseline" if is_of_baseline else ""
         return f"{_rounds(side.length)}{of_baseline} hide {losses}"
     before, now = (regression.width(each.estimate) for each in (values.before, values.now))
-    whose = "the baseline" if before > now else "this run"
+    whose = "rounds of the baseline" if before > now else "rounds of this run"
+    if values.of_runs and before > now:
+        whose = "the earlier runs"
     by = f"by {text.whole_percent(max(before, now) - 1)}" if max(before, now) < inf else "without a bound"
-    return f"rounds of {whose} differ {by}, which hides {losses}"
+    return f"{whose} differ {by}, which hides {losses}"
 
 
 def _passes(values: Matched, tolerance: Tolerance) -> float | None:

@@ -35,13 +35,6 @@ METRIC_NAMES: dict[Metric, str] = {
     "efficiency": "parallel efficiency",
     "first_call": "first call",
 }
-# And beside several earlier runs.
-LONGER_RUN = "a longer run (max_time), or a quieter machine, would decide it"
-TOO_NEAR_RUNS = "the change is too near the tolerance to decide: choose another tolerance"
-UNLIKE_RUNS = (
-    "the earlier runs differ too much: sample them for longer (max_time), or remove the reports of other "
-    "states of the code from the folder"
-)
 # What would decide a doubt between pairs of processes: `remedy.py` has the rest.
 MORE_PAIRS = "more pairs of processes, or a quieter machine, would decide it"
 FEW_PAIRS = "too few pairs have it in both processes: mend what fails in the others"
