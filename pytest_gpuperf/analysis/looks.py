@@ -15,6 +15,7 @@ docs/explanation/statistics.md has the rates that benchmarks/cells.py, two_runs.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import ceil
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -23,6 +24,8 @@ from pytest_gpuperf.model.demand import Demand
 STRETCHES = 7
 SAMPLING_SHARE = 0.75
 """The share of max_time in which rounds are taken; the rest is for secondary measurements."""
+_ROUNDS_OF_TIME = {7: 12, 20: 31, 28: 43}
+"""In how many rounds' time so many are timed: from 14 on there are untimed ones, too."""
 ENOUGH, FEWEST_OF_SLOW = 20, 5
 """Rounds that decide a comparison of two runs; slow calls get them in a longer time if the fewest fit."""
 ROUNDS_AROUND = 5
@@ -154,6 +157,11 @@ def of_runs(width: float, alone: Look = SHARPEST) -> Look:
     """
     meets, misses = width**_MET_BESIDE_RUNS, width**_MISSED_BESIDE_RUNS
     return Look(alone.meets * meets, (alone.misses or 1.0) * misses)
+
+
+def time_for(rounds: int, round_time: float) -> int:
+    """Return the max_time, in whole seconds, in which so many rounds are timed: 7, 20 or 28."""
+    return ceil(_ROUNDS_OF_TIME[rounds] * round_time - _ROUNDED)
 
 
 def planned(round_time: float, max_time: float, slow_time: float | None = None) -> Length:

@@ -23,7 +23,6 @@ from pytest_gpuperf.model.record import Record
 
 ENOUGH_TIME = looks.SHARPEST_AFTER / looks.SAMPLING_SHARE
 """The max_time in which calls that are not slow are sampled for as long as decides anything."""
-_TWENTY = 31  # rounds that take as long as the max_time in which twenty are timed
 _WITH_UNTIMED, _UNTIMED = 14, 1.14  # rounds from which on some are not timed; what these add
 _ALL_OF_THEM = 0.75  # of the planned rounds: a run with fewer ended early, and more time would not be used
 _ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
@@ -143,7 +142,7 @@ def enough_time(round_time: float) -> int | None:
     With fewer the noise of a run decides whether its losses are seen, and more show hardly smaller ones. None
     where that is more than a max_time may be.
     """
-    needed = ceil(max(ENOUGH_TIME, _TWENTY * round_time) - _ROUNDED)
+    needed = max(ceil(ENOUGH_TIME), looks.time_for(looks.ENOUGH, round_time))
     return needed if needed <= _A_DAY else None
 
 
