@@ -166,7 +166,6 @@ def _choice(*choices: str) -> Callable[[str], str]:
 # ---------------------------------------------------------------------------------------------------------
 
 
-_SLOW_TIME = 30.0  # seconds of a test of slow calls in a regression check, where nobody set its time limit
 _COST_RATIO = "hourly price of a GPU machine divided by that of a CPU machine"
 
 
@@ -323,7 +322,7 @@ def check_keys(config: pytest.Config) -> None:
 
 def run_options(config: pytest.Config) -> RunOptions:
     """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
-    from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
+    from pytest_gpuperf.model.demand import SLOW_TIME, RunOptions, SamplingPlan
 
     given = (*_DEVICE, *_MEASURING, _FAIL)
     values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in given}
@@ -335,7 +334,7 @@ def run_options(config: pytest.Config) -> RunOptions:
         is_there = path.parent.is_dir()  # to make it would hide that another process locks another file
         problem = None if is_there else f"the folder {path.parent} does not exist; create it first"
         values["lock"] = str(_LOCK.checked(path, problem))
-    slow = _SLOW_TIME if values["max_time"] is None else None
+    slow = SLOW_TIME if values["max_time"] is None else None
     known = {name: value for name, value in values.items() if value is not None}
     return RunOptions(**known, sampling=SamplingPlan(slow_time=slow))
 

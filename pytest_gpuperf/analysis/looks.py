@@ -15,6 +15,7 @@ docs/explanation/statistics.md has the rates that benchmarks/cells.py, two_runs.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import ceil
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -23,6 +24,8 @@ from pytest_gpuperf.model.demand import Demand
 STRETCHES = 7
 SAMPLING_SHARE = 0.75
 """The share of max_time in which rounds are taken; the rest is for secondary measurements."""
+_ROUNDS_OF_TIME = {7: 12, 20: 31, 28: 43}
+"""In how many rounds' time so many are timed: from 14 on there are untimed ones, too."""
 ENOUGH, FEWEST_OF_SLOW = 20, 5
 """Rounds that decide a comparison of two runs; slow calls get them in a longer time if the fewest fit."""
 ROUNDS_AROUND = 5
@@ -84,6 +87,8 @@ _FIRST = Look(_UNSURE, None)
 _BY_SECONDS = ((7.5, Look(_AT_END, _AT_END)), (2.0, Look(1.1, 1.5)), (1.0, Look(1.2, None)))
 SHARPEST_AFTER, SHARPEST = _BY_SECONDS[0]
 """The seconds, and the look, after which more time decides nothing that is nearer to a limit."""
+LONGEST = Length(MANY, SHARPEST_AFTER)
+"""The length from which on longer runs find no smaller losses."""
 _LEAST_OF_FEW = 1.1  # the least factor of fewer rounds than `MANY`
 # Of five or six rounds, by seconds: each is long enough to be an average, and all lie beyond.
 _FIVE, _OF_FIVE = 5, ((7.5, Look(1.2, 1.2)), (2.0, Look(1.2, 1.6)), (0.0, Look(2.0, 2.0)))
@@ -154,6 +159,11 @@ def of_runs(width: float, alone: Look = SHARPEST) -> Look:
     """
     meets, misses = width**_MET_BESIDE_RUNS, width**_MISSED_BESIDE_RUNS
     return Look(alone.meets * meets, (alone.misses or 1.0) * misses)
+
+
+def time_for(rounds: int, round_time: float) -> int:
+    """Return the max_time, in whole seconds, in which so many rounds are timed: 7, 20 or 28."""
+    return ceil(_ROUNDS_OF_TIME[rounds] * round_time - _ROUNDED)
 
 
 def planned(round_time: float, max_time: float, slow_time: float | None = None) -> Length:

@@ -1,6 +1,7 @@
 """From the range of a speedup and the required limits to a verdict and its reason."""
 
-from typing import Literal
+from math import ceil
+from typing import Literal, NamedTuple
 
 from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.analysis.looks import Look, Range
@@ -12,6 +13,13 @@ from pytest_gpuperf.model.offload import Regime
 from pytest_gpuperf.model.record import ReasonCode, Verdict
 
 Decision = Literal["passed", "failed"]
+
+
+class Pace(NamedTuple):
+    """The seconds that a round took, and those that the test was allowed."""
+
+    round_time: float
+    max_time: float
 
 
 def decision(speedup: Speedup, demand: Demand, look: Look) -> Decision | None:
@@ -31,14 +39,15 @@ def judge(
     disturbance: Disturbance | None = None,
     throttled: str | None = None,
     *,
+    pace: Pace | None = None,
     state: str | None = None,
     missed: ReasonCode = "speedup_outside_limits",
 ) -> Verdict:
     """Return the verdict on a measured speedup; every status but passed and recorded has its reason.
 
     One that rests on samples that are not those of undisturbed loops (`disturbance`) or on a slow GPU
-    (`throttled` says why) is inconclusive. `state` says what was found and what is required, where that is
-    not called a speedup, and `missed` is the code for that.
+    (`throttled` says why) is inconclusive. With its `pace` the max_time that decides is known. `state` says what
+    was found and what is required, where that is not called a speedup, and `missed` is the code for that.
     """
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
@@ -61,8 +70,21 @@ def judge(
         where = "on both sides of" if straddled else "too near"
         reason = f"{state}, which lie {where} the limit; use a quieter machine, or move the limit"
         return Verdict(status="inconclusive", reason=reason, reason_code="limit_too_close")
-    reason = f"{state}; allow more time with max_time"
+    needed = _time_needed(speedup, demand, pace) if pace else None
+    reason = f"{state}; allow more time with max_time{'' if needed is None else f'={needed}'}"
     return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")
+
+
+def _time_needed(speedup: Speedup, demand: Demand, pace: Pace) -> int | None:
+    """Return the max_time of so many rounds as decide, if their range stays as it is; None if none do."""
+    for rounds in (looks.STRETCHES, looks.ENOUGH, looks.MANY):
+        max_time = looks.time_for(rounds, pace.round_time)
+        seconds = looks.planned(pace.round_time, max_time).seconds
+        if max_time > pace.max_time and decision(speedup, demand, looks.at_end(rounds, seconds)):
+            return max_time
+    longest = max(ceil(looks.SHARPEST_AFTER / looks.SAMPLING_SHARE), max_time)
+    decides = longest > pace.max_time and decision(speedup, demand, looks.SHARPEST)
+    return longest if decides else None
 
 
 def stands(speedup: Speedup, changed: Speedup, demand: Demand, look: Look) -> bool:

@@ -28,10 +28,12 @@ class CollectionHooks:
             return lines
         from pytest_gpuperf.report.text import progress  # which --collect-only would import for nothing
 
-        longest = options.run_options(config).max_time
+        run = options.run_options(config)
         specs = [item.stash[SPEC] for item in items if SPEC in item.stash]
-        limits = [spec.demand.max_time or longest for spec in specs if spec.has_device and not spec.problem]
-        text = progress.time_limits(limits)
+        demands = [spec.demand for spec in specs if spec.has_device and not spec.problem]
+        is_check = options.gate_options(config).compares and any(each.max_time is None for each in demands)
+        limits = [each.max_time or run.max_time for each in demands]
+        text = progress.time_limits(limits, run.sampling.slow_time if is_check else None)
         return [*lines, f"gpuperf: {text}"] if text else lines
 
     @pytest.hookimpl(tryfirst=True)

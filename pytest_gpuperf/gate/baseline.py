@@ -9,7 +9,8 @@ from typing import Any
 
 from pytest_gpuperf.gate import fingerprint, metrics, regression, remedy, text
 from pytest_gpuperf.gate.fingerprint import Conditions
-from pytest_gpuperf.gate.remedy import Matched
+from pytest_gpuperf.gate.metrics import MetricValue
+from pytest_gpuperf.gate.remedy import Matched, Plan
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model.comparison import AbsenceCause, Absent, Comparison, Metric, Outcome, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
@@ -29,12 +30,12 @@ _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu_time": ("cpu",), "gpu_time": ("
 class Comparer:
     """Compares the results of a run with a baseline; `environment` is the run's.
 
-    `max_time` is what it allows a test whose marker says nothing, where that is known.
+    `plan` is what it allows a test whose marker says nothing, where that is known.
     """
 
     baseline: Report
     environment: Environment
-    max_time: float | None = None
+    plan: Plan | None = None
     _conditions: dict[tuple[Kind, ...], list[Conditions]] = field(default_factory=dict, init=False)
     """Those of the baseline's devices and of the run's, which all tests share: there may be 10,000."""
 
@@ -59,9 +60,19 @@ class Comparer:
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
             found = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
             return comparison_of(tolerance, "not_comparable", reason, **found)
-        allowed = now.demand.max_time or self.max_time
-        values = Matched(nodeid=now.nodeid, before=earlier, now=value, max_time=allowed)
-        return self.compare_values(values, tolerance)
+        return self.compare_values(self._matched(now, earlier, value), tolerance)
+
+    def would_decide(self, now: Record, tolerance: Tolerance) -> str | None:
+        """Return what would decide an inconclusive metric of a test; None where its reason alone says it."""
+        before, value = self.baseline.record_of(now), metrics.value_of(now, tolerance.metric)
+        earlier = metrics.value_of(before, tolerance.metric) if before else None
+        if earlier is None or value is None:
+            return None
+        return value.doubt or remedy.of(self._matched(now, earlier, value), tolerance)
+
+    def _matched(self, now: Record, before: MetricValue, value: MetricValue) -> Matched:
+        plan = remedy.plan_of(now, self.plan)
+        return Matched(nodeid=now.nodeid, before=before, now=value, plan=plan)
 
     def compare_values(self, values: Matched, tolerance: Tolerance) -> Comparison:
         """Return what follows from the numbers of a test, which can be compared."""
@@ -100,7 +111,8 @@ def _compare_values(values: Matched, tolerance: Tolerance) -> Comparison:
     elif outcome != "not_regressed":
         reason = text.describe(earlier, later, tolerance, outcome)
     found = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
-    seen = regression.visible(earlier, later, look, tolerance, luck=luck)
+    # What was decided early would have been sampled on for a loss that is nearer to the tolerance.
+    seen = (values if outcome == "inconclusive" else values.in_its_time()).visible(tolerance)
     return comparison_of(tolerance, outcome, reason, **found, visible=seen)
 
 

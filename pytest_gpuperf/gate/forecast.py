@@ -2,172 +2,175 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from math import inf
 
-from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.analysis.looks import Length
 from pytest_gpuperf.gate import metrics, remedy, text
-from pytest_gpuperf.gate.remedy import Matched
+from pytest_gpuperf.gate.remedy import Longer, Matched, Plan
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Metric, Tolerance, most_overlooked
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Record, Report
 
 _IN_ROUNDS: tuple[Metric, ...] = ("speedup", "efficiency", "gpu_time", "cpu_time")
-_FEWEST = 2  # rounds, which every test takes
+_CAUSES = ("baseline", "run", "both", "others", "noise")
 _MOST_NAMED = 3
-
-
-class Plan(NamedTuple):
-    """The seconds that a run allows a test, and one of slow calls in a check; None where that is no more."""
-
-    max_time: float
-    slow_time: float | None = None
+_ROOM = 5 / 6  # of what a check may overlook: what is advised must hold in a run whose rounds differ by more
+_MAX_TIME = "--gpuperf-max-time="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Blind:
     """A test in which the check cannot find a loss near the tolerance, and what would help.
 
-    `by` names what has to be longer, up to `needed` seconds, or `noise` if no time helps. A test whose marker
-    sets `max_time` (`is_marked`) needs a new value there; an option has no effect on it.
+    `helps` is more time, if any does: else its rounds differ too much. It takes `round_time` for one of them,
+    and the run allows it `max_time`. The check finds losses from `visible` on; where no time helps, after the
+    most that is worth it.
     """
 
-    nodeid: str
+    values: Matched
     tolerance: Tolerance
-    visible: float | None
-    seconds: float
     round_time: float
     max_time: float
-    is_marked: bool
-    by: Literal["baseline", "run", "both", "noise"]
-    needed: float = 0.0
+    helps: Longer | None
+    visible: float | None
 
     @property
-    def by_option(self) -> bool:
-        """Whether the usual max_time, as an option, is enough for it."""
-        return self.needed <= remedy.ENOUGH_TIME and not self.is_marked
+    def by(self) -> str:
+        """What has to be longer, `noise` if nothing, `others` if other programs disturbed the baseline."""
+        if self.helps is None:
+            return "others" if self.values.before.widened else "noise"
+        return self.helps.of
 
 
 def foresee(
-    base: Report, tolerances: Sequence[Tolerance], plan: Plan, selected: Collection[str] | None = None
+    base: Report,
+    tolerances: Sequence[Tolerance],
+    plan: Plan,
+    selected: Collection[str] | None = None,
+    typed: Sequence[str] = (),
 ) -> list[str]:
     """Return lines on the tests, of the `selected` ones or all, in which the check cannot find such losses.
 
-    Memory has no noise, and what is not measured in the rounds has no time that is known before.
+    Memory has no noise, and what is not measured in the rounds has no time that is known before. `typed` are
+    the options of ours with which the run was begun.
     """
+    return [*_lines(base.name, _all_blind(base, tolerances, plan, selected), typed)]
+
+
+def of_new(base: Report, tolerances: Sequence[Tolerance], plan: Plan, typed: Sequence[str] = ()) -> list[str]:
+    """Return lines on the tests of a baseline that was just made in which its checks find no such losses."""
+    blind = _all_blind(base, tolerances, plan)
+    again = f"; then delete {base.name}, and run this command again"
+    of_time = _of_time([each for each in blind if each.helps], _limit(typed), again)
+    return [*of_time, *_of_noise(base.name, [each for each in blind if not each.helps])]
+
+
+def _all_blind(
+    base: Report, tolerances: Sequence[Tolerance], plan: Plan, selected: Collection[str] | None = None
+) -> list[_Blind]:
     blind = (
-        each
+        _blind(record, tolerance, plan)
         for record in base.run.records
         if selected is None or without_number(record.nodeid) in selected
         for tolerance in tolerances
-        for each in _looked_at(record, tolerance, plan)
     )
-    return [*_lines(base.name, [each for each in blind if each is not None], tolerances)]
+    return [each for each in blind if each is not None]
 
 
-def _looked_at(record: Record, tolerance: Tolerance, plan: Plan) -> Iterator[_Blind | None]:
-    """Yield whether the check will be blind to losses of a test, if that can be known."""
-    if tolerance.metric in _IN_ROUNDS and metrics.is_held(record, tolerance.metric):
-        for values in _expected(record, tolerance, plan):
-            yield _blind(values, tolerance, plan.max_time)
-
-
-def _expected(record: Record, tolerance: Tolerance, plan: Plan) -> Iterator[Matched]:
-    """Yield the baseline's value beside the same one after the time that is planned, if that is known."""
-    before = metrics.value_of(record, tolerance.metric) if tolerance.metric in _IN_ROUNDS else None
+def _blind(record: Record, tolerance: Tolerance, plan: Plan) -> _Blind | None:
+    """Return what would help a test in which the check finds no loss near the tolerance; None if it does."""
+    if tolerance.metric not in _IN_ROUNDS or not metrics.is_held(record, tolerance.metric):
+        return None
+    before = metrics.value_of(record, tolerance.metric)
     round_time = before.length.round_time if before and before.length else None
     if before is None or round_time is None:
-        return
-    of_marker = record.demand.max_time
-    allowed = of_marker or plan.max_time
-    slow_time = None if of_marker else plan.slow_time
-    now = replace(before, length=_planned(round_time, allowed, slow_time))
-    yield Matched(nodeid=record.nodeid, before=before, now=now, max_time=allowed)
-
-
-def _planned(round_time: float, max_time: float, slow_time: float | None = None) -> Length:
-    rounds, seconds = looks.planned(round_time, max_time, slow_time)
-    return Length(max(rounds, _FEWEST), max(seconds, _FEWEST * round_time))
-
-
-def _blind(values: Matched, tolerance: Tolerance, of_run: float) -> _Blind | None:
-    """Return what would help a test in which the check finds no loss near the tolerance; None if it does."""
+        return None
+    plan = remedy.plan_of(record, plan) or plan
+    now = replace(before, length=plan.length(round_time))
+    values = Matched(nodeid=record.nodeid, before=before, now=now, plan=plan)
     near, seen = most_overlooked(tolerance.share), values.visible(tolerance)
     if seen is not None and seen <= near:
         return None
-    length = values.before.length
-    assert length and length.round_time and values.max_time, "it was planned"  # noqa: PT018, S101 - for mypy
-    round_time, had = length.round_time, values.max_time
-
-    def sees(of_baseline: float, of_now: float) -> bool:
-        before = remedy.after(values.before, of_baseline) or values.before
-        now = replace(values.now, length=_planned(round_time, of_now))
-        found = replace(values, before=before, now=now).visible(tolerance)
-        return found is not None and found <= near
-
-    known = _Blind(
-        nodeid=values.nodeid,
+    longer = [(each, each.values.visible(tolerance) or inf) for each in remedy.more_time(values, tolerance)]
+    helps = next((each for each, then in longer if then <= _ROOM * near), None)
+    least = min([then for _, then in longer], default=inf)
+    return _Blind(
+        values=values,
         tolerance=tolerance,
-        visible=seen,
-        seconds=length.seconds,
         round_time=round_time,
-        max_time=had,
-        is_marked=had != of_run,
-        by="noise",
+        max_time=plan.max_time,
+        helps=helps,
+        visible=seen if helps else min(seen or inf, least),
     )
-    if sees(had, had):
-        return replace(known, by="baseline")
-    longer = [each for each in remedy.times(round_time) if each > had]
-    if (needed := next((each for each in longer if sees(0.0, each)), None)) is not None:
-        return replace(known, by="run", needed=needed)
-    if (needed := next((each for each in longer if sees(each, each)), None)) is not None:
-        return replace(known, by="both", needed=needed)
-    return known
 
 
-def _lines(name: str, blind: Sequence[_Blind], tolerances: Sequence[Tolerance]) -> Iterator[str]:
-    """Yield a line for each thing that helps."""
-    of_baseline = [each for each in blind if each.by == "baseline"]
-    if of_baseline:
-        seconds = units.seconds(max(each.seconds for each in of_baseline))
-        asked = " ".join(f"--gpuperf-fail-on={each.metric}:{100 * each.share:g}%" for each in tolerances)
-        command = f"pytest --gpuperf-baseline=new.json {asked} --gpuperf-baseline-missing=create"
-        shown = f"it shows {_losses(of_baseline)}, not {_allowed(of_baseline)}"
-        count = units.count(len({each.nodeid for each in of_baseline}), "test")
-        sampled = f"was sampled for at most {seconds} in {count}"
-        yield f"the baseline {name} {sampled}: {shown}. Make one with: {command}"
-    for by in ("run", "both"):
-        too = ", for the baseline, too" if by == "both" else ""
-        short = [each for each in blind if each.by == by and each.by_option]
-        if short:
-            had = f"with max_time={min(each.max_time for each in short):g} this check finds {_losses(short)}"
-            takes = f"it takes --gpuperf-max-time={remedy.ENOUGH_TIME:g}{too}"
-            yield f"{had} ({_allowed(short)} are allowed): {takes}"
-        slow = [each for each in blind if each.by == by and not each.by_option]
-        if slow:
-            at = f"at max_time={min(each.max_time for each in slow):g}"
-            had = f"{_tests(slow)} too few rounds {at}, where this check finds {_losses(slow)}"
-            named = [
-                f"{each.nodeid} ({units.seconds(each.round_time)} a round) takes max_time={each.needed:g}"
-                for each in slow
-            ]
-            yield f"{had}: {units.first_few(named, _MOST_NAMED)} in its marker{too}"
-    noisy = [each for each in blind if each.by == "noise"]
-    if noisy:
-        names = units.first_few(dict.fromkeys(each.nodeid for each in noisy), _MOST_NAMED)
-        found = f"whatever max_time is, this check finds {_losses(noisy)}, not {_allowed(noisy)}, of {names}"
-        yield f"{found}: their rounds differ that much in the baseline {name}"
+def _lines(name: str, blind: Sequence[_Blind], typed: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each thing that helps, and at last how a baseline is made anew, if one is to be."""
+    limit = _limit(typed)
+    by = {cause: [each for each in blind if each.by == cause] for cause in _CAUSES}
+    if of_baseline := by["baseline"]:
+        lengths = (each.values.before.length for each in of_baseline)
+        seconds = units.seconds(max(length.seconds for length in lengths if length))
+        shown = f"it shows {_losses(of_baseline)}, not {_allowed(of_baseline)}, in {_named(of_baseline)}"
+        yield f"the baseline {name} was sampled for at most {seconds}: {shown}. Make a new one"
+    yield from _of_time(by["run"], limit, "")
+    yield from _of_time(by["both"], limit, ", for the baseline, too")
+    yield from _of_noise(name, [*by["others"], *by["noise"]])
+    if of_baseline or by["both"] or by["others"]:
+        is_cut = any(each.helps and each.helps.by_default for each in blind)
+        command = text.to_create([word for word in typed if not (is_cut and word == limit)])
+        yield f"for a new baseline check out the code that {name} is of, delete {name}, and run: {command}"
+
+
+def _of_noise(name: str, blind: Sequence[_Blind]) -> Iterator[str]:
+    """Yield what is said of tests that no time helps."""
+    if disturbed := [each for each in blind if each.by == "others"]:
+        found = f"this check finds {_losses(disturbed)}, not {_allowed(disturbed)}, in {_named(disturbed)}"
+        cause = f"other programs disturbed these when the baseline {name} was made"
+        yield f"{found}: {cause}. Make a new one on a quieter machine"
+    if noisy := [each for each in blind if each.by == "noise"]:
+        found = f"whatever max_time is, this check finds {_losses(noisy)}, not {_allowed(noisy)}"
+        cause = f"their rounds differ that much in the baseline {name}"
+        yield f"{found}, in {_named(noisy)}: {cause}. Six reports in a folder may show smaller ones"
+
+
+def _of_time(blind: Sequence[_Blind], limit: str | None, too: str) -> Iterator[str]:
+    """Yield what is said of tests that take more time, and what else they take."""
+    cut = [each for each in blind if each.helps and each.helps.by_default]
+    if cut:
+        at = f"with max_time={min(each.max_time for each in cut):g} this check finds"
+        usual = f"leave out {limit}" if limit else "leave gpuperf_max_time out of the ini file"
+        yield f"{at} {_losses(cut)}, not {_allowed(cut)}, in {_named(cut)}: {usual}{too}"
+    slow = [each for each in blind if each not in cut]
+    if slow:
+        at = f"at max_time={min(each.max_time for each in slow):g}"
+        tests = units.count(len({each.values.nodeid for each in slow}), "test has", "tests have")
+        named = units.first_few(map(_needs, slow), _MOST_NAMED)
+        where = "in its marker" if len(slow) == 1 else "in their markers"
+        had = f"{tests} too few rounds {at}, where this check finds {_losses(slow)}"
+        yield f"{had}: {named} {where}{too}"
+
+
+def _needs(slow: _Blind) -> str:
+    needed = slow.helps.max_time if slow.helps else None
+    return f"{slow.values.nodeid} ({units.seconds(slow.round_time)} a round) takes max_time={needed}"
+
+
+def _limit(typed: Sequence[str]) -> str | None:
+    """Return the option of a time limit, if one was typed."""
+    return next((word for word in typed if word.startswith(_MAX_TIME)), None)
+
+
+def _named(blind: Sequence[_Blind]) -> str:
+    """Return how many tests these are of, and the first names."""
+    names = dict.fromkeys(each.values.nodeid for each in blind)
+    return f"{units.count(len(names), 'test')} ({units.first_few(names, _MOST_NAMED)})"
 
 
 def _losses(blind: Sequence[_Blind]) -> str:
-    seen = [each.visible for each in blind if each.visible is not None]
-    return f"losses from {text.whole_percent(max(seen))}" if len(seen) == len(blind) else "no loss at all"
+    seen = [each.visible if each.visible is not None else inf for each in blind]
+    return f"losses from {text.whole_percent(max(seen))}" if max(seen) < inf else "no loss at all"
 
 
 def _allowed(blind: Sequence[_Blind]) -> str:
     return units.percent(min(each.tolerance.share for each in blind))
-
-
-def _tests(blind: Sequence[_Blind]) -> str:
-    return units.count(len({each.nodeid for each in blind}), "test has", "tests have")

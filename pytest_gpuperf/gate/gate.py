@@ -11,23 +11,25 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling
-from pytest_gpuperf.analysis.looks import Length, Limit
+from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.gate import baseline, forecast, metrics, regression, runs, text, what_fails
 from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
-from pytest_gpuperf.gate.forecast import Plan
 from pytest_gpuperf.gate.pairs import Pair, PairComparer
+from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.gate.runs import RunsComparer
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     AbsenceCause,
     Absent,
+    Comparison,
     GateFailure,
     GateNote,
     GateOptions,
     GateResult,
     Metric,
     Outcome,
+    Tolerance,
 )
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.nodeid import without_number
@@ -59,16 +61,15 @@ class Gate:
 
     Where six or more were, at different times, it compares with the range over the six newest.
     `environment` returns that of the run; it is called when the devices are open. With `pairs` of processes
-    the run is head's first one, the candidate base's first, and what decides is all of them. `max_time` is
-    that of the run, and `slow_time` of its slow tests, where they are known.
+    the run is head's first one, the candidate base's first, and what decides is all of them. `plan` is the
+    time of a test, where it is known.
     """
 
     options: GateOptions
     candidates: Sequence[Report]
     environment: Callable[[], Environment]
     pairs: Sequence[Pair] = ()
-    max_time: float | None = None
-    slow_time: float | None = None
+    plan: Plan | None = None
 
     @cached_property
     def base(self) -> Report | None:
@@ -113,12 +114,15 @@ class Gate:
             if limit.low > 0 and limit.high < inf and not limit.low <= before.value <= limit.high
         )
 
-    def forecast(self, selected: Collection[str] | None = None) -> list[str]:
+    def forecast(self, selected: Collection[str] | None = None, typed: Sequence[str] = ()) -> list[str]:
         """Return in lines what the check will not find of the selected tests, or of all."""
-        if self._known_base is None or self.max_time is None:
+        if self._known_base is None or self.plan is None:
             return []
-        plan = Plan(self.max_time, self.slow_time)
-        return forecast.foresee(self._known_base, self.options.tolerances, plan, selected)
+        return forecast.foresee(self._known_base, self.options.tolerances, self.plan, selected, typed)
+
+    def forecast_of(self, made: Report, typed: Sequence[str] = ()) -> list[str]:
+        """Return in lines what checks against the baseline that this run has made will not find."""
+        return [] if self.plan is None else forecast.of_new(made, self.options.compared, self.plan, typed)
 
     @property
     def _known_base(self) -> Report | None:
@@ -188,6 +192,7 @@ class Gate:
             absent=tuple(found),
             coverage=coverage,
             of_pairs=bool(self.pairs),
+            would_decide=self._would_decide,
         )
         known = comparable_tests(base.run, self.options.compared) if base else []
         return GateResult(
@@ -201,9 +206,20 @@ class Gate:
             absent=case.absent,
         )
 
+    def _would_decide(self, record: Record, compared: Comparison) -> str | None:
+        if self._comparer is None or self.pairs:  # all pairs lack the same: more of them
+            return None
+        tolerance = Tolerance(metric=compared.metric, share=compared.tolerance)
+        return self._comparer.would_decide(record, tolerance)
+
     def _all_notes(self, case: "_Case", base: Report) -> Iterator[GateNote]:
         """Yield what could not be compared, and that the baseline is out of date, or how processes differ."""
         yield from _notes(case, base, self._only_in_older(case.run))
+        alike = [] if self._earlier or self.pairs else self._of_same_conditions(self.candidates)
+        if len(alike) >= runs.RUNS:
+            apart = f"fewer than {runs.RUNS} of them began {runs.APART.seconds // 60} minutes apart"
+            only = f"of {len(alike)} reports the newest alone decides: {apart}"
+            yield GateNote(code="not_comparable", text=only)
         if isinstance(self._comparer, PairComparer):
             yield from self._comparer.notes(case.run.records)
         elif improved := case.outcomes["improved"]:
@@ -246,10 +262,10 @@ class Gate:
             return RunsComparer(
                 baseline=self.base,
                 environment=self._environment,
-                max_time=self.max_time,
+                plan=self.plan,
                 earlier=earlier,
             )
-        return Comparer(baseline=self.base, environment=self._environment, max_time=self.max_time)
+        return Comparer(baseline=self.base, environment=self._environment, plan=self.plan)
 
 
 def _luck(record: Record, metric: Metric) -> float:
@@ -257,8 +273,7 @@ def _luck(record: Record, metric: Metric) -> float:
     length = metrics.length_of(record, metric)
     if length is None:
         return metrics.look_at(record, metric).meets
-    longest = Length(looks.MANY, looks.SHARPEST_AFTER)
-    of_both, alone = looks.of_pair(length, longest).misses, looks.SHARPEST.misses
+    of_both, alone = looks.of_pair(length, looks.LONGEST).misses, looks.SHARPEST.misses
     return max(1.0, of_both / alone) if of_both and alone else 1.0
 
 
@@ -271,6 +286,7 @@ class _Case:
     run: Run
     absent: tuple[Absent, ...]
     coverage: RunCoverage
+    would_decide: Callable[[Record, Comparison], str | None]
     of_pairs: bool = False
 
     @cached_property
@@ -311,11 +327,16 @@ class _Case:
         """Whether there are comparisons, and every one of them is inconclusive."""
         return self.compared == {"inconclusive"}
 
-    @cached_property
-    def blind(self) -> list[str]:
-        """The tests whose comparison decided nothing, and would have shown no loss near the tolerance."""
-        records = self.run.records
-        return [each.nodeid for each in records if any(found.shows_little for found in each.comparisons)]
+    def is_forgotten(self, absent: Absent) -> bool:
+        """Return whether a test is gone as this run, unlike the baseline's, asks for marked tests only."""
+        before = self.base.records.get(absent.name) if self.base and absent.cause == "gone" else None
+        is_unmarked = before is not None and before.source == "all"
+        return is_unmarked and all(each.source != "all" for each in self.run.records) and not self.of_pairs
+
+    def with_remedies(self, is_meant: Callable[[Comparison], bool]) -> dict[str, str | None]:
+        """Return the tests of such comparisons, and what would decide them."""
+        compared = ((record, each) for record in self.run.records for each in record.comparisons)
+        return {record.nodeid: self.would_decide(record, each) for record, each in compared if is_meant(each)}
 
 
 def _failures(case: _Case) -> Iterator[GateFailure]:
@@ -360,9 +381,12 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
     if case.base is None or not case.measured:
         return None
     if case.decides_nothing and case.rules.gate.strict:
-        return GateFailure(code="nothing_compared", text=_decided_nothing(case))
-    if case.blind and case.rules.gate.strict:
-        return GateFailure(code="nothing_compared", text=text.blind(case.blind))
+        doubts = case.with_remedies(lambda found: found.outcome == "inconclusive")
+        decided_nothing = f"{_decided_nothing(case)}: {text.with_remedies(doubts)}"
+        return GateFailure(code="nothing_compared", text=decided_nothing)
+    blind = case.with_remedies(lambda found: found.shows_little) if case.rules.gate.strict else None
+    if blind:
+        return GateFailure(code="nothing_compared", text=text.blind(blind))
     if case.compared:
         return None
     name, tests = case.base.name, len(case.measured)
@@ -380,11 +404,11 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
 def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]:
     """Yield what the baseline holds and the run does not have, where no failed test says so."""
     told = {"ended", *(("skipped", "excused", "not_measured") if has_no_values else ())}  # by another failure
-    by_cause: dict[AbsenceCause, list[Absent]] = {}
+    by_cause: dict[tuple[AbsenceCause, bool], list[Absent]] = {}
     for each in case.absent:
         if case.rules.fails(each.cause) and each.name not in case.coverage.failed:
-            by_cause.setdefault(each.cause, []).append(each)
-    for cause, absents in by_cause.items():
+            by_cause.setdefault((each.cause, case.is_forgotten(each)), []).append(each)
+    for (cause, forgotten), absents in by_cause.items():
         if cause not in told and case.base is not None:
             yield text.absence(
                 cause,
@@ -394,6 +418,7 @@ def _tests_missing(case: _Case, *, has_no_values: bool) -> Iterator[GateFailure]
                 prefix=case.coverage.flag_prefix,
                 no_gpu=not case.rules.has_gpu,
                 of_pairs=case.of_pairs,
+                forgotten=forgotten,
             )
 
 
@@ -415,7 +440,8 @@ def _notes(case: _Case, base: Report, only_in_older: Mapping[str, str]) -> Itera
     if unlike := [each.differences for each in compared if each.differences]:
         differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
         count = units.count(len(unlike), "comparison")
-        remedy = f"; update the baseline in these conditions; {strict}"
+        anew = f"delete {base.name} and create it again, or pass a folder, which has a baseline of each"
+        remedy = f"; where that is for good, {anew}; {strict}"
         remedy = "" if case.rules.fails("not_comparable") else remedy
         yield GateNote(code="not_comparable", text=f"not comparable ({count}): {differences}{remedy}")
     if case.decides_nothing and case.rules.gate.is_gate and not case.rules.gate.strict:

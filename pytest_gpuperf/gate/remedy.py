@@ -7,6 +7,7 @@ tolerance that decides the same numbers. So following one remedy never leads to 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace as changed
 
@@ -17,28 +18,59 @@ from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.gate.tolerance import largest
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Tolerance, most_overlooked
+from pytest_gpuperf.model.demand import SLOW_TIME, RunOptions
+from pytest_gpuperf.model.record import Record
 
 ENOUGH_TIME = looks.SHARPEST_AFTER / looks.SAMPLING_SHARE
 """The max_time in which calls that are not slow are sampled for as long as decides anything."""
-# The max_time in which there are 7, 20 and 28 rounds, in rounds: from 14 on some are not timed.
-_SEVEN, _TWENTY, _MANY = 12, 31, 43
 _WITH_UNTIMED, _UNTIMED = 14, 1.14  # rounds from which on some are not timed; what these add
 _ALL_OF_THEM = 0.75  # of the planned rounds: a run with fewer ended early, and more time would not be used
 _ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
+_ACCEPT = "mend it, or accept it with gpuperf baseline update --accept-regressions"
+_ACCEPT_IN_FOLDER = "mend it, or accept it: remove the reports from before it"
 _A_DAY = 86_400.0  # seconds: the longest max_time
+_FEWEST = 2  # rounds, which every test takes
+_GAINED = 1 / 3  # of the distance from the losses that are seen to the tolerance: less is not worth the time
+_MUCH_LONGER = 1.25  # times: a round that is a little longer than the baseline's is noise
+
+
+class Plan(NamedTuple):
+    """The seconds that a run allows a test, and one of slow calls in a check; None where that is no more."""
+
+    max_time: float
+    slow_time: float | None = None
+
+    is_marked: bool = False
+    """Whether it is what a marker says of its test."""
+
+    def length(self, round_time: float) -> Length:
+        """Return how long rounds of so many seconds each are taken."""
+        rounds, seconds = looks.planned(round_time, self.max_time, self.slow_time)
+        return Length(max(rounds, _FEWEST), max(seconds, _FEWEST * round_time))
+
+
+def plan_of(record: Record, usual: Plan | None) -> Plan | None:
+    """Return what a run allows a test: the usual, unless its marker says otherwise."""
+    of_marker = record.demand.max_time
+    return usual if of_marker is None else Plan(of_marker, is_marked=True)
+
+
+_USUAL = Plan(RunOptions().max_time, SLOW_TIME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
     """A metric of one test, in the baseline and now, both measured in the same conditions.
 
-    `max_time` is what the test was allowed now, where that is known.
+    `plan` is what the test was allowed now, where that is known. `of_runs` says that `before` is a range over
+    several runs.
     """
 
     nodeid: str
     before: MetricValue
     now: MetricValue
-    max_time: float | None = None
+    plan: Plan | None = None
+    of_runs: bool = False
 
     @property
     def factor(self) -> float:
@@ -49,12 +81,22 @@ class Matched:
     @property
     def is_too_short(self) -> bool:
         """Whether how long they were measured hides more than the noise of their rounds does."""
-        return self.factor > max(regression.width(each.estimate) for each in (self.before, self.now))
+        widths = (regression.width(each.estimate) for each in (self.before, self.now))
+        return not self.of_runs and self.factor > max(widths)
 
     def visible(self, tolerance: Tolerance) -> float | None:
         """Return the smallest loss that two such runs find."""
         look, luck = metrics.factors(self.before, self.now)
         return regression.visible(self.before.estimate, self.now.estimate, look, tolerance, luck=luck)
+
+    def in_its_time(self) -> "Matched":
+        """Return them as they would be if sampling had not ended early: the range is as wide at most."""
+        length = self.now.length
+        if self.plan is None or length is None or length.round_time is None:
+            return self
+        planned = self.plan.length(length.round_time)
+        longer = Length(max(length.rounds, planned.rounds), max(length.seconds, planned.seconds))
+        return replace(self, now=replace(self.now, length=longer))
 
     def is_decided(self, tolerance: Tolerance) -> bool:
         """Return whether it is clear if a tolerance is kept."""
@@ -64,17 +106,22 @@ class Matched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Longer:
-    """The same values after more rounds of the baseline, of the later run, or of both, at this max_time."""
+class Longer:
+    """The same values after more rounds of the baseline, of the later run, or of both.
 
-    of: str
-    max_time: int
+    They take this `max_time`, or, where it is None, the time that the later run had. With `by_default` it is
+    the usual one, which an option or the ini file made shorter.
+    """
+
+    of: Literal["baseline", "run", "both"]
+    max_time: int | None
     values: Matched
+    by_default: bool = False
 
 
 def of(values: Matched, tolerance: Tolerance) -> str:
     """Return what would decide whether a tolerance is kept, with its number."""
-    longer = [each for each in _longer(values) if each.values.factor < values.factor]
+    longer = list(more_time(values, tolerance))
     decides = next((each for each in longer if each.values.is_decided(tolerance)), None)
     if decides is not None:
         return _told_time(values, decides, tolerance)
@@ -89,45 +136,66 @@ def of(values: Matched, tolerance: Tolerance) -> str:
 # More time.
 
 
-def times(round_time: float) -> list[int]:
-    """Return the max_times, shortest first, from each of which on smaller losses are found."""
-    seconds = looks.SHARPEST_AFTER + looks.ROUNDS_AROUND * round_time
-    rounds = (_SEVEN * round_time, _TWENTY * round_time, _MANY * round_time)
-    found = {ceil(max(ENOUGH_TIME, each) - _ROUNDED) for each in (seconds, *rounds)}
-    return sorted(each for each in found if each <= _A_DAY)
+def enough_time(round_time: float) -> int | None:
+    """Return the max_time in which a test with such rounds has twenty, or as many as 7.5 s have.
+
+    With fewer the noise of a run decides whether its losses are seen, and more show hardly smaller ones. None
+    where that is more than a max_time may be.
+    """
+    needed = max(ceil(ENOUGH_TIME), looks.time_for(looks.ENOUGH, round_time))
+    return needed if needed <= _A_DAY else None
 
 
-def _longer(values: Matched) -> Iterator[_Longer]:
-    """Yield what more time makes of them: of the baseline alone, of the run alone, and of both."""
-    before, now = values.before, values.now
-    for max_time in _times_of(before):
-        if (later := after(before, max_time)) is not None:
-            yield _Longer(of="baseline", max_time=max_time, values=replace(values, before=later))
-    had = values.max_time or 0.0 if _takes_all(values) else inf
-    for max_time in _times_of(now):
-        if max_time > had and (later := after(now, max_time)) is not None:
-            yield _Longer(of="run", max_time=max_time, values=replace(values, now=later))
-    for max_time in sorted({*_times_of(before), *_times_of(now)}):
-        if max_time <= had:
-            continue
-        both = after(before, max_time), after(now, max_time)
-        if both[0] is not None and both[1] is not None:
-            longer = replace(values, before=both[0], now=both[1])
-            yield _Longer(of="both", max_time=max_time, values=longer)
+def more_time(values: Matched, tolerance: Tolerance) -> Iterator[Longer]:
+    """Yield what more time makes of them, of the baseline alone, of the run alone, and of both.
+
+    There is one `max_time` for a test, whoever asks. What finds hardly smaller losses is left out.
+    """
+    seen = values.visible(tolerance)
+    for longer in _longer(values):
+        then = longer.values.visible(tolerance)
+        gained = inf if seen is None or then is None else seen - then
+        if longer.values.factor < values.factor and gained >= _GAINED * ((seen or 0.0) - tolerance.share):
+            yield longer
 
 
-def _times_of(value: MetricValue) -> list[int]:
-    round_time = value.length.round_time if value.length else None
-    return [] if round_time is None else times(round_time)
+def _longer(values: Matched) -> Iterator[Longer]:
+    before, now, plan, round_time = values.before, values.now, values.plan, _round_time(values)
+    needed = enough_time(round_time) if round_time else None
+    if needed is None:
+        return
+    of_baseline = plan or Plan(needed)
+    if (later := _after(before, of_baseline)) is not None:
+        max_time = None if plan else needed
+        yield Longer(of="baseline", max_time=max_time, values=replace(values, before=later))
+    had = (plan.max_time if plan else 0.0) if _takes_all(values) else inf
+    if needed <= had:
+        return
+    is_cut = plan is not None and not plan.is_marked and plan.slow_time is None
+    for longer in (_USUAL, Plan(needed)) if is_cut else (Plan(needed),):
+        then, both = _after(now, longer), _after(before, longer)
+        known = Longer(of="run", max_time=needed, values=values, by_default=longer is _USUAL)
+        if then is not None:
+            yield replace(known, values=replace(values, now=then))
+        if then is not None and both is not None:
+            yield replace(known, of="both", values=replace(values, before=both, now=then))
 
 
-def after(value: MetricValue, max_time: float) -> MetricValue | None:
+def _round_time(values: Matched) -> float:
+    """Return the seconds of a round in the baseline, which all runs have, unless they are longer now."""
+    of_both = [each.length.round_time if each.length else None for each in (values.before, values.now)]
+    before, now = (each or 0.0 for each in of_both)
+    return now if now > _MUCH_LONGER * before else before
+
+
+def _after(value: MetricValue, plan: Plan) -> MetricValue | None:
     """Return a value as so much time leaves it; None where it has had as much."""
     length = value.length
     if length is None or length.round_time is None:
         return None
-    rounds, seconds = looks.planned(length.round_time, max_time)
-    if length.rounds < _WITH_UNTIMED <= rounds:
+    rounds, seconds = plan.length(length.round_time)
+    is_counted = plan.slow_time is not None and rounds == looks.ENOUGH  # of slow calls those that are timed
+    if length.rounds < _WITH_UNTIMED <= rounds and not is_counted:
         rounds = max(_WITH_UNTIMED - 1, int(rounds / _UNTIMED))
     if rounds <= length.rounds and seconds <= length.seconds:
         return None
@@ -137,27 +205,29 @@ def after(value: MetricValue, max_time: float) -> MetricValue | None:
 def _takes_all(values: Matched) -> bool:
     """Return whether the later run took all of its time, so that it would use more."""
     length = values.now.length
-    if length is None or length.round_time is None or values.max_time is None:
+    if length is None or length.round_time is None or values.plan is None:
         return True
-    return length.rounds >= _ALL_OF_THEM * looks.planned(length.round_time, values.max_time).rounds
+    return length.rounds >= _ALL_OF_THEM * values.plan.length(length.round_time).rounds
 
 
-def _told_time(values: Matched, longer: _Longer, tolerance: Tolerance) -> str:
+def _told_time(values: Matched, longer: Longer, tolerance: Tolerance) -> str:
     """Return by how much smaller losses are found after more time."""
     seen, then = values.visible(tolerance), longer.values.visible(tolerance)
     losses = "no loss" if seen is None else f"losses from {text.whole_percent(seen)}"
     later = "more of them" if then is None else f"losses from {text.whole_percent(then)}"
+    at = "" if longer.max_time is None else f" at max_time={longer.max_time}"
     if longer.of == "baseline":
-        anew = f"made anew of the same code at max_time={longer.max_time}"
-        return f"the baseline has {_rounds(values.before.length)}: {anew} it shows {later}"
+        had = f"the baseline has {_rounds(values.before.length)}"
+        return f"{had}: made anew of the same code{at} it shows {later}"
     side = values.now
     if longer.of == "both" and _is_shorter(values.before, values.now):
         side = values.before
     too = ", for the baseline, too," if longer.of == "both" else ""
-    return f"{_rounds(side.length)} show {losses}: max_time={longer.max_time}{too} shows {later}"
+    time = "the default max_time" if longer.by_default else f"max_time={longer.max_time}"
+    return f"{_rounds(side.length)} show {losses}: {time}{too} shows {later}"
 
 
-def _told_both(values: Matched, longer: Sequence[_Longer], tolerance: Tolerance) -> str:
+def _told_both(values: Matched, longer: Sequence[Longer], tolerance: Tolerance) -> str:
     """Return the time that finds smaller losses, and the tolerance that these numbers pass by then."""
     passed = [(_passes(each.values, tolerance), each) for each in longer]
     known = [(share, each) for share, each in passed if share is not None]
@@ -165,7 +235,7 @@ def _told_both(values: Matched, longer: Sequence[_Longer], tolerance: Tolerance)
         return _told_time(values, longer[0], tolerance)
     near = most_overlooked(tolerance.share)
     share, each = next(((share, each) for share, each in known if share <= near), known[-1])
-    then = f"with it, a tolerance of {units.percent(share)} would pass it"
+    then = f"if these numbers stay, a tolerance of {units.percent(share)} passes them"
     return f"{_told_time(values, each, tolerance)}; {then}"
 
 
@@ -193,9 +263,9 @@ def _told_tolerance(values: Matched, tolerance: Tolerance, passed: float | None)
         return cause if passed is None else f"{cause}; a tolerance of {units.percent(passed)} would pass it"
     if passed is not None and failed is not None:
         least, most = _lost(values, tolerance)
-        told = f"it got worse by {100 * least:.1f} to {100 * most:.1f} %"
-        passing = f"a tolerance of {units.percent(passed)} passes that"
-        return f"{told}: {passing}, one of {units.percent(failed)} fails it"
+        told = f"it got worse by {100 * least:.0f} to {100 * most:.0f} %"
+        accept = _ACCEPT_IN_FOLDER if values.of_runs else _ACCEPT
+        return f"{told}, which decides nothing: repeat it; if that stays, {accept}"
     hidden = _hidden(values, tolerance)
     if passed is not None and passed > most_overlooked(tolerance.share):
         return f"{hidden}: a quieter machine, or a tolerance of {units.percent(passed)}, would decide it"
@@ -216,9 +286,11 @@ def _hidden(values: Matched, tolerance: Tolerance) -> str:
         of_baseline = " of the baseline" if is_of_baseline else ""
         return f"{_rounds(side.length)}{of_baseline} hide {losses}"
     before, now = (regression.width(each.estimate) for each in (values.before, values.now))
-    whose = "the baseline" if before > now else "this run"
+    whose = "rounds of the baseline" if before > now else "rounds of this run"
+    if values.of_runs and before > now:
+        whose = "the earlier runs"
     by = f"by {text.whole_percent(max(before, now) - 1)}" if max(before, now) < inf else "without a bound"
-    return f"rounds of {whose} differ {by}, which hides {losses}"
+    return f"{whose} differ {by}, which hides {losses}"
 
 
 def _passes(values: Matched, tolerance: Tolerance) -> float | None:

@@ -1,17 +1,18 @@
 """From the newest reports of a folder to the range of each metric over runs, and a later run beside it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import inf
 from statistics import median
 
-from msgspec.structs import replace
+from msgspec.structs import replace as changed
 
 from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.gate import metrics, regression, text
+from pytest_gpuperf.gate import metrics, regression, remedy, text
 from pytest_gpuperf.gate.baseline import Comparer, comparison_of
 from pytest_gpuperf.gate.metrics import MetricValue
+from pytest_gpuperf.gate.remedy import Matched
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, Metric, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
@@ -61,7 +62,7 @@ def widened(over: Estimate) -> Estimate:
     """Return a range over runs as wide as a run that is sampled for long must lie beyond."""
     look, alone = looks.of_runs(regression.width(over)), looks.of_runs(1.0)
     less = (look.misses or 1.0) / (alone.misses or 1.0)
-    return replace(over, low=over.lower / less, high=over.upper * look.meets / alone.meets)
+    return changed(over, low=over.lower / less, high=over.upper * look.meets / alone.meets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,15 @@ class RunsComparer(Comparer):
         value, over = metrics.value_of(now, metric), range_over(self._comparable(now, metric), metric)
         if value is None or over is None:
             return Comparer.compare_metric(self, now, tolerance)
-        return _compare(over, value, tolerance)
+        return _compare(_matched(now, over, value), tolerance)
+
+    def would_decide(self, now: Record, tolerance: Tolerance) -> str | None:
+        """Return what would decide an inconclusive metric beside these runs, or the newest alone."""
+        metric = tolerance.metric
+        value, over = metrics.value_of(now, metric), range_over(self._comparable(now, metric), metric)
+        if value is None or over is None:
+            return Comparer.would_decide(self, now, tolerance)
+        return value.doubt or remedy.of(_matched(now, over, value), tolerance)
 
     def _comparable(self, now: Record, metric: Metric) -> Iterator[Record]:
         for each in self.earlier:
@@ -88,10 +97,17 @@ class RunsComparer(Comparer):
                 yield before
 
 
-def _compare(over: Estimate, now: MetricValue, tolerance: Tolerance) -> Comparison:
+def _matched(now: Record, over: Estimate, value: MetricValue) -> Matched:
+    """Return the range over runs beside a later run, at the look that their width leaves."""
+    look = looks.of_runs(regression.width(over), looks.EXACT if value.look == looks.EXACT else looks.SHARPEST)
+    before = MetricValue(estimate=over, look=looks.EXACT)
+    return Matched(nodeid=now.nodeid, before=before, now=replace(value, look=look, length=None), of_runs=True)
+
+
+def _compare(values: Matched, tolerance: Tolerance) -> Comparison:
     """Return what follows from the numbers; a GPU that is slowed down now does not decide a loss."""
-    found, width = now.estimate, regression.width(over)
-    look = looks.of_runs(width, looks.EXACT if now.look == looks.EXACT else looks.SHARPEST)
+    over, now = values.before.estimate, values.now
+    found, look = now.estimate, now.look
     outcome = regression.compare_ranges(over, found, look, tolerance)
     doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
     if doubt is not None:
@@ -102,10 +118,7 @@ def _compare(over: Estimate, now: MetricValue, tolerance: Tolerance) -> Comparis
         widened = now.widened if outcome == "inconclusive" else None
         reason = text.describe(over, found, tolerance, outcome, over=told, widened=widened)
     if outcome == "inconclusive":
-        remedy = text.UNLIKE_RUNS if width > regression.width(found) else text.LONGER_RUN
-        if max(width, regression.width(found)) <= looks.SHARPEST.meets**2:
-            remedy = text.TOO_NEAR_RUNS
-        reason = f"{reason}; {doubt or remedy}"
-    values = {"baseline": over, "found": found, "ratio": regression.ratio(over, found)}
+        reason = f"{reason}; {doubt or remedy.of(values, tolerance)}"
+    known = {"baseline": over, "found": found, "ratio": regression.ratio(over, found)}
     seen = regression.visible(over, found, look, tolerance)
-    return comparison_of(tolerance, outcome, reason, **values, visible=seen)
+    return comparison_of(tolerance, outcome, reason, **known, visible=seen)

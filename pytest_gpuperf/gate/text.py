@@ -1,7 +1,7 @@
 """From the facts of a comparison, and of what is absent, to sentences."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, inf
 
@@ -35,13 +35,6 @@ METRIC_NAMES: dict[Metric, str] = {
     "efficiency": "parallel efficiency",
     "first_call": "first call",
 }
-# And beside several earlier runs.
-LONGER_RUN = "a longer run (max_time), or a quieter machine, would decide it"
-TOO_NEAR_RUNS = "the change is too near the tolerance to decide: choose another tolerance"
-UNLIKE_RUNS = (
-    "the earlier runs differ too much: sample them for longer (max_time), or remove the reports of other "
-    "states of the code from the folder"
-)
 # What would decide a doubt between pairs of processes: `remedy.py` has the rest.
 MORE_PAIRS = "more pairs of processes, or a quieter machine, would decide it"
 FEW_PAIRS = "too few pairs have it in both processes: mend what fails in the others"
@@ -62,6 +55,10 @@ _MISSING: dict[AbsenceCause, str] = {
     "narrowed": "the command line ({by}) left out {count} of the baseline, which {prefix}strict forbids: "
     "{names}; run them, or pass {prefix}allow=missing",
 }
+_FORGOTTEN = (
+    "{count} of the baseline did not run: {names}; it was made with {prefix}all, and this run was not: pass "
+    "{prefix}all, or {prefix}allow=missing"
+)
 _MISSING_OF_PAIRS: dict[AbsenceCause, str] = {
     "not_measured": "head ran {count} that base measures, without a valid measurement: {first}; mend them",
     "gone": "head did not run {count} that base measures: {names}; run them, or pass {prefix}allow=missing",
@@ -113,14 +110,24 @@ def describe(
 # A run as a whole.
 
 
-def blind(tests: Sequence[str]) -> str:
+def to_create(typed: Sequence[str]) -> str:
+    """Return the command that makes a baseline that is missing, with the options that the user typed."""
+    return shlex.join(["pytest", *typed, "--gpuperf-baseline-missing=create"])
+
+
+def blind(tests: Mapping[str, str | None]) -> str:
     """Return that the check decided nothing for these tests, and could only have found far larger losses."""
     count = units.count(len(tests), "test")
-    return f"in {count} the check cannot find a loss near the tolerance: {units.first_few(tests, most=3)}"
+    return f"in {count} the check cannot find a loss near the tolerance: {with_remedies(tests)}"
 
 
-def found_from(run: Run) -> str | None:
-    """Return from which loss on the check finds one, for each metric, and for how many tests."""
+def with_remedies(tests: Mapping[str, str | None]) -> str:
+    """Return the first tests with what would decide them, where that is known."""
+    return units.first_few(f"{name} ({remedy})" if remedy else name for name, remedy in tests.items())
+
+
+def found_from(run: Run, *, all_names: bool = False) -> str | None:
+    """Return from which loss on the check finds one, for each metric, and for how many tests or which."""
     by_metric: dict[Metric, list[tuple[Comparison, str]]] = {}
     for record in run.records:
         for each in record.comparisons:
@@ -129,11 +136,11 @@ def found_from(run: Run) -> str | None:
     told = []
     for metric, compared in by_metric.items():
         of = f"of {METRIC_NAMES[metric]} " if len(by_metric) > 1 else ""
-        told.append(f"{of}from {', '.join(_visible_groups(compared))}")
+        told.append(f"{of}from {', '.join(_visible_groups(compared, all_names=all_names))}")
     return f"the check finds losses {'; '.join(told)}" if told else None
 
 
-def _visible_groups(compared: Sequence[tuple[Comparison, str]]) -> Iterator[str]:
+def _visible_groups(compared: Sequence[tuple[Comparison, str]], *, all_names: bool) -> Iterator[str]:
     """Yield groups of tests by their visible loss: up to two and three tolerances, and what is beyond."""
     for least, most in pairwise((-1.0, *_GROUPS, inf)):
         group = [(each, name) for each, name in compared if least < _in_tolerances(each) <= most]
@@ -144,7 +151,10 @@ def _visible_groups(compared: Sequence[tuple[Comparison, str]]) -> Iterator[str]
         tests, unseen = units.count(len(group), "test"), [name for each, name in group if each.shows_little]
         if unseen:
             some = "" if len(unseen) == len(group) else f"{tests}, "
-            tests = f"{some}{len(unseen)} not compared: {units.first_few(unseen, most=1)}"
+            most = len(unseen) if all_names else 1
+            tests = f"{some}{len(unseen)} not compared: {units.first_few(unseen, most)}"
+        if others := [name for each, name in group if all_names and not each.shows_little]:
+            tests = f"{tests}: {', '.join(others)}"
         yield f"{from_loss} ({tests})"
 
 
@@ -163,8 +173,12 @@ def absence(
     prefix: str,
     no_gpu: bool,
     of_pairs: bool,
+    forgotten: bool = False,
 ) -> GateFailure:
-    """Return that a run lacks what the baseline holds, all for one cause; `prefix` is that of the options."""
+    """Return that a run lacks what the baseline holds, all for one cause; `prefix` is that of the options.
+
+    It may have `forgotten` the option by which tests without a marker are in the baseline.
+    """
     values = {
         "count": _count(absent),
         "names": units.first_few(_names(absent)),
@@ -175,7 +189,8 @@ def absence(
         "baseline": shlex.quote(baseline),
     }
     known = _MISSING | _MISSING_OF_PAIRS if of_pairs else _MISSING
-    return GateFailure(code="tests_missing", text=known[cause].format(**values))
+    told = _FORGOTTEN if forgotten else known[cause]
+    return GateFailure(code="tests_missing", text=told.format(**values))
 
 
 def skipped(absent: Sequence[Absent]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose
+from math import inf, isclose
 
 from msgspec.structs import replace
 
@@ -10,7 +10,7 @@ from pytest_gpuperf.analysis import looks, scaling, threshold
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.baseline import Comparer, comparison_of, not_measured
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, GateOptions, Metric, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Report, Run
 
@@ -34,7 +34,8 @@ def plan(baseline: Report | None, reports: Sequence[Report], *, accept: bool, pr
     """Return the update of a baseline with reports in the order of their runs.
 
     A record replaces the baseline's unless one of its values is worse, however little: many small losses
-    would add up to one that no check has seen. With `accept` it replaces better ones, too. Raises
+    would add up to one that no check has seen. A record that was measured for less time, and so shows only
+    larger losses, is never the better one. With `accept` a record replaces better ones, too. Raises
     GpuPerfError where nothing was measured, and where an incomplete run would look complete.
     """
     early = next((report.name for report in reports if not report.run.complete), None)
@@ -43,7 +44,9 @@ def plan(baseline: Report | None, reports: Sequence[Report], *, accept: bool, pr
         remedy = "leave out --prune" if baseline else "update an existing baseline"
         raise GpuPerfError(f"{early} is incomplete: {cause}; run it again to its end, or {remedy}")
     if prune and (partial := next(filter(None, map(_left_out, reports)), None)):
-        raise GpuPerfError(f"{partial}: --prune would remove tests that only did not run; leave it out")
+        whole = "run the whole suite (pytest without a path, -k or -m), and repeat this with its report"
+        cause = "--prune would remove tests that only did not run"
+        raise GpuPerfError(f"{partial}: {cause}; {whole}, or leave out --prune")
     known = dict(baseline.records) if baseline else {}
     fresh = _latest(reports, known)
     if not fresh:
@@ -56,6 +59,7 @@ def plan(baseline: Report | None, reports: Sequence[Report], *, accept: bool, pr
     for nodeid, comparisons in _compared(baseline, reports, fresh, prune=prune) if baseline else ():
         worse = [] if accept else [each for each in comparisons if _is_worse(each)]
         regressions += [_regression(nodeid, each) for each in worse]
+        worse = [each for each in worse if not _shows_less(known.get(nodeid), fresh[nodeid], each.metric)]
         # What was measured in other conditions than later runs is no use to them, however good it is.
         is_kept = worse and not unlike and all(each.outcome != "not_comparable" for each in comparisons)
         if is_kept:
@@ -154,6 +158,19 @@ def _is_worse(comparison: Comparison) -> bool:
     if comparison.metric in regression.LESS_IS_BETTER:
         less, more = before.upper, now.upper
     return less < more and not isclose(less, more)
+
+
+def _shows_less(before: Record | None, now: Record, metric: Metric) -> bool:
+    """Return whether the earlier record was measured for so much less that it shows only larger losses.
+
+    Few rounds are often narrower than they should be.
+    """
+    found = [metrics.value_of(each, metric) if each else None for each in (before, now)]
+    factors = [looks.of_pair(each.length, looks.LONGEST).misses for each in found if each and each.length]
+    if len(factors) < len(found):
+        return False
+    of_before, of_now = (inf if each is None else each for each in factors)
+    return of_before > of_now
 
 
 def _regression(nodeid: str, comparison: Comparison) -> str | None:

@@ -154,6 +154,10 @@ class SamplingPlan(Value, frozen=True, kw_only=True):
     slow_time: float | None = None
 
 
+SLOW_TIME = 30.0
+"""Seconds of a test of slow calls in a regression check, where nobody set its time limit."""
+
+
 class RunOptions(Value, frozen=True, kw_only=True):
     """What users set for a run, read once from the command line and the ini file.
 

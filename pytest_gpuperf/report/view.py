@@ -129,7 +129,7 @@ def of(
         busy=list(_busy(rows)),
         thresholds=list(_thresholds(run, above)),
         scalings=_scalings(run),
-        gate=list(gate_lines(run)),
+        gate=list(gate_lines(run, all_names=all_notes)),
         gate_failures=[failure.text for failure in run.gate.failures] if run.gate else [],
         not_compared=gate_text.not_run(run),
         totals=[*_unmarked(run, with_rows), *_totals(run, records)],

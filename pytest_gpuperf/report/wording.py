@@ -121,7 +121,7 @@ def outcome_counts(records: Iterable[Record]) -> str:
     return ", ".join(f"{counts[outcome]} {in_words(outcome)}" for outcome in GRAVITY if counts[outcome])
 
 
-def gate_lines(run: Run) -> Iterator[str]:
+def gate_lines(run: Run, *, all_names: bool = False) -> Iterator[str]:
     """Yield what a run was compared with, the outcomes, and the notes on them."""
     gate = run.gate
     if gate is None:
@@ -133,7 +133,7 @@ def gate_lines(run: Run) -> Iterator[str]:
         when = f" of {units.minute(gate.started)}" if gate.started else ""
         of_runs = f"of {gate.runs} runs, the newest " if gate.runs else ""
         yield f"baseline {of_runs}{gate.baseline}{when}{limits}: {outcomes}"
-    if gate.tolerances and (finds := gate_text.found_from(run)) is not None:
+    if gate.tolerances and (finds := gate_text.found_from(run, all_names=all_names)) is not None:
         yield finds
     yield from (note.text for note in gate.notes)
 

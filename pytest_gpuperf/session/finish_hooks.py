@@ -17,10 +17,11 @@ from pytest_gpuperf.collection.items import SPEC, UNKNOWN
 from pytest_gpuperf.gate import text, what_fails
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.integrations import fixture_replacements
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError, InconclusiveWarning
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
+from pytest_gpuperf.model.record import Environment, Record, Report, Run, Verdict
 from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, arguments, asks_for_gate
 from pytest_gpuperf.report import git, outputs
 from pytest_gpuperf.report.journal import recovery_command
@@ -201,12 +202,14 @@ class FinishHooks:
     def _foretold(self, selected: Collection[str] | None) -> list[str]:
         if not self._foretells:
             return []
-        return [f"gpuperf: {printable(line)}" for line in self.session.gate.forecast(selected)]
+        lines = self.session.gate.forecast(selected, self._arguments)
+        return [f"gpuperf: {printable(line)}" for line in lines]
 
     @property
     def _foretells(self) -> bool:
         """Whether this process says what a check will not find; where nothing fails there is none."""
-        return not (self.runs_no_test or self._is_worker) and self.session.options.fail != "nothing"
+        measures = not (self.runs_no_test or self._is_worker or self.session.options.gpu == "none")
+        return measures and self.session.options.fail != "nothing"
 
     def _write_errors(self, reporter: pytest.TerminalReporter) -> None:
         """Print what fails the run, once."""
@@ -282,6 +285,18 @@ class FinishHooks:
         written, problems = outputs.publish(run, self.session.outputs, new)
         self._info_lines += written
         self._error_lines += problems
+        if new is not None and not problems:
+            name = f"the new file in {new}" if new.is_dir() else str(new)
+            self._info_lines += self._said_of_new(Report(name=name, run=run))
+
+    def _said_of_new(self, made: Report) -> Iterator[str]:
+        """Yield what speaks against a baseline that was just made."""
+        if self._failed:
+            failed = units.count(len(self._failed), "test")
+            again = f"delete {made.name}, and run this command again"
+            first = units.first_few(sorted(self._failed))
+            yield f"the new baseline is of a run in which {failed} failed ({first}): mend that, {again}"
+        yield from map(printable, self.session.gate.forecast_of(made, self._arguments))
 
     def _for_controller(self) -> dict[str, Any]:
         """Return what this xdist worker sends to its controller when it ends."""

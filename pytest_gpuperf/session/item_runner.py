@@ -101,13 +101,13 @@ class ItemRunner:
         ]
         is_awaited = bool(waiting)
         sampling = trial.options.sampling
-        if spec.source == "all":
+        decides = any(each.demand.limits or each.size_group for each in waiting)
+        if is_awaited and (decides or sampling.compared):
+            seconds = inf  # all of the rounds' time: what limits and checks rest on cannot be measured again
+        elif spec.source == "all":
             seconds = sampling.record_time
         elif is_awaited or spec.pair is None:
-            # What limits and checks rest on cannot be measured again: it takes all the time of the rounds.
-            decides = any(each.demand.limits or each.size_group for each in waiting)
-            is_longer = is_awaited and (decides or sampling.compared)
-            seconds = inf if is_longer else _SHARE_OF_ONE_DEVICE * trial.options.max_time
+            seconds = _SHARE_OF_ONE_DEVICE * trial.options.max_time
         else:
             seconds = sampling.precision_time
         try:

@@ -16,6 +16,7 @@ from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.gate import what_fails
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate
+from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
@@ -78,8 +79,7 @@ class GpuPerfSession:
             gate,
             candidates,
             self._environment,
-            max_time=run_options.max_time,
-            slow_time=run_options.sampling.slow_time,
+            plan=Plan(run_options.max_time, run_options.sampling.slow_time),
         )
         self.records = RecordStore(report)
         self.size_groups: dict[str, set[str]] = {}
@@ -192,18 +192,18 @@ class GpuPerfSession:
         return self.gate.with_comparisons(hints.annotate(record, spec, item))
 
     def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
-        trial_options = self.options
+        limits = self.gate.limits(spec.nodeid)
+        sampling = rounds.for_test(self.options.sampling, self.gate.options, limits)
         if spec.source == "all":
-            sampling = rounds.for_unmarked(trial_options.sampling, self.gate.options)
-            trial_options = replace(trial_options, sampling=sampling)
+            sampling = rounds.for_unmarked(sampling, self.gate.options)
         return Trial(
             nodeid=spec.nodeid,
             demand=spec.demand,
-            options=trial_options,
+            options=replace(self.options, sampling=sampling),
             question=ScalingQuestion(spec.scaling) if spec.scaling else None,
             size_group=spec.size_group,
             acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
-            limits=self.gate.limits(spec.nodeid),
+            limits=limits,
             on_round=self._live_line.begin(spec.nodeid) if self._live_line else None,
         )
 

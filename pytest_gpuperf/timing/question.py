@@ -6,6 +6,7 @@ from typing import Self
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import OffloadInput, assess
+from pytest_gpuperf.analysis.verdict import Pace
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Speedup, Transfer
@@ -34,6 +35,14 @@ class Facts:
     disturbance: Disturbance | None
     transfer: Transfer | None
     emulation: Note | None
+
+    @property
+    def pace(self) -> Pace | None:
+        """How long a round took, and how long the test might take; None without a round."""
+        rounds = self.rounds
+        if not rounds.elapsed or not rounds.begun:
+            return None
+        return Pace(rounds.elapsed / rounds.begun, self.context.options.max_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +111,7 @@ class Question:
                 throttled=rounds.throttled,
             )
             doubts = facts.disturbance, rounds.throttled
-            on_speedup = verdict.judge(facts.speedup, demand, measured.look, *doubts)
+            on_speedup = verdict.judge(facts.speedup, demand, measured.look, *doubts, pace=facts.pace)
             offload, said = assess(measured, options), [*notes.on_numbers(measured)]
         timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]
         raised = sum(timer.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))

@@ -382,6 +382,17 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     )
 
 
+def for_test(plan: SamplingPlan, gate: GateOptions, limits: Sequence[Limit]) -> SamplingPlan:
+    """Return the plan of a test of which a check has these limits.
+
+    Without any nothing ends sampling early, and a later run is compared with it: a test that is new, or whose
+    baseline is so wide that only rounds of both runs together decide.
+    """
+    is_sampled_for = {tolerance.metric for tolerance in gate.compared} & {"speedup", "efficiency"}
+    is_open = gate.compares and not gate.later and bool(is_sampled_for) and not limits
+    return replace(plan, whole=True) if is_open else plan
+
+
 def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     """Return a short plan for the tests of `--gpuperf-all`: there may be thousands of them.
 

@@ -70,6 +70,7 @@ class ScalingQuestion(Question):
             facts.rounds.sampled.look,
             facts.disturbance,
             facts.rounds.throttled,
+            pace=facts.pace,
             state=scaling.describe(self._scaling, speedup),
             missed="efficiency_below_limit",
         )

@@ -24,6 +24,11 @@ def unsure(value) -> Record:
     return record(value=value, speedup=speedup_within(value, 0.9))
 
 
+def lasting(rounds, seconds, share=0.02, value=10.0) -> Record:
+    """Return the record of a test that was measured for so long, and scattered so far."""
+    return record(value=value, speedup=speedup_within(value, share, rounds=rounds), rounds_elapsed=seconds)
+
+
 def holding(peak, value=10.0) -> Record:
     return record(value=value, memory=Memory(peak=peak))
 
@@ -67,6 +72,10 @@ UPDATES = {  # the baseline, the report, the options, and what else the report's
     "a better value that is less certain": (TWO[:1], [unsure(10.5)]),
     "a value that is more certain": ([unsure(10.0)], [record(value=10.5)]),
     "a value that is worse and more certain": ([unsure(10.0)], [record(value=9.9)]),
+    "two rounds, which happened to be alike": ([lasting(2, 8.0, 0.001)], [record(value=9.9)]),
+    "a baseline of one second": ([lasting(25, 1.0)], [record(value=9.9)]),
+    "two rounds, from which more have lost too much": ([lasting(2, 8.0, 0.001)], [record(value=1.0)]),
+    "a run of one second": (TWO[:1], [lasting(25, 1.0, value=9.9)]),
     "a value that may be much worse": (TWO[:1], [unsure(6.0)]),
     "a value that is worse by less than its check allows": (
         *(TWO[:1], [record(value=8.0)]),
@@ -263,6 +272,7 @@ NO_TIME = "which is not a time with an offset"
         ),
         # Of a part of the suite
         ("part.json is of a part of the suite (-k): --prune would", "base.json", "part.json --prune"),
+        ("; run the whole suite (pytest without a path, -k or -m), and", "base.json", "part.json --prune"),
         ("few.json is of a run that deselected b.py::test_b: --prune", "base.json", "few.json --prune"),
         *((NO_TIME, "folder", f"{name}.json") for name in ("yesterday", "outside", "nul")),
         (NO_TIME, "made/", "outside.json"),

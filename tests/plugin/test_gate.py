@@ -111,6 +111,13 @@ def test_without_fail_on_losses_and_doubts_are_only_said(ends):
     assert {("test_bare", "speedup"): "inconclusive"} == outcomes(unclear)
 
 
+def test_a_new_test_is_sampled_as_long_as_when_the_baseline_was_made(held):
+    """Its record may enter the baseline. What the baseline has is decided earlier."""
+    result = held(BARE, then=BARE + FAST)
+    sampled = {each["nodeid"]: each["rounds_elapsed"] for each in result.report["records"]}
+    assert sampled["test_it.py::test_bare"] < 7 < sampled["test_it.py::test_fast"]
+
+
 def test_a_rerun_takes_the_loss_back(held):
     pytest.importorskip("pytest_rerunfailures", reason="the extra `test` has pytest-rerunfailures")
     flaky = BARE.replace("import pytest\n", "import pytest\nruns = []\n").replace(
@@ -156,20 +163,44 @@ def test_it(device, then):
     )
 
 
+@pytest.mark.parametrize("mark", ["", "@pytest.mark.speedup\n"], ids=["of all", "marked"])
+def test_variants_lose_as_little_as_other_tests_before_they_fail(suite, mark):
+    """The samples of a CPU variant cannot be taken again: they have all the time of the rounds."""
+    source = f"""
+{mark}@pytest.mark.parametrize("device", ["cpu", "gpu"])
+@pytest.mark.parametrize("lost", [0, 12, 30])
+def test_it(device, lost):
+    conftest.LIBRARIES[device].ones(lost)
+"""
+    conftest = """
+    LIBRARIES["gpu"].ones = lambda lost: BACKEND.gpu("").launch(5e-3 / (1 - {share} * lost))
+    LIBRARIES["cpu"].ones = lambda _: BACKEND.cpu().launch(50e-3)
+"""
+    options = (*([] if mark else ["--gpuperf-all"]), "--gpuperf-gpu=cupy", *GATE)
+    suite(source, *options, CREATE[-1], conftest=conftest.format(share=0)).ended(passed=6)
+    lost = suite(source, *options, conftest=conftest.format(share=0.01))
+    lost.ended(passed=4, failed=2)
+    lost.says("FAILED *test_it[[]12-gpu]*", "FAILED *test_it[[]30-gpu]*")
+
+
 # What a check will not find is told before the first test
 
 
 BRIEF = record("test_it.py::test_it", rounds_elapsed=0.28)  # of a plain run
-TOO_BRIEF = "the baseline base.json was sampled for at most 280 ms in 1 test: it shows losses from "
-ONCE_MORE = "Make one with: pytest --gpuperf-baseline=new.json --gpuperf-fail-on=speedup:10% *"
+TOO_BRIEF = "the baseline base.json was sampled for at most 280 ms: it shows losses from "
+ONCE_MORE = (
+    "for a new baseline check out the code that base.json is of, delete base.json, and run: "
+    "pytest --gpuperf-lock=none --gpuperf-gpu=simulated --gpuperf-baseline=base.json "
+    "--gpuperf-fail-on=speedup:10% --gpuperf-max-time=20 --gpuperf-baseline-missing=create"
+)
 
 
 def test_a_check_whose_baseline_shows_nothing_is_told_the_command_for_another(ends):
     """It is not refused: a run that was accepted into the baseline may have been short."""
     written("base.json", BRIEF)
-    result = ends(MEASURED, *GATE)
+    result = ends(MEASURED, *GATE, "--gpuperf-max-time=20")
     assert pytest.ExitCode.OK == result.ret
-    result.stdout.fnmatch_lines([f"gpuperf: {TOO_BRIEF}*, not 10 %. {ONCE_MORE}"])
+    result.stdout.fnmatch_lines([f"gpuperf: {TOO_BRIEF}*, not 10 %, in 1 test *", f"gpuperf: {ONCE_MORE}"])
 
 
 @pytest.mark.parametrize("spread", [(), ("-n1",)], ids=["serial", "-n 1"])
@@ -179,8 +210,9 @@ def test_where_some_tests_show_something_the_others_are_told_once_before_the_fir
     result = ends(both, *GATE, *spread)
     (place,) = [place for place, line in enumerate(result.outlines) if TOO_BRIEF in line]
     assert result.outlines[place].startswith("gpuperf: ")
-    assert not any("test_it.py" in line for line in result.outlines[:place])
-    ends(both, *GATE, *spread, "--gpuperf-fail=nothing").stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
+    assert not any(line.startswith("test_it.py") for line in result.outlines[:place])
+    for others in ("--gpuperf-fail=nothing", NO_GPU):
+        ends(both, *GATE, *spread, others).stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
     if not spread:
         ends(both, *GATE, "-k", "fine").stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
 
@@ -576,6 +608,22 @@ def test_what_a_slow_workload_lost_is_found_too(ends):
     lost = ends(slow, *asked, gpu=0.2)
     lost.assert_outcomes(failed=2)
     assert {"regressed"} == {*outcomes(lost).values()}
+
+
+def test_a_baseline_that_shows_little_or_is_of_a_failed_run_says_so_when_it_is_made(ends):
+    slow = BARE.replace("test_bare", "test_slow").replace("50e-3", "3.0")
+    result = ends(FAST + slow, *CREATE, gpu=0.3)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        [
+            "the new baseline is of a run in which 1 test failed (*::test_fast): mend that, delete *.json, *",
+            "1 test has too few rounds at max_time=10, *_slow (3.* s a round) takes max_time=10?*; then *",
+        ]
+    )
+    into_folder = ends(FAST, KEPT[0], *CREATE[1:], gpu=0.3)
+    into_folder.stdout.fnmatch_lines(["the new baseline is of *, delete the new file in *kept, and run *"])
+    fine = ends(BARE, "--gpuperf-baseline=fine.json", *CREATE[1:])
+    fine.stdout.no_fnmatch_line("*run this command again*")
 
 
 def test_a_baseline_that_lacks_tests_of_its_run_says_which(ends):

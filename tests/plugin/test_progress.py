@@ -80,6 +80,25 @@ def test_a_run_of_more_than_a_minute_says_how_long_it_may_take(run, expected, op
     assert f"gpuperf: {expected}" in run(SUITE, *options).outlines
 
 
+SKIPPED = """
+    import pytest
+
+    @pytest.mark.speedup
+    @pytest.mark.parametrize("n", range(7))
+    def test_it(device, n): pytest.skip()
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "options"), [(", and for 30 s if calls are slow", ()), ("", ("--gpuperf-max-time=10",))]
+)
+def test_a_check_says_that_slow_calls_take_longer_where_nobody_set_a_limit(run, more, options):
+    asked = ("--gpuperf-baseline=base.json", "--gpuperf-baseline-missing=create")
+    said = f"gpuperf: 7 tests are measured, each for at most 10 s (70 s in all){more}"
+    assert said in run(SKIPPED, *asked, *options).outlines
+    assert "gpuperf: 7 tests are measured, each for at most 10 s (70 s in all)" in run(SKIPPED).outlines
+
+
 @pytest.mark.parametrize("options", [("-q",), ("--co",), ("--gpuperf-max-time=20",)])
 def test_a_run_that_is_short_or_shows_little_does_not_say_how_long_it_may_take(run, options):
     assert not re.search("^gpuperf: ", str(run(SUITE, LONG, *options).stdout), re.MULTILINE)

@@ -38,18 +38,19 @@ def outcome(record: Record) -> str | None:
     return ", ".join(filter(None, facts)) or None
 
 
-def time_limits(limits: Sequence[float]) -> str | None:
+def time_limits(limits: Sequence[float], slow_time: float | None = None) -> str | None:
     """Return how many tests are measured, and for how long at most; None for a run that is short anyway.
 
-    `limits` are those of the tests, in seconds.
+    `limits` are those of the tests, in seconds. One of slow calls may take `slow_time`, if that is given.
     """
     longest = sum(limits)
     if longest <= _SOON:
         return None
     tests = units.count(len(limits), "test is", "tests are")
+    slow = "" if slow_time is None else f", and for {slow_time:g} s if calls are slow"
     if len(limits) > 1 and len({*limits}) == 1:
-        return f"{tests} measured, each for at most {limits[0]:g} s ({_rounded_up(longest)} in all)"
-    return f"{tests} measured, for at most {_rounded_up(longest)}"
+        return f"{tests} measured, each for at most {limits[0]:g} s ({_rounded_up(longest)} in all){slow}"
+    return f"{tests} measured, for at most {_rounded_up(longest)}{slow}"
 
 
 def _of_scaling(scaling: Scaling) -> Iterator[str]:

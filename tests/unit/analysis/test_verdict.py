@@ -7,7 +7,7 @@ from golden import assert_golden
 
 from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.analysis.looks import Look
-from pytest_gpuperf.analysis.verdict import apply_memory_limit, decision, judge
+from pytest_gpuperf.analysis.verdict import Pace, apply_memory_limit, decision, judge
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Interference, Memory, Speedup
 from pytest_gpuperf.model.record import Verdict
@@ -97,6 +97,26 @@ def test_a_verdict_has_a_status_and_a_code_for_what_would_decide(status, code, f
     verdict = judge(found, demand, look, *doubts)
     assert (status, code) == (verdict.status, verdict.reason_code)
     assert (verdict.reason is None) == (status in ("recorded", "passed"))
+
+
+@for_each(
+    ("expected", "rounds", "found", "pace"),
+    [
+        ("max_time=12", 2, (5.0, 4.9, 5.1), Pace(1.0, 4.0)),  # seven rounds
+        ("max_time=48", 3, (4.0, 3.95, 4.05), Pace(4.0, 12.0)),
+        ("max_time=43", 8, (3.2, 3.15, 3.25), Pace(1.0, 12.0)),  # 28 of them
+        ("max_time=10", 60, (3.2, 3.15, 3.25), Pace(0.03, 3.0)),  # and 7.5 s
+        ("max_time", 8, (3.2, 3.15, 3.25), Pace(1.0, 50.0)),  # it had more
+        ("max_time", 8, (3.2, 3.15, 3.25), None),
+    ],
+)
+def test_what_took_too_few_rounds_says_in_what_time_they_are_enough(expected, rounds, found, pace):
+    seen = speedup(*found, rounds=rounds)
+    verdict = judge(
+        seen, Demand(min=3), looks.at_end(rounds, rounds * pace.round_time if pace else 8.0), pace=pace
+    )
+    assert "not_enough_time" == verdict.reason_code
+    assert verdict.reason.endswith(f"; allow more time with {expected}")
 
 
 def test_a_verdict_says_the_demand_the_number_its_range_and_what_would_decide():

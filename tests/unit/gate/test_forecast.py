@@ -1,12 +1,14 @@
 """What is told before the first test: what a check will not find, and the number that helps."""
 
 from cases import for_each
-from factories import GPU, base_of, measured, recorded, speedup_within, within
+from factories import GATE, GPU, HERE, base_of, measured, recorded, speedup_within, within
 from golden import assert_told
 
 from pytest_gpuperf.gate import forecast
-from pytest_gpuperf.gate.forecast import Plan
+from pytest_gpuperf.gate.gate import Gate
+from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Interference
 
 SPEEDUP = [within()]
 BRIEF, SHORT, CREATED = (7, 0.28), (56, 2.25), (188, 7.5)
@@ -20,23 +22,54 @@ def lasting(rounds, seconds, spread=0.01, nodeid="test_fft.py::test_fft", **chan
     return recorded(nodeid, **{**known, **changes})
 
 
-def foreseen(*records, max_time=10.0, tolerances=SPEEDUP, selected=None, slow_time=None):
-    return forecast.foresee(base_of(*records), tolerances, Plan(max_time, slow_time), selected)
+TYPED = ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-all"]
+
+
+def foreseen(*records, max_time=10.0, tolerances=SPEEDUP, selected=None, slow_time=None, typed=TYPED):
+    return forecast.foresee(base_of(*records), tolerances, Plan(max_time, slow_time), selected, typed)
 
 
 SEVERAL = [lasting(2, 8.0, nodeid=f"test_fft.py::test_{name}") for name in "abcde"]
+CUT, LONG = [*TYPED, "--gpuperf-max-time=3"], [*TYPED, "--gpuperf-max-time=35"]
+BUSY = Interference(kind="unstable_cpu_times", own_share=0.01, median=0.5, fastest=0.4)
 TOLD = {
     "a plain report": foreseen(lasting(*BRIEF)),
     "a plain report, and max_time=3": foreseen(lasting(*BRIEF), max_time=3.0),
     "made at max_time=3, as the run": foreseen(lasting(*SHORT), max_time=3.0),
     "made at 10, and max_time=3, which is noisy": foreseen(lasting(*CREATED, 0.04), max_time=3.0),
+    "an option that was typed": foreseen(lasting(*BRIEF), max_time=3.0, typed=CUT),
+    "an option that slow calls have no use for": foreseen(lasting(2, 2.2), max_time=3.0, typed=CUT),
+    "a long time that was typed": foreseen(lasting(*BRIEF), max_time=35.0, typed=LONG),
+    "an option that leaves slow calls a part": foreseen(lasting(19, 23.0), max_time=3.0, typed=CUT),
     "slow calls": foreseen(lasting(2, 8.0)),
+    "slow calls that differ too much": foreseen(lasting(2, 8.0, 0.055)),
     "many slow calls": foreseen(*SEVERAL),
     "a marker with a short max_time": foreseen(lasting(2, 0.08, demand=Demand(max_time=0.1))),
     "noise": foreseen(lasting(*CREATED, 0.2)),
+    "other programs": foreseen(lasting(*CREATED, interference=BUSY)),
     "a fine one, too": foreseen(lasting(*BRIEF), lasting(*CREATED, nodeid="test_fine")),
     "two metrics": foreseen(lasting(*BRIEF), tolerances=[within(), within(0.05, "gpu_time")]),
 }
+
+
+def test_one_time_is_told_for_a_test_before_and_after_it_although_its_rounds_take_another_time():
+    before, now = lasting(2, 6.6), lasting(2, 6.8)
+    (line, *_) = foreseen(before)
+    gate = Gate(GATE, [base_of(before)], lambda: HERE, plan=Plan(10.0))
+    (found,) = gate.with_comparisons(now).comparisons
+    assert "takes max_time=103 in its marker, for the baseline, too" in line
+    assert "max_time=103, for the baseline, too, shows losses from" in found.reason
+
+
+@for_each("spread", [0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06])
+def test_a_test_that_had_the_time_that_was_told_is_compared_in_a_noisier_run_too(spread):
+    (line, *_) = foreseen(lasting(2, 8.0, spread))
+    is_told = "max_time=124" in line
+    assert is_told == (spread <= 0.05)
+    if is_told:
+        noisier = lasting(20, 80.0, 1.2 * spread)
+        gate = Gate(GATE, [base_of(lasting(20, 80.0, spread))], lambda: HERE, plan=Plan(124.0))
+        assert not any(each.shows_little for each in gate.with_comparisons(noisier).comparisons)
 
 
 def test_what_a_check_will_not_find_is_told_with_what_helps():

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
+from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.model.comparison import GateOptions, GateResult
 from pytest_gpuperf.model.demand import Pairing, RunOptions, SizeGroup
 from pytest_gpuperf.model.measurement import Memory
@@ -85,6 +86,22 @@ def test_what_the_check_finds_is_counted_by_tests_and_what_it_does_not_is_named(
     run = ended(tests, *(record(each) for each in "abcd"))
     expected = "the check finds losses from 26 % (3 tests), 54 % (1 not compared: c)"
     assert expected == text.found_from(run)
+    all_of_them = "the check finds losses from 26 % (3 tests: a, b, d), 54 % (1 not compared: c)"
+    assert all_of_them == text.found_from(run, all_names=True)
+
+
+@for_each("outcome", ["not_regressed", "regressed"])
+def test_a_test_that_was_decided_early_counts_with_what_its_whole_time_finds(outcome):
+    """Sampling goes on for a loss that is nearer to the tolerance."""
+    value = 10.0 if outcome == "not_regressed" else 5.0
+    early = record(value=value, speedup=speedup_within(value, 0.01), rounds_elapsed=2.0)
+    base = base_of(record(speedup=speedup_within(10.0, 0.01)))
+    found = {}
+    for plan in (None, Plan(10.0), Plan(3.0)):
+        (found[plan],) = Gate(GATE, [base], lambda: HERE, plan=plan).with_comparisons(early).comparisons
+    assert {outcome} == {each.outcome for each in found.values()}
+    at_once, in_ten, in_three = (text.whole_percent(each.visible) for each in found.values())
+    assert ("28 %", "14 %", "28 %") == (at_once, in_ten, in_three)
 
 
 @for_each(("strict", "seen"), [(False, []), (True, ["nothing_compared"])])
@@ -93,7 +110,9 @@ def test_a_test_that_would_show_no_loss_near_the_tolerance_is_not_compared_for_a
     run = ended([record("a"), record("c", speedup=WIDE)], record("a"), record("c"), asked=asked)
     assert seen == [each.code for each in run.gate.failures]
     for failure in run.gate.failures:
-        assert "in 1 test the check cannot find a loss near the tolerance: c" == failure.text
+        said = "in 1 test the check cannot find a loss near the tolerance: c (rounds of this run differ by "
+        assert failure.text.startswith(said)
+        assert "a tolerance of" in failure.text
 
 
 # What a test is held against
@@ -229,6 +248,11 @@ RUNS = {  # the records of the run, those of the baseline, and what else there i
     ),
     "one was left out, and the other skipped": ([skipped()], AB, LEFT_OUT),
     "five are gone": (AB[:1], [*map(record, "abcdef")], {"name": "my base/b.json"}),
+    "an unmarked one of three is gone, as are all": ([record()], [*AB, record("c", source="all")]),
+    "an unmarked one is gone, and another ran": (
+        [record(source="all")],
+        [record(source="all"), record("c", source="all")],
+    ),
     "each for a cause of its own": (
         AB[:1],
         [*map(record, "abcde")],

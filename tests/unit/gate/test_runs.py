@@ -1,6 +1,8 @@
 """Several earlier runs: which of a folder count, and what their range says of a later one."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatch
 
 import pytest
 from cases import for_each
@@ -73,6 +75,19 @@ def test_six_runs_count_that_began_ten_minutes_apart(expected, ago):
     assert [f"{each}.json" for each in expected] == [each.name for each in runs.newest(minutes(*ago))]
 
 
+@for_each(("expected", "ago"), [(1, range(6)), (0, range(5)), (0, range(10, 70, 10))])
+def test_a_folder_whose_reports_began_too_close_together_says_that_the_newest_decides(expected, ago):
+    gate = Gate(GATE, minutes(*ago), lambda: HERE)
+    run = Run(started="", environment=HERE, records=(gate.with_comparisons(record()),))
+    notes = gate.finish(run, RunCoverage(cause=lambda *_: "gone"), RunOptions()).notes
+    told = [each.text for each in notes if "the newest alone decides" in each.text]
+    assert expected == len(told)
+    assert told in (
+        [],
+        ["of 6 reports the newest alone decides: fewer than 6 of them began 10 minutes apart"],
+    )
+
+
 def test_runs_in_other_conditions_do_not_count():
     others = minutes(5, 15, 25, environment=ELSEWHERE)
     assert (LOW, HIGH) == pytest.approx(span(compared(record(), [*others, *earlier()])))
@@ -142,9 +157,17 @@ def test_what_is_visible_beside_six_runs_follows_from_their_range():
 @for_each(
     ("expected", "values", "now"),
     [
-        ("the earlier runs differ too much", VALUES, {}),
-        ("a longer run (max_time)", (10.0,) * 6, {"share": 0.06}),
-        ("too near the tolerance", (10.0,) * 6, {"value": 9.05, "share": 0.001}),
+        ("the earlier runs differ by 13 %, which hides losses below 28 %: a tolerance of 18 %", VALUES, {}),
+        (
+            "rounds of this run differ by 13 %, which hides losses below 22 %: a tolerance of 13 %",
+            (10.0,) * 6,
+            {"share": 0.06},
+        ),
+        (
+            "it got worse by 9 to 10 %, which decides nothing: *: remove the reports from before",
+            (10.0,) * 6,
+            {"value": 9.05, "share": 0.001},
+        ),
     ],
 )
 def test_a_doubt_says_what_would_decide(expected, values, now):
@@ -157,8 +180,18 @@ def test_a_doubt_says_what_would_decide(expected, values, now):
         *range(60, 420, 60),
         record_of=lambda place: replace(one(values[place], share), gpu=measured(GPU, 1e-3 + place * 1e-9)),
     )
-    found = compared(one(now.get("value", 9.4), now.get("share", share)), reports)
-    assert ("inconclusive", True) == (found.outcome, expected in found.reason)
+    later = one(now.get("value", 9.4), now.get("share", share))
+    found = compared(later, reports)
+    assert "inconclusive" == found.outcome
+    remedy = found.reason.partition(" is allowed; ")[2]
+    assert fnmatch(remedy, f"{expected}*")
+    for number in re.findall(r"tolerance of (\d+) %", remedy):
+        (followed,) = (
+            Gate(GateOptions(tolerances=(within(int(number) / 100),)), reports, lambda: HERE)
+            .with_comparisons(later)
+            .comparisons
+        )
+        assert "not_regressed" == followed.outcome
 
 
 # What the newest alone decides

@@ -24,7 +24,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.clock_step import let_pass
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext, for_gate, for_unmarked
+from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext, for_gate, for_test, for_unmarked
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.
 TEN = RunOptions(max_time=9.5 * 11e-3 / 0.75, sampling=SamplingPlan(whole=True))
@@ -587,6 +587,22 @@ def test_a_run_that_is_compared_samples_for_longer_where_no_look_decides(compare
     changed = {"compared": compared, "whole": whole, "in_rounds": in_rounds}
     of_many = {"sampling_time": 0.3, "may_restart": False} if asked.later else {}
     assert for_gate(PLAN, asked) == structs.replace(PLAN, **changed, **of_many)
+
+
+@for_each(
+    ("whole", "limits", "asked"),
+    [
+        (False, [Limit(2, 3)], GateOptions(tolerances=(within(),))),
+        (True, [], GateOptions(tolerances=(within(),))),
+        (True, [], GateOptions(tolerances=(within(metric="efficiency"),))),
+        (True, [], GateOptions(baseline=Path("base.json"))),
+        (False, [], GateOptions(tolerances=(within(metric="memory"),))),
+        (False, [], GateOptions(tolerances=(within(),), later=True)),
+        (False, [], GateOptions()),
+    ],
+)
+def test_a_test_that_is_new_to_a_check_takes_all_of_its_time_whatever_its_own_limit(whole, limits, asked):
+    assert whole == for_test(PLAN, asked, limits).whole
 
 
 def test_what_nobody_marked_is_measured_for_a_shorter_time_and_once():
