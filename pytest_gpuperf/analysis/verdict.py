@@ -46,8 +46,8 @@ def judge(
     """Return the verdict on a measured speedup; every status but passed and recorded has its reason.
 
     One that rests on samples that are not those of undisturbed loops (`disturbance`) or on a slow GPU
-    (`throttled` says why) is inconclusive. With its `pace` the max_time that decides is known. `state` says what
-    was found and what is required, where that is not called a speedup, and `missed` is the code for that.
+    (`throttled` says why) is inconclusive. With its `pace` the max_time that decides is known. `state` says
+    what was found and is required, where that is not called a speedup, and `missed` is the code for that.
     """
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
