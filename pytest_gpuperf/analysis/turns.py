@@ -10,7 +10,7 @@ show each time that the devices work alone.
 docs/explanation/statistics.md has the rates that benchmarks/cells.py found.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum, hypot, sqrt
 from statistics import fmean, median
@@ -27,7 +27,6 @@ _SETTLED = 0.005  # of the time per call, and two standard errors: a smaller cha
 _DIFFERS = 0.03  # of the time per call: a smaller difference is not looked for
 _ERRORS = 2.5  # standard errors of the rounds that a difference must exceed besides
 _FEWEST = 3  # rounds in their later half
-_STEADY, _STEADIER = 0.005, 3  # the error of means that count, and how many times as large that of blocks is
 
 IN_SHORT = "calls of a device that works alone take another time"
 REMEDY = "keep clocks fixed and threads from spinning, or move the limit"
@@ -38,27 +37,25 @@ _AS_IN_ROUNDS = Range(1.0, 1.0)
 class Alone:
     """What a device's calls took while it worked alone, in seconds: by medians and means of its windows.
 
-    `is_settled` unless they still changed at the end. Means count where windows take as long although their
-    blocks do not, as where a quota stops the process once in each period.
+    `is_settled` unless they still changed at the end. Where a quota has stopped the process, which shows in
+    one of several blocks, the means count.
     """
 
     medians: tuple[float, ...]
     means: tuple[float, ...]
     is_settled: bool
-    has_steady_means: bool
+    is_stopped: bool = False
 
     @classmethod
-    def of(cls, windows: Sequence[Sequence[float]]) -> Self:
+    def of(cls, windows: Sequence[Sequence[float]], *, is_stopped: bool = False) -> Self:
         """Return what windows of blocks show, each block's time in seconds per call."""
         settled = is_settled(windows)
         late = windows[-min(_LATE if settled else _LATEST, len(windows) // 2) :]
-        means = tuple(map(fmean, late))
-        blocks = [time for window in late for time in window]
         return cls(
             medians=tuple(map(median, late)),
-            means=means,
+            means=tuple(map(fmean, late)),
             is_settled=settled,
-            has_steady_means=_error(means) < max(_STEADY, _error(blocks) / _STEADIER),
+            is_stopped=is_stopped,
         )
 
 
@@ -116,7 +113,7 @@ def find(
 
 def typical(alone: Sequence[Alone]) -> float:
     """Return the seconds per call of a typical block while a device worked alone."""
-    return median(time for each in alone for time in each.medians)
+    return median(time for each in alone for time in (each.means if each.is_stopped else each.medians))
 
 
 def describe(turns: Turns) -> str:
@@ -144,22 +141,15 @@ def _difference(in_rounds: Sequence[float], alone: Sequence[Alone]) -> Differenc
     if not alone or len(later) < _FEWEST:
         return None
     in_turn, least = median(later), 1 + _DIFFERS + _ERRORS * _error(later)
-    slower_on_average = fmean(time for each in alone for time in each.means) / fmean(later)
-    for times in _loops(alone):
-        found = Range(min(times), max(times))
-        is_slower = found.low > least * in_turn and slower_on_average > least
-        is_faster = least * found.high < in_turn and least * slower_on_average < 1
-        if is_slower or is_faster:
-            settled = all(each.is_settled for each in alone)
-            return Difference(in_rounds=in_turn, alone=found, is_settled=settled)
-    return None
-
-
-def _loops(alone: Sequence[Alone]) -> Iterator[list[float]]:
-    """Yield the times of loops that may be held against rounds: typical blocks', and calls' on average."""
-    yield [time for each in alone for time in each.medians]
-    if all(each.has_steady_means for each in alone):
-        yield [time for each in alone for time in each.means]
+    means = [time for each in alone for time in each.means]
+    is_stopped = all(each.is_stopped for each in alone)
+    times = means if is_stopped else [time for each in alone for time in each.medians]
+    found, on_average = Range(min(times), max(times)), fmean(means) / fmean(later)
+    is_slower = found.low > least * in_turn and (is_stopped or on_average > least)
+    is_faster = least * found.high < in_turn and (is_stopped or least * on_average < 1)
+    if not is_slower and not is_faster:
+        return None
+    return Difference(in_rounds=in_turn, alone=found, is_settled=all(each.is_settled for each in alone))
 
 
 def _error(values: Sequence[float]) -> float:

@@ -6,6 +6,7 @@ from time import perf_counter
 
 from pytest_gpuperf.analysis import turns
 from pytest_gpuperf.analysis.turns import Alone, Turns
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.timing.blocks import LONGEST_ON_HOST, BlockTimer
 from pytest_gpuperf.timing.time_budget import seconds_between
@@ -71,7 +72,8 @@ def _work_alone(timer: BlockTimer, window: float) -> Alone | None:
     """
     fewest = max(turns.FEWEST_WINDOWS, ceil(turns.WINDOWS * window / max(window, timer.block_seconds)))
     clock, windows = timer.device.clock, list[list[float]]()
-    started_on_host = perf_counter()
+    quota, started_on_host = capabilities.quota(timer.device), perf_counter()
+    stopped_before = quota.stopped() if quota else None
     while len(windows) < fewest or _goes_on(windows):
         started, times = clock(), list[float]()
         while not times or seconds_between(started, clock()) < window:
@@ -79,7 +81,7 @@ def _work_alone(timer: BlockTimer, window: float) -> Alone | None:
             if clock is not perf_counter and perf_counter() - started_on_host > LONGEST_ON_HOST:
                 return None
         windows.append(times)
-    return Alone.of(windows)
+    return Alone.of(windows, is_stopped=quota is not None and quota.stopped() != stopped_before)
 
 
 def _goes_on(windows: Sequence[Sequence[float]]) -> bool:

@@ -74,9 +74,11 @@ def test_calls_that_differ_in_turn_differ_by_chance_in_windows_of_a_few():
 
 
 def test_a_quota_that_stops_some_blocks_shows_in_how_long_a_loop_takes_on_average():
-    stopped = Alone.of([[1.0, 1.0, 1.0, 7.0]] * 10)
-    assert stopped.has_steady_means
-    assert of_speedup(cpu=noisy(1.0), on_cpu=[stopped]) == (1.0, 2.5)
+    blocks = [[1.0, 1.0, 1.0, 7.0]] * 10
+    assert of_speedup(cpu=noisy(1.0), on_cpu=[Alone.of(blocks, is_stopped=True)]) == (1.0, 2.5)
+    assert (
+        of_speedup(cpu=noisy(1.0), on_cpu=[Alone.of(blocks)]) is None
+    )  # rare slow calls, of which it is median
 
 
 def test_a_few_windows_of_long_blocks_are_enough():
