@@ -56,6 +56,7 @@ class BlockTimer:
     in one of them; None where the system does not report them. `others_worked` is how long processors have
     worked for others since the first block, where that is known: threads that waited longer waited for each
     other. `least_time` is what a call needs in any case.
+    `second_call` is a call's time in the first block, which is one call; infinite before that.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `sm_mhz` are the clocks of a GPU right after the timed blocks, where it reports them.
     `overlap_left` is the share of a block's time beyond that of its calls in a loop; None if not known.
@@ -77,6 +78,7 @@ class BlockTimer:
     synchronize_cost: float = 0.0
     block_time: float | None = None
     samples: "array[float]" = field(default_factory=lambda: array("d"))
+    second_call: float = inf
     fastest_sample: float = inf
     waited: float | None = None
     waiting_threads: int | None = None
@@ -396,12 +398,15 @@ class BlockTimer:
 
     def time_block(self, calls: int) -> "Block":
         """Time a block of so many calls, which is no sample yet; see what the second of all calls holds."""
-        is_second = self.warmup_calls == 1 and not self.samples and self.workload.restore is None
-        watches = self.workload.live_before is not None and is_second
+        is_first_block = self.warmup_calls == 1 and not self.samples
+        has_reset = self.workload.restore is not None
+        watches = self.workload.live_before is not None and is_first_block and not has_reset
         with self.device.observe() if watches else nullcontext() as seen:
             block = timed_block(
                 self.workload, calls, calls_wait=self.calls_wait, empty_wait=self.synchronize_cost
             )
+        if is_first_block:
+            self.second_call = block.sample
         if seen is not None:
             self.most_held = max(self.most_held, self.held_in(seen) or 0)
         return block

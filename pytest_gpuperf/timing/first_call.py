@@ -316,10 +316,21 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
         shapes=workload.shapes or _shapes(values),
         first_call_memory=call.observation.memory,
+        first_device_time=_surely_worked(call),
         returned_new=returns_new(workload, call.result),
         used_device_at_first=call.observation.worked,
         did_device_work=call.observation.worked or may_have_worked,
     )
+
+
+def _surely_worked(call: _ObservedCall) -> float | None:
+    """Return how long the device worked on after a call had returned, at least; None without its events.
+
+    Until then the host may have imported, compiled or waited for what was tried: the events of a device that
+    was idle meanwhile enclose that, too.
+    """
+    timed = call.observation.device_time
+    return None if timed is None else max(0.0, timed - call.host_time)
 
 
 def array_types(result: Any, device: TimedDevice) -> tuple[str, ...]:

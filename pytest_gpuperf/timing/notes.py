@@ -35,6 +35,8 @@ _MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a no
 _MOST_RAISING = 0.1  # of the time limit may be spent on raising clocks before a note says so
 _FEWEST_FOR_TOTALS = 60  # rounds: fewer show no calls that are as rare
 _DIFFERENT = 1.1
+_MORE_AT_FIRST = 2  # times as long as later calls may the device work in the first one
+_LEAST_AT_FIRST = 1e-4  # seconds more: less is a plan or a workspace that is made once, or cold caches
 
 
 def why_no_rounds(
@@ -76,6 +78,31 @@ def on_overlap(timer: BlockTimer) -> Note | None:
         f"in part: a call in a loop takes {100 * left:.0f} % less on the {timer.device.kind.upper()}"
     )
     return Note(code="overlap_not_measured", text=text)
+
+
+def on_first_call(timer: BlockTimer) -> Note | None:
+    """Return a note where the device worked for much longer in the first call than later calls take.
+
+    A later call's time is that of the inspected one by the device's events, or all of the second call's, if
+    more: events may see a part, and a device that is slow at first still is then. A GPU that idled before the
+    first call may have had low clocks.
+    """
+    first, inspection = timer.workload.first_device_time, timer.inspection
+    later = inspection.device_time if inspection is not None else None
+    if first is None or later is None:
+        return None
+    beyond_clocks = first - ((timer.clocks and timer.clocks.ramp) or 0.0)
+    most = max(later, timer.second_call)
+    if beyond_clocks <= max(_MORE_AT_FIRST * most, most + _LEAST_AT_FIRST):
+        return None
+    kind = timer.device.kind.upper()
+    text = (
+        f"the first call worked {units.seconds(first)} on the {kind}, and a later one "
+        f"{units.seconds(later)}: it may have tuned something or filled a cache, or later calls start warm "
+        "or end early; if these are what counts, call once in the setup, and else let each call do all its "
+        "work, with gpuperf.workload(call, reset=...)"
+    )
+    return Note(code="work_in_doubt", text=text)
 
 
 def late_change(timer: BlockTimer, late: float) -> Change:

@@ -456,6 +456,7 @@ class Trial:
         after_reset = workload.after_reset()
         if has_time():
             result = first_call.inspected_call(timer)
+            self._add_note(notes.on_first_call(timer))
             if after_reset is not None:
                 with timer.settling_memory():  # what was returned before was not kept
                     pass

@@ -46,8 +46,10 @@ class Workload:
     dtypes of its arrays, `other_library` one that is not the device's. `live_before` is what the device held
     before the setup, or before the first call of a whole body, `brought_bytes` are those of the inputs among
     it, `held_after_setup` is what it holds more since the setup, and `first_call_memory` what the first call
-    added at its peak; None where it does not report that. It `returned_new` arrays where one of its first
-    result is none that it can reach. `watched` is what the library did in the first call besides the work.
+    added at its peak; None where it does not report that. `first_device_time` is how long the device surely
+    worked in the first call: by its own events, without the time in which the call was submitted. It
+    `returned_new` arrays where one of its first result is none that it can reach. `watched` is what the
+    library did in the first call besides the work.
     """
 
     device: TimedDevice
@@ -72,6 +74,7 @@ class Workload:
     brought_bytes: int = 0
     held_after_setup: int | None = None
     first_call_memory: int | None = None
+    first_device_time: float | None = None
     watched: Watched = field(default_factory=Watched)
     returned_new: bool = False
     used_device_at_first: bool = False

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import count
+from itertools import chain, count, repeat
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cases import for_each
 from factories import Answer
-from walks import bound, observing, prepared, simulated, time_block, trial_of
+from walks import bound, observing, prepared, simulated, time_block, trial_of, walked
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import SimulatedDevice
@@ -19,6 +19,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.record import Verdict
+from pytest_gpuperf.timing.workload import ResettableCall
 
 
 def unseen() -> SimulatedDevice:
@@ -406,3 +407,116 @@ def test_a_call_that_returns_nothing_and_was_not_seen_to_work_is_an_error_that_s
 def test_an_object_of_a_lazy_library_is_refused_for_its_arrays_may_not_be_computed():
     with pytest.raises(GpuPerfError, match="is of type SimpleNamespace, which is lazy"):
         prepared(LazyDevice(), lambda seen: lambda: SimpleNamespace(array=seen.asarray(np.ones(2))))
+
+
+def noted(body, *, change=None, noise=lambda: 1.0, **timing) -> list[str]:
+    """Return what is doubted of a body whose kernels take 10 ms on the CPU, and on the GPU `timing`."""
+    gpu = simulated("gpu", noise=noise, **timing)
+    cpu = simulated("cpu", gpu.clock, kernel=10e-3)
+    found = walked(body, cpu, observing(gpu, change) if change else gpu, Demand(check=False))
+    return [note.text for note in found.notes if note.code == "work_in_doubt"]
+
+
+def at_first(device, first, later):
+    """Return a call that does something else the first time."""
+    calls = chain([first], repeat(later))
+    return lambda: next(calls)(device)
+
+
+def kernels(launches, seconds=None):
+    return lambda device: [device.launch(seconds) for _ in range(launches)][:0]
+
+
+def compiling(device):
+    """Work on the host for a second, while the device is idle between its two events."""
+    device.pause(1.0)
+    device.launch()
+
+
+def tuning(device):
+    """Try forty kernels and wait for them, as libraries do that choose the fastest one."""
+    kernels(40)(device)
+    device.synchronize()
+    device.launch()
+
+
+def beside_a_side_stream(launches):
+    def call(device):
+        device.launch(10e-3, stream=1)
+        kernels(launches)(device)
+
+    return call
+
+
+def quick_once(device):
+    launches = chain([40, 1], repeat(40))
+    return lambda: kernels(next(launches) if device.kind == "gpu" else 40)(device)
+
+
+def once_before(device):
+    call = at_first(device, kernels(40), kernels(1))
+    call()
+    return call
+
+
+def after_each_reset(device):
+    """Return a step that works for longer after a reset, as the first call and the inspected one do."""
+    done: list[None] = []
+
+    def step():
+        kernels(1 if done else 40)(device)
+        done.append(None)
+
+    return ResettableCall(step, done.clear)
+
+
+@for_each(
+    ("first", "later", "launches", "kernel"),
+    [
+        ("40.0 ms", "1.00 ms", 40, 1e-3),
+        ("2.10 ms", "1.00 ms", 21, 1e-3),
+        ("130 us", "10.0 us", 13, 10e-6),
+    ],
+)
+def test_a_first_call_that_works_for_more_than_twice_as_long_as_later_ones_is_noted(
+    first, later, launches, kernel
+):
+    """As one that fills a cache, a warm start, or an early exit."""
+    seconds = 0.1e-3 if launches == 21 else None
+    (text,) = noted(lambda device: at_first(device, kernels(launches, seconds), kernels(1)), kernel=kernel)
+    assert text.startswith(f"the first call worked {first} on the GPU, and a later one {later}: ")
+    assert "call once in the setup" in text
+
+
+@pytest.mark.parametrize(
+    ("body", "timing"),
+    [
+        (lambda device: at_first(device, kernels(2), kernels(1)), {}),
+        (lambda device: at_first(device, kernels(10), kernels(1)), {"kernel": 10e-6}),
+        (lambda device: at_first(device, compiling, kernels(1)), {}),
+        (lambda device: at_first(device, tuning, kernels(1)), {}),
+        (lambda device: at_first(device, beside_a_side_stream(15), beside_a_side_stream(1)), {}),
+        (lambda device: device.launch, {"noise": chain([5.0] * 50, repeat(1.0)).__next__}),
+        (quick_once, {}),
+        (once_before, {}),
+        (after_each_reset, {}),
+        (
+            lambda device: at_first(device, kernels(40), kernels(1)),
+            {"change": lambda observation: setattr(observation, "device_time", None)},
+        ),
+    ],
+    ids=[
+        "twice as long",
+        "a workspace that takes microseconds",
+        "a compiler on the host",
+        "kernels that the library tries",
+        "a plan that takes no longer than a call",
+        "a device that is slow at first",
+        "a second call alone that does less",
+        "a call in the setup",
+        "the first call after each reset",
+        "a device without events",
+    ],
+)
+def test_a_first_call_that_did_no_other_work_that_matters_is_not_noted(body, timing):
+    assert noted(body, **timing) == []

@@ -7,10 +7,11 @@ from weakref import WeakSet
 import pytest
 from cases import for_each
 from msgspec.structs import replace
-from walks import simulated, walked, warmed_up
+from walks import bound, simulated, trial_of, walked, warmed_up
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.record import Verdict
 from pytest_gpuperf.timing import warm_up
 
 KERNEL = 1.5e-3
@@ -200,3 +201,15 @@ def test_a_note_says_where_raising_clocks_takes_more_than_a_tenth_of_the_time_li
 def compared(gpu, demand):
     cpu = simulated("cpu", gpu.clock, kernel=30e-3)
     return walked(lambda device: lambda: device.xp.ones(3), cpu, gpu, demand)
+
+
+def test_what_low_clocks_add_to_the_first_call_of_a_gpu_variant_is_no_other_work():
+    """Kernels take four times as long until the clocks have risen, and the second call follows at once."""
+    gpu, demand = Ramping(50e-3, slower=4.0), Demand(check=False)
+    cpu = simulated("cpu", gpu.clock, kernel=KERNEL)
+    body = bound(lambda device: lambda: [device.launch() for _ in range(10)][:0])
+    trial = trial_of(demand)
+    trial.compare_with(trial_of(demand).time_alone(body, cpu, seconds=1.0), body, gpu)
+    found = trial.record(Verdict(status="recorded", reason=None))
+    assert found.gpu.first_call > 2 * found.gpu.median
+    assert "work_in_doubt" not in [note.code for note in found.notes]

@@ -115,6 +115,7 @@ def freeing(device):
     return lambda: small + 1
 
 
+SLOW_ONCE = ("work_in_doubt", "long_warm_up")
 NO_TIME = {"cpu": 30.0, "gpu": 1.0}  # for a round
 
 
@@ -127,7 +128,7 @@ NO_TIME = {"cpu": 30.0, "gpu": 1.0}  # for a round
         (("inconclusive", "limit_too_close", 10), ones, Demand(min=10), {}),
         (("recorded", None, 1 / 4), ones, Demand(), {"gpu": 40e-3}),
         (("failed", "speedup_outside_limits", 3), on_a_side_stream, Demand(min=4), {"gpu": 5e-3}),
-        (("passed", None, 1, "long_warm_up"), slow_at_first, Demand(min=0.1, check=False), {}),
+        (("passed", None, 1, *SLOW_ONCE), slow_at_first, Demand(min=0.1, check=False), {}),
         (("inconclusive", "not_enough_time", 1), ones, Demand(min=3), {"cpu": 4.0, "gpu": 4.0}),
         (("inconclusive", "not_enough_time", None, "not_enough_time"), ones, Demand(min=3), NO_TIME),
         (("recorded", None, None, "not_enough_time"), ones, Demand(), NO_TIME),
