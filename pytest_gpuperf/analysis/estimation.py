@@ -96,13 +96,15 @@ class Sampled:
         loop = self._of_loops
         reasons = noise.describe(cpu, gpu), turns.describe(self.turns) if self.turns else None
         return Disturbance(
-            speedup=_speedup(self, Range(loop.low * low, loop.high * high)),
-            least=loop.low * least.value if least else 0.0,
-            most=loop.high * most.value if most else inf,
+            speedup=_speedup(
+                self, Range(min(low, loop.low * self.seen.low), max(high, loop.high * self.seen.high))
+            ),
+            least=min(least.value, loop.low * self.value) if least else 0.0,
+            most=max(most.value, loop.high * self.value) if most else inf,
             code="interference" if is_busy else "turns_differ",
             reason="; ".join(filter(None, reasons)),
             in_short=noise.IN_SHORT if is_busy else turns.IN_SHORT,
-            remedy=noise.REMEDY if is_busy else turns.REMEDY,
+            remedy="; ".join([*[noise.REMEDY] * is_busy, *[turns.REMEDY] * (self.turns is not None)]),
         )
 
 

@@ -11,7 +11,8 @@ docs/explanation/statistics.md has the rates that benchmarks/cells.py found.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from math import fsum, hypot, sqrt
 from statistics import fmean, median
 from typing import Self
@@ -19,14 +20,14 @@ from typing import Self
 from pytest_gpuperf.analysis.looks import Range
 from pytest_gpuperf.model import units
 
-WINDOWS, MOST_WINDOWS, FEWEST_WINDOWS = 10, 14, 6
+WINDOWS, MOST_WINDOWS, FEWEST_WINDOWS = 10, 14, 5
 """In how many windows a device works alone: more while its times still change, fewer of long blocks."""
 _LATE, _LATEST = 5, 3  # windows that count, at most half of them: fewer where times still change
 _LAST, _LAST_OF_FEW = 8, 4  # windows that must show no trend
 _SETTLED = 0.005  # of the time per call, and two standard errors: a smaller change is no trend
 _DIFFERS = 0.03  # of the time per call: a smaller difference is not looked for
 _ERRORS = 2.5  # standard errors of the rounds that a difference must exceed besides
-_FEWEST = 3  # rounds in their later half
+_FEWEST, _TIMES = 3, 2  # rounds in their later half; times that a device must differ
 
 IN_SHORT = "calls of a device that works alone take another time"
 REMEDY = "keep clocks fixed and threads from spinning, or move the limit"
@@ -38,7 +39,7 @@ class Alone:
     """What a device's calls took while it worked alone, in seconds: by medians and means of its windows.
 
     `is_settled` unless they still changed at the end. Where a quota has stopped the process, which shows in
-    one of several blocks, the means count.
+    one of several blocks, the mean of all of them counts.
     """
 
     medians: tuple[float, ...]
@@ -53,7 +54,7 @@ class Alone:
         late = windows[-min(_LATE if settled else _LATEST, len(windows) // 2) :]
         return cls(
             medians=tuple(map(median, late)),
-            means=tuple(map(fmean, late)),
+            means=tuple(map(fmean, [chain(*late)] if is_stopped else late)),
             is_settled=settled,
             is_stopped=is_stopped,
         )
@@ -63,12 +64,15 @@ class Alone:
 class Difference:
     """How a device's time per call in rounds differs from that of its loop.
 
-    A call in rounds takes `in_rounds` seconds, and in a loop between `alone.low` and `alone.high`.
+    A call in rounds takes `in_rounds` seconds, and in a loop between `alone.low` and `alone.high`; where a
+    speedup counts copies, these take `copies` seconds besides. It `is_sure` if it has shown twice.
     """
 
     in_rounds: float
     alone: Range
     is_settled: bool
+    is_sure: bool
+    copies: float = 0.0
 
     @property
     def loop(self) -> Range:
@@ -77,7 +81,7 @@ class Difference:
         What still changed when it ended may change as much again.
         """
         power = 1 if self.is_settled else 2
-        low, high = self.alone.low / self.in_rounds, self.alone.high / self.in_rounds
+        low, high = ((end + self.copies) / (self.in_rounds + self.copies) for end in self.alone)
         return Range(min(1.0, low**power), max(1.0, high**power))
 
 
@@ -109,6 +113,14 @@ def find(
     """Return what the other device's turn changes, by the times of rounds in order; None for nothing."""
     found = Turns(cpu=_difference(cpu, alone[0]), gpu=_difference(gpu, alone[1]))
     return found if found.cpu or found.gpu else None
+
+
+def sure(found: Turns | None, copies: float = 0.0) -> Turns | None:
+    """Return the differences that have shown twice, of calls on the GPU with copies of so many seconds."""
+    if found is None:
+        return None
+    cpu, gpu = (side if side and side.is_sure else None for side in (found.cpu, found.gpu))
+    return Turns(cpu=cpu, gpu=gpu and replace(gpu, copies=copies)) if cpu or gpu else None
 
 
 def typical(alone: Sequence[Alone]) -> float:
@@ -149,7 +161,12 @@ def _difference(in_rounds: Sequence[float], alone: Sequence[Alone]) -> Differenc
     is_faster = least * found.high < in_turn and (is_stopped or least * on_average < 1)
     if not is_slower and not is_faster:
         return None
-    return Difference(in_rounds=in_turn, alone=found, is_settled=all(each.is_settled for each in alone))
+    return Difference(
+        in_rounds=in_turn,
+        alone=found,
+        is_settled=all(each.is_settled for each in alone),
+        is_sure=len(alone) >= _TIMES,
+    )
 
 
 def _error(values: Sequence[float]) -> float:

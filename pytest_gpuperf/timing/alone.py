@@ -1,7 +1,7 @@
 """From the timers of rounds to what calls take while a device works alone, as in a loop."""
 
 from collections.abc import Callable, Sequence
-from math import ceil, inf
+from math import inf
 from time import perf_counter
 
 from pytest_gpuperf.analysis import turns
@@ -13,7 +13,8 @@ from pytest_gpuperf.timing.time_budget import seconds_between
 
 _WINDOW, _SHARE = 0.05, 0.005  # seconds, and of the time limit: a window is no longer than either
 _LONGEST_BLOCK = 2  # windows: longer ones hardly begin as the other device's turn left them
-_SHORT_TEST, _TIME_TO_ASK = 4.0, 0.1  # seconds that the time limit must be; of it must be left
+_SHORT_TEST = 4.0  # seconds: in a test of less, devices do not work alone
+_SHARE_IN_ALL = 0.17  # of the time limit: rounds take three quarters of it, and warm-up and copies need some
 _SETTLED, _EARLY = 1.0, 2.0  # seconds of rounds after which devices work alone: once, and again
 
 
@@ -27,8 +28,9 @@ class LoneWork:
         self, timers: Sequence[BlockTimer], options: RunOptions, remaining: Callable[[], float]
     ) -> None:
         self._timers = timers
-        self._options = options
         self._remaining = remaining
+        self._window = min(_WINDOW, _SHARE * options.max_time)
+        self._left = _SHARE_IN_ALL * options.max_time  # seconds
         self._may_begin = options.sampling.may_restart and options.max_time >= _SHORT_TEST
         self._may_confirm = self._may_confirm_early = False
 
@@ -36,7 +38,8 @@ class LoneWork:
         """Let each device work alone, once the machine has had time to settle into the rounds."""
         if self._may_begin and spent >= _SETTLED:
             self._may_begin = False
-            self._may_confirm = self._may_confirm_early = self._ask(self._timers)
+            is_short = all(timer.block_seconds <= _LONGEST_BLOCK * self._window for timer in self._timers)
+            self._may_confirm = self._may_confirm_early = is_short and self._ask(self._timers)
 
     def confirm(self, found: Turns | None) -> None:
         """Let the devices that differ do so once more: noise that lasts looks alike."""
@@ -52,38 +55,50 @@ class LoneWork:
             self.confirm(found())
 
     def _ask(self, timers: Sequence[BlockTimer]) -> bool:
-        """Return whether devices have worked alone: blocks were short enough, and there was time."""
-        window = min(_WINDOW, _SHARE * self._options.max_time)
-        is_short = all(timer.block_seconds <= _LONGEST_BLOCK * window for timer in self._timers)
-        if not is_short or self._remaining() < _TIME_TO_ASK * self._options.max_time:
+        """Return whether devices have worked alone: there was time, and each took so many blocks."""
+        if not timers or self._remaining() < self._left:
             return False
-        found = [_work_alone(timer, window) for timer in timers]
-        for timer, alone in zip(timers, found, strict=True):
-            if alone is None or None in found:
+        window = min(self._window, self._left / (turns.WINDOWS * len(timers)))
+        found = []
+        for number, timer in enumerate(timers, 1):
+            started = timer.device.clock()
+            later = (len(timers) - number) * turns.WINDOWS * window
+            alone = _work_alone(timer, window, more=(self._left - later) / window - turns.WINDOWS)
+            self._left -= seconds_between(started, timer.device.clock())
+            if alone is None:
                 return False
+            found.append(alone)
+        for timer, alone in zip(timers, found, strict=True):
             timer.alone.append(alone)
-        return bool(found)
+        return True
 
 
-def _work_alone(timer: BlockTimer, window: float) -> Alone | None:
+def _work_alone(timer: BlockTimer, window: float, more: float) -> Alone | None:
     """Let a device work alone, in blocks that are no samples; return what they took.
 
-    None of a clock that shows too little of the host's time.
+    It goes on for so many windows `more` at most while times still change. None of blocks that take so long
+    that they are too few, and of a clock that shows too little of the host's time.
     """
-    fewest = max(turns.FEWEST_WINDOWS, ceil(turns.WINDOWS * window / max(window, timer.block_seconds)))
     clock, windows = timer.device.clock, list[list[float]]()
     quota, started_on_host = capabilities.quota(timer.device), perf_counter()
     stopped_before = quota.stopped() if quota else None
-    while len(windows) < fewest or _goes_on(windows):
-        started, times = clock(), list[float]()
-        while not times or seconds_between(started, clock()) < window:
-            times.append(timer.run_untimed())
-            if clock is not perf_counter and perf_counter() - started_on_host > LONGEST_ON_HOST:
-                return None
-        windows.append(times)
+    most = turns.WINDOWS + min(more, turns.MOST_WINDOWS - turns.WINDOWS)
+    started = begun = clock()
+    times = list[float]()
+    while seconds_between(started, begun) < (most if _goes_on(windows) else turns.WINDOWS) * window:
+        times.append(timer.run_untimed())
+        if clock is not perf_counter and perf_counter() - started_on_host > LONGEST_ON_HOST:
+            return None
+        now = clock()
+        block = times[-1] * timer.block_calls
+        if seconds_between(begun, now) >= window - block / 2:  # one more would be nearer to two windows
+            windows.append(times)
+            times, begun = [], now
+    if len(windows) < turns.FEWEST_WINDOWS:
+        return None
     return Alone.of(windows, is_stopped=quota is not None and quota.stopped() != stopped_before)
 
 
 def _goes_on(windows: Sequence[Sequence[float]]) -> bool:
-    """Return whether times still change, while more windows may show where they end."""
-    return turns.WINDOWS <= len(windows) < turns.MOST_WINDOWS and not turns.is_settled(windows)
+    """Return whether times still change, so that more windows may show where they end."""
+    return len(windows) >= turns.FEWEST_WINDOWS and not turns.is_settled(windows)

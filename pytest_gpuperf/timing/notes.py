@@ -135,7 +135,7 @@ def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note
             yield Note(code="recompiles", text=text)
         if (stopped := timer.stopped) is not None:
             text = (
-                f"a quota of {units.digits(stopped.processors)} processors stopped this process in "
+                f"a quota of {units.digits(stopped.processors)} processors stopped its container in "
                 f"{units.count(stopped.periods, 'period')}: give the container more processors, or let "
                 "libraries use fewer threads"
             )

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from math import inf
 from random import Random
+from statistics import median
+from time import perf_counter, process_time
 
 from msgspec.structs import replace
 
@@ -79,6 +81,8 @@ class RoundSampler:
         prices = {1.0, context.options.cost_ratio or 1.0}
         self._worth = [Limit(price, price, "neither") for price in prices]
         self._memory = MemoryWatch()
+        self._excused = 0.0
+        self._worked_before = 0.0
         self.restart()
 
     def restart(self) -> None:
@@ -89,7 +93,6 @@ class RoundSampler:
         self.throttle: tuple[str, ...] = ()
         self.elapsed: float | None = None
         self.lasted = CountedSeconds()
-        self._excused = 0.0
         self._look: Look | None = None  # the last one that was taken
         self._is_decided = False
         self._was_near = False  # rounds were not clear of a limit when a look left it open
@@ -97,12 +100,13 @@ class RoundSampler:
         self._enough: int | None = None
         self._recorded: Sampled | None = None
         self._alone: tuple[list[Alone], list[Alone]] = ([], [])
+        self._known_turns: tuple[tuple[int, ...], Turns | None] = (), None
 
     @property
     def sampled(self) -> Sampled:
         """The times of the rounds so far, as the demand counts them."""
         of_rounds = estimation.sampled_rounds(
-            self.rounds, self._context.demand, self.seconds or 0.0, self._turns
+            self.rounds, self._context.demand, self.seconds or 0.0, self._sure_turns
         )
         if self._recorded is None:
             return of_rounds
@@ -146,7 +150,9 @@ class RoundSampler:
         """
         timers = [cpu, gpu, *filter(None, [loop]), *others]
         self._alone = cpu.alone, gpu.alone
-        lone = LoneWork((cpu, gpu), self._context.options, self._context.remaining)
+        # Of scaling both are groups of GPUs, of which one is idle in the loop of the other, too.
+        sides = (cpu, gpu) if cpu.device.kind == "cpu" else ()
+        lone = LoneWork(sides, self._context.options, self._context.remaining)
         self._take(timers, gpu, loop, lambda: cpu.samples[-1], lone, may_stop)
         lone.confirm(self._turns)
 
@@ -176,6 +182,7 @@ class RoundSampler:
         take_round = blocks.round_of(timers, self._context.order)
         while not (self._is_time_up(seconds) or self._has_enough):
             started = timer.device.clock()
+            self._worked_before = process_time()
             self._keep_out_of_step(timers, longest)
             self.begun += 1
             take_round()
@@ -195,6 +202,7 @@ class RoundSampler:
         take_round = blocks.round_of(timers, self._context.order)
         while not self._is_over(longest, lone, may_stop):
             started = device.clock()
+            self._worked_before = process_time()
             self._keep_out_of_step(timers, longest)
             self.begun += 1
             counters = capabilities.throttle_counters(device)
@@ -215,7 +223,9 @@ class RoundSampler:
 
         Of max_time the longest standstill of the machine uses nothing up; slow calls come more than once.
         """
-        self.lasted.add(seconds_between(started, device.clock()))
+        is_of_host = device.clock is perf_counter
+        worked = process_time() - self._worked_before if is_of_host else 0.0
+        self.lasted.add(seconds_between(started, device.clock()), worked)
         self.elapsed = self.lasted.counted
         if (excused := self.lasted.standstill) > self._excused:
             self._context.excuse(excused - self._excused)
@@ -244,6 +254,7 @@ class RoundSampler:
             return False
         if plan.whole:
             lone.begin(spent)
+            lone.confirm_early(lambda: self._turns, spent)
             return False
         if not self._limits and (plan.compared or spent >= plan.record_time):
             is_long_enough = spent >= plan.record_time  # to be compared: seven rounds are a moment
@@ -268,9 +279,25 @@ class RoundSampler:
 
     @property
     def _turns(self) -> Turns | None:
-        """How the devices differ in rounds from their loops; None where they do not, or nobody knows."""
-        cpu, gpu = [each.cpu for each in self.rounds], [each.gpu for each in self.rounds]
-        return turns.find(cpu, gpu, self._alone) if any(self._alone) else None
+        """How the devices differ in rounds from their loops, surely or not; None where they do not."""
+        if not any(self._alone):
+            return None
+        known = len(self.rounds), *map(len, self._alone)
+        if known != self._known_turns[0]:  # it is asked several times after each round
+            cpu, gpu = [each.cpu for each in self.rounds], [each.gpu for each in self.rounds]
+            self._known_turns = known, turns.find(cpu, gpu, self._alone)
+        return self._known_turns[1]
+
+    @property
+    def _sure_turns(self) -> Turns | None:
+        """What is sure of that, with the copies that the demand counts."""
+        found = self._turns
+        if found is None:
+            return None
+        of_call = estimation.with_copies(
+            0.0, median(each.copies for each in self.rounds), self._context.demand
+        )
+        return turns.sure(found, of_call)
 
     def _is_time_up(self, longest: float) -> bool:
         """Return whether there is no time for one more round: the fewest are begun while any is left."""

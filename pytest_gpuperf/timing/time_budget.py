@@ -108,9 +108,12 @@ class CountedSeconds:
         self.expected = expected
         self._rounds: list[float] = []  # by their length
         self._sum = 0.0
+        self._worked = 0.0  # seconds, in the longest round
 
-    def add(self, seconds: float) -> None:
-        """Count one more round."""
+    def add(self, seconds: float, worked: float = 0.0) -> None:
+        """Count one more round, in which processors have worked for the process for so many seconds."""
+        if not self._rounds or seconds > self.longest:
+            self._worked = worked
         insort(self._rounds, seconds)
         self._sum += seconds
 
@@ -138,9 +141,10 @@ class CountedSeconds:
 
     @property
     def standstill(self) -> float:
-        """For how long the machine stood still, at once: in the longest round, and not in a hiccup."""
-        beyond = self.longest - self.most if self._rounds else 0.0
-        return beyond if beyond >= _STANDSTILL else 0.0
+        """For how long the machine stood still: in one round, without as much work, and not in a hiccup."""
+        beyond = [seconds - self.most for seconds in self._rounds[-2:] if seconds > self.most]
+        idle = beyond[0] - self._worked if len(beyond) == 1 else 0.0
+        return idle if idle >= _STANDSTILL else 0.0
 
 
 class ClockError(GpuPerfError):

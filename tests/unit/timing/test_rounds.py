@@ -406,7 +406,7 @@ def test_a_machine_that_stood_still_in_the_first_round_has_the_time_for_others()
     [
         (0, (1.4,)),  # a hiccup
         (9.5, (10.0,)),
-        (19.5, (10.0, 20.0)),  # one of them: slow calls may come as often as they like
+        (9.5, (10.0, 20.0)),  # one of them: slow calls may come as often as they like
         (19.5, (20.0, 10.0)),
     ],
 )

@@ -498,7 +498,7 @@ class CountingQuota(Quota):
 
 
 @for_each(
-    ("texts", "after"), [([], 3), (["a quota of 2.00 processors stopped this process in 4 periods"], 7)]
+    ("texts", "after"), [([], 3), (["a quota of 2.00 processors stopped its container in 4 periods"], 7)]
 )
 def test_a_quota_that_stops_the_process_while_it_is_timed_is_said(texts, after):
     bench = Bench()
