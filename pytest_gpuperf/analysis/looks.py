@@ -31,6 +31,7 @@ ENOUGH, FEWEST_OF_SLOW = 20, 5
 ROUNDS_AROUND = 5
 """How many rounds take as long as first calls, the check, warm-up and the calls that end a test."""
 _ROUNDED = 1e-9  # rounds: 6.9999999999 are 7
+_SHORTEST, _LONGEST = 1e-9, 86_400.0  # seconds of a round: a day is the longest max_time
 _UNSURE = 2.0  # of short measurements: no spell of a slower clock was seen to be as strong
 MANY = 4 * STRETCHES  # rounds; with fewer, medians of stretches are as noisy as rounds
 _AT_END = 1.01  # levels of one workload drift by up to 0.8 % in recorded noise
@@ -75,8 +76,12 @@ class Length(NamedTuple):
 
     @property
     def round_time(self) -> float | None:
-        """The seconds that a round took, with what is between them; None where none was measured."""
-        return self.seconds / self.rounds if self.rounds and self.seconds > 0 else None
+        """The seconds that a round took, with what is between them; None where none was measured.
+
+        A report that was edited may say what no round takes.
+        """
+        each = self.seconds / self.rounds if self.rounds else 0.0
+        return each if _SHORTEST <= each <= _LONGEST else None
 
 
 EXACT = Look(1.0, 1.0)

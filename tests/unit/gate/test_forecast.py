@@ -72,6 +72,11 @@ def test_a_test_that_had_the_time_that_was_told_is_compared_in_a_noisier_run_too
         assert not any(each.shows_little for each in gate.with_comparisons(noisier).comparisons)
 
 
+@for_each("seconds", [1e308, 1e-310])
+def test_of_rounds_that_took_an_impossible_time_nothing_is_told_before_the_first_test(seconds):
+    assert [] == foreseen(lasting(7, seconds))
+
+
 def test_what_a_check_will_not_find_is_told_with_what_helps():
     assert_told("forecasts", ((name, "\n".join(lines)) for name, lines in TOLD.items()))
 

@@ -150,6 +150,12 @@ def test_every_doubt_ends_with_the_first_thing_that_is_said_of_it(metric, spread
     assert asked > 50
 
 
+@for_each("seconds", [1e308, 1e-310])
+def test_no_time_is_named_for_rounds_that_took_an_impossible_one(seconds):
+    found = compared(run_of(10.0, 7, seconds), run_of(8.6, 7, seconds), max_time=10.0)
+    assert ("inconclusive", False) == (found.outcome, "max_time" in found.reason)
+
+
 def test_no_run_is_told_to_take_the_time_that_it_has():
     """It ended early, as more rounds would not have decided, or its calls are slow."""
     earlier = run_of(10.0, *CREATED)
