@@ -86,7 +86,7 @@ def _blind(record: Record, tolerance: Tolerance, plan: Plan) -> _Blind | None:
     if before is None or round_time is None:
         return None
     plan = remedy.plan_of(record, plan) or plan
-    now = replace(before, length=plan.length(round_time))
+    now = replace(before, length=plan.length(round_time), doubt=None)
     values = Matched(nodeid=record.nodeid, before=before, now=now, plan=plan)
     near, seen = most_overlooked(tolerance.share), values.visible(tolerance)
     if seen is not None and seen <= near:

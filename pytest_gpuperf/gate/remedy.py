@@ -85,7 +85,9 @@ class Matched:
         return not self.of_runs and self.factor > max(widths)
 
     def visible(self, tolerance: Tolerance) -> float | None:
-        """Return the smallest loss that two such runs find."""
+        """Return the smallest loss that two such runs find: none where the later one must not fail."""
+        if self.now.doubt is not None:
+            return None
         look, luck = metrics.factors(self.before, self.now)
         return regression.visible(self.before.estimate, self.now.estimate, look, tolerance, luck=luck)
 

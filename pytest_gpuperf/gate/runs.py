@@ -120,5 +120,4 @@ def _compare(values: Matched, tolerance: Tolerance) -> Comparison:
     if outcome == "inconclusive":
         reason = f"{reason}; {doubt or remedy.of(values, tolerance)}"
     known = {"baseline": over, "found": found, "ratio": regression.ratio(over, found)}
-    seen = regression.visible(over, found, look, tolerance)
-    return comparison_of(tolerance, outcome, reason, **known, visible=seen)
+    return comparison_of(tolerance, outcome, reason, **known, visible=values.visible(tolerance))

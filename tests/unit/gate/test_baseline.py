@@ -196,6 +196,20 @@ def test_a_doubt_that_more_time_would_not_end_says_what_would():
     assert then.endswith(f"; when the baseline was made {SLOWED}")
 
 
+@for_each(
+    ("expected", "now", "before"),
+    [
+        (False, {"dropped_rounds": 12}, {}),
+        (True, {}, {"dropped_rounds": 12}),  # a run in which it was not slowed down finds losses
+        (True, {}, {}),
+    ],
+)
+def test_a_gpu_that_was_slowed_down_shows_no_loss_at_all(expected, now, before):
+    found = [compared(record(value, **now), record(**before)) for value in (5.0, 9.0, 10.0)]
+    assert {expected} == {each.visible is not None for each in found}
+    assert expected != any(each.shows_little for each in found)
+
+
 OF_RATIO = ["speedup", "gpu_time", "latency", "with_copies"]
 TIMED = [*OF_RATIO, "cpu_time"]
 SLOW = {"dropped_rounds": 12}

@@ -86,6 +86,7 @@ def test_what_a_check_will_not_find_is_told_with_what_helps():
     [
         ([lasting(*CREATED)], {}),
         ([lasting(*CREATED)], {"max_time": 3.0}),
+        ([lasting(*CREATED, dropped_rounds=500)], {}),  # a GPU that was slowed down hides no loss of later
         ([lasting(20, 20.0)], {"slow_time": 30.0}),  # slow calls have as many rounds as the baseline
         ([lasting(*BRIEF)], {"tolerances": [within(0.25)]}),
         ([lasting(*BRIEF)], {"tolerances": [within(metric="latency"), within(metric="memory")]}),

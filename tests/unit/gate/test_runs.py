@@ -226,6 +226,7 @@ def test_of_fewer_than_six_reports_the_newest_decides():
 def test_a_throttled_gpu_of_now_decides_no_loss():
     found = compared(record(7.0, dropped_rounds=500), earlier())
     assert ("inconclusive", True) == (found.outcome, "slowed down" in found.reason)
+    assert (None, True) == (found.visible, found.shows_little)
 
 
 # The run as a whole
