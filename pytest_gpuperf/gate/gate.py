@@ -95,7 +95,7 @@ class Gate:
         over = runs.range_over(records, metric)
         before, luck = metrics.estimate_of(record, metric), _luck(record, metric)
         if over is not None:
-            before, luck = runs.widened(over), 1.0
+            before, luck = runs.widened(over)
         if before is None:
             return ()
         if record.scaling:  # what is sampled is the speedup over fewer devices

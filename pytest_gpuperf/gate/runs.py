@@ -58,11 +58,14 @@ def range_over(records: Iterable[Record], metric: Metric) -> Estimate | None:
     )
 
 
-def widened(over: Estimate) -> Estimate:
-    """Return a range over runs as wide as a run that is sampled for long must lie beyond."""
+def widened(over: Estimate) -> tuple[Estimate, float]:
+    """Return a range over runs as wide as a run that is sampled for long must lie beyond.
+
+    With it is by how much farther it must lie to fail.
+    """
     look, alone = looks.of_runs(regression.width(over)), looks.of_runs(1.0)
-    less = (look.misses or 1.0) / (alone.misses or 1.0)
-    return changed(over, low=over.lower / less, high=over.upper * look.meets / alone.meets)
+    kept, failed = look.meets / alone.meets, (look.misses or 1.0) / (alone.misses or 1.0)
+    return changed(over, low=over.lower / kept, high=over.upper * kept), failed / kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

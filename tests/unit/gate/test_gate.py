@@ -124,6 +124,12 @@ def test_a_test_is_sampled_until_it_lies_clear_of_the_limit_of_its_baseline():
         assert (lost,) == gating(base_of(record()), asked=asked).limits("a")
     gained = (pytest.approx(9.6 * 1.1), pytest.approx(10.4 * 1.1), "above")  # where an improvement fails
     assert (lost, gained) == gating(base_of(record()), asked=replace(GATE, improvements=True)).limits("a")
+    brief = replace(record(), rounds_elapsed=0.3)  # which may have been lucky, or unlucky, by two
+    lost, gained = gating(base_of(brief), asked=replace(GATE, improvements=True)).limits("a")
+    assert (pytest.approx(9.6 * 0.9 * 1.01 / 2), pytest.approx(10.4 * 1.1 * 2 / 1.01)) == (
+        lost.low,
+        gained.high,
+    )
     base = scaled(4, 0.8)  # a speedup of 3.2 over fewer devices, within a tenth
     ((_, high, fails),) = gating(base_of(base), asked=GateOptions()).limits(base.nodeid)
     assert (pytest.approx(3.2 * 1.1 * 0.9), "below") == (high, fails)

@@ -65,18 +65,19 @@ TEN = estimate(10.0, 9.5, 10.5)
         ("not_regressed", LESS, 9.0, 11.75, LASTED),
         ("not_regressed", LESS, 6.0, 7.06, LASTED),
         ("improved", LESS, 6.0, 7.05, LASTED),
-        # A short run must lie beyond the limit by 1.2, and by 1.3 to fail beside a long one.
+        # A short run must lie beyond the limit by 1.2, and by 1.3 to fail beside a long one: gains may fail, too.
         ("regressed", MORE, 3.0, 5.48, 1.0),
         ("inconclusive", MORE, 3.0, 5.49, 1.0),
         ("inconclusive", MORE, 9.44, 10.0, 1.0),
         ("not_regressed", MORE, 9.46, 10.0, 1.0),
-        ("not_regressed", MORE, 15.74, 16.0, 1.0),
-        ("improved", MORE, 15.76, 16.0, 1.0),
+        ("not_regressed", MORE, 17.06, 17.5, 1.0),
+        ("improved", MORE, 17.07, 17.5, 1.0),
         ("regressed", LESS, 17.07, 30.0, 1.0),
         ("inconclusive", LESS, 17.06, 30.0, 1.0),
         ("inconclusive", LESS, 9.0, 9.9, 1.0),
         ("not_regressed", LESS, 9.0, 9.89, 1.0),
-        ("improved", LESS, 5.0, 5.93, 1.0),
+        ("not_regressed", LESS, 5.0, 5.49, 1.0),
+        ("improved", LESS, 5.0, 5.48, 1.0),
     ],
 )
 def test_the_whole_range_decides(expected, metric, low, high, seconds):

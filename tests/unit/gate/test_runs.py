@@ -109,8 +109,8 @@ def span(found):
         ("inconclusive", "speedup", 8.2),  # the newest alone would say that it regressed
         ("inconclusive", "speedup", 10.15),
         ("not_regressed", "speedup", 10.25),  # beyond 0.9 of the greatest by 1 %, and by an eighth
-        ("not_regressed", "speedup", 12.4),
-        ("improved", "speedup", 12.5),
+        ("not_regressed", "speedup", 12.6),
+        ("improved", "speedup", 12.66),  # as a failure: by a quarter, as it may fail a run
         ("regressed", "gpu_time", 8.7),  # the times of a test are exact here
         ("inconclusive", "gpu_time", 8.75),
         ("not_regressed", "gpu_time", 10.0),
@@ -236,6 +236,8 @@ def test_sampling_goes_on_until_a_test_lies_clear_of_the_range_over_runs():
     less, more = (HIGH / LOW) ** 0.25, (HIGH / LOW) ** 0.125
     ((low, high, fails),) = Gate(GATE, earlier(), lambda: HERE).limits("a")
     assert (0.9 * LOW / less, 0.9 * HIGH * more, "below") == (pytest.approx(low), pytest.approx(high), fails)
+    _, gained = Gate(replace(GATE, improvements=True), earlier(), lambda: HERE).limits("a")
+    assert (1.1 * HIGH * less, "above") == (pytest.approx(gained.high), gained.fails)
 
 
 @for_each(("expected", "reports"), [(6, earlier()), (0, earlier()[:5])])
