@@ -1,6 +1,6 @@
 """From a baseline and the planned time of each test to the losses that the check cannot find."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -46,35 +46,41 @@ def foresee(
     base: Report,
     tolerances: Sequence[Tolerance],
     plan: Plan,
-    selected: Collection[str] | None = None,
+    tests: Mapping[str, float | None],
     typed: Sequence[str] = (),
 ) -> list[str]:
-    """Return lines on the tests, of the `selected` ones or all, in which the check cannot find such losses.
+    """Return lines on those of the `tests` in which the check cannot find such losses.
 
-    Memory has no noise, and what is not measured in the rounds has no time that is known before. `typed` are
-    the options of ours with which the run was begun.
+    The tests are those that are about to run, with the `max_time` of their markers. Memory has no noise, and
+    what is not measured in the rounds has no time that is known before. `typed` are the options of ours with
+    which the run was begun.
     """
-    return [*_lines(base.name, _all_blind(base, tolerances, plan, selected), typed)]
+    return [*_lines(base.name, _all_blind(base, tolerances, plan, tests), typed)]
 
 
 def of_new(base: Report, tolerances: Sequence[Tolerance], plan: Plan, typed: Sequence[str] = ()) -> list[str]:
     """Return lines on the tests of a baseline that was just made in which its checks find no such losses."""
-    blind = _all_blind(base, tolerances, plan)
+    blind = _all_blind(base, tolerances, plan, times(base))
     again = f"; then delete {base.name}, and run this command again"
     of_time = _of_time([each for each in blind if each.helps], _limit(typed), again)
     return [*of_time, *_of_noise(base.name, [each for each in blind if not each.helps])]
 
 
+def times(base: Report) -> dict[str, float | None]:
+    """Return the tests of a baseline with the `max_time` of their markers then."""
+    return {without_number(each.nodeid): each.demand.max_time for each in base.run.records}
+
+
 def _all_blind(
-    base: Report, tolerances: Sequence[Tolerance], plan: Plan, selected: Collection[str] | None = None
+    base: Report, tolerances: Sequence[Tolerance], usual: Plan, tests: Mapping[str, float | None]
 ) -> list[_Blind]:
-    blind = (
-        _blind(record, tolerance, plan)
-        for record in base.run.records
-        if selected is None or without_number(record.nodeid) in selected
-        for tolerance in tolerances
-    )
-    return [each for each in blind if each is not None]
+    found = []
+    for record in base.run.records:
+        if (nodeid := without_number(record.nodeid)) in tests:
+            max_time = tests[nodeid]
+            plan = usual if max_time is None else remedy.of_marker(max_time)
+            found += [_blind(record, tolerance, plan) for tolerance in tolerances]
+    return [each for each in found if each is not None]
 
 
 def _blind(record: Record, tolerance: Tolerance, plan: Plan) -> _Blind | None:
@@ -85,7 +91,6 @@ def _blind(record: Record, tolerance: Tolerance, plan: Plan) -> _Blind | None:
     round_time = before.length.round_time if before and before.length else None
     if before is None or round_time is None:
         return None
-    plan = remedy.plan_of(record, plan) or plan
     now = replace(before, length=plan.length(round_time), doubt=None)
     values = Matched(nodeid=record.nodeid, before=before, now=now, plan=plan)
     near, seen = most_overlooked(tolerance.share), values.visible(tolerance)

@@ -114,11 +114,17 @@ class Gate:
             if limit.low > 0 and limit.high < inf and not limit.low <= before.value <= limit.high
         )
 
-    def forecast(self, selected: Collection[str] | None = None, typed: Sequence[str] = ()) -> list[str]:
-        """Return in lines what the check will not find of the selected tests, or of all."""
+    def forecast(
+        self, tests: Mapping[str, float | None] | None = None, typed: Sequence[str] = ()
+    ) -> list[str]:
+        """Return in lines what the check will not find of tests that are about to run.
+
+        They are given with the `max_time` of their markers; None is for all, with those of the baseline.
+        """
         if self._known_base is None or self.plan is None:
             return []
-        return forecast.foresee(self._known_base, self.options.tolerances, self.plan, selected, typed)
+        known = forecast.times(self._known_base) if tests is None else tests
+        return forecast.foresee(self._known_base, self.options.tolerances, self.plan, known, typed)
 
     def forecast_of(self, made: Report, typed: Sequence[str] = ()) -> list[str]:
         """Return in lines what checks against the baseline that this run has made will not find."""

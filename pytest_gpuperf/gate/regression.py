@@ -69,8 +69,8 @@ def ratio(before: Estimate, now: Estimate) -> Estimate | None:
 def limits(before: Estimate, tolerance: Tolerance, luck: float = 1.0) -> tuple[Range, Range]:
     """Return from where to where "worse than allowed" may begin, and "better by as much".
 
-    An estimate that decides lies wholly above or below. The baseline may be better, or worse, than it should by
-    `luck`.
+    An estimate that decides lies wholly above or below. The baseline may be better, or worse, than it
+    should by `luck`.
     """
     low, high = before.lower, before.upper
     less, more = 1 - tolerance.share, 1 + tolerance.share

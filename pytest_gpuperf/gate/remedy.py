@@ -49,10 +49,14 @@ class Plan(NamedTuple):
         return Length(max(rounds, _FEWEST), max(seconds, _FEWEST * round_time))
 
 
+def of_marker(max_time: float) -> Plan:
+    """Return what a run allows a test whose marker says so."""
+    return Plan(max_time, is_marked=True)
+
+
 def plan_of(record: Record, usual: Plan | None) -> Plan | None:
-    """Return what a run allows a test: the usual, unless its marker says otherwise."""
-    of_marker = record.demand.max_time
-    return usual if of_marker is None else Plan(of_marker, is_marked=True)
+    """Return what a run allowed a test that it measured: the usual, unless its marker says otherwise."""
+    return usual if record.demand.max_time is None else of_marker(record.demand.max_time)
 
 
 _USUAL = Plan(RunOptions().max_time, SLOW_TIME)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -92,7 +92,8 @@ class FinishHooks:
 
     def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> list[str]:
         """Return what the regression check will not find of the tests that are about to run."""
-        return self._foretold({item.stash[SPEC].nodeid for item in items if SPEC in item.stash})
+        specs = (item.stash[SPEC] for item in items if SPEC in item.stash)
+        return self._foretold({spec.nodeid: spec.demand.max_time for spec in specs})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a finished test's record, whichever process measured it."""
@@ -199,10 +200,10 @@ class FinishHooks:
         if self._run and (line := text.not_run(self._run)) is not None:
             reporter.write_line(line, red=bool(gate.failures), yellow=not gate.failures)
 
-    def _foretold(self, selected: Collection[str] | None) -> list[str]:
+    def _foretold(self, tests: Mapping[str, float | None] | None) -> list[str]:
         if not self._foretells:
             return []
-        lines = self.session.gate.forecast(selected, self._arguments)
+        lines = self.session.gate.forecast(tests, self._arguments)
         return [f"gpuperf: {printable(line)}" for line in lines]
 
     @property

@@ -3,6 +3,7 @@
 from cases import for_each
 from factories import GATE, GPU, HERE, base_of, measured, recorded, speedup_within, within
 from golden import assert_told
+from msgspec.structs import replace
 
 from pytest_gpuperf.gate import forecast
 from pytest_gpuperf.gate.gate import Gate
@@ -25,8 +26,11 @@ def lasting(rounds, seconds, spread=0.01, nodeid="test_fft.py::test_fft", **chan
 TYPED = ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-all"]
 
 
-def foreseen(*records, max_time=10.0, tolerances=SPEEDUP, selected=None, slow_time=None, typed=TYPED):
-    return forecast.foresee(base_of(*records), tolerances, Plan(max_time, slow_time), selected, typed)
+def foreseen(*records, max_time=10.0, tolerances=SPEEDUP, tests=None, slow_time=None, typed=TYPED):
+    """Return what is told of tests that run with these markers, or with those of the baseline."""
+    base = base_of(*records)
+    known = forecast.times(base) if tests is None else tests
+    return forecast.foresee(base, tolerances, Plan(max_time, slow_time), known, typed)
 
 
 SEVERAL = [lasting(2, 8.0, nodeid=f"test_fft.py::test_{name}") for name in "abcde"]
@@ -72,6 +76,28 @@ def test_a_test_that_had_the_time_that_was_told_is_compared_in_a_noisier_run_too
         assert not any(each.shows_little for each in gate.with_comparisons(noisier).comparisons)
 
 
+def test_the_marker_of_the_test_decides_how_long_it_will_take_and_not_that_of_the_baseline():
+    slow = lasting(2, 8.0)
+    assert [] == foreseen(lasting(12, 48.0), tests={slow.nodeid: 50.0})
+    assert "at max_time=10" in foreseen(lasting(12, 48.0), tests={slow.nodeid: None})[0]
+    marked = replace(lasting(12, 48.0), demand=Demand(max_time=50.0))
+    assert [] == foreseen(marked)
+    assert "at max_time=10" in foreseen(marked, tests={slow.nodeid: None})[0]  # its marker was removed
+    assert "at max_time=5" in foreseen(marked, tests={slow.nodeid: 5.0})[0]
+
+
+def test_a_test_with_a_marker_is_not_told_to_leave_out_an_option_that_says_the_same():
+    (line, *_) = foreseen(lasting(*SHORT), max_time=3.0, tests={"test_fft.py::test_fft": 3.0}, typed=CUT)
+    assert "takes max_time=10 in its marker" in line
+
+
+def test_slow_calls_that_get_more_rounds_in_a_check_are_told_no_time():
+    """A plain report of calls of 1 and 0.33 s: a check takes 17 rounds of them."""
+    (line, *_) = foreseen(lasting(2, 2.66), slow_time=30.0)
+    assert "the baseline base.json was sampled for at most 2.66 s" in line
+    assert "max_time" not in line
+
+
 @for_each("seconds", [1e308, 1e-310])
 def test_of_rounds_that_took_an_impossible_time_nothing_is_told_before_the_first_test(seconds):
     assert [] == foreseen(lasting(7, seconds))
@@ -90,7 +116,7 @@ def test_what_a_check_will_not_find_is_told_with_what_helps():
         ([lasting(20, 20.0)], {"slow_time": 30.0}),  # slow calls have as many rounds as the baseline
         ([lasting(*BRIEF)], {"tolerances": [within(0.25)]}),
         ([lasting(*BRIEF)], {"tolerances": [within(metric="latency"), within(metric="memory")]}),
-        ([lasting(*BRIEF)], {"selected": ["test_another"]}),
+        ([lasting(*BRIEF)], {"tests": {"test_another": None}}),
         ([lasting(2, 8.0, demand=Demand(max_time=130))], {"tolerances": [within(0.9)]}),
         ([lasting(20, 80.0)], {"max_time": 124.0}),
     ],

@@ -65,7 +65,7 @@ TEN = estimate(10.0, 9.5, 10.5)
         ("not_regressed", LESS, 9.0, 11.75, LASTED),
         ("not_regressed", LESS, 6.0, 7.06, LASTED),
         ("improved", LESS, 6.0, 7.05, LASTED),
-        # A short run must lie beyond the limit by 1.2, and by 1.3 to fail beside a long one: gains may fail, too.
+        # A short run must lie beyond the limit by 1.2, and by 1.3 to fail, as gains may, beside a long one.
         ("regressed", MORE, 3.0, 5.48, 1.0),
         ("inconclusive", MORE, 3.0, 5.49, 1.0),
         ("inconclusive", MORE, 9.44, 10.0, 1.0),
