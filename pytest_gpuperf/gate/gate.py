@@ -115,16 +115,20 @@ class Gate:
         )
 
     def forecast(
-        self, tests: Mapping[str, float | None] | None = None, typed: Sequence[str] = ()
+        self,
+        selected: Iterable[str],
+        typed: Sequence[str] = (),
+        times: Mapping[str, float | None] | None = None,
     ) -> list[str]:
         """Return in lines what the check will not find of tests that are about to run.
 
-        They are given with the `max_time` of their markers; None is for all, with those of the baseline.
+        `times` has the `max_time` of their markers; where it is not known, it is that of the baseline.
         """
         if self._known_base is None or self.plan is None:
             return []
-        known = forecast.times(self._known_base) if tests is None else tests
-        return forecast.foresee(self._known_base, self.options.tolerances, self.plan, known, typed)
+        known = forecast.times(self._known_base)
+        tests = {each: (times or known)[each] for each in selected if each in known}
+        return forecast.foresee(self._known_base, self.options.tolerances, self.plan, tests, typed)
 
     def forecast_of(self, made: Report, typed: Sequence[str] = ()) -> list[str]:
         """Return in lines what checks against the baseline that this run has made will not find."""
