@@ -42,16 +42,16 @@ def visible(
     """Return the smallest loss, as a share, that a run like the later one finds; None where it finds none.
 
     The range of that run is as wide as the wider one of these two. It finds nine of ten such losses
-    (docs/explanation/statistics.md).
+    (docs/explanation/statistics.md). It is not below zero, though a value may lie outside of its own range.
     """
     factor = max(width(before), width(now)) * (look.misses or inf) * luck
     if tolerance.metric in LESS_IS_BETTER:
         beyond = before.upper / before.value if before.value else 1.0
         loss = (1 + tolerance.share) * beyond * factor - 1
-        return loss if loss < inf else None
+        return max(0.0, loss) if loss < inf else None
     beyond = before.lower / before.value if before.value else 1.0
     kept = (1 - tolerance.share) * beyond / factor
-    return 1 - kept if kept > 0 else None
+    return max(0.0, 1 - kept) if kept > 0 else None
 
 
 def ratio(before: Estimate, now: Estimate) -> Estimate | None:

@@ -139,6 +139,11 @@ def test_the_smallest_loss_that_is_found_follows_from_both_ranges_and_the_look(
     assert expected == (found if found is None else pytest.approx(found))
 
 
+def test_no_loss_that_is_found_is_a_gain_although_the_value_lies_outside_of_its_range():
+    outside = estimate(5.0, 12.0, 13.0)
+    assert 0.0 == comparison_of(outside, TEN, within(0.0)).visible
+
+
 def test_a_doubled_size_is_a_loss_that_can_be_found():
     assert 1.0 == comparison_of(estimate(8), estimate(8), within(1.0, "memory")).visible
 
