@@ -209,9 +209,14 @@ def _after(value: MetricValue, plan: Plan) -> MetricValue | None:
 
 
 def _takes_all(values: Matched) -> bool:
-    """Return whether the later run took all of its time, so that it would use more."""
+    """Return whether the later run took all of its time, so that it would use more.
+
+    With fewer rounds than a look takes nothing was decided early.
+    """
     length = values.now.length
     if length is None or length.round_time is None or values.plan is None:
+        return True
+    if length.rounds < looks.STRETCHES:
         return True
     return length.rounds >= _ALL_OF_THEM * values.plan.length(length.round_time).rounds
 

@@ -174,6 +174,11 @@ def test_no_run_is_told_to_take_the_time_that_it_has():
     assert "max_time" not in compared(earlier, early, max_time=10.0).reason
 
 
+def test_a_run_with_fewer_rounds_than_a_look_takes_is_told_the_time_that_decides():
+    found = compared(run_of(10.0, *BRIEF), run_of(10.0, 1, 0.1), max_time=3.0)
+    assert "the default max_time shows losses from" in found.reason
+
+
 @for_each(("expected", "spread"), [(True, NARROW), (False, (0.03, 0.03))])
 def test_time_that_finds_hardly_smaller_losses_is_not_asked_for(expected, spread):
     found = compared(run_of(10.0, 15, 12.0, spread), run_of(8.2, 15, 12.0, spread))
