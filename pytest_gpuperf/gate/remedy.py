@@ -231,7 +231,7 @@ def _told_time(values: Matched, longer: Longer, tolerance: Tolerance) -> str:
         had = f"the baseline has {_rounds(values.before.length)}"
         return f"{had}: made anew of the same code{at} it shows {later}"
     side = values.now
-    if longer.of == "both" and _is_shorter(values.before, values.now):
+    if longer.of == "both" and _is_baseline_shorter(values):
         side = values.before
     too = ", for the baseline, too," if longer.of == "both" else ""
     time = "the default max_time" if longer.by_default else f"max_time={longer.max_time}"
@@ -250,8 +250,11 @@ def _told_both(values: Matched, longer: Sequence[Longer], tolerance: Tolerance) 
     return f"{_told_time(values, each, tolerance)}; {then}"
 
 
-def _is_shorter(one: MetricValue, other: MetricValue) -> bool:
-    return (one.length or Length(0, 0.0)) < (other.length or Length(0, 0.0))
+def _is_baseline_shorter(values: Matched) -> bool:
+    """Return whether the baseline, rather than the later run, keeps the factor from being smaller."""
+    before, now = values.before.length or Length(0, 0.0), values.now.length or Length(0, 0.0)
+    of_longer_before, of_longer_now = looks.of_pair(looks.LONGEST, now), looks.of_pair(before, looks.LONGEST)
+    return (of_longer_before.misses or inf, before) < (of_longer_now.misses or inf, now)
 
 
 def _rounds(length: Length | None) -> str:
@@ -292,7 +295,7 @@ def _hidden(values: Matched, tolerance: Tolerance) -> str:
     seen = values.visible(tolerance)
     losses = "every loss" if seen is None else f"losses below {text.whole_percent(seen)}"
     if values.is_too_short:
-        is_of_baseline = _is_shorter(values.before, values.now)
+        is_of_baseline = _is_baseline_shorter(values)
         side = values.before if is_of_baseline else values.now
         of_baseline = " of the baseline" if is_of_baseline else ""
         return f"{_rounds(side.length)}{of_baseline} hide {losses}"

@@ -179,6 +179,18 @@ def test_a_run_with_fewer_rounds_than_a_look_takes_is_told_the_time_that_decides
     assert "the default max_time shows losses from" in found.reason
 
 
+@for_each(
+    ("expected", "before", "now"),
+    [
+        ("25 rounds in 1.00 s ", (25, 1.0), (10, 8.0)),  # it has more rounds, in too few seconds
+        ("10 rounds in 8.00 s ", (10, 8.0), (10, 8.0)),
+        ("3 rounds in 2.40 s ", (188, 7.5), (3, 2.4)),
+    ],
+)
+def test_the_run_is_named_whose_length_keeps_losses_from_being_seen(expected, before, now):
+    assert expected in compared(run_of(10.0, *before), run_of(8.6, *now), max_time=1.0).reason
+
+
 @for_each(("expected", "spread"), [(True, NARROW), (False, (0.03, 0.03))])
 def test_time_that_finds_hardly_smaller_losses_is_not_asked_for(expected, spread):
     found = compared(run_of(10.0, 15, 12.0, spread), run_of(8.2, 15, 12.0, spread))
