@@ -86,7 +86,8 @@ class Matched:
     def is_too_short(self) -> bool:
         """Whether how long they were measured hides more than the noise of their rounds does."""
         widths = (regression.width(each.estimate) for each in (self.before, self.now))
-        return not self.of_runs and self.factor > max(widths)
+        has_length = not self.of_runs or self.now.length is not None
+        return has_length and self.factor > max(widths)
 
     def visible(self, tolerance: Tolerance) -> float | None:
         """Return the smallest loss that two such runs find: none where the later one must not fail."""
@@ -295,7 +296,7 @@ def _hidden(values: Matched, tolerance: Tolerance) -> str:
     seen = values.visible(tolerance)
     losses = "every loss" if seen is None else f"losses below {text.whole_percent(seen)}"
     if values.is_too_short:
-        is_of_baseline = _is_baseline_shorter(values)
+        is_of_baseline = not values.of_runs and _is_baseline_shorter(values)
         side = values.before if is_of_baseline else values.now
         of_baseline = " of the baseline" if is_of_baseline else ""
         return f"{_rounds(side.length)}{of_baseline} hide {losses}"

@@ -20,6 +20,7 @@ from pytest_gpuperf.model.record import Record, Report
 
 RUNS = 6
 """Runs that make a range. One more run of the same code lies below it once in seven times."""
+_FEWEST = 3  # rounds of a later run that are weighed by the range over runs alone
 APART = timedelta(minutes=10)
 """The least time between the starts of two runs: no single disturbance must affect all of them."""
 
@@ -102,9 +103,13 @@ class RunsComparer(Comparer):
 
 def _matched(now: Record, over: Estimate, value: MetricValue) -> Matched:
     """Return the range over runs beside a later run, at the look that their width leaves."""
-    look = looks.of_runs(regression.width(over), looks.EXACT if value.look == looks.EXACT else looks.SHARPEST)
-    before = MetricValue(estimate=over, look=looks.EXACT)
-    return Matched(nodeid=now.nodeid, before=before, now=replace(value, look=look, length=None), of_runs=True)
+    alone = looks.EXACT if value.look == looks.EXACT else looks.SHARPEST
+    length = None  # which does not matter
+    if value.length is not None and value.length.rounds < _FEWEST:  # they may both be unlucky
+        alone, length = value.look, value.length
+    look = looks.of_runs(regression.width(over), alone)
+    before, later = MetricValue(estimate=over, look=looks.EXACT), replace(value, look=look, length=length)
+    return Matched(nodeid=now.nodeid, before=before, now=later, of_runs=True)
 
 
 def _compare(values: Matched, tolerance: Tolerance) -> Comparison:

@@ -138,6 +138,16 @@ def test_memory_that_never_changes_needs_no_tolerance():
         assert expected == found.outcome
 
 
+@for_each(
+    ("expected", "rounds"), [("regressed", 28), ("regressed", 3), ("inconclusive", 2), ("inconclusive", 1)]
+)
+def test_one_or_two_rounds_beside_six_long_runs_decide_no_loss_that_their_noise_may_be(expected, rounds):
+    now = record(7.0, speedup=replace(record(7.0).speedup, rounds=rounds))
+    found = compared(now, earlier())
+    assert expected == found.outcome
+    assert (rounds < 3) == ("s hide losses below" in found.reason)
+
+
 def test_the_baseline_is_the_median_with_the_range_over_runs_and_the_sentence_says_so():
     found = compared(record(7.0), earlier())
     assert (10.0, LOW, HIGH) == pytest.approx((found.baseline.value, *span(found)))
