@@ -226,7 +226,7 @@ def _told_time(values: Matched, longer: Longer, tolerance: Tolerance) -> str:
     """Return by how much smaller losses are found after more time."""
     seen, then = values.visible(tolerance), longer.values.visible(tolerance)
     losses = "no loss" if seen is None else f"losses from {text.whole_percent(seen)}"
-    later = "more of them" if then is None else f"losses from {text.whole_percent(then)}"
+    later = "some, perhaps" if then is None else f"losses from {text.whole_percent(then)}"
     at = "" if longer.max_time is None else f" at max_time={longer.max_time}"
     if longer.of == "baseline":
         had = f"the baseline has {_rounds(values.before.length)}"
@@ -236,7 +236,7 @@ def _told_time(values: Matched, longer: Longer, tolerance: Tolerance) -> str:
         side = values.before
     too = ", for the baseline, too," if longer.of == "both" else ""
     time = "the default max_time" if longer.by_default else f"max_time={longer.max_time}"
-    return f"{_rounds(side.length)} show {losses}: {time}{too} shows {later}"
+    return f"{_rounds(side.length)} {_verb('show', side.length)} {losses}: {time}{too} shows {later}"
 
 
 def _told_both(values: Matched, longer: Sequence[Longer], tolerance: Tolerance) -> str:
@@ -263,6 +263,10 @@ def _rounds(length: Length | None) -> str:
     if length is None:
         return "few samples"
     return f"{units.count(length.rounds, 'round')} in {units.seconds(length.seconds)}"
+
+
+def _verb(word: str, length: Length | None) -> str:
+    return f"{word}s" if length is not None and length.rounds == 1 else word
 
 
 # Another tolerance.
@@ -299,7 +303,7 @@ def _hidden(values: Matched, tolerance: Tolerance) -> str:
         is_of_baseline = not values.of_runs and _is_baseline_shorter(values)
         side = values.before if is_of_baseline else values.now
         of_baseline = " of the baseline" if is_of_baseline else ""
-        return f"{_rounds(side.length)}{of_baseline} hide {losses}"
+        return f"{_rounds(side.length)}{of_baseline} {_verb('hide', side.length)} {losses}"
     before, now = (regression.width(each.estimate) for each in (values.before, values.now))
     whose = "rounds of the baseline" if before > now else "rounds of this run"
     if values.of_runs and before > now:

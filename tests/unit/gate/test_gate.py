@@ -86,6 +86,10 @@ def test_what_the_check_finds_is_counted_by_tests_and_what_it_does_not_is_named(
     run = ended(tests, *(record(each) for each in "abcd"))
     expected = "the check finds losses from 26 % (3 tests), 54 % (1 not compared: c)"
     assert expected == text.found_from(run)
+    unseen = record("e", speedup=speedup_within(10.0, low=None))
+    expected = "the check finds losses from 22 % (1 test), none (1 not compared: e)"
+    assert expected == text.found_from(ended([tests[0], unseen], record("a"), record("e")))
+    assert "the check finds no losses (1 not compared: e)" == text.found_from(ended([unseen], record("e")))
     all_of_them = "the check finds losses from 26 % (3 tests: a, b, d), 54 % (1 not compared: c)"
     assert all_of_them == text.found_from(run, all_names=True)
 

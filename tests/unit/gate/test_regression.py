@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.measurement import Estimate, Memory
@@ -142,6 +143,11 @@ def test_the_smallest_loss_that_is_found_follows_from_both_ranges_and_the_look(
 def test_no_loss_that_is_found_is_a_gain_although_the_value_lies_outside_of_its_range():
     outside = estimate(5.0, 12.0, 13.0)
     assert 0.0 == comparison_of(outside, TEN, within(0.0)).visible
+
+
+@for_each(("expected", "share"), [("15 %", 0.141), ("899 %", 8.99), ("10.0x", 9.0), ("1.00e+12x", 1e12)])
+def test_losses_of_many_times_as_much_are_told_as_a_factor(expected, share):
+    assert expected == text.whole_percent(share)
 
 
 def test_a_doubled_size_is_a_loss_that_can_be_found():

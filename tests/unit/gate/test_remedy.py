@@ -176,7 +176,9 @@ def test_no_run_is_told_to_take_the_time_that_it_has():
 
 def test_a_run_with_fewer_rounds_than_a_look_takes_is_told_the_time_that_decides():
     found = compared(run_of(10.0, *BRIEF), run_of(10.0, 1, 0.1), max_time=3.0)
-    assert "the default max_time shows losses from" in found.reason
+    assert "; 1 round in 100 ms shows losses from 83 %: the default max_time shows losses" in found.reason
+    unknown = run_of(10.0, 1, 4.0, speedup=speedup(10.0, None, None, rounds=1))
+    assert "1 round in 4.00 s shows no loss: max_time=124" in compared(run_of(10.0, *MANY), unknown).reason
 
 
 @for_each(
