@@ -109,7 +109,6 @@ _MISSED_BY_SECONDS = (
     (1.0, 7.5, 1.3),
     (0.0, 0.0, _UNSURE),
 )
-_TOO_FEW_FOR_SECONDS = 4  # rounds: of fewer, their own factor is far above any of seconds
 _MET = ((28, 7.5, 7.5, 1.01), (20, 5.0, 5.0, 1.03), (5, 5.0, 5.0, 1.05), (5, 2.0, 7.5, 1.05))
 """The least rounds, the seconds of the shorter and the longer run, the factor; else the later run's."""
 
@@ -140,20 +139,16 @@ def of_pair(before: Length, now: Length) -> Look:
     """Return the look at two runs of a test: by how much the later one meets or misses the earlier one's."""
     rounds = min(before.rounds, now.rounds)
     shorter, longer = sorted((before.seconds, now.seconds))
-    misses = next(factor for fewest, factor in _MISSED_BY_ROUNDS if rounds >= fewest)
-    if rounds >= _TOO_FEW_FOR_SECONDS:
-        by_seconds = (
-            factor
-            for least, of_other, factor in _MISSED_BY_SECONDS
-            if shorter >= least and longer >= of_other
-        )
-        misses = max(misses, next(by_seconds))
+    by_rounds = next(factor for fewest, factor in _MISSED_BY_ROUNDS if rounds >= fewest)
+    by_seconds = next(
+        factor for least, of_other, factor in _MISSED_BY_SECONDS if shorter >= least and longer >= of_other
+    )
     met = (
         factor
         for fewest, least, of_other, factor in _MET
         if rounds >= fewest and shorter >= least and longer >= of_other
     )
-    return Look(next(met, at_end(now.rounds, now.seconds).meets), misses)
+    return Look(next(met, at_end(now.rounds, now.seconds).meets), max(by_rounds, by_seconds))
 
 
 def of_runs(width: float, alone: Look = SHARPEST) -> Look:

@@ -25,7 +25,6 @@ ENOUGH_TIME = looks.SHARPEST_AFTER / looks.SAMPLING_SHARE
 """The max_time in which calls that are not slow are sampled for as long as decides anything."""
 _WITH_UNTIMED, _UNTIMED = 14, 1.14  # rounds from which on some are not timed; what these add
 _ALL_OF_THEM = 0.75  # of the planned rounds: a run with fewer ended early, and more time would not be used
-_ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
 _ACCEPT = "mend it, or accept it with gpuperf baseline update --accept-regressions"
 _ACCEPT_IN_FOLDER = "mend it, or accept it: remove the reports from before it"
 _A_DAY = 86_400.0  # seconds: the longest max_time
@@ -319,7 +318,7 @@ def _passes(values: Matched, tolerance: Tolerance) -> float | None:
     share = _tolerated(most, look.meets, tolerance)
     if not share < largest(tolerance.metric):
         return None
-    whole = ceil(100 * share - _ROUNDED) / 100
+    whole = ceil(100 * share - text.ROUNDED) / 100
     return next((each for each in (whole, whole + 0.01) if _is_fine(values, tolerance, each)), None)
 
 
@@ -327,7 +326,7 @@ def _fails(values: Matched, tolerance: Tolerance) -> float | None:
     """Return the largest tolerance, in whole percent, that these numbers surely exceed."""
     least, _ = _lost(values, tolerance)
     share = _tolerated(least, 1 / values.factor, tolerance)
-    whole = floor(100 * share - _ROUNDED) / 100 if share > 0 else 0.0
+    whole = floor(100 * share - text.ROUNDED) / 100 if share > 0 else 0.0
     return whole if whole > 0 and values.is_decided(changed(tolerance, share=whole)) else None
 
 

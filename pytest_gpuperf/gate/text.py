@@ -23,7 +23,7 @@ from pytest_gpuperf.model.record import Run
 _GROUPS = (2.0, 3.0)  # tolerances: losses that are seen, and those beyond which a check is next to none
 _NONE = "none"
 _LEAST_TOLERANCE = 0.01  # of one of zero there are no multiples
-_ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
+ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
 MOST_IN_PERCENT = 10.0
 """The factor from which on a change is written as one."""
 METRIC_NAMES: dict[Metric, str] = {
@@ -257,7 +257,7 @@ def whole_percent(share: float) -> str:
     """Return a share in whole percent, rounded up: `15 %`; from ten times as much on that: `12.0x`."""
     if 1 + share >= MOST_IN_PERCENT:
         return f"{units.digits(1 + share)}x"
-    return f"{ceil(100 * share - _ROUNDED)} %"
+    return f"{ceil(100 * share - ROUNDED)} %"
 
 
 def format_change(ratio: Estimate) -> str:
