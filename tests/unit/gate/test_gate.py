@@ -119,6 +119,24 @@ def test_a_test_that_would_show_no_loss_near_the_tolerance_is_not_compared_for_a
         assert "a tolerance of" in failure.text
 
 
+@for_each(
+    ("expected", "share", "visible", "outcome"),
+    [
+        (False, 0.1, 0.3, "inconclusive"),  # three times the tolerance
+        (True, 0.1, 0.301, "inconclusive"),
+        (False, 0.01, 0.15, "inconclusive"),  # and at least 15 %
+        (True, 0.01, 0.151, "inconclusive"),
+        (True, 0.1, None, "inconclusive"),  # no loss at all
+        (False, 0.1, None, "not_regressed"),
+    ],
+)
+def test_an_open_comparison_shows_little_beyond_three_tolerances_and_15_percent(
+    expected, share, visible, outcome
+):
+    found = factories.comparison(tolerance=share, visible=visible, outcome=outcome)
+    assert expected == found.shows_little
+
+
 # What a test is held against
 
 

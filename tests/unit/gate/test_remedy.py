@@ -193,6 +193,11 @@ def test_the_run_is_named_whose_length_keeps_losses_from_being_seen(expected, be
     assert expected in compared(run_of(10.0, *before), run_of(8.6, *now), max_time=1.0).reason
 
 
+def test_no_max_time_of_more_than_a_day_is_named():
+    assert "max_time" not in compared(run_of(10.0, 2, 8000.0), run_of(10.0, 2, 8000.0)).reason
+    assert "max_time=62000" in compared(run_of(10.0, 2, 4000.0), run_of(10.0, 2, 4000.0)).reason
+
+
 @for_each(("expected", "spread"), [(True, NARROW), (False, (0.03, 0.03))])
 def test_time_that_finds_hardly_smaller_losses_is_not_asked_for(expected, spread):
     found = compared(run_of(10.0, 15, 12.0, spread), run_of(8.2, 15, 12.0, spread))
