@@ -31,6 +31,7 @@ ENOUGH, FEWEST_OF_SLOW = 20, 5
 ROUNDS_AROUND = 5
 """How many rounds take as long as first calls, the check, warm-up and the calls that end a test."""
 _ROUNDED = 1e-9  # rounds: 6.9999999999 are 7
+_SHORTEST, _LONGEST = 1e-9, 86_400.0  # seconds of a round: a day is the longest max_time
 _UNSURE = 2.0  # of short measurements: no spell of a slower clock was seen to be as strong
 MANY = 4 * STRETCHES  # rounds; with fewer, medians of stretches are as noisy as rounds
 _AT_END = 1.01  # levels of one workload drift by up to 0.8 % in recorded noise
@@ -75,8 +76,12 @@ class Length(NamedTuple):
 
     @property
     def round_time(self) -> float | None:
-        """The seconds that a round took, with what is between them; None where none was measured."""
-        return self.seconds / self.rounds if self.rounds and self.seconds > 0 else None
+        """The seconds that a round took, with what is between them; None where none was measured.
+
+        A report that was edited may say what no round takes.
+        """
+        each = self.seconds / self.rounds if self.rounds else 0.0
+        return each if _SHORTEST <= each <= _LONGEST else None
 
 
 EXACT = Look(1.0, 1.0)
@@ -104,7 +109,6 @@ _MISSED_BY_SECONDS = (
     (1.0, 7.5, 1.3),
     (0.0, 0.0, _UNSURE),
 )
-_TOO_FEW_FOR_SECONDS = 4  # rounds: of fewer, their own factor is far above any of seconds
 _MET = ((28, 7.5, 7.5, 1.01), (20, 5.0, 5.0, 1.03), (5, 5.0, 5.0, 1.05), (5, 2.0, 7.5, 1.05))
 """The least rounds, the seconds of the shorter and the longer run, the factor; else the later run's."""
 
@@ -135,20 +139,16 @@ def of_pair(before: Length, now: Length) -> Look:
     """Return the look at two runs of a test: by how much the later one meets or misses the earlier one's."""
     rounds = min(before.rounds, now.rounds)
     shorter, longer = sorted((before.seconds, now.seconds))
-    misses = next(factor for fewest, factor in _MISSED_BY_ROUNDS if rounds >= fewest)
-    if rounds >= _TOO_FEW_FOR_SECONDS:
-        by_seconds = (
-            factor
-            for least, of_other, factor in _MISSED_BY_SECONDS
-            if shorter >= least and longer >= of_other
-        )
-        misses = max(misses, next(by_seconds))
+    by_rounds = next(factor for fewest, factor in _MISSED_BY_ROUNDS if rounds >= fewest)
+    by_seconds = next(
+        factor for least, of_other, factor in _MISSED_BY_SECONDS if shorter >= least and longer >= of_other
+    )
     met = (
         factor
         for fewest, least, of_other, factor in _MET
         if rounds >= fewest and shorter >= least and longer >= of_other
     )
-    return Look(next(met, at_end(now.rounds, now.seconds).meets), misses)
+    return Look(next(met, at_end(now.rounds, now.seconds).meets), max(by_rounds, by_seconds))
 
 
 def of_runs(width: float, alone: Look = SHARPEST) -> Look:

@@ -95,7 +95,7 @@ class Gate:
         over = runs.range_over(records, metric)
         before, luck = metrics.estimate_of(record, metric), _luck(record, metric)
         if over is not None:
-            before, luck = runs.widened(over), 1.0
+            before, luck = runs.widened(over)
         if before is None:
             return ()
         if record.scaling:  # what is sampled is the speedup over fewer devices
@@ -114,11 +114,21 @@ class Gate:
             if limit.low > 0 and limit.high < inf and not limit.low <= before.value <= limit.high
         )
 
-    def forecast(self, selected: Collection[str] | None = None, typed: Sequence[str] = ()) -> list[str]:
-        """Return in lines what the check will not find of the selected tests, or of all."""
+    def forecast(
+        self,
+        selected: Iterable[str],
+        typed: Sequence[str] = (),
+        times: Mapping[str, float | None] | None = None,
+    ) -> list[str]:
+        """Return in lines what the check will not find of tests that are about to run.
+
+        `times` has the `max_time` of their markers; where it is not known, it is that of the baseline.
+        """
         if self._known_base is None or self.plan is None:
             return []
-        return forecast.foresee(self._known_base, self.options.tolerances, self.plan, selected, typed)
+        known = forecast.times(self._known_base)
+        tests = {each: (times or known)[each] for each in selected if each in known}
+        return forecast.foresee(self._known_base, self.options.tolerances, self.plan, tests, typed)
 
     def forecast_of(self, made: Report, typed: Sequence[str] = ()) -> list[str]:
         """Return in lines what checks against the baseline that this run has made will not find."""

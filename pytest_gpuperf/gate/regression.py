@@ -8,6 +8,7 @@ from pytest_gpuperf.analysis.looks import Limit, Look, Range
 from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
 
+_SIDES: tuple[Literal["above"], Literal["below"]] = ("above", "below")
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "memory", "first_call"})
 
 
@@ -18,15 +19,15 @@ def compare_ranges(
 
     Like a verdict, of the limit baseline x (1 - tolerance), or (1 + tolerance) where less is better; but that
     limit is itself a range, as wide as the baseline was seen to be. All of what was seen now must lie beyond
-    all of it, by the factors of the look at it. A baseline that was sampled for a short time may be lucky by
-    a factor of `luck`, and must not fail all later runs.
+    all of it, by the factors of the look at it. A change for the better may fail a run, too, so it takes the
+    factor of a failure. A baseline that was sampled for a short time may be lucky, or unlucky, by a factor of
+    `luck`, and must not fail all later runs.
     """
     less_is_better = tolerance.metric in LESS_IS_BETTER
-    worse: Literal["above", "below"] = "above" if less_is_better else "below"
+    worse, better = _SIDES if less_is_better else _SIDES[::-1]
     allowed, gained = limits(before, tolerance, luck)
     found = Range(now.lower, now.upper)
-    better = looks.decided(Limit(*gained, "neither"), found, look)
-    if better not in (None, worse):
+    if looks.decided(Limit(*gained, better), found, look) == better:
         return "improved"
     if looks.decided(Limit(*allowed, worse), found, look) == worse:
         return "regressed"
@@ -41,16 +42,16 @@ def visible(
     """Return the smallest loss, as a share, that a run like the later one finds; None where it finds none.
 
     The range of that run is as wide as the wider one of these two. It finds nine of ten such losses
-    (docs/explanation/statistics.md).
+    (docs/explanation/statistics.md). It is not below zero, though a value may lie outside of its own range.
     """
     factor = max(width(before), width(now)) * (look.misses or inf) * luck
     if tolerance.metric in LESS_IS_BETTER:
         beyond = before.upper / before.value if before.value else 1.0
         loss = (1 + tolerance.share) * beyond * factor - 1
-        return loss if loss < inf else None
+        return max(0.0, loss) if loss < inf else None
     beyond = before.lower / before.value if before.value else 1.0
     kept = (1 - tolerance.share) * beyond / factor
-    return 1 - kept if kept > 0 else None
+    return max(0.0, 1 - kept) if kept > 0 else None
 
 
 def ratio(before: Estimate, now: Estimate) -> Estimate | None:
@@ -68,14 +69,15 @@ def ratio(before: Estimate, now: Estimate) -> Estimate | None:
 def limits(before: Estimate, tolerance: Tolerance, luck: float = 1.0) -> tuple[Range, Range]:
     """Return from where to where "worse than allowed" may begin, and "better by as much".
 
-    An estimate that decides lies wholly above or below. The baseline may be better than it should by `luck`.
+    An estimate that decides lies wholly above or below. The baseline may be better, or worse, than it
+    should by `luck`.
     """
     low, high = before.lower, before.upper
     less, more = 1 - tolerance.share, 1 + tolerance.share
     least_more, most_less = low * more, high * less if less else 0.0  # inf * 0 is no number
     if tolerance.metric in LESS_IS_BETTER:
-        return Range(least_more, high * more * luck), Range(low * less, most_less)
-    return Range(low * less / luck, most_less), Range(least_more, high * more)
+        return Range(least_more, high * more * luck), Range(low * less / luck, most_less)
+    return Range(low * less / luck, most_less), Range(least_more, high * more * luck)
 
 
 def width(estimate: Estimate) -> float:

@@ -25,7 +25,6 @@ ENOUGH_TIME = looks.SHARPEST_AFTER / looks.SAMPLING_SHARE
 """The max_time in which calls that are not slow are sampled for as long as decides anything."""
 _WITH_UNTIMED, _UNTIMED = 14, 1.14  # rounds from which on some are not timed; what these add
 _ALL_OF_THEM = 0.75  # of the planned rounds: a run with fewer ended early, and more time would not be used
-_ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
 _ACCEPT = "mend it, or accept it with gpuperf baseline update --accept-regressions"
 _ACCEPT_IN_FOLDER = "mend it, or accept it: remove the reports from before it"
 _A_DAY = 86_400.0  # seconds: the longest max_time
@@ -49,10 +48,14 @@ class Plan(NamedTuple):
         return Length(max(rounds, _FEWEST), max(seconds, _FEWEST * round_time))
 
 
+def of_marker(max_time: float) -> Plan:
+    """Return what a run allows a test whose marker says so."""
+    return Plan(max_time, is_marked=True)
+
+
 def plan_of(record: Record, usual: Plan | None) -> Plan | None:
-    """Return what a run allows a test: the usual, unless its marker says otherwise."""
-    of_marker = record.demand.max_time
-    return usual if of_marker is None else Plan(of_marker, is_marked=True)
+    """Return what a run allowed a test that it measured: the usual, unless its marker says otherwise."""
+    return usual if record.demand.max_time is None else of_marker(record.demand.max_time)
 
 
 _USUAL = Plan(RunOptions().max_time, SLOW_TIME)
@@ -82,10 +85,13 @@ class Matched:
     def is_too_short(self) -> bool:
         """Whether how long they were measured hides more than the noise of their rounds does."""
         widths = (regression.width(each.estimate) for each in (self.before, self.now))
-        return not self.of_runs and self.factor > max(widths)
+        has_length = not self.of_runs or self.now.length is not None
+        return has_length and self.factor > max(widths)
 
     def visible(self, tolerance: Tolerance) -> float | None:
-        """Return the smallest loss that two such runs find."""
+        """Return the smallest loss that two such runs find: none where the later one must not fail."""
+        if self.now.doubt is not None:
+            return None
         look, luck = metrics.factors(self.before, self.now)
         return regression.visible(self.before.estimate, self.now.estimate, look, tolerance, luck=luck)
 
@@ -203,9 +209,14 @@ def _after(value: MetricValue, plan: Plan) -> MetricValue | None:
 
 
 def _takes_all(values: Matched) -> bool:
-    """Return whether the later run took all of its time, so that it would use more."""
+    """Return whether the later run took all of its time, so that it would use more.
+
+    With fewer rounds than a look takes nothing was decided early.
+    """
     length = values.now.length
     if length is None or length.round_time is None or values.plan is None:
+        return True
+    if length.rounds < looks.STRETCHES:
         return True
     return length.rounds >= _ALL_OF_THEM * values.plan.length(length.round_time).rounds
 
@@ -214,17 +225,17 @@ def _told_time(values: Matched, longer: Longer, tolerance: Tolerance) -> str:
     """Return by how much smaller losses are found after more time."""
     seen, then = values.visible(tolerance), longer.values.visible(tolerance)
     losses = "no loss" if seen is None else f"losses from {text.whole_percent(seen)}"
-    later = "more of them" if then is None else f"losses from {text.whole_percent(then)}"
+    later = "some, perhaps" if then is None else f"losses from {text.whole_percent(then)}"
     at = "" if longer.max_time is None else f" at max_time={longer.max_time}"
     if longer.of == "baseline":
         had = f"the baseline has {_rounds(values.before.length)}"
         return f"{had}: made anew of the same code{at} it shows {later}"
     side = values.now
-    if longer.of == "both" and _is_shorter(values.before, values.now):
+    if longer.of == "both" and _is_baseline_shorter(values):
         side = values.before
     too = ", for the baseline, too," if longer.of == "both" else ""
     time = "the default max_time" if longer.by_default else f"max_time={longer.max_time}"
-    return f"{_rounds(side.length)} show {losses}: {time}{too} shows {later}"
+    return f"{_rounds(side.length)} {_verb('show', side.length)} {losses}: {time}{too} shows {later}"
 
 
 def _told_both(values: Matched, longer: Sequence[Longer], tolerance: Tolerance) -> str:
@@ -239,8 +250,11 @@ def _told_both(values: Matched, longer: Sequence[Longer], tolerance: Tolerance) 
     return f"{_told_time(values, each, tolerance)}; {then}"
 
 
-def _is_shorter(one: MetricValue, other: MetricValue) -> bool:
-    return (one.length or Length(0, 0.0)) < (other.length or Length(0, 0.0))
+def _is_baseline_shorter(values: Matched) -> bool:
+    """Return whether the baseline, rather than the later run, keeps the factor from being smaller."""
+    before, now = values.before.length or Length(0, 0.0), values.now.length or Length(0, 0.0)
+    of_longer_before, of_longer_now = looks.of_pair(looks.LONGEST, now), looks.of_pair(before, looks.LONGEST)
+    return (of_longer_before.misses or inf, before) < (of_longer_now.misses or inf, now)
 
 
 def _rounds(length: Length | None) -> str:
@@ -248,6 +262,10 @@ def _rounds(length: Length | None) -> str:
     if length is None:
         return "few samples"
     return f"{units.count(length.rounds, 'round')} in {units.seconds(length.seconds)}"
+
+
+def _verb(word: str, length: Length | None) -> str:
+    return f"{word}s" if length is not None and length.rounds == 1 else word
 
 
 # Another tolerance.
@@ -281,10 +299,10 @@ def _hidden(values: Matched, tolerance: Tolerance) -> str:
     seen = values.visible(tolerance)
     losses = "every loss" if seen is None else f"losses below {text.whole_percent(seen)}"
     if values.is_too_short:
-        is_of_baseline = _is_shorter(values.before, values.now)
+        is_of_baseline = not values.of_runs and _is_baseline_shorter(values)
         side = values.before if is_of_baseline else values.now
         of_baseline = " of the baseline" if is_of_baseline else ""
-        return f"{_rounds(side.length)}{of_baseline} hide {losses}"
+        return f"{_rounds(side.length)}{of_baseline} {_verb('hide', side.length)} {losses}"
     before, now = (regression.width(each.estimate) for each in (values.before, values.now))
     whose = "rounds of the baseline" if before > now else "rounds of this run"
     if values.of_runs and before > now:
@@ -300,7 +318,7 @@ def _passes(values: Matched, tolerance: Tolerance) -> float | None:
     share = _tolerated(most, look.meets, tolerance)
     if not share < largest(tolerance.metric):
         return None
-    whole = ceil(100 * share - _ROUNDED) / 100
+    whole = ceil(100 * share - text.ROUNDED) / 100
     return next((each for each in (whole, whole + 0.01) if _is_fine(values, tolerance, each)), None)
 
 
@@ -308,7 +326,7 @@ def _fails(values: Matched, tolerance: Tolerance) -> float | None:
     """Return the largest tolerance, in whole percent, that these numbers surely exceed."""
     least, _ = _lost(values, tolerance)
     share = _tolerated(least, 1 / values.factor, tolerance)
-    whole = floor(100 * share - _ROUNDED) / 100 if share > 0 else 0.0
+    whole = floor(100 * share - text.ROUNDED) / 100 if share > 0 else 0.0
     return whole if whole > 0 and values.is_decided(changed(tolerance, share=whole)) else None
 
 

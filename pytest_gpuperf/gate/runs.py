@@ -20,6 +20,7 @@ from pytest_gpuperf.model.record import Record, Report
 
 RUNS = 6
 """Runs that make a range. One more run of the same code lies below it once in seven times."""
+_FEWEST = 3  # rounds of a later run that are weighed by the range over runs alone
 APART = timedelta(minutes=10)
 """The least time between the starts of two runs: no single disturbance must affect all of them."""
 
@@ -58,11 +59,14 @@ def range_over(records: Iterable[Record], metric: Metric) -> Estimate | None:
     )
 
 
-def widened(over: Estimate) -> Estimate:
-    """Return a range over runs as wide as a run that is sampled for long must lie beyond."""
+def widened(over: Estimate) -> tuple[Estimate, float]:
+    """Return a range over runs as wide as a run that is sampled for long must lie beyond.
+
+    With it is by how much farther it must lie to fail.
+    """
     look, alone = looks.of_runs(regression.width(over)), looks.of_runs(1.0)
-    less = (look.misses or 1.0) / (alone.misses or 1.0)
-    return changed(over, low=over.lower / less, high=over.upper * look.meets / alone.meets)
+    kept, failed = look.meets / alone.meets, (look.misses or 1.0) / (alone.misses or 1.0)
+    return changed(over, low=over.lower / kept, high=over.upper * kept), failed / kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +103,13 @@ class RunsComparer(Comparer):
 
 def _matched(now: Record, over: Estimate, value: MetricValue) -> Matched:
     """Return the range over runs beside a later run, at the look that their width leaves."""
-    look = looks.of_runs(regression.width(over), looks.EXACT if value.look == looks.EXACT else looks.SHARPEST)
-    before = MetricValue(estimate=over, look=looks.EXACT)
-    return Matched(nodeid=now.nodeid, before=before, now=replace(value, look=look, length=None), of_runs=True)
+    alone = looks.EXACT if value.look == looks.EXACT else looks.SHARPEST
+    length = None  # which does not matter
+    if value.length is not None and value.length.rounds < _FEWEST:  # they may both be unlucky
+        alone, length = value.look, value.length
+    look = looks.of_runs(regression.width(over), alone)
+    before, later = MetricValue(estimate=over, look=looks.EXACT), replace(value, look=look, length=length)
+    return Matched(nodeid=now.nodeid, before=before, now=later, of_runs=True)
 
 
 def _compare(values: Matched, tolerance: Tolerance) -> Comparison:
@@ -120,5 +128,4 @@ def _compare(values: Matched, tolerance: Tolerance) -> Comparison:
     if outcome == "inconclusive":
         reason = f"{reason}; {doubt or remedy.of(values, tolerance)}"
     known = {"baseline": over, "found": found, "ratio": regression.ratio(over, found)}
-    seen = regression.visible(over, found, look, tolerance)
-    return comparison_of(tolerance, outcome, reason, **known, visible=seen)
+    return comparison_of(tolerance, outcome, reason, **known, visible=values.visible(tolerance))

@@ -21,8 +21,9 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Run
 
 _GROUPS = (2.0, 3.0)  # tolerances: losses that are seen, and those beyond which a check is next to none
+_NONE = "none"
 _LEAST_TOLERANCE = 0.01  # of one of zero there are no multiples
-_ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
+ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
 MOST_IN_PERCENT = 10.0
 """The factor from which on a change is written as one."""
 METRIC_NAMES: dict[Metric, str] = {
@@ -133,11 +134,16 @@ def found_from(run: Run, *, all_names: bool = False) -> str | None:
         for each in record.comparisons:
             if each.ratio is not None:
                 by_metric.setdefault(each.metric, []).append((each, record.nodeid))
-    told = []
+    some, without = [], []
     for metric, compared in by_metric.items():
-        of = f"of {METRIC_NAMES[metric]} " if len(by_metric) > 1 else ""
-        told.append(f"{of}from {', '.join(_visible_groups(compared, all_names=all_names))}")
-    return f"the check finds losses {'; '.join(told)}" if told else None
+        of = f" of {METRIC_NAMES[metric]}" if len(by_metric) > 1 else ""
+        groups = ", ".join(_visible_groups(compared, all_names=all_names))
+        if groups.startswith(_NONE):
+            without.append(f"no losses{of}{groups.removeprefix(_NONE)}")
+        else:
+            some.append(f"{of} from {groups}")
+    told = [f"losses{';'.join(some)}"] if some else []
+    return f"the check finds {'; '.join([*told, *without])}" if told or without else None
 
 
 def _visible_groups(compared: Sequence[tuple[Comparison, str]], *, all_names: bool) -> Iterator[str]:
@@ -147,7 +153,7 @@ def _visible_groups(compared: Sequence[tuple[Comparison, str]], *, all_names: bo
         if not group:
             continue
         seen = [each.visible for each, _ in group if each.visible is not None]
-        from_loss = whole_percent(max(seen)) if len(seen) == len(group) else "no loss at all"
+        from_loss = whole_percent(max(seen)) if len(seen) == len(group) else _NONE
         tests, unseen = units.count(len(group), "test"), [name for each, name in group if each.shows_little]
         if unseen:
             some = "" if len(unseen) == len(group) else f"{tests}, "
@@ -248,8 +254,10 @@ def _first(absent: Sequence[Absent]) -> str:
 
 
 def whole_percent(share: float) -> str:
-    """Return a share in whole percent, rounded up: `15 %`."""
-    return f"{ceil(100 * share - _ROUNDED)} %"
+    """Return a share in whole percent, rounded up: `15 %`; from ten times as much on that: `12.0x`."""
+    if 1 + share >= MOST_IN_PERCENT:
+        return f"{units.digits(1 + share)}x"
+    return f"{ceil(100 * share - ROUNDED)} %"
 
 
 def format_change(ratio: Estimate) -> str:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -52,7 +52,7 @@ class FinishHooks:
         self._config = config
         self._root = config.rootpath
         self._ran_tests = False
-        self._has_finished = False
+        self._has_finished = self._has_foretold = False
         self._crashed: dict[str, str] = {}
         self._failed: set[str] = set()  # ids of records
         self._failed_reports: set[str] = set()
@@ -86,13 +86,24 @@ class FinishHooks:
             if spec.size_group:
                 self.session.size_groups.setdefault(spec.size_group.name, set()).add(spec.nodeid)
 
-    def pytest_report_header(self) -> list[str]:
-        """Return what the check will not find, in a controller of workers: it does not know the tests."""
-        return self._foretold(None) if self.session.is_controller else []
+    @pytest.hookimpl(optionalhook=True, trylast=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Print, when the first worker knows the tests, what the check will not find of them.
+
+        The controller of workers knows no markers. A group of --dist=loadgroup ends a node id.
+        """
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and not self._has_foretold:
+            self._has_foretold = True
+            selected = dict.fromkeys(chain(ids, (each.rpartition("@")[0] for each in ids)))
+            reporter.ensure_newline()
+            _write(reporter, self._foretold(selected))
 
     def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> list[str]:
         """Return what the regression check will not find of the tests that are about to run."""
-        return self._foretold({item.stash[SPEC].nodeid for item in items if SPEC in item.stash})
+        specs = (item.stash[SPEC] for item in items if SPEC in item.stash)
+        times = {spec.nodeid: spec.demand.max_time for spec in specs}
+        return self._foretold(times, times)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a finished test's record, whichever process measured it."""
@@ -199,10 +210,12 @@ class FinishHooks:
         if self._run and (line := text.not_run(self._run)) is not None:
             reporter.write_line(line, red=bool(gate.failures), yellow=not gate.failures)
 
-    def _foretold(self, selected: Collection[str] | None) -> list[str]:
+    def _foretold(
+        self, selected: Iterable[str], times: Mapping[str, float | None] | None = None
+    ) -> list[str]:
         if not self._foretells:
             return []
-        lines = self.session.gate.forecast(selected, self._arguments)
+        lines = self.session.gate.forecast(selected, self._arguments, times)
         return [f"gpuperf: {printable(line)}" for line in lines]
 
     @property

@@ -133,8 +133,10 @@ class GpuPerfSession:
             ended = Verdict(status="skipped", reason=reason, reason_code="call_too_long")
             self.apply_verdict(self.records.without_measurement(item, spec, ended), item)
             return
+        sampling = self.options.sampling
+        longest = max(self.options.max_time, (sampling.slow_time or 0.0) if sampling.compared else 0.0)
         try:
-            with self.timers.begun_anew(item, self.options.max_time), timed_call.isolated(item):
+            with self.timers.begun_anew(item, longest), timed_call.isolated(item):
                 self.measure(item, spec)
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise

@@ -342,13 +342,16 @@ class RoundSampler:
         self._fewest, longest = self._fewest_of(timers), self._sampling_time
         plan, round_time = self._context.options.sampling, sum(timer.block_seconds for timer in timers)
         self.lasted.expected = round_time
-        needed = looks.ENOUGH * _WITH_UNTIMED * round_time
+        enough = looks.ENOUGH
+        if self._recorded is not None:  # a speedup has no more rounds than the other variant left samples
+            enough = min(enough, len(self._recorded.cpu))
+        needed = enough * _WITH_UNTIMED * round_time
         if plan.slow_time is None or not plan.compared or needed <= longest:
             return longest
         if plan.slow_time / round_time - looks.ROUNDS_AROUND < looks.FEWEST_OF_SLOW:
             return longest
         self._context.extend(plan.slow_time)
-        self._enough = looks.ENOUGH
+        self._enough = enough
         return min(needed, self._context.remaining())
 
     @property

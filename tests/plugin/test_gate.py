@@ -203,18 +203,20 @@ def test_a_check_whose_baseline_shows_nothing_is_told_the_command_for_another(en
     result.stdout.fnmatch_lines([f"gpuperf: {TOO_BRIEF}*, not 10 %, in 1 test *", f"gpuperf: {ONCE_MORE}"])
 
 
-@pytest.mark.parametrize("spread", [(), ("-n1",)], ids=["serial", "-n 1"])
+@pytest.mark.parametrize(
+    "spread", [(), ("-n1", "-q"), ("-n1", "--dist=loadgroup")], ids=["", "-n 1", "groups"]
+)
 def test_where_some_tests_show_something_the_others_are_told_once_before_the_first(ends, spread):
     written("base.json", BRIEF, record("test_it.py::test_fine"))
-    both = MEASURED + MEASURED.replace("test_it", "test_fine")
+    grouped = MEASURED.replace("def ", '@pytest.mark.xdist_group("g")\ndef ')  # which ends its node id
+    both = grouped + MEASURED.replace("test_it", "test_fine")
     result = ends(both, *GATE, *spread)
     (place,) = [place for place, line in enumerate(result.outlines) if TOO_BRIEF in line]
     assert result.outlines[place].startswith("gpuperf: ")
     assert not any(line.startswith("test_it.py") for line in result.outlines[:place])
     for others in ("--gpuperf-fail=nothing", NO_GPU):
         ends(both, *GATE, *spread, others).stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
-    if not spread:
-        ends(both, *GATE, "-k", "fine").stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
+    ends(both, *GATE, *spread, "-k", "fine").stdout.no_fnmatch_line(f"*{TOO_BRIEF}*")
 
 
 # Comparable or not

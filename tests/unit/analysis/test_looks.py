@@ -68,6 +68,19 @@ def test_two_runs_decide_by_the_fewer_rounds_and_the_seconds_of_both(expected, b
     assert expected.meets == looks.of_pair(Length(*before), Length(*now)).meets
 
 
+@for_each(
+    ("expected", "round_time"),
+    [
+        (Length(24, 7.5), 0.31),  # more fit as usual
+        (Length(20, 8.0), 0.4),
+        (Length(5, 15.0), 3.0),  # the fewest of slow calls
+        (Length(0, 0.0), 3.01),  # fewer do not fit: as usual
+    ],
+)
+def test_slow_calls_are_planned_up_to_twenty_rounds_where_five_fit(expected, round_time):
+    assert expected == pytest.approx(looks.planned(round_time, 10.0, 30.0))
+
+
 def test_beside_several_runs_a_loss_lies_beyond_their_range_by_a_quarter_of_it_and_none_by_an_eighth():
     assert (1.01, 1.01) == looks.of_runs(1.0)
     assert (1.01 * 1.1, 1.01 * 1.1**2) == pytest.approx(looks.of_runs(1.1**8))

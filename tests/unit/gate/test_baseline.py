@@ -196,6 +196,30 @@ def test_a_doubt_that_more_time_would_not_end_says_what_would():
     assert then.endswith(f"; when the baseline was made {SLOWED}")
 
 
+@for_each("seconds", [0.28, 1.0, 10.0])
+def test_a_gain_that_may_fail_lies_as_far_beyond_its_limit_as_a_loss_that_does(seconds):
+    """The range of a test reaches 4 % to either side."""
+    factor = {0.28: 2.0, 1.0: 1.3, 10.0: 1.01}[seconds]
+    before = record(rounds_elapsed=seconds)
+    least = 10.0 * 1.1 * factor * 1.04 / 0.96
+    outcomes = [compared(record(least * by), before).outcome for by in (0.999, 1.001)]
+    assert ["not_regressed", "improved"] == outcomes
+
+
+@for_each(
+    ("expected", "now", "before"),
+    [
+        (False, {"dropped_rounds": 12}, {}),
+        (True, {}, {"dropped_rounds": 12}),  # a run in which it was not slowed down finds losses
+        (True, {}, {}),
+    ],
+)
+def test_a_gpu_that_was_slowed_down_shows_no_loss_at_all(expected, now, before):
+    found = [compared(record(value, **now), record(**before)) for value in (5.0, 9.0, 10.0)]
+    assert {expected} == {each.visible is not None for each in found}
+    assert expected != any(each.shows_little for each in found)
+
+
 OF_RATIO = ["speedup", "gpu_time", "latency", "with_copies"]
 TIMED = [*OF_RATIO, "cpu_time"]
 SLOW = {"dropped_rounds": 12}

@@ -1,8 +1,9 @@
 """What is told before the first test: what a check will not find, and the number that helps."""
 
 from cases import for_each
-from factories import GATE, GPU, HERE, base_of, measured, recorded, speedup_within, within
+from factories import GATE, GPU, HERE, base_of, measured, recorded, speedup, speedup_within, within
 from golden import assert_told
+from msgspec.structs import replace
 
 from pytest_gpuperf.gate import forecast
 from pytest_gpuperf.gate.gate import Gate
@@ -25,8 +26,11 @@ def lasting(rounds, seconds, spread=0.01, nodeid="test_fft.py::test_fft", **chan
 TYPED = ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-all"]
 
 
-def foreseen(*records, max_time=10.0, tolerances=SPEEDUP, selected=None, slow_time=None, typed=TYPED):
-    return forecast.foresee(base_of(*records), tolerances, Plan(max_time, slow_time), selected, typed)
+def foreseen(*records, max_time=10.0, tolerances=SPEEDUP, tests=None, slow_time=None, typed=TYPED):
+    """Return what is told of tests that run with these markers, or with those of the baseline."""
+    base = base_of(*records)
+    known = forecast.times(base) if tests is None else tests
+    return forecast.foresee(base, tolerances, Plan(max_time, slow_time), known, typed)
 
 
 SEVERAL = [lasting(2, 8.0, nodeid=f"test_fft.py::test_{name}") for name in "abcde"]
@@ -43,6 +47,12 @@ TOLD = {
     "an option that leaves slow calls a part": foreseen(lasting(19, 23.0), max_time=3.0, typed=CUT),
     "slow calls": foreseen(lasting(2, 8.0)),
     "slow calls that differ too much": foreseen(lasting(2, 8.0, 0.055)),
+    "one round, of which nobody knows the range": foreseen(
+        lasting(2, 0.08, speedup=speedup(10.0, None, None, rounds=1))
+    ),
+    "two brief rounds that differ": foreseen(lasting(2, 0.08, 0.2)),
+    "two rounds that differ, by an option": foreseen(lasting(2, 0.6, 0.2), max_time=3.0, typed=CUT),
+    "noise of a marker": foreseen(lasting(*CREATED, 0.2, demand=Demand(max_time=10.0))),
     "many slow calls": foreseen(*SEVERAL),
     "a marker with a short max_time": foreseen(lasting(2, 0.08, demand=Demand(max_time=0.1))),
     "noise": foreseen(lasting(*CREATED, 0.2)),
@@ -64,12 +74,39 @@ def test_one_time_is_told_for_a_test_before_and_after_it_although_its_rounds_tak
 @for_each("spread", [0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06])
 def test_a_test_that_had_the_time_that_was_told_is_compared_in_a_noisier_run_too(spread):
     (line, *_) = foreseen(lasting(2, 8.0, spread))
-    is_told = "max_time=124" in line
-    assert is_told == (spread <= 0.05)
+    is_told = "too few rounds to say" not in line
+    assert (is_told, True) == (spread <= 0.05, "max_time=124" in line)
     if is_told:
         noisier = lasting(20, 80.0, 1.2 * spread)
         gate = Gate(GATE, [base_of(lasting(20, 80.0, spread))], lambda: HERE, plan=Plan(124.0))
         assert not any(each.shows_little for each in gate.with_comparisons(noisier).comparisons)
+
+
+def test_the_marker_of_the_test_decides_how_long_it_will_take_and_not_that_of_the_baseline():
+    slow = lasting(2, 8.0)
+    assert [] == foreseen(lasting(12, 48.0), tests={slow.nodeid: 50.0})
+    assert "at max_time=10" in foreseen(lasting(12, 48.0), tests={slow.nodeid: None})[0]
+    marked = replace(lasting(12, 48.0), demand=Demand(max_time=50.0))
+    assert [] == foreseen(marked)
+    assert "at max_time=10" in foreseen(marked, tests={slow.nodeid: None})[0]  # its marker was removed
+    assert "at max_time=5" in foreseen(marked, tests={slow.nodeid: 5.0})[0]
+
+
+def test_a_test_with_a_marker_is_not_told_to_leave_out_an_option_that_says_the_same():
+    (line, *_) = foreseen(lasting(*SHORT), max_time=3.0, tests={"test_fft.py::test_fft": 3.0}, typed=CUT)
+    assert "takes max_time=10 in its marker" in line
+
+
+def test_slow_calls_that_get_more_rounds_in_a_check_are_told_no_time():
+    """A plain report of calls of 1 and 0.33 s: a check takes 17 rounds of them."""
+    (line, *_) = foreseen(lasting(2, 2.66), slow_time=30.0)
+    assert "the baseline base.json was sampled for at most 2.66 s" in line
+    assert "max_time" not in line
+
+
+@for_each("seconds", [1e308, 1e-310])
+def test_of_rounds_that_took_an_impossible_time_nothing_is_told_before_the_first_test(seconds):
+    assert [] == foreseen(lasting(7, seconds))
 
 
 def test_what_a_check_will_not_find_is_told_with_what_helps():
@@ -81,10 +118,11 @@ def test_what_a_check_will_not_find_is_told_with_what_helps():
     [
         ([lasting(*CREATED)], {}),
         ([lasting(*CREATED)], {"max_time": 3.0}),
+        ([lasting(*CREATED, dropped_rounds=500)], {}),  # a GPU that was slowed down hides no loss of later
         ([lasting(20, 20.0)], {"slow_time": 30.0}),  # slow calls have as many rounds as the baseline
         ([lasting(*BRIEF)], {"tolerances": [within(0.25)]}),
         ([lasting(*BRIEF)], {"tolerances": [within(metric="latency"), within(metric="memory")]}),
-        ([lasting(*BRIEF)], {"selected": ["test_another"]}),
+        ([lasting(*BRIEF)], {"tests": {"test_another": None}}),
         ([lasting(2, 8.0, demand=Demand(max_time=130))], {"tolerances": [within(0.9)]}),
         ([lasting(20, 80.0)], {"max_time": 124.0}),
     ],

@@ -86,6 +86,10 @@ def test_what_the_check_finds_is_counted_by_tests_and_what_it_does_not_is_named(
     run = ended(tests, *(record(each) for each in "abcd"))
     expected = "the check finds losses from 26 % (3 tests), 54 % (1 not compared: c)"
     assert expected == text.found_from(run)
+    unseen = record("e", speedup=speedup_within(10.0, low=None))
+    expected = "the check finds losses from 22 % (1 test), none (1 not compared: e)"
+    assert expected == text.found_from(ended([tests[0], unseen], record("a"), record("e")))
+    assert "the check finds no losses (1 not compared: e)" == text.found_from(ended([unseen], record("e")))
     all_of_them = "the check finds losses from 26 % (3 tests: a, b, d), 54 % (1 not compared: c)"
     assert all_of_them == text.found_from(run, all_names=True)
 
@@ -115,6 +119,24 @@ def test_a_test_that_would_show_no_loss_near_the_tolerance_is_not_compared_for_a
         assert "a tolerance of" in failure.text
 
 
+@for_each(
+    ("expected", "share", "visible", "outcome"),
+    [
+        (False, 0.1, 0.3, "inconclusive"),  # three times the tolerance
+        (True, 0.1, 0.301, "inconclusive"),
+        (False, 0.01, 0.15, "inconclusive"),  # and at least 15 %
+        (True, 0.01, 0.151, "inconclusive"),
+        (True, 0.1, None, "inconclusive"),  # no loss at all
+        (False, 0.1, None, "not_regressed"),
+    ],
+)
+def test_an_open_comparison_shows_little_beyond_three_tolerances_and_15_percent(
+    expected, share, visible, outcome
+):
+    found = factories.comparison(tolerance=share, visible=visible, outcome=outcome)
+    assert expected == found.shows_little
+
+
 # What a test is held against
 
 
@@ -124,6 +146,12 @@ def test_a_test_is_sampled_until_it_lies_clear_of_the_limit_of_its_baseline():
         assert (lost,) == gating(base_of(record()), asked=asked).limits("a")
     gained = (pytest.approx(9.6 * 1.1), pytest.approx(10.4 * 1.1), "above")  # where an improvement fails
     assert (lost, gained) == gating(base_of(record()), asked=replace(GATE, improvements=True)).limits("a")
+    brief = replace(record(), rounds_elapsed=0.3)  # which may have been lucky, or unlucky, by two
+    lost, gained = gating(base_of(brief), asked=replace(GATE, improvements=True)).limits("a")
+    assert (pytest.approx(9.6 * 0.9 * 1.01 / 2), pytest.approx(10.4 * 1.1 * 2 / 1.01)) == (
+        lost.low,
+        gained.high,
+    )
     base = scaled(4, 0.8)  # a speedup of 3.2 over fewer devices, within a tenth
     ((_, high, fails),) = gating(base_of(base), asked=GateOptions()).limits(base.nodeid)
     assert (pytest.approx(3.2 * 1.1 * 0.9), "below") == (high, fails)

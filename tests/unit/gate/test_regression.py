@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.measurement import Estimate, Memory
@@ -65,18 +66,19 @@ TEN = estimate(10.0, 9.5, 10.5)
         ("not_regressed", LESS, 9.0, 11.75, LASTED),
         ("not_regressed", LESS, 6.0, 7.06, LASTED),
         ("improved", LESS, 6.0, 7.05, LASTED),
-        # A short run must lie beyond the limit by 1.2, and by 1.3 to fail beside a long one.
+        # A short run must lie beyond the limit by 1.2, and by 1.3 to fail, as gains may, beside a long one.
         ("regressed", MORE, 3.0, 5.48, 1.0),
         ("inconclusive", MORE, 3.0, 5.49, 1.0),
         ("inconclusive", MORE, 9.44, 10.0, 1.0),
         ("not_regressed", MORE, 9.46, 10.0, 1.0),
-        ("not_regressed", MORE, 15.74, 16.0, 1.0),
-        ("improved", MORE, 15.76, 16.0, 1.0),
+        ("not_regressed", MORE, 17.06, 17.5, 1.0),
+        ("improved", MORE, 17.07, 17.5, 1.0),
         ("regressed", LESS, 17.07, 30.0, 1.0),
         ("inconclusive", LESS, 17.06, 30.0, 1.0),
         ("inconclusive", LESS, 9.0, 9.9, 1.0),
         ("not_regressed", LESS, 9.0, 9.89, 1.0),
-        ("improved", LESS, 5.0, 5.93, 1.0),
+        ("not_regressed", LESS, 5.0, 5.49, 1.0),
+        ("improved", LESS, 5.0, 5.48, 1.0),
     ],
 )
 def test_the_whole_range_decides(expected, metric, low, high, seconds):
@@ -136,6 +138,16 @@ def test_the_smallest_loss_that_is_found_follows_from_both_ranges_and_the_look(
 ):
     found = comparison_of(before, now, within(0.25, metric), seconds).visible
     assert expected == (found if found is None else pytest.approx(found))
+
+
+def test_no_loss_that_is_found_is_a_gain_although_the_value_lies_outside_of_its_range():
+    outside = estimate(5.0, 12.0, 13.0)
+    assert 0.0 == comparison_of(outside, TEN, within(0.0)).visible
+
+
+@for_each(("expected", "share"), [("15 %", 0.141), ("899 %", 8.99), ("10.0x", 9.0), ("1.00e+12x", 1e12)])
+def test_losses_of_many_times_as_much_are_told_as_a_factor(expected, share):
+    assert expected == text.whole_percent(share)
 
 
 def test_a_doubled_size_is_a_loss_that_can_be_found():

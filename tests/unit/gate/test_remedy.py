@@ -150,6 +150,12 @@ def test_every_doubt_ends_with_the_first_thing_that_is_said_of_it(metric, spread
     assert asked > 50
 
 
+@for_each("seconds", [1e308, 1e-310])
+def test_no_time_is_named_for_rounds_that_took_an_impossible_one(seconds):
+    found = compared(run_of(10.0, 7, seconds), run_of(8.6, 7, seconds), max_time=10.0)
+    assert ("inconclusive", False) == (found.outcome, "max_time" in found.reason)
+
+
 def test_no_run_is_told_to_take_the_time_that_it_has():
     """It ended early, as more rounds would not have decided, or its calls are slow."""
     earlier = run_of(10.0, *CREATED)
@@ -166,6 +172,30 @@ def test_no_run_is_told_to_take_the_time_that_it_has():
     early = run_of(8.0, 7, 2.1)
     assert "max_time" in compared(earlier, early, max_time=3.0).reason
     assert "max_time" not in compared(earlier, early, max_time=10.0).reason
+
+
+def test_a_run_with_fewer_rounds_than_a_look_takes_is_told_the_time_that_decides():
+    found = compared(run_of(10.0, *BRIEF), run_of(10.0, 1, 0.1), max_time=3.0)
+    assert "; 1 round in 100 ms shows losses from 83 %: the default max_time shows losses" in found.reason
+    unknown = run_of(10.0, 1, 4.0, speedup=speedup(10.0, None, None, rounds=1))
+    assert "1 round in 4.00 s shows no loss: max_time=124" in compared(run_of(10.0, *MANY), unknown).reason
+
+
+@for_each(
+    ("expected", "before", "now"),
+    [
+        ("25 rounds in 1.00 s ", (25, 1.0), (10, 8.0)),  # it has more rounds, in too few seconds
+        ("10 rounds in 8.00 s ", (10, 8.0), (10, 8.0)),
+        ("3 rounds in 2.40 s ", (188, 7.5), (3, 2.4)),
+    ],
+)
+def test_the_run_is_named_whose_length_keeps_losses_from_being_seen(expected, before, now):
+    assert expected in compared(run_of(10.0, *before), run_of(8.6, *now), max_time=1.0).reason
+
+
+def test_no_max_time_of_more_than_a_day_is_named():
+    assert "max_time" not in compared(run_of(10.0, 2, 8000.0), run_of(10.0, 2, 8000.0)).reason
+    assert "max_time=62000" in compared(run_of(10.0, 2, 4000.0), run_of(10.0, 2, 4000.0)).reason
 
 
 @for_each(("expected", "spread"), [(True, NARROW), (False, (0.03, 0.03))])

@@ -109,8 +109,8 @@ def span(found):
         ("inconclusive", "speedup", 8.2),  # the newest alone would say that it regressed
         ("inconclusive", "speedup", 10.15),
         ("not_regressed", "speedup", 10.25),  # beyond 0.9 of the greatest by 1 %, and by an eighth
-        ("not_regressed", "speedup", 12.4),
-        ("improved", "speedup", 12.5),
+        ("not_regressed", "speedup", 12.6),
+        ("improved", "speedup", 12.66),  # as a failure: by a quarter, as it may fail a run
         ("regressed", "gpu_time", 8.7),  # the times of a test are exact here
         ("inconclusive", "gpu_time", 8.75),
         ("not_regressed", "gpu_time", 10.0),
@@ -136,6 +136,16 @@ def test_memory_that_never_changes_needs_no_tolerance():
         gate = Gate(GateOptions(tolerances=(within(0.0, "memory"),)), reports, lambda: HERE)
         (found,) = gate.with_comparisons(record(memory=Memory(peak=peak))).comparisons
         assert expected == found.outcome
+
+
+@for_each(
+    ("expected", "rounds"), [("regressed", 28), ("regressed", 3), ("inconclusive", 2), ("inconclusive", 1)]
+)
+def test_one_or_two_rounds_beside_six_long_runs_decide_no_loss_that_their_noise_may_be(expected, rounds):
+    now = record(7.0, speedup=replace(record(7.0).speedup, rounds=rounds))
+    found = compared(now, earlier())
+    assert expected == found.outcome
+    assert (rounds < 3) == (" losses below 8" in found.reason)
 
 
 def test_the_baseline_is_the_median_with_the_range_over_runs_and_the_sentence_says_so():
@@ -226,6 +236,7 @@ def test_of_fewer_than_six_reports_the_newest_decides():
 def test_a_throttled_gpu_of_now_decides_no_loss():
     found = compared(record(7.0, dropped_rounds=500), earlier())
     assert ("inconclusive", True) == (found.outcome, "slowed down" in found.reason)
+    assert (None, True) == (found.visible, found.shows_little)
 
 
 # The run as a whole
@@ -235,6 +246,8 @@ def test_sampling_goes_on_until_a_test_lies_clear_of_the_range_over_runs():
     less, more = (HIGH / LOW) ** 0.25, (HIGH / LOW) ** 0.125
     ((low, high, fails),) = Gate(GATE, earlier(), lambda: HERE).limits("a")
     assert (0.9 * LOW / less, 0.9 * HIGH * more, "below") == (pytest.approx(low), pytest.approx(high), fails)
+    _, gained = Gate(replace(GATE, improvements=True), earlier(), lambda: HERE).limits("a")
+    assert (1.1 * HIGH * less, "above") == (pytest.approx(gained.high), gained.fails)
 
 
 @for_each(("expected", "reports"), [(6, earlier()), (0, earlier()[:5])])

@@ -137,6 +137,14 @@ def kept(sampling) -> list[tuple[float, float]]:
     return [(taken.cpu, taken.gpu) for taken in sampling.rounds]
 
 
+@for_each(("expected", "samples", "seconds"), [(20, 25, 30.0), (14, 14, 16.8), (3, 2, 2.4)])
+def test_slow_calls_of_a_gpu_variant_have_as_many_rounds_as_its_cpu_variant_left(expected, samples, seconds):
+    """Where that left few, the rounds take no longer than those took."""
+    bench = Bench(gpu=0.9, options=RunOptions(sampling=SamplingPlan(**SLOW)), allowed=10.0)
+    bench.gpu.note_time(0.9)
+    assert expected == len(bench.against(*[1.2] * samples, seconds=seconds).rounds)
+
+
 def test_rounds_of_a_gpu_that_was_slowed_down_are_dropped_from_all_workloads_alike():
     bench = Bench(throttle=hot_in(2, 5))
     other, loop = BlockTimer(workload=bench.cpu.workload), bench.loop()
