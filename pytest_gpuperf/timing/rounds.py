@@ -82,7 +82,7 @@ class RoundSampler:
         self._worth = [Limit(price, price, "neither") for price in prices]
         self._memory = MemoryWatch()
         self._excused = 0.0
-        self._worked_before = 0.0
+        self._worked = 0.0  # seconds of processors, when the last round ended
         self.restart()
 
     def restart(self) -> None:
@@ -182,11 +182,10 @@ class RoundSampler:
         take_round = blocks.round_of(timers, self._context.order)
         while not (self._is_time_up(seconds) or self._has_enough):
             started = timer.device.clock()
-            self._worked_before = process_time()
             self._keep_out_of_step(timers, longest)
             self.begun += 1
             take_round()
-            self._end_round(timer.device, started)
+            self._end_round(timer.device, timers, started)
 
     def _take(
         self,
@@ -202,7 +201,6 @@ class RoundSampler:
         take_round = blocks.round_of(timers, self._context.order)
         while not self._is_over(longest, lone, may_stop):
             started = device.clock()
-            self._worked_before = process_time()
             self._keep_out_of_step(timers, longest)
             self.begun += 1
             counters = capabilities.throttle_counters(device)
@@ -216,16 +214,15 @@ class RoundSampler:
                 on_gpu = gpu.samples[-1]
                 copies = loop.samples[-1] - on_gpu if loop else 0.0
                 self.rounds.append(Round(cpu=cpu_sample(), gpu=on_gpu, copies=copies))
-            self._end_round(device, started)
+            self._end_round(device, timers, started)
 
-    def _end_round(self, device: TimedDevice, started: float) -> None:
+    def _end_round(self, device: TimedDevice, timers: Sequence[BlockTimer], started: float) -> None:
         """Count the time of a round, and tell who watches that it has ended.
 
         Of max_time the longest standstill of the machine uses nothing up; slow calls come more than once.
         """
-        is_of_host = device.clock is perf_counter
-        worked = process_time() - self._worked_before if is_of_host else 0.0
-        self.lasted.add(seconds_between(started, device.clock()), worked)
+        before, self._worked = self._worked, _processor_time(device, timers)
+        self.lasted.add(seconds_between(started, device.clock()), max(0.0, self._worked - before))
         self.elapsed = self.lasted.counted
         if (excused := self.lasted.standstill) > self._excused:
             self._context.excuse(excused - self._excused)
@@ -342,6 +339,7 @@ class RoundSampler:
         self._fewest, longest = self._fewest_of(timers), self._sampling_time
         plan, round_time = self._context.options.sampling, sum(timer.block_seconds for timer in timers)
         self.lasted.expected = round_time
+        self._worked = _processor_time(timers[-1].device, timers)
         enough = looks.ENOUGH
         if self._recorded is not None:  # a speedup has no more rounds than the other variant left samples
             enough = min(enough, len(self._recorded.cpu))
@@ -431,3 +429,10 @@ def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     if gate.compares or gate.later:
         return plan
     return replace(plan, record_time=_UNMARKED_TIME, warmup_time=0.02, may_restart=False)
+
+
+def _processor_time(device: TimedDevice, timers: Sequence[BlockTimer]) -> float:
+    """Return the seconds that processors have worked for the process; in simulated time, for its samples."""
+    if device.clock is perf_counter:
+        return process_time()
+    return sum(timer.processor_time or 0.0 for timer in timers)

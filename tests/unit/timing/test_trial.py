@@ -911,6 +911,7 @@ def standing_still(clock, seconds):
 def test_a_machine_that_stood_still_is_noted_and_the_test_has_the_time_that_it_lost(is_alone):
     clock = Clock()
     here, there = simulated("cpu", clock, standing_still(clock, 20.0), kernel=10e-3), simulated("gpu", clock)
+    here.processor_time = lambda: None  # which passes only while a machine works
     trial = trial_of(Demand(min=9.5))
     if is_alone:
         trial.time_alone(lambda device: partial(ones, device), here, 5.0)
@@ -922,6 +923,15 @@ def test_a_machine_that_stood_still_is_noted_and_the_test_has_the_time_that_it_l
     assert text.startswith("one round took 20.0 s, and a typical one 1")
     assert text.endswith("stood still (suspended, moved, stopped); the round counts as 500 ms of sampling")
     assert (found.rounds_elapsed < 8, found.elapsed > 20) == (True, True)
+
+
+def test_a_slow_call_in_which_the_processor_worked_uses_up_the_time_of_the_test():
+    clock = Clock()
+    here, there = simulated("cpu", clock, standing_still(clock, 8.0), kernel=10e-3), simulated("gpu", clock)
+    trial = trial_of(Demand(min=9.9))
+    found = trial.record(trial.compare(lambda device: partial(ones, device), here, there))
+    assert found.elapsed < 13
+    assert not [note for note in found.notes if note.code == "interference"]
 
 
 def heat(*rounds):
