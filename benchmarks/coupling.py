@@ -1,7 +1,8 @@
 """What the turn of one device changes on the other: shapes for the sides of a world (`worlds.py`).
 
 Each is one mechanism of a machine: clocks that follow use, threads that spin, budgets and caches that both
-devices share, a quota of processor time. A shape is told of all work, and says how long the next work takes.
+devices share, a quota of processor time. The world reports all work to a shape, and the shape returns how
+long the next call takes.
 """
 
 from dataclasses import dataclass, field

@@ -232,7 +232,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _limit(group: Path) -> Quota | None:
-    """Return one group's limit, or None when it has none."""
+    """Return the quota that one cgroup sets; None if it sets none."""
     text = read(group / "cpu.max")
     if text is None:
         text = f"{read(group / 'cpu.cfs_quota_us')} {read(group / 'cpu.cfs_period_us')}"

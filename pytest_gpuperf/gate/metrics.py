@@ -21,8 +21,8 @@ TIMES: dict[Metric, Kind] = {"cpu_time": "cpu", "gpu_time": "gpu"}
 class MetricValue:
     """A metric of a record, and the factors beyond a limit at which it decides.
 
-    `length` is how long its rounds took; None of what has none. `doubt` is why it decides nothing, `widened`
-    why its range is so wide.
+    `length` says how many rounds it rests on and how long they took; a metric without rounds has None.
+    `doubt` says why it decides nothing, and `widened` why its range is so wide.
     """
 
     estimate: Estimate
@@ -110,7 +110,7 @@ def length_of(record: Record, metric: Metric) -> Length | None:
 
 
 def factors(before: MetricValue, now: MetricValue) -> tuple[Look, float]:
-    """Return the look at two runs, and by how much the earlier one may have been lucky beside that."""
+    """Return the look at two runs, and a further factor for the luck of the earlier one."""
     if before.length is None or now.length is None:
         return now.look, before.look.meets
     return looks.of_pair(before.length, now.length), 1.0

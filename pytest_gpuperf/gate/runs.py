@@ -1,4 +1,4 @@
-"""From the newest reports of a folder to the range of each metric over runs, and a later run beside it."""
+"""From the newest reports of a folder to each metric's range over runs, and a later run compared with it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -27,7 +27,8 @@ ALLOWANCES: tuple[Allowance, ...] = get_args(Allowance)
 GateNoteCode = Literal["not_comparable", "baseline_stale", "tests_skipped", "processes_differ"]
 
 
-_MOST_VISIBLE, _LEAST_VISIBLE = 3.0, 0.15  # of the tolerance; shares: a check that sees less is none
+# A check that finds only losses above three times its tolerance, and above 15 %, compares nothing.
+_MOST_VISIBLE, _LEAST_VISIBLE = 3.0, 0.15
 
 
 def most_overlooked(tolerance: float) -> float:

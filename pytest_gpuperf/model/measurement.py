@@ -219,8 +219,8 @@ class Copies(Value, frozen=True, kw_only=True):
     median: Seconds | None = None
     """Median of `samples`; 0 when there is nothing to copy, null when it was not timed."""
     bandwidth: Bandwidth | None = None
-    """Bytes per second; null when nothing was copied, and when the copies were not timed or took no time
-    beside the waits."""
+    """Bytes per second; null when nothing was copied, when the copies were not timed, and when they took no
+    longer than the waits for them."""
 
     def __post_init__(self) -> None:
         """Derive what is written to the report and not read from it, whatever a report says of it."""

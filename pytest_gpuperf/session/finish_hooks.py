@@ -220,7 +220,7 @@ class FinishHooks:
 
     @property
     def _foretells(self) -> bool:
-        """Whether this process says what a check will not find; where nothing fails there is none."""
+        """Whether this process tells which losses the check will miss: not if no loss fails the run."""
         measures = not (self.runs_no_test or self._is_worker or self.session.options.gpu == "none")
         return measures and self.session.options.fail != "nothing"
 
