@@ -161,7 +161,7 @@ class Quota(Coupling):
 
     def limit(self) -> "CountedQuota":
         """Return the quota as a device reports it."""
-        return CountedQuota(self.processors, self.period, Path(), self)
+        return CountedQuota(self.processors, Path(), self)
 
     def work(self, begun: float, seconds: float) -> float:
         """Stop where the quota of a period is used up, and go on in the next one."""

@@ -28,6 +28,7 @@ _SETTLED = 0.005  # of the time per call, and two standard errors: a smaller cha
 _DIFFERS = 0.03  # of the time per call: a smaller difference is not looked for
 _ERRORS = 2.5  # standard errors of the rounds that a difference must exceed besides
 _FEWEST, _TIMES = 3, 2  # rounds in their later half; times that a device must differ
+_EXCEPTIONS = 1 / 5  # of the windows may be as in rounds: a loop that other work disturbs now and then
 
 IN_SHORT = "calls of a device that works alone take another time"
 REMEDY = "keep clocks fixed and threads from spinning, or move the limit"
@@ -157,8 +158,9 @@ def _difference(in_rounds: Sequence[float], alone: Sequence[Alone]) -> Differenc
     is_stopped = all(each.is_stopped for each in alone)
     times = means if is_stopped else [time for each in alone for time in each.medians]
     found, on_average = Range(min(times), max(times)), fmean(means) / fmean(later)
-    is_slower = found.low > least * in_turn and (is_stopped or on_average > least)
-    is_faster = least * found.high < in_turn and (is_stopped or least * on_average < 1)
+    in_order, exceptions = sorted(times), int(_EXCEPTIONS * len(times))
+    is_slower = in_order[exceptions] > least * in_turn and (is_stopped or on_average > least)
+    is_faster = least * in_order[-1 - exceptions] < in_turn and (is_stopped or least * on_average < 1)
     if not is_slower and not is_faster:
         return None
     return Difference(

@@ -54,10 +54,9 @@ _LINE = 100  # bytes: three numbers of at most twenty digits
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A limit of processor time: so many processors on average over each period, in seconds, of a cgroup."""
+    """A limit of processor time: so many processors on average over each period of a cgroup."""
 
     processors: float
-    period: float
     group: Path
 
     def stopped(self) -> int | None:
@@ -238,7 +237,7 @@ def _limit(group: Path) -> Quota | None:
         text = f"{read(group / 'cpu.cfs_quota_us')} {read(group / 'cpu.cfs_period_us')}"
     try:
         quota, period = (int(number) for number in text.split())
-        return Quota(quota / period, period / 1e6, group) if quota > 0 else None
+        return Quota(quota / period, group) if quota > 0 else None
     except (ValueError, ZeroDivisionError):
         return None
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from math import inf
 from time import perf_counter
+from typing import Literal
 
 from pytest_gpuperf.analysis import turns
 from pytest_gpuperf.analysis.turns import Alone, Turns
@@ -31,27 +32,26 @@ class LoneWork:
         self._remaining = remaining
         self._window = min(_WINDOW, _SHARE * options.max_time)
         self._left = _SHARE_IN_ALL * options.max_time  # seconds
-        self._may_begin = options.sampling.may_restart and options.max_time >= _SHORT_TEST
-        self._may_confirm = self._may_confirm_early = False
+        is_asked = options.sampling.may_restart and options.max_time >= _SHORT_TEST
+        self._next: Literal["begin", "confirm early", "confirm"] | None = "begin" if is_asked else None
 
     def begin(self, spent: float = inf) -> None:
         """Let each device work alone, once the machine has had time to settle into the rounds."""
-        if self._may_begin and spent >= _SETTLED:
-            self._may_begin = False
+        if self._next == "begin" and spent >= _SETTLED:
             is_short = all(timer.block_seconds <= _LONGEST_BLOCK * self._window for timer in self._timers)
-            self._may_confirm = self._may_confirm_early = is_short and self._ask(self._timers)
+            self._next = "confirm early" if is_short and self._ask(self._timers) else None
 
     def confirm(self, found: Turns | None) -> None:
         """Let the devices that differ do so once more: noise that lasts looks alike."""
-        if self._may_confirm and found is not None:
+        if self._next in {"confirm early", "confirm"} and found is not None:
             differ = zip(self._timers, (found.cpu, found.gpu), strict=True)
-            self._may_confirm = False
+            self._next = None
             self._ask([timer for timer, difference in differ if difference is not None])
 
     def confirm_early(self, found: Callable[[], Turns | None], spent: float) -> None:
         """Confirm while there is time, once: rounds that go on leave too little at their end."""
-        if self._may_confirm_early and spent >= _EARLY:
-            self._may_confirm_early = False
+        if self._next == "confirm early" and spent >= _EARLY:
+            self._next = "confirm"
             self.confirm(found())
 
     def _ask(self, timers: Sequence[BlockTimer]) -> bool:

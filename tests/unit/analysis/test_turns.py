@@ -37,6 +37,7 @@ def of_speedup(cpu=STEADY, gpu=STEADY, on_cpu=(), on_gpu=(), copies=0.0):
     [
         (None, {"cpu": noisy(1.0), "gpu": noisy(1.0)}),
         (None, {"cpu": noisy(1.02)}),  # a smaller difference than noise may make
+        (None, {"cpu": noisy(1.2, 0.4)}),  # as are 2.5 standard errors of such rounds
         ((0.67, 1.0), {"cpu": noisy(1.5)}),  # a CPU whose clock has fallen in the GPU's turn
         ((1.0, 1.5), {"gpu": noisy(1.5)}),
         ((0.77, 1.0), {"on_gpu": [loop(1.3)] * 2}),  # a GPU that is hot in a loop
@@ -56,6 +57,18 @@ def test_what_shows_one_time_alone_was_noise_that_lasts():
     assert of_speedup(on_cpu=[loop(1.5)]) is None
     assert of_speedup(on_cpu=[loop(1.5), loop(1.0)]) is None
     assert of_speedup(on_cpu=[loop(1.5), loop(1.4)]) == (1.0, 1.5)
+
+
+def test_one_window_in_five_may_be_as_in_rounds_and_then_so_may_be_the_loop():
+    disturbed = loop_with_exceptions(1)
+    assert of_speedup(cpu=noisy(1.5), on_cpu=[disturbed] * 2) == (0.67, 1.07)
+    assert of_speedup(on_cpu=[disturbed] * 2) is None
+    assert of_speedup(cpu=noisy(1.5), on_cpu=[loop_with_exceptions(2)] * 2) is None
+
+
+def loop_with_exceptions(exceptions):
+    levels = [1.0] * 5 + [1.6] * exceptions + [1.0] * (5 - exceptions)
+    return Alone(medians=tuple(levels[5:]), means=tuple(levels[5:]), is_settled=True)
 
 
 def test_what_still_changes_when_it_ends_may_change_as_much_again():

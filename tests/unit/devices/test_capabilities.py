@@ -34,7 +34,7 @@ ABILITIES = {
     "compilations": ((), 3, 0),
     "host_memory": ((HOST,), "pinned", None),
     "processor_time": ((), 2.5, None),
-    "quota": ((), Quota(2.0, 0.1, Path()), None),
+    "quota": ((), Quota(2.0, Path()), None),
     "sm_mhz": ((), 1980, None),
     "other_processes": ((), 2, None),
     "unfinished": ((), [HOST], []),

@@ -110,7 +110,7 @@ def test_a_quota_tells_in_how_many_periods_it_has_stopped_the_process(system_fil
     environment.quota_at_start.cache_clear()
     found = HostDevice("a processor").quota()
     environment.quota_at_start.cache_clear()
-    assert (1.5, 0.1, expected) == (found.processors, found.period, found.stopped())
+    assert (1.5, expected) == (found.processors, found.stopped())
 
 
 def pool(user_api: str, internal_api: str, threads: int | None) -> dict[str, object]:

@@ -15,6 +15,7 @@ from cases import for_each
 from msgspec import structs
 from walks import simulated, system, time_block, timer_on, walked, warmed_up
 
+from pytest_gpuperf.analysis.turns import Alone
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.comparison import GateOptions
@@ -398,6 +399,14 @@ def sampled(device, samples=6) -> BlockTimer:
 def at_first(times):
     """Return the noise of a device whose first 40 calls take so many times as long."""
     return chain(repeat(times, 40), repeat(1.0)).__next__
+
+
+def test_a_restart_discards_what_calls_took_while_no_other_device_worked():
+    timer = timer_on(simulated(kernel=1e-3))
+    timer.alone.append(Alone.of([[1e-3]] * 10))
+    assert pytest.approx(1e-3) == timer.measurement.alone
+    timer.restart()
+    assert timer.measurement.alone is None
 
 
 @for_each(

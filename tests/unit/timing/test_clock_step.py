@@ -1,6 +1,7 @@
 """Clocks of a device's own: the least time that they show, and what is measured by coarse ones."""
 
-from math import floor
+from dataclasses import replace
+from math import floor, inf
 from time import get_clock_info, perf_counter
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import warm_up
 from pytest_gpuperf.timing.clock_step import step_of
 from pytest_gpuperf.timing.gpu_clocks import GpuClocks
+from pytest_gpuperf.timing.process_state import StateProbe
 
 TICK = 1 / 64  # seconds: the steps of Windows' older clock
 
@@ -79,6 +81,13 @@ def test_what_a_clock_does_not_show_took_an_unknown_time_and_no_time_at_all_is_a
         GpuPerfError, match=r"the clock can show, whose steps are 1\.00 ms: does the workload"
     ):
         warmed_up(Coarse(simulated(kernel=0.0), 1e-3), call=lambda: None)
+
+
+@for_each(("is_known", "step"), [(True, 1e-9), (False, 1e-3)])
+def test_of_a_few_calls_a_coarse_clock_tells_too_little_to_hold_later_ones_against(is_known, step):
+    timer = timer_on(Coarse(simulated(kernel=5e-3), step))
+    timer.workload = replace(timer.workload, first_call=5e-3)
+    assert is_known == (StateProbe(timer=timer, max_time=10.0).before < inf)
 
 
 @for_each("on", [("cpu",), ("gpu",), ("cpu", "gpu")])

@@ -361,6 +361,21 @@ def test_a_device_that_the_other_ones_turn_changes_works_alone_twice_and_decides
     assert "failed" == judge(speedup, Demand(min=11), found.sampled.look, beside).status
 
 
+def test_rounds_that_go_on_to_their_end_have_asked_twice_while_there_was_time():
+    bench = Bench(demand=Demand(min=20 / 3), options=RunOptions(), allowed=9.0)
+    held_by_the_cpu(bench)
+    found = bench.interleaved()
+    assert 9.0 - (bench.clock() - bench.begun) < 0.65, "no time is left for it at the end"
+    assert found.sampled.turns is not None
+
+
+def test_a_clock_that_shows_little_of_the_hosts_time_has_no_device_work_alone(monkeypatch):
+    monkeypatch.setattr("pytest_gpuperf.timing.alone.LONGEST_ON_HOST", 0.0)
+    bench = Bench(demand=Demand(min=9), options=RunOptions(), allowed=10.0)
+    bench.interleaved()
+    assert not bench.cpu.alone
+
+
 def test_a_device_that_was_slow_for_a_while_only_works_alone_once_more_and_is_believed():
     bench = Bench(demand=Demand(min=9), options=RunOptions(), allowed=10.0)
     stepping(bench.gpu, (1.5e-3 if 1.2 < bench.clock() - bench.begun < 2.4 else 1e-3 for _ in count()))

@@ -502,7 +502,7 @@ class CountingQuota(Quota):
 )
 def test_a_quota_that_stops_the_process_while_it_is_timed_is_said(texts, after):
     bench = Bench()
-    quota = CountingQuota(2.0, 0.1, Path(), chain([3], repeat(after)))
+    quota = CountingQuota(2.0, Path(), chain([3], repeat(after)))
     bench.cpu.quota = lambda: quota
     notes = [note.text for note in bench.compare(ones).notes if note.code == "slowed_by_settings"]
     assert texts == [text.partition(":")[0] for text in notes]
