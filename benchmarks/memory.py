@@ -89,7 +89,7 @@ def main() -> int:
 def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--bytes", type=int, default=8_000_000, help="size of the smaller of both")
-    parser.add_argument("--rounds", type=int, default=500, help="rounds behind the bytes per sample, about")
+    parser.add_argument("--rounds", type=int, default=2000, help="rounds behind the bytes per sample, about")
     return parser.parse_args()
 
 
