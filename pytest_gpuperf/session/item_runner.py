@@ -75,11 +75,41 @@ class ItemRunner:
             trial.time_alone(bind, cpu, seconds)
             trial.describe_copies()
             library = trial.other_library
-        except UnknownResult as found:  # a result that need not be compared: there is no other
+        except UnknownResult as found:  # of a library that has its own GPU
+            if found.library is None:
+                raise
             library = found.library
         except Unavailable as cause:  # of the native device
             reason, library = reason if self._machine.off else str(cause), None
         return self._skipped(reason, library)
+
+    def without_gpu(self, error: BaseException, reason: str, trial: Trial, spec: ItemSpec) -> Verdict | None:
+        """Return the skip of a test that fails because it is measured, where there is no GPU to do that on.
+
+        None where that is an error: on a GPU or an emulated one, and where plain pytest fails the test, too.
+        """
+        # A variant that has not run to its end may have left out what it asserts: it must not pass.
+        is_refused = trial.has_run or (spec.kind is None and isinstance(error, GpuPerfError))
+        cause = self._why_no_gpu(spec) if is_refused else None
+        if cause is None:
+            return None
+        reason = f"no GPU; on one it would be an error: {reason} ({cause})"
+        return Verdict(status="skipped", reason=reason, reason_code="error_on_gpu")
+
+    def _why_no_gpu(self, spec: ItemSpec) -> str | None:
+        """Return why neither a marked test nor a GPU variant that waits for it has a GPU; None if one has."""
+        if self._options.require_gpu or spec.source == "all" or spec.kind == "gpu":
+            return None
+        waiting = [each.device for each in self._cpu_variants.waiting_for(spec)]
+        causes = []
+        for device in waiting or [spec.accelerator]:
+            try:
+                self._machine.gpu(device)
+            except Unavailable as cause:
+                causes.append(str(cause))
+            else:
+                return None
+        return causes[0]
 
     def _skipped(self, reason: str, library: str | None) -> Verdict:
         """Return that a test was skipped for want of a GPU of the library that it computes with."""

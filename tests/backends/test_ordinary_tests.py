@@ -152,10 +152,10 @@ def test_any_value(device):
 
 
 @pytest.mark.parametrize("gpu", [None, "none", "torch"])
-def test_variants_that_compute_with_jax_are_skipped_without_a_gpu_too(ended, gpu):
+def test_variants_that_compute_with_jax_have_no_result_without_a_gpu_too(ended, gpu):
     result, records = ended(OF_ONE_DEVICE, gpu, *SOON)
-    result.assert_outcomes(skipped=6)
-    assert all(record["reason"] for record in records.values())
+    result.assert_outcomes(passed=3, skipped=3)  # those of the CPU have run, as without the marker
+    assert {"skipped"} == {record["status"] for record in records.values()}
     if gpu is None:
         assert records["any_value"]["reason"].startswith("the test computes with torch, ")
 
