@@ -169,7 +169,8 @@ class ItemRunner:
     def missing_counterpart_reason(self, spec: ItemSpec) -> str | None:
         """Return why a test with limits cannot be judged, if it has no variant on the other device.
 
-        A CPU test without a GPU variant is accepted where there is no GPU, unless one is required.
+        A CPU test without a GPU variant is accepted where there is no GPU, unless one is required, and where
+        one is emulated and its variant needs that of another library.
         """
         if spec.demand.bare or spec.pair is None:
             return None
@@ -177,7 +178,8 @@ class ItemRunner:
             return _why_alone(spec, _NO_CPU_VARIANT) if spec.partner is None else None
         if self._cpu_variants.has_gpu_variant(spec):
             return None
-        has_gpu = self._options.require_gpu or self._machine.has_gpu()
+        has_gpu = self._machine.has_gpu() and not (spec.awaits_gpu and self._machine.gpu().info.emulated)
+        has_gpu = has_gpu or self._options.require_gpu
         return _why_alone(spec, _NO_GPU_VARIANT) if has_gpu else None
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:

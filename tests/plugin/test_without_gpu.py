@@ -11,6 +11,12 @@ CARDLESS = """
     def pytest_gpuperf_devices():
         return [BACKEND, CARDLESS, JAX]
 """
+REAL = """
+    from msgspec.structs import replace
+
+    CARD = BACKEND.gpu("")
+    CARD.info = replace(CARD.info, emulated=False)
+"""
 WITHOUT = ("--gpuperf-gpu=cardless", "--gpuperf-json=r.json")
 HEAD = """
 import concurrent.futures, itertools
@@ -131,6 +137,33 @@ def test_a_variant_that_passes_what_it_asserts_is_passed_without_a_gpu(suite):
         name: (ending, found.records[name]["status"], found.records[name]["reason_code"])
         for name, ending in found.endings.items()
     }
+
+
+OF_ANOTHER_LIBRARY = """
+@pytest.mark.speedup(min=2)
+@pytest.mark.parametrize("backend", ["numpy", "jax.numpy"])
+def test_ones(backend):
+    conftest.numpy.ones(3)
+
+@pytest.mark.speedup(min=2)
+@pytest.mark.parametrize("backend", ["numpy"])
+def test_lonely(backend):
+    conftest.numpy.ones(3)
+"""
+
+
+def test_a_suite_without_a_variant_for_the_emulated_gpu_ends_as_without_one(suite):
+    found = suite(OF_ANOTHER_LIBRARY, "--gpuperf-gpu=simulated", conftest=CARDLESS)
+    found.ended(passed=2, errors=1)
+    statuses = {
+        "test_ones[numpy]": "recorded",
+        "test_ones[jax.numpy]": "skipped",
+        "test_lonely[numpy]": "error",
+    }
+    assert statuses == found.statuses, "no machine has anything to compare the lonely one with"
+    required = ("--gpuperf-gpu=simulated", "--gpuperf-require-gpu")
+    suite(OF_ANOTHER_LIBRARY, *required, conftest=CARDLESS).ended(errors=3)
+    suite(OF_ANOTHER_LIBRARY, "--gpuperf-gpu=cupy", conftest=CARDLESS + REAL).ended(errors=3)
 
 
 CHECK = ("--gpuperf-baseline=base.json", "--gpuperf-baseline-missing=create", "--gpuperf-fail-on=speedup:10%")
