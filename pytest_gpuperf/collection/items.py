@@ -38,7 +38,9 @@ class ItemSpec(NamedTuple):
     `device`: the only device that this item uses, `device_parameters` the parameters that select it, `pair`
     the key that it shares with its variants, `partner` the id of the CPU variant that a GPU variant is
     compared with. `differs`: the parameters whose values keep an item from having a variant on the other
-    device. An item without slots, calls_both and device cannot be measured. `size_group`: that
+    device. `awaits_gpu`: it or a variant is on the CPU here, and on a GPU where its library has one.
+    `stand_in_taken`: why an item has no GPU, where the one that is emulated stands in for its variant's.
+    An item without slots, calls_both and device cannot be measured. `size_group`: that
     of its offload threshold. `scaling`: the numbers of devices that it is compared on, in the slot `devices`.
     `problem`: what is wrong with its marker, for which it fails at its setup.
 
@@ -55,6 +57,8 @@ class ItemSpec(NamedTuple):
     device_parameters: frozenset[str] = frozenset()
     partner: str | None = None
     differs: tuple[str, ...] = ()
+    awaits_gpu: bool = False
+    stand_in_taken: str | None = None
     size_group: SizeGroup | None = None
     scaling: Scaling | None = None
     problem: str | None = None

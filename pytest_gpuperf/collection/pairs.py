@@ -52,9 +52,13 @@ def _by_module(group: _Group) -> Iterable[_Group]:
     return modules.values() if all({"cpu", "gpu"} <= found for found in kinds) else [group]
 
 
-def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> None:
+def _pair_group(group: _Group) -> None:
     """Pair the items of one group, of which several may work on CPU or GPU."""
-    group = _refuse_same_devices(group)
+    if any(spec.kind == "cpu" and spec.device and spec.device.is_default for _, spec in group):
+        group = [(item, spec._replace(awaits_gpu=True)) for item, spec in group]
+        for item, spec in group:
+            item.stash[SPEC] = spec
+    group = _refuse_same_devices(_without_stood_in_for(group))
     cpus = [(item, spec) for item, spec in group if spec.kind == "cpu"]
     gpus = [(item, spec) for item, spec in group if spec.kind == "gpu"]
     if not cpus or not gpus:
@@ -101,6 +105,28 @@ def _arguments(demand: Demand) -> str:
         f"{name}={value!r}" for name, value in asdict(demand).items() if value != getattr(defaults, name)
     ]
     return ", ".join(given) or "nothing"
+
+
+def _without_stood_in_for(group: _Group) -> _Group:
+    """Return the group without those whose GPU has a stand-in that is their variant's already: they skip.
+
+    The suite is right: `jax:gpu` has a device of its own where `jax` is on the CPU, as it is here. Of the two
+    pytest can run the latter.
+    """
+    of_stand_in: dict[DeviceSpec | None, str] = {}
+    for _, spec in group:
+        if spec.device and spec.device.is_stand_in:
+            of_stand_in.setdefault(spec.device, spec.nodeid)
+    others = []
+    for item, spec in group:
+        first = of_stand_in.get(spec.device)
+        if first is None or spec.source == "all" or (spec.device and spec.device.is_stand_in):
+            others.append((item, spec))
+            continue
+        library = spec.device.library if spec.device else ""
+        taken = f"{first} has the stand-in for a GPU of {library}; this variant of it needs a GPU"
+        item.stash[SPEC] = spec._replace(stand_in_taken=taken)
+    return others
 
 
 def _refuse_same_devices(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> _Group:

@@ -53,13 +53,14 @@ class DeviceSpec:
 
     `library` is a backend's name, "numpy", or empty: then it is the run's own device of that kind. `selector`
     chooses one of several devices. With `is_default` the value names the library only, which is on this kind
-    of device by default.
+    of device by default; with `is_stand_in` it does, and another backend is in the place of its GPU.
     """
 
     kind: Kind
     library: str = ""
     selector: str = ""
     is_default: bool = field(default=False, compare=False)
+    is_stand_in: bool = field(default=False, compare=False)
 
     @property
     def may_be_on_gpu(self) -> bool:
@@ -90,6 +91,7 @@ class _PartialSpec:
     library: str = ""
     kind: Kind | None = None
     selector: str = ""
+    is_stand_in: bool = False
 
 
 class DeviceParser:
@@ -134,6 +136,7 @@ class DeviceParser:
         library = libraries.pop() if libraries else _loaded_library()
         only_kind = _ONLY_KIND.get(library)
         is_default = not kinds and library in _ON_EITHER
+        is_stand_in = library in _ON_EITHER and all(part.is_stand_in for part in parts.values())
         kind = kinds.pop() if kinds else only_kind or _default_kind(library)
         if only_kind is not None and kind != only_kind:
             raise ValueError(self._problem(f"{shown}: {library} has no {kind.upper()}"))
@@ -142,7 +145,13 @@ class DeviceParser:
             selector = f"cuda:{selector}"
         unset = {name for name, value in values.items() if value is None}  # `device=None`: the library's own
         return ParsedDevice(
-            spec=DeviceSpec(kind=kind, library=library, selector=selector, is_default=is_default),
+            spec=DeviceSpec(
+                kind=kind,
+                library=library,
+                selector=selector,
+                is_default=is_default,
+                is_stand_in=is_stand_in,
+            ),
             parameters=frozenset(parts) | unset,
         )
 
@@ -165,12 +174,13 @@ class DeviceParser:
         value = ask.attribute(value, "value") if ask.is_a(value, Enum) else value
         for recognizer in self._recognizers:
             if (kind := _recognized(recognizer, value)) is not None:
-                return _PartialSpec(library=recognizer.name, kind=kind)
+                return _PartialSpec(library=recognizer.name, kind=kind, is_stand_in=kind == "gpu")
         part = _parse(value)
         if part is None or part.kind is not None:
             return part
         own = (_recognized(each, each.name) for each in self._recognizers if each.name == part.library)
-        return replace(part, kind=next(own, None))  # `jnp` means JAX, which may be in the place of a GPU
+        kind = next(own, None)  # `jnp` means JAX, which may be in the place of a GPU
+        return replace(part, kind=kind, is_stand_in=kind == "gpu")
 
 
 def _recognized(recognizer: Recognizer, value: Any) -> Kind | None:

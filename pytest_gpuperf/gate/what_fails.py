@@ -114,7 +114,7 @@ def decide(
         warnings += [comparison.reason or comparison.outcome for comparison in doubts]
     skip = None
     if record.status == "skipped":
-        skip = record.reason or ""
+        skip = None if record.ran_without_gpu else record.reason or ""
     elif record.status == "error":
         skip = f"there is no valid measurement: {record.reason}"
     return Decision(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))

@@ -41,6 +41,7 @@ ReasonCode = Literal[
     "deselected",
     "session_ended",
     "no_gpu",
+    "error_on_gpu",
     "too_few_gpus",
     "no_library",
     "call_too_long",
@@ -213,6 +214,12 @@ class Record(Value, frozen=True, kw_only=True):
     def is_cut_off(self) -> bool:
         """Whether the session ended before the test's turn came."""
         return self.reason_code == "session_ended"
+
+    @property
+    def ran_without_gpu(self) -> bool:
+        """Whether the test ran to its end, as it would without the marker, and only lacked a GPU."""
+        is_on_cpu = self.pairing is not None and self.pairing.kind == "cpu"
+        return is_on_cpu and self.reason_code in ("no_gpu", "error_on_gpu")
 
     @property
     def is_emulated(self) -> bool:

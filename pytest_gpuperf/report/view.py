@@ -100,9 +100,9 @@ def of(
     """Return the view of a run. What pytest has shown `above` is not said again.
 
     Without `all_notes` each kind of note is said once, and what only explains is left out; with
-    `only_failures` notes say only why tests failed. Rows stand in the order of the suite, of tests without a
-    marker only the slowest, and of their errors the first is told; with `worst_first` there are all rows, and
-    what failed stands first.
+    `only_failures` notes say only why tests failed, and totals how many would fail. Rows stand in the order
+    of the suite, of tests without a marker only the slowest, and of their errors the first is told; with
+    `worst_first` there are all rows, and what failed stands first.
     """
     records = shown_records(run)
     listed = sorted(records, key=place) if worst_first else _with_rows(records)
@@ -132,7 +132,10 @@ def of(
         gate=list(gate_lines(run, all_names=all_notes)),
         gate_failures=[failure.text for failure in run.gate.failures] if run.gate else [],
         not_compared=gate_text.not_run(run),
-        totals=[*_unmarked(run, with_rows), *_totals(run, records)],
+        totals=[
+            *_would_fail(with_rows),
+            *([] if only_failures else [*_unmarked(run, with_rows), *_totals(run, records)]),
+        ],
     )
 
 
@@ -289,6 +292,14 @@ def _unmarked(run: Run, rows: Sequence[Record]) -> Iterator[str]:
         rest += f": {run.environment.gpu_reason}" if not compared and run.environment.gpu_reason else ""
         tests = units.count(run.unmarked, "test")
         yield f"--gpuperf-all: {tests}, {compared} compared with a CPU variant{rest}"
+
+
+def _would_fail(rows: Sequence[Record]) -> Iterator[str]:
+    """Yield how many of the skipped tests would be errors on a GPU, if any."""
+    skipped = [record for record in rows if record.status == "skipped"]
+    if wrong := sum(record.reason_code == "error_on_gpu" for record in skipped):
+        would_be = "would be an error" if wrong == 1 else "would be errors"
+        yield f"{wrong} of {units.count(len(skipped), 'skipped test')} {would_be} on a GPU"
 
 
 def _totals(run: Run, records: Sequence[Record]) -> Iterator[str]:

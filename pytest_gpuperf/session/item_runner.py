@@ -75,11 +75,41 @@ class ItemRunner:
             trial.time_alone(bind, cpu, seconds)
             trial.describe_copies()
             library = trial.other_library
-        except UnknownResult as found:  # a result that need not be compared: there is no other
+        except UnknownResult as found:  # of a library that has its own GPU
+            if found.library is None:
+                raise
             library = found.library
         except Unavailable as cause:  # of the native device
             reason, library = reason if self._machine.off else str(cause), None
         return self._skipped(reason, library)
+
+    def without_gpu(self, error: BaseException, reason: str, trial: Trial, spec: ItemSpec) -> Verdict | None:
+        """Return the skip of a test that fails because it is measured, where there is no GPU to do that on.
+
+        None where that is an error: on a GPU or an emulated one, and where plain pytest fails the test, too.
+        """
+        # A variant that has not run to its end may have left out what it asserts: it must not pass.
+        is_refused = trial.has_run or (spec.kind is None and isinstance(error, GpuPerfError))
+        cause = self._why_no_gpu(spec) if is_refused else None
+        if cause is None:
+            return None
+        reason = f"no GPU; on one it would be an error: {reason} ({cause})"
+        return Verdict(status="skipped", reason=reason, reason_code="error_on_gpu")
+
+    def _why_no_gpu(self, spec: ItemSpec) -> str | None:
+        """Return why neither a marked test nor a GPU variant that waits for it has a GPU; None if one has."""
+        if self._options.require_gpu or spec.source == "all" or spec.kind == "gpu":
+            return None
+        waiting = [each.device for each in self._cpu_variants.waiting_for(spec)]
+        causes = []
+        for device in waiting or [spec.accelerator]:
+            try:
+                self._machine.gpu(device)
+            except Unavailable as cause:
+                causes.append(str(cause))
+            else:
+                return None
+        return causes[0]
 
     def _skipped(self, reason: str, library: str | None) -> Verdict:
         """Return that a test was skipped for want of a GPU of the library that it computes with."""
@@ -139,7 +169,8 @@ class ItemRunner:
     def missing_counterpart_reason(self, spec: ItemSpec) -> str | None:
         """Return why a test with limits cannot be judged, if it has no variant on the other device.
 
-        A CPU test without a GPU variant is accepted where there is no GPU, unless one is required.
+        A CPU test without a GPU variant is accepted where there is no GPU, unless one is required, and where
+        one is emulated and its variant needs that of another library.
         """
         if spec.demand.bare or spec.pair is None:
             return None
@@ -147,7 +178,8 @@ class ItemRunner:
             return _why_alone(spec, _NO_CPU_VARIANT) if spec.partner is None else None
         if self._cpu_variants.has_gpu_variant(spec):
             return None
-        has_gpu = self._options.require_gpu or self._machine.has_gpu()
+        has_gpu = self._machine.has_gpu() and not (spec.awaits_gpu and self._machine.gpu().info.emulated)
+        has_gpu = has_gpu or self._options.require_gpu
         return _why_alone(spec, _NO_GPU_VARIANT) if has_gpu else None
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:

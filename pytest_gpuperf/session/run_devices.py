@@ -2,6 +2,7 @@
 
 import unittest
 import warnings
+from typing import NoReturn
 
 import pytest
 
@@ -44,6 +45,11 @@ class RunDevices:
         if (reason := self.look_for_gpu(device)) is not None:
             raise NoDevice(reason)
         return self.machine.gpu(device)
+
+    def none(self, reason: str) -> NoReturn:
+        """End a test that has no GPU for a reason of its own."""
+        self._fail_where_required(reason)
+        raise NoDevice(reason)
 
     def cpu(self, device: DeviceSpec | None = None) -> TimedDevice:
         """Return the CPU, or end the test: a skip where its library cannot be used."""

@@ -113,6 +113,8 @@ class RunHooks:
             raise error
         if spec.problem is not None:
             pytest.fail(spec.problem, pytrace=False)
+        if spec.stand_in_taken is not None:
+            self.session.devices.none(spec.stand_in_taken)
         if spec.source == "all" or unittest_cases.is_skipped(item):
             return
         if not spec.has_device:

@@ -157,13 +157,20 @@ class GpuPerfSession:
             verdict = self.runner.measure(trial, spec, bind or timed_call.bind_of(item, spec))
         except GpuPerfError as refusal:
             trial.discard_estimate()
-            verdict = Verdict(status="error", reason=str(refusal))
+            reason = str(refusal)
+            skip = self.runner.without_gpu(refusal, reason, trial, spec)
+            verdict = skip or Verdict(status="error", reason=reason)
         except BaseException as raised:  # noqa: BLE001 - it is raised below, once the record is stored
             fault = self.machine.fault(raised, trial.nodeid, trial.device)
             verdict = self._verdict_of_error(raised, trial, fault)
             error = raised if fault is None else None
-            if error is not None and (hint := hints.of_error(error, spec, item)) is not None:
-                error.add_note(hint)
+            if error is not None and not is_outcome(error):
+                explained = list(self._hints(error, trial, spec, item))
+                for hint in explained:
+                    error.add_note(hint)
+                reason = "; ".join(filter(None, [verdict.reason, *explained]))
+                if (skip := self.runner.without_gpu(error, reason, trial, spec)) is not None:
+                    verdict, error = skip, None
         finally:
             if self._live_line is not None:
                 self._live_line.erase()
@@ -286,13 +293,17 @@ class GpuPerfSession:
         if is_outcome(error) and not isinstance(error, GeneratorExit):
             return Verdict(status="error", reason=f"interrupted {where} by {what}")
         error.add_note(f"raised {where}")
-        if isinstance(error, StopIteration):
-            hint: str | None = _RAN_OUT
-        else:
-            hint = hints.hint_on_device(error, trial.device) or trial.hint
-        if hint is not None:
-            error.add_note(hint)
         return Verdict(status="error", reason=f"{what}, raised {where}")
+
+    @staticmethod
+    def _hints(error: BaseException, trial: Trial, spec: ItemSpec, item: pytest.Function) -> Iterator[str]:
+        """Yield what may explain an exception of a test."""
+        if isinstance(error, StopIteration):
+            yield _RAN_OUT
+        elif (hint := hints.hint_on_device(error, trial.device) or trial.hint) is not None:
+            yield hint
+        if (hint := hints.of_error(error, spec, item)) is not None:
+            yield hint
 
 
 def failure_by(warn: Callable[[Warning], None], warning: Warning) -> str | None:

@@ -61,12 +61,16 @@ class _ObservedCall:
 
 
 def first_call(
-    bind: Bind, device: TimedDevice, without_limit: Callable[[], AbstractContextManager[None]] = nullcontext
+    bind: Bind,
+    device: TimedDevice,
+    without_limit: Callable[[], AbstractContextManager[None]] = nullcontext,
+    on_end: Callable[[], None] = lambda: None,
 ) -> tuple[Workload, Any]:
     """Run the body once and return the workload with its first result.
 
     A body that returns a callable was the setup and the callable is the workload; any other body is the
-    workload itself. What is the user's runs `without_limit`: it may compile; to look at it does not.
+    workload itself. What is the user's runs `without_limit`: it may compile; to look at it does not. After
+    `on_end` only that is left.
     """
     uploads = inputs.UploadTracker(device)
     body = bind(uploads)
@@ -108,6 +112,7 @@ def first_call(
             did_device_work=any(map(device.holds, given)),
             live_before=call.observation.live,
         )
+    on_end()
     uploads.arrays.clear()
     require_waited_for(call.result)
     _require_no_fallback(call, device)

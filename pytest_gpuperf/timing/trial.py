@@ -53,6 +53,9 @@ class Trial:
     A workload that did not do the requested work is a GpuPerfError. At any time at most two results and the
     inputs are held for a device; while transfers are timed, one result and the inputs twice.
 
+    `has_run` is whether the test has run once to its end, with the callable that it returned: what is raised
+    later is raised because it is measured.
+
     `question` is what is asked of the measurement: the speedup of the GPU, unless it is another one.
     `limits` are ranges of speedups that the rounds must lie outside of, as well as the demand's limits.
     """
@@ -77,6 +80,7 @@ class Trial:
             options = structs.replace(options, max_time=demand.max_time, sampling=plan)
         self.options = options
         self.notes: list[Note] = []
+        self.has_run = False
         self._restart_reason: str | None = None
         self._budget = TimeBudget(self.options.max_time, acquire_lock)
         self._context = TrialContext(
@@ -362,7 +366,7 @@ class Trial:
         self._budget.start(device.clock)
         with capabilities.context(device):
             left = self._budget.remaining()
-            workload, result = first_call.first_call(bind, device, self._budget.without_limit)
+            workload, result = first_call.first_call(bind, device, self._budget.without_limit, self._end_run)
             self._checks.looking += left - self._budget.remaining()
             secondary.require_separable(self.demand, workload)
             values = [self._checks.copy_to_host(result, device, workload.used_dtypes)]
@@ -375,6 +379,9 @@ class Trial:
         timer = BlockTimer(workload=workload)
         self._add_note(self._question.after_first_call(timer, device))
         return timer, values
+
+    def _end_run(self) -> None:
+        self.has_run = True
 
     def _require_work(self, gpu: BlockTimer) -> None:
         """Refuse a GPU's call that does nothing where the CPU's works."""

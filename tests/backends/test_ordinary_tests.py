@@ -152,10 +152,10 @@ def test_any_value(device):
 
 
 @pytest.mark.parametrize("gpu", [None, "none", "torch"])
-def test_variants_that_compute_with_jax_are_skipped_without_a_gpu_too(ended, gpu):
+def test_variants_that_compute_with_jax_have_no_result_without_a_gpu_too(ended, gpu):
     result, records = ended(OF_ONE_DEVICE, gpu, *SOON)
-    result.assert_outcomes(skipped=6)
-    assert all(record["reason"] for record in records.values())
+    result.assert_outcomes(passed=3, skipped=3)  # those of the CPU have run, as without the marker
+    assert {"skipped"} == {record["status"] for record in records.values()}
     if gpu is None:
         assert records["any_value"]["reason"].startswith("the test computes with torch, ")
 
@@ -347,3 +347,40 @@ def test_the_tests_of_a_guide_are_timed_and_their_results_compared(ended, librar
     result, records = ended("\n".join(sources), f"{library}:cpu", *ON_ITS_CPU)
     result.assert_outcomes(passed=len(sources))
     assert [True] * len(sources) == [record["check"]["agreed"] for record in records.values()]
+
+
+TWO_DEVICES = """
+    import pytest
+    from jax import numpy
+
+    pytestmark = pytest.mark.speedup(min=1e-9)
+
+    @pytest.mark.parametrize("xp", ["numpy", "jax", "jax:gpu"])
+    def test_of_both(xp):
+        numpy.ones(3)
+
+    @pytest.mark.parametrize("xp", ["jax:gpu", numpy, "numpy"], ids=["gpu", "default", "numpy"])
+    def test_in_another_order(xp):
+        numpy.ones(3)
+
+    @pytest.mark.parametrize("xp", ["jax:cpu", "jax:gpu"])
+    def test_by_their_names(xp):
+        numpy.ones(3)
+
+    @pytest.mark.parametrize("xp", ["numpy", "jax", "jax.numpy"])
+    def test_of_one_device(xp):
+        numpy.ones(3)
+"""
+
+
+@pytest.mark.parametrize("gpu", ["jax:cpu", "standin:jax.numpy"])
+def test_where_jax_stands_in_for_its_default_device_a_variant_on_its_gpu_is_skipped(run, gpu):
+    result = run(TWO_DEVICES, "-rsE", *SOON, *ON_ITS_CPU, gpu=gpu)
+    result.assert_outcomes(passed=8, skipped=2, errors=1)
+    skip = "*: test_it.py::{} has the stand-in for a GPU of jax; this variant of it needs a GPU"
+    result.stdout.fnmatch_lines_random(
+        map(skip.format, ("test_of_both[[]jax]", "test_in_another_order[[]default]"))
+    )
+    result.stdout.fnmatch_lines(["ERROR *test_of_one_device[[]jax.numpy] - Failed: uses the same *"])
+    required = run(TWO_DEVICES, "-kboth or order", "--gpuperf-require-gpu", *SOON, *ON_ITS_CPU, gpu=gpu)
+    required.assert_outcomes(passed=4, errors=2, deselected=5)

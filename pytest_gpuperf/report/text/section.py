@@ -65,6 +65,7 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
         *_wrapped([_counted(shown)], text_width),
         *_few(list(_notes(shown.notes)), 0, text_width),
         *_wrapped(thresholds, text_width),
+        *_wrapped(shown.totals, text_width),
     ]
     return [Line(text) for text in texts]
 
