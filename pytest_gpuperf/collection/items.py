@@ -1,7 +1,11 @@
 """From a collected item with a speedup marker to its ItemSpec, or to what is wrong with it."""
 
-from collections.abc import Collection, Generator, Hashable, Mapping
+import dataclasses
+from collections.abc import Collection, Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from operator import contains
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -27,7 +31,7 @@ class PairKey(NamedTuple):
 
     kind: Literal["function", "name", "inherited"]
     name: Hashable
-    parameters: Hashable
+    parameters: tuple[Hashable, ...] | frozenset[tuple[str, Hashable]]
 
 
 class ItemSpec(NamedTuple):
@@ -278,15 +282,63 @@ def _values(values: Mapping[str, Any], excluded: Collection[str]) -> tuple[Hasha
     return tuple(_hashable(value) for name, value in values.items() if name not in excluded)
 
 
-def _named_values(values: Mapping[str, Any], excluded: Collection[str]) -> frozenset[Hashable]:
+def _named_values(values: Mapping[str, Any], excluded: Collection[str]) -> frozenset[tuple[str, Hashable]]:
     """Return them with their names: another function may have them in another order."""
     return frozenset((name, _hashable(value)) for name, value in values.items() if name not in excluded)
 
 
 def _hashable(value: Any) -> Hashable:
-    """Return a key for a value: values of plain types are equal by value, all others by identity."""
+    """Return a key for a value: the same for equal values of one class.
+
+    What says of nothing else that it is equal, and what has too many parts, is the same as itself only.
+    """
     kind = type(value)
-    return kind, value if kind in _COMPARED_BY_VALUE else id(value)
+    if kind in _COMPARED_BY_VALUE:
+        return kind, value
+    found: Hashable = ask.answer(_by_parts, value, count(), default=(kind, id(value)))
+    return found
+
+
+def _by_parts(value: Any, seen: Iterator[int]) -> Hashable:
+    """Return the key of a value, made of those of its parts; raise ValueError where these are too many."""
+    if next(seen) >= _MOST_PARTS:
+        raise ValueError
+    kind = type(value)
+    if kind in _COMPARED_BY_VALUE:
+        return kind, value
+    key_of = partial(_by_parts, seen=seen)
+    if ask.is_really(value, (tuple, list)):
+        return kind, tuple(map(key_of, value))
+    if ask.is_really(value, (set, frozenset)):
+        return kind, frozenset(map(key_of, value))
+    if ask.is_really(value, dict):
+        return kind, frozenset((key_of(name), key_of(part)) for name, part in value.items())
+    if kind is slice:
+        return kind, tuple(map(key_of, (value.start, value.stop, value.step)))
+    if dataclasses.is_dataclass(value) and kind.__dataclass_params__.eq:
+        compared = (field.name for field in dataclasses.fields(value) if field.compare)
+        return kind, tuple(key_of(getattr(value, name)) for name in compared)
+    hashed = ask.answer(hash, value) if kind.__eq__ is not _BY_IDENTITY else None
+    return kind, id(value) if hashed is None else _ByValue(value, hashed)
+
+
+class _ByValue:
+    """A value as a key: `==` of a foreign class may raise, or return an array."""
+
+    __slots__ = ("_hash", "_value")
+
+    def __init__(self, value: Any, hashed: int) -> None:
+        self._value = value
+        self._hash = hashed
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        # NumPy's scalars answer with a bool of their own, which `in` takes for what it is.
+        return isinstance(other, _ByValue) and ask.answer(contains, (self._value,), other._value) is True
 
 
 _COMPARED_BY_VALUE = frozenset((str, int, float, bool, bytes, type(None), type))
+_BY_IDENTITY: Any = object.__eq__
+_MOST_PARTS = 1000

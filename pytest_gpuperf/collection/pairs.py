@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, PairKey, differing, refuse
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import KINDS, Demand
 
 _MOST_ASKED = 20  # variants on the other device: to find the nearest of thousands would take long
 _Group = list[tuple[pytest.Item, ItemSpec]]
@@ -20,22 +20,54 @@ def pair_items(items: Iterable[pytest.Item]) -> None:
     The items must be all that were collected, so that variants which will not run are known too.
     """
     groups: dict[PairKey, _Group] = {}
+    named: dict[Hashable, list[pytest.Item]] = {}
+    items = list(items)
+    for item in items:
+        pair = item.stash[SPEC].pair
+        if pair is not None and pair.kind == "name":
+            named.setdefault(pair.name, []).append(item)
+    for of_one_name in named.values():
+        _leave_out_what_goes_with_the_device(of_one_name)
     for item in items:
         spec = item.stash[SPEC]
         if spec.pair is not None:
             groups.setdefault(spec.pair, []).append((item, spec))
-    alone: dict[Hashable, _Group] = {}  # by function: the groups that are on one device only
+    alone: dict[Hashable, _Group] = {}  # by function or name: the groups that are on one device only
     for key, whole in groups.items():
         for group in [whole] if key.kind == "function" else _by_module(whole):
             _pair_group(group)
-        if key.kind == "function" and len({spec.kind for _, spec in whole}) == 1:
-            alone.setdefault(key.name, []).extend(whole)
+        if key.kind != "inherited" and len({spec.kind for _, spec in whole}) == 1:
+            alone.setdefault((key.kind, key.name), []).extend(whole)
     for group in alone.values():
         _tell_what_differs(group)
 
 
+def _leave_out_what_goes_with_the_device(items: Sequence[pytest.Item]) -> None:
+    """Leave parameters that have other values on the CPU than on the GPU out of the keys of one `pair` name.
+
+    Unless the rest does not tell the tests of a device apart: then these are cases, which have no variant.
+    """
+    specs = [item.stash[SPEC] for item in items]
+    on_cpu, on_gpu = (
+        {each for spec in specs if spec.kind == kind for each in _named_parameters(spec)} for kind in KINDS
+    )
+    shared = {name for name, _ in on_cpu & on_gpu}
+    left = [frozenset(each for each in _named_parameters(spec) if each[0] in shared) for spec in specs]
+    modules = [item.getparent(pytest.Module) for item in items]
+    apart = {*zip(left, (spec.device for spec in specs), modules, strict=True)}
+    if len(apart) == len(items):
+        for item, spec, parameters in zip(items, specs, left, strict=True):
+            pair = spec.pair and spec.pair._replace(parameters=parameters)
+            item.stash[SPEC] = spec._replace(pair=pair)
+
+
+def _named_parameters(spec: ItemSpec) -> frozenset[tuple[str, Hashable]]:
+    found = spec.pair.parameters if spec.pair else ()
+    return found if isinstance(found, frozenset) else frozenset()
+
+
 def _tell_what_differs(group: _Group) -> None:
-    """Tell the items of a function that have no partner in which parameters a variant differs from them."""
+    """Tell items of a function, or name, without partners in which parameters the nearest variant differs."""
     for item, spec in group:
         others = islice((other for other, its in group if its.kind != spec.kind), _MOST_ASKED)
         differs = (differing(item, other, spec.device_parameters) for other in others)

@@ -28,9 +28,9 @@ class Demand(Value, frozen=True, kw_only=True):
     """What a marker requires of one test; limits are ratios cpu time / gpu time."""
 
     min: Ratio | None = None
-    """Smallest, or largest, speedup that passes."""
+    """Smallest speedup that passes."""
     max: Ratio | None = None
-    """Smallest, or largest, speedup that passes."""
+    """Largest speedup that passes."""
     transfer: Transfers = "never"
     """Copies that the speedup includes."""
     calls: AtLeastOne | None = None
@@ -40,9 +40,9 @@ class Demand(Value, frozen=True, kw_only=True):
     max_memory: MemoryLimit | None = None
     """Most bytes on the device."""
     rtol: NonNegative | None = None
-    """Elementwise relative, or absolute, tolerance."""
+    """Elementwise relative tolerance; null where none was given."""
     atol: NonNegative | None = None
-    """Elementwise relative, or absolute, tolerance."""
+    """Elementwise absolute tolerance; null where none was given."""
     check: bool = True
     """Whether the results must be the same."""
     max_time: TimeLimit | None = None
@@ -95,9 +95,9 @@ class SizeGroup(Value, frozen=True, kw_only=True):
     sizes: tuple[float, ...]
     """Sizes of all members that were collected, smallest first."""
     at_most: Finite | None = None
-    """Largest, or smallest, threshold that passes."""
+    """Largest threshold that passes."""
     at_least: Finite | None = None
-    """Largest, or smallest, threshold that passes."""
+    """Smallest threshold that passes."""
 
 
 class Pairing(Value, frozen=True, kw_only=True):

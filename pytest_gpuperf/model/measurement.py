@@ -50,9 +50,9 @@ class DeviceInfo(Value, frozen=True, kw_only=True):
     memory: Bytes | None = None
     """Bytes of memory; null where the device does not report it."""
     driver: str | None = None
-    """Version of the driver, or of the vendor's runtime library."""
+    """Version of the driver."""
     runtime: str | None = None
-    """Version of the driver, or of the vendor's runtime library."""
+    """Version of the vendor's runtime library."""
     reduced_precision: str | None = None
     """A mode that rounds more than the dtypes say, such as TF32."""
     reduced_convolutions: str | None = None
@@ -151,9 +151,9 @@ class Measurement(Value, frozen=True, kw_only=True):
     """Seconds of work until a GPU that has idled is as fast as in steady work; null where that is not known,
     as for CPUs, emulated devices, and blocks of 0.13 s and more."""
     lowest_sm_mhz: Count | None = None
-    """Lowest, or highest, clock of the multiprocessors after a timed block; null where it is not known."""
+    """Lowest clock of the multiprocessors after a timed block; null where it is not known."""
     highest_sm_mhz: Count | None = None
-    """Lowest, or highest, clock of the multiprocessors after a timed block; null where it is not known."""
+    """Highest clock of the multiprocessors after a timed block; null where it is not known."""
     median: Seconds | None = None
     """Median of `samples`; null when no block was timed."""
     latency: Seconds | None = None
@@ -200,9 +200,9 @@ class Interference(Value, frozen=True, kw_only=True):
     threads: Count | None = None
     """Threads that waited; null where it is not known, and for unstable times."""
     median: Seconds | None = None
-    """Seconds per call of the median sample, or of the fastest block; null for contention."""
+    """Seconds per call of the median sample; null for contention."""
     fastest: Seconds | None = None
-    """Seconds per call of the median sample, or of the fastest block; null for contention."""
+    """Seconds per call of the fastest block; null for contention."""
 
 
 class Copies(Value, frozen=True, kw_only=True):
@@ -275,9 +275,9 @@ class Estimate(Value, frozen=True, kw_only=True):
     value: float
     """The estimate."""
     low: float | None
-    """End of the range; null when unbounded."""
+    """Lower end of the range; null when unbounded."""
     high: float | None
-    """End of the range; null when unbounded."""
+    """Upper end of the range; null when unbounded."""
 
     @property
     def lower(self) -> float:
@@ -300,9 +300,9 @@ class Bounds(Value, frozen=True, kw_only=True):
     """The ends of a range; an unbounded one is null."""
 
     low: NonNegative | None
-    """End of the range; null when unbounded."""
+    """Lower end of the range; null when unbounded."""
     high: NonNegative | None
-    """End of the range; null when unbounded."""
+    """Upper end of the range; null when unbounded."""
 
 
 class Speedup(Value, frozen=True, kw_only=True):

@@ -78,9 +78,9 @@ class Point(Value, frozen=True, kw_only=True):
     nodeid: str
     """Its test."""
     cpu: Seconds | None
-    """Median seconds per call."""
+    """Median seconds per call on the CPU."""
     gpu: Seconds | None
-    """Median seconds per call."""
+    """Median seconds per call on the GPU."""
     won: bool | None = None
     """Whether the GPU is faster; null while in doubt, or when it was not measured."""
     speedup: Estimate | None = None
@@ -103,9 +103,9 @@ class Threshold(Value, frozen=True, kw_only=True):
     parameter: str
     """Parameter that is the size."""
     at_most: float | None
-    """Largest, or smallest, threshold that passes."""
+    """Largest threshold that passes."""
     at_least: float | None
-    """Largest, or smallest, threshold that passes."""
+    """Smallest threshold that passes."""
     regime: Regime
     """Copies that the speedups include."""
     by_latency: bool

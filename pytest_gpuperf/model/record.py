@@ -131,9 +131,9 @@ class Record(Value, frozen=True, kw_only=True):
     size_group: SizeGroup | None = None
     """Tests that differ in one size only; null where no threshold is asked for."""
     cpu: Measurement | None = None
-    """Times on this device; null when it was not measured."""
+    """Times on the CPU; null when it was not measured."""
     gpu: Measurement | None = None
-    """Times on this device; null when it was not measured."""
+    """Times on the GPU; null when it was not measured."""
     speedup: Speedup | None = None
     """What the demand is about; null when it was not measured."""
     check: ResultCheck | None = None
@@ -158,9 +158,9 @@ class Record(Value, frozen=True, kw_only=True):
     elapsed: Seconds | None = None
     """Seconds of the whole measurement."""
     interference: Interference | None = None
-    """What disturbed the samples of the CPU, or of an emulated GPU."""
+    """What disturbed the samples of the CPU; null where nothing did."""
     gpu_interference: Interference | None = None
-    """What disturbed the samples of the CPU, or of an emulated GPU."""
+    """What disturbed the samples of an emulated GPU; null where nothing did."""
     restart_reason: str | None = None
     """Why earlier samples were discarded; null when there was no restart."""
     notes: tuple[Note, ...] = ()
@@ -244,9 +244,9 @@ class Clocks(Value, frozen=True, kw_only=True):
     """The state of a GPU at one moment."""
 
     sm_mhz: Count | None
-    """Clock of the multiprocessors, or of the memory."""
+    """Clock of the multiprocessors."""
     memory_mhz: Count | None
-    """Clock of the multiprocessors, or of the memory."""
+    """Clock of the memory."""
     celsius: int | None
     """Temperature, in degrees."""
     watts: NonNegative | None
@@ -276,9 +276,9 @@ class Environment(Value, frozen=True, kw_only=True):
     """Environment variables that change threads, devices or precision, where set; what looks like a password
     or a token is `***`."""
     clocks_at_start: Clocks | None = None
-    """State of the GPU before, or after, the measurements; null where it is not known."""
+    """State of the GPU before the measurements; null where it is not known."""
     clocks_at_end: Clocks | None = None
-    """State of the GPU before, or after, the measurements; null where it is not known."""
+    """State of the GPU after the measurements; null where it is not known."""
     clocks_reason: str | None = None
     """Why the clocks are null."""
 
@@ -298,17 +298,17 @@ class Summary(Value, frozen=True, kw_only=True):
     """How many records have each status."""
 
     passed: Count = 0
-    """Number of such records."""
+    """Number of records that passed."""
     failed: Count = 0
-    """Number of such records."""
+    """Number of records that failed."""
     inconclusive: Count = 0
-    """Number of such records."""
+    """Number of records that are inconclusive."""
     recorded: Count = 0
-    """Number of such records."""
+    """Number of records that are recorded only, without a requirement."""
     skipped: Count = 0
-    """Number of such records."""
+    """Number of records that were skipped."""
     error: Count = 0
-    """Number of such records."""
+    """Number of records that are errors."""
 
 
 class Run(Value, frozen=True, kw_only=True):

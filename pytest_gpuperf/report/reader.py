@@ -1,5 +1,6 @@
 """From a path to the reports there; whatever is wrong with a file becomes an error that names it."""
 
+from collections.abc import Callable
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -8,16 +9,24 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.report import files
-from pytest_gpuperf.report.json import document
+from pytest_gpuperf.report.json import document, schema
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
 
-@gc_paused()
 def load_report(path: str | PathLike[str]) -> Run:
     """Return the run in a report; raise GpuPerfError, with the file, what is wrong and where, without one."""
-    path = Path(path)
+    return _loaded(Path(path), document.parse)
+
+
+def proved_report(path: Path) -> Run:
+    """Return the run in a report that the published schema has proved; raise as `load_report` does."""
+    return _loaded(path, schema.parse)
+
+
+@gc_paused()
+def _loaded(path: Path, parse: Callable[[bytes], Run]) -> Run:
     try:
-        return _run(files.content(path))
+        return _run(files.content(path), parse)
     except OSError as error:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
     except GpuPerfError as error:
@@ -28,11 +37,11 @@ def load_report(path: str | PathLike[str]) -> Run:
         raise _refusal(f"{path} needs more memory than is available; split the run") from None
 
 
-def _run(content: bytes) -> Run:
+def _run(content: bytes, parse: Callable[[bytes], Run]) -> Run:
     if files.JOURNAL(content):
         remedy = "gpuperf recover JOURNAL REPORT turns it into a report"
         raise GpuPerfError(f"this is the journal of an unfinished run; {remedy}")
-    return document.parse(content)
+    return parse(content)
 
 
 def named_report(path: Path) -> Report:

@@ -13,6 +13,7 @@ _STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))  # of each decade, from many tick
 _FINE_STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # two of them on an axis that is as short as can be
 _SHORT = 5.0  # high over low: up to there an axis may have one or none of the steps above
 _LEAST, _MOST = 1e-30, 1e30  # of a ratio, a time or a size; beyond are those of files that lie
+_LETTERS = ((1e12, "", 1.0), (1e9, "G", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3))  # each from a value on
 _MARGIN = 1.05  # above the largest value of an axis of shares
 
 
@@ -53,7 +54,10 @@ class LogScale:
             ticks = [tick for tick in ticks if self.low <= tick <= self.high]
             if len(ticks) <= _MOST_TICKS:
                 return ticks
-        return ticks[:: ceil(len(ticks) / _MOST_TICKS)]
+        step = ceil(len(ticks) / _MOST_TICKS)
+        return ticks[
+            ticks.index(1.0) % step if 1.0 in ticks else 0 :: step
+        ]  # 1 is what the others are read by
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,13 @@ class LinearScale:
         decade = 10.0 ** floor(log10(self.high / _MOST_TICKS))
         step = next(decade * each for each in (1, 2, 5, 10) if self.high / (decade * each) < _MOST_TICKS)
         return [step * number for number in range(floor(self.high / step) + 1)]
+
+
+def times(tick: float) -> str:
+    """Return a tick of an axis of speedups in few letters: `0.5x`, `100kx`, `1e12x`."""
+    letter, unit = next(((letter, unit) for least, letter, unit in _LETTERS if tick >= least), ("", 1.0))
+    number = f"{tick / unit:g}".replace("e+", "e").replace("e-0", "e-")
+    return f"{number}{letter}x"
 
 
 def speedup_axis(records: Iterable[Record], length: float) -> LogScale:

@@ -32,6 +32,7 @@ _SEVERAL_KINDS = (
     *(None, "check_the_test", "work_in_doubt", "not_on_device", "slowed_by_settings", "long_warm_up"),
 )
 """Codes whose texts say unlike things, none of which another one stands for."""
+_DIGITS = 12  # of a commit's id: as many tell the commits of large repositories apart
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 
 ShownAbove = Mapping[str, str]
@@ -185,7 +186,7 @@ def _title(records: Sequence[Record]) -> str:
 def _commit(commit: Commit) -> str:
     branch = f" of {commit.branch}" if commit.branch else ""
     changed = ", with files that differ from it" if commit.changed else ""
-    return printable(f"commit {commit.id}{branch}{changed}")
+    return printable(f"commit {commit.id[:_DIGITS]}{branch}{changed}")
 
 
 def _cautions(run: Run) -> Iterator[str]:

@@ -28,9 +28,9 @@ _NO_GPU_VARIANT = (
     "the CPU (--gpuperf-gpu=jax:cpu or torch:cpu emulates one)"
 )
 _DIFFERS = (
-    "nothing to compare with: no variant of this test on the {other} has the same {parameters}, and a list, "
-    "an array or another object is the same only as one object; parametrize the device by itself, or give "
-    "equal numbers or texts of Python's own types"
+    "nothing to compare with: no variant of this test on the {other} has the same {parameters}; parametrize "
+    "the device by itself, or give both devices equal values (an array, or an object without `==`, is equal "
+    "to itself only); with pair=... a parameter that goes with the device is left out"
 )
 _ON_CPU_BY_DEFAULT = (
     "no GPU: {library} runs this test on the CPU, and nothing is compared; try --gpuperf-gpu={emulated} "

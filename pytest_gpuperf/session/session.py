@@ -213,6 +213,7 @@ class GpuPerfSession:
             size_group=spec.size_group,
             acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
             limits=limits,
+            other_limit=self.timers.limit(),
             on_round=self._live_line.begin(spec.nodeid) if self._live_line else None,
         )
 
@@ -291,7 +292,11 @@ class GpuPerfSession:
             reason = self.machine.lost or f"lost {where}: {what}"
             return Verdict(status="error", reason=reason, reason_code="gpu_lost")
         if is_outcome(error) and not isinstance(error, GeneratorExit):
-            return Verdict(status="error", reason=f"interrupted {where} by {what}")
+            reason = f"interrupted {where} by {what}"
+            if (explained := trial.ended_by_other_limit) is not None:
+                error.add_note(explained)
+                reason = f"{reason}; {explained}"
+            return Verdict(status="error", reason=reason)
         error.add_note(f"raised {where}")
         return Verdict(status="error", reason=f"{what}, raised {where}")
 

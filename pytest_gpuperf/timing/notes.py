@@ -18,18 +18,17 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.process_state import Change
 from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.time_budget import OtherLimit
 from pytest_gpuperf.timing.workload import Workload
 
 _BLOCKING_RUNTIMES = ("cuda", "rocm")  # that read the settings: SYCL's, Apple's and a TPU's do not
-_NO_TIME = (
-    "time was up before the first round: the first call took {} on the CPU and {} on the GPU; allow more "
-    "time with max_time"
-)
+_NO_TIME = "time was up before the first round: the first call took {} on the CPU and {} on the GPU; {more}"
 _NO_TIME_BESIDE_LOOKS = (
     "time was up before the first round: to copy inputs and results and look at them took {}, the first call "
-    "{} on the CPU and {} on the GPU; use smaller inputs, return fewer objects, or allow more time with "
-    "max_time"
+    "{} on the CPU and {} on the GPU; use smaller inputs, return fewer objects, or {more}"
 )
+_MORE = "allow more time with max_time"
+_OTHERS = "raise {}'s limit of {}, which ends this test before max_time does"
 _MOST_STARTUP = 0.1  # of the time limit may first calls take longer than later ones before a note says so
 _MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a note says so
 _MOST_RAISING = 0.1  # of the time limit may be spent on raising clocks before a note says so
@@ -40,19 +39,35 @@ _LEAST_AT_FIRST = 1e-4  # seconds more: less is a plan or a workspace that is ma
 
 
 def why_no_rounds(
-    rounds: RoundSampler, first_calls: tuple[float, float], looking: float
+    rounds: RoundSampler, first_calls: tuple[float, float], looking: float, other: OtherLimit | None = None
 ) -> tuple[Literal["gpu_throttled", "not_enough_time"], str]:
     """Return why a test has no rounds: all of them were dropped, or there was no time.
 
     `first_calls` are the seconds of those on the CPU and on the GPU, `looking` those of bringing inputs and
-    results to the host, and looking at them.
+    results to the host, and looking at them. `other` is somebody else's limit, where that is the shorter one.
     """
     if rounds.throttled is not None:
         return "gpu_throttled", rounds.throttled
     calls = [*map(units.seconds, first_calls)]
+    more = _MORE if other is None else _OTHERS.format(other.owner, units.seconds(other.seconds))
     if looking > sum(first_calls):
-        return "not_enough_time", _NO_TIME_BESIDE_LOOKS.format(units.seconds(looking), *calls)
-    return "not_enough_time", _NO_TIME.format(*calls)
+        return "not_enough_time", _NO_TIME_BESIDE_LOOKS.format(units.seconds(looking), *calls, more=more)
+    return "not_enough_time", _NO_TIME.format(*calls, more=more)
+
+
+def on_other_limit(other: OtherLimit, max_time: float) -> Note:
+    """Return the note that somebody else's time limit has shortened a test's."""
+    text = (
+        f"{other.owner} ends this test after {units.seconds(other.seconds)}, so that it was measured as with "
+        f"max_time={round(max_time, 1):g}; for more time raise that limit, too"
+    )
+    return Note(code="not_enough_time", text=text)
+
+
+def ended_early(other: OtherLimit) -> str:
+    """Return which number to change where somebody else's time limit ended a test before its first round."""
+    limit = f"{other.owner}'s limit of {units.seconds(other.seconds)}"
+    return f"no round began within {limit}: raise it; max_time does not limit first calls"
 
 
 def on_gpu(gpu: TimedDevice) -> Iterator[Note]:

@@ -25,7 +25,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.clock_step import let_pass
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
-from pytest_gpuperf.timing.time_budget import CountedSeconds, seconds_between
+from pytest_gpuperf.timing.time_budget import CountedSeconds, OtherLimit, seconds_between
 
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
 # Of one process of many: its fastest block counts, which so many seconds, and rounds, have seen undisturbed.
@@ -56,7 +56,8 @@ class TrialContext:
 
     `remaining` returns the seconds that the test has left, below zero when time is up, and `extend` raises
     its limit to so many, and `excuse` lets so many not count: a trial passes those of its `TimeBudget`.
-    `on_round` is called after each round, outside what is timed; None where nobody watches.
+    `on_round` is called after each round, outside what is timed; None where nobody watches. `other_limit`
+    returns the time limit of somebody else where that is the shorter one.
     """
 
     demand: Demand
@@ -66,6 +67,7 @@ class TrialContext:
     extend: Callable[[float], None] = lambda _: None
     excuse: Callable[[float], None] = lambda _: None
     on_round: OnRound | None = None
+    other_limit: Callable[[], OtherLimit | None] = lambda: None
 
 
 class RoundSampler:

@@ -3,6 +3,7 @@
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 
@@ -19,19 +20,48 @@ _MOST_ON_HOST = 30.0  # seconds by the host's clock of a test whose devices simu
 # A round counts for so many typical ones, or so many seconds if that is more: bringing a GPU that idled to
 # its speed takes less, and is work. What a round takes beyond that for so many seconds is no hiccup.
 _MOST_TYPICAL, _LEAST_CAP, _STANDSTILL = 10, 0.5, 1.0
+# Of a limit that others set; in the rest the last results are compared, and the test ends.
+_SHARE_OF_OTHERS = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherLimit:
+    """The time after which somebody else ends a test, of which the first calls and the setup are part.
+
+    `left` returns the seconds that are left of it. Sampling ends before.
+    """
+
+    owner: str
+    seconds: float
+    left: Callable[[], float]
+
+    @property
+    def max_time(self) -> float:
+        """The seconds that a test can be measured for within the limit, where the first calls take none."""
+        return _SHARE_OF_OTHERS * self.seconds
+
+    def remaining(self) -> float:
+        """Return the seconds left for sampling."""
+        return self.left() - (self.seconds - self.max_time)
 
 
 class TimeBudget:
     """The time of one test from its first call on, without the time that it waited for the lock.
 
     What runs `without_limit` is part of the time, and uses none of it up: first calls, for one.
-    `warnings` say why other processes may have measured while this test held the lock.
+    `warnings` say why other processes may have measured while this test held the lock. Where somebody else
+    limits the test, too, it has the shorter time.
     """
 
-    def __init__(self, limit: float, acquire_lock: AcquireLock | None = None) -> None:
+    def __init__(
+        self, limit: float, acquire_lock: AcquireLock | None = None, other: OtherLimit | None = None
+    ) -> None:
         self.waited = 0.0
         self.warnings: tuple[str, ...] = ()
-        self._limit = limit
+        self._asked = limit
+        self._most = inf if other is None else other.max_time
+        self._limit = min(limit, self._most)
+        self._other = other
         self._unlimited = 0.0
         self._acquire_lock: AcquireLock = acquire_lock or (lambda: nullcontext(LockHold()))
         self._clock: Callable[[], float] = perf_counter
@@ -65,7 +95,8 @@ class TimeBudget:
 
     def extend(self, limit: float) -> None:
         """Raise the limit of the test's time to so many seconds."""
-        self._limit = max(self._limit, limit)
+        self._asked = max(self._asked, limit)
+        self._limit = min(self._asked, self._most)
 
     def excuse(self, seconds: float) -> None:
         """Use none of the time up for so many seconds more: the machine stood still."""
@@ -84,6 +115,19 @@ class TimeBudget:
 
         Simulated time is also up when a test has taken too long on the host, to which it is no measure.
         """
+        own = self._own_remaining()
+        return own if self._other is None else min(own, self._other.remaining())
+
+    @property
+    def cut_to(self) -> float | None:
+        """The seconds that a shorter limit of somebody else leaves in place of its own; None without one."""
+        if self._other is None:
+            return None
+        used = self._limit - self._own_remaining()
+        left = min(self._most, self._other.remaining() + used)
+        return left if left < self._asked else None
+
+    def _own_remaining(self) -> float:
         left = self._limit + self._unlimited - (self._elapsed() or 0.0)
         if self._started_on_host is None:
             return left

@@ -37,7 +37,7 @@ from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, requir
 from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
-from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
+from pytest_gpuperf.timing.time_budget import AcquireLock, OtherLimit, TimeBudget
 from pytest_gpuperf.timing.work import CpuWork, Sight
 
 _BUSY = "the machine was busy with other work"
@@ -58,6 +58,7 @@ class Trial:
 
     `question` is what is asked of the measurement: the speedup of the GPU, unless it is another one.
     `limits` are ranges of speedups that the rounds must lie outside of, as well as the demand's limits.
+    `other_limit` is what ends the test besides its own `max_time`.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Trial:
         acquire_lock: AcquireLock | None = None,
         limits: Sequence[Limit] = (),
         on_round: OnRound | None = None,
+        other_limit: OtherLimit | None = None,
     ) -> None:
         self.nodeid = nodeid
         self.demand = demand
@@ -78,11 +80,13 @@ class Trial:
         if demand.max_time is not None:
             plan = structs.replace(options.sampling, slow_time=None)
             options = structs.replace(options, max_time=demand.max_time, sampling=plan)
-        self.options = options
+        self._other_limit = other_limit
+        budget = TimeBudget(options.max_time, acquire_lock, other_limit)
+        self.options = options if other_limit is None else _within(options, other_limit.max_time)
         self.notes: list[Note] = []
         self.has_run = False
         self._restart_reason: str | None = None
-        self._budget = TimeBudget(self.options.max_time, acquire_lock)
+        self._budget = budget
         self._context = TrialContext(
             demand=demand,
             options=self.options,
@@ -91,6 +95,7 @@ class Trial:
             extend=self._budget.extend,
             excuse=self._budget.excuse,
             on_round=on_round,
+            other_limit=lambda: other_limit if budget.cut_to is not None else None,
         )
         if size_group is not None:
             # The threshold of a size group lies where the speedup crosses 1: each size must be clear of it.
@@ -245,7 +250,11 @@ class Trial:
             interference=self._interference(self._cpu),
             gpu_interference=self._interference(self._gpu),
             restart_reason=self._restart_reason,
-            notes=(*self.notes, *(Note(code="not_exclusive", text=text) for text in self._budget.warnings)),
+            notes=(
+                *self.notes,
+                *self._on_other_limit(ended),
+                *(Note(code="not_exclusive", text=text) for text in self._budget.warnings),
+            ),
         )
         return self._question.finish(record)
 
@@ -274,6 +283,24 @@ class Trial:
         if not isinstance(cpu, BlockTimer) or self._gpu is None or self.device is not cpu.device:
             return None
         return HINT if cpu.workload.scope == "call" and cpu.warmup_calls == 1 else None
+
+    @property
+    def ended_by_other_limit(self) -> str | None:
+        """What explains that somebody else's time limit ended the test before its first round, if one did."""
+        other = self._other_limit
+        return notes.ended_early(other) if other and other.left() <= 0 and not self._rounds.begun else None
+
+    def _on_other_limit(self, ended: Verdict) -> Iterator[Note]:
+        """Yield a note where somebody else's time limit has shortened a measurement that needed its time."""
+        other = self._other_limit
+        if other is None or not self._rounds.rounds or ended.status == "error":
+            return
+        max_time = self._budget.cut_to
+        if max_time is None:
+            return
+        rest = (1 - looks.SAMPLING_SHARE) * self.options.max_time
+        if ended.reason_code == "not_enough_time" or self._budget.remaining() < rest:
+            yield notes.on_other_limit(other, max_time)
 
     def note(self, code: NoteCode, text: str) -> None:
         """Add a note to the record."""
@@ -616,3 +643,11 @@ class Trial:
             return ended
         reason = f"speedup {verdict.ratio(speedup)}: {doubt}"
         return Verdict(status="inconclusive", reason=reason, reason_code="work_not_seen")
+
+
+def _within(options: RunOptions, max_time: float) -> RunOptions:
+    """Return options with which no test is measured for longer."""
+    plan = options.sampling
+    slow_time = None if plan.slow_time is None else min(plan.slow_time, max_time)
+    plan = structs.replace(plan, slow_time=slow_time)
+    return structs.replace(options, max_time=min(options.max_time, max_time), sampling=plan)

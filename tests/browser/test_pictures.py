@@ -14,7 +14,7 @@ OUTLINE = PICTURES / "outline.txt"
 WIDTH = 1280
 PAGE = "page"
 SHOTS = {  # what is shown, and at most how wide and high
-    PAGE: ("body", WIDTH, 580),
+    PAGE: ("body", WIDTH, 840),
     "details": ("#table > .test:has(:text-is('test_sosfilt'))", WIDTH, 600),
     "history": ("section[aria-labelledby=history]", WIDTH, 480),
     "scaling": ("section[aria-labelledby=scaling]", WIDTH, 420),

@@ -75,6 +75,14 @@ def test_validate_counts_the_records(call):
     assert (0, ["r.json: valid, 2 records"], "") == call("validate", "r.json")
 
 
+def test_validate_names_the_path_of_what_the_published_schema_refuses(refused):
+    content = read(written("r.json", record()))
+    content["environment"]["packages"]["numpy"] = 2
+    Path("r.json").write_text(json.dumps(content), encoding="utf-8")
+    said = "r.json: it breaks its schema at $.environment.packages.numpy: 2 is not of type 'string'"
+    assert said == refused("validate", "r.json")
+
+
 # gpuperf recover
 
 

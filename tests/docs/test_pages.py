@@ -242,6 +242,22 @@ def test_the_command_of_the_readme_prints_its_table(pytester, monkeypatch):
     assert table in f"{result.stdout}\n"
 
 
+def test_the_command_for_the_projects_own_tests_ends_in_their_counts_and_not_in_reasons_of_skips(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("name", ["torch", "jax"])
+        def test_of_a_library(name):
+            pytest.skip(f"{name} is not installed")
+        """
+    )
+    (addopts,) = re.findall(r"^addopts = (\[.*\])$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    *before, last = pytester.runpytest_inprocess(*json.loads(addopts)).outlines
+    assert "2 skipped" in last
+    assert [] == [line for line in before if "is not installed" in line]
+
+
 @pytest.mark.parametrize("name", ["README", "examples/README", "examples/ci/README", "CONTRIBUTING"])
 def test_the_links_of_a_file_lead_to_files(name):
     path = ROOT / f"{name}.md"

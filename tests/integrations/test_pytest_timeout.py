@@ -16,14 +16,63 @@ def test_waiting_is_not_the_time_that_pytest_timeout_gives_a_test(on_hosts, pyte
     assert record["turn_wait"] > 1.5
 
 
+UNDECIDED = """
+MARKS
+@pytest.mark.speedup(min=10)
+def test_at_its_limit(device):  # ten times as fast
+    return lambda: device.launch(10e-3 if device.kind == "cpu" else 1e-3)
+"""
+SHORTER = "pytest-timeout ends this test after 5.00 s, so that it was measured as with max_time="
+
+
+@pytest.mark.parametrize("way", ["marker", "ini", "option", "environment"])
+def test_sampling_ends_before_the_limit_of_pytest_timeout_wherever_that_is_set(suite, monkeypatch, way):
+    needed("pytest_timeout", "pytest-timeout")
+    if way == "environment":
+        monkeypatch.setenv("PYTEST_TIMEOUT", "5")
+    found = suite(
+        UNDECIDED.replace("MARKS", "@pytest.mark.timeout(5)" if way == "marker" else ""),
+        "--timeout-method=signal",
+        *(["--timeout=5"] if way == "option" else []),
+        ini="timeout = 5" if way == "ini" else "",
+    )
+    record = found.records["test_at_its_limit"]
+    assert "inconclusive" == record["status"]
+    assert ["not_enough_time"] == [note["code"] for note in record["notes"] if SHORTER in note["text"]]
+    assert record["elapsed"] < 4
+
+
+def test_first_calls_that_do_not_fit_say_which_limit_to_raise(on_hosts):
+    needed("pytest_timeout", "pytest-timeout")
+    result, (record,) = on_hosts(NAP.format(seconds=30), "--timeout=0.5", "--timeout-method=signal")
+    said = "no round began within pytest-timeout's limit of 500 ms: raise it; max_time does not limit first"
+    assert said in record["reason"]
+    assert said in str(result.stdout)
+
+
+HANGS_LATER = """
+    import time
+    from itertools import count
+    from pathlib import Path
+    import pytest
+
+    CALLS = count()
+
+    @pytest.mark.speedup
+    def test_hangs_later(device):
+        Path("begun").touch()
+        return lambda: time.sleep(60 if next(CALLS) > 5 else 1e-3)
+"""
+
+
 # The method `thread` ends the whole process where it finds a test too slow: such a run is one of its own.
 @pytest.mark.parametrize("method", ["signal", "thread"])
-def test_a_test_that_is_too_slow_is_ended_after_its_wait(on_hosts, pytester, lock_file, method):
+def test_a_call_that_hangs_is_ended_after_its_wait(on_hosts, pytester, lock_file, method):
     needed("pytest_timeout", "pytest-timeout")
     begun = time.perf_counter()
     with held(lock_file, 1.2, after=pytester.path / "begun"):
         options = ("--timeout=1", f"--timeout-method={method}")
-        result, _ = on_hosts(NAP.format(seconds=0.25), *options, apart=method == "thread")
+        result, _ = on_hosts(HANGS_LATER, *options, apart=method == "thread")
         assert 1.2 < time.perf_counter() - begun < 40
     assert result.ret == 1
     assert "Timeout" in str(result.stdout) + str(result.stderr)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from fnmatch import fnmatch
 from functools import partial
 
@@ -350,7 +351,10 @@ def test_a_variant_alone_says_what_became_of_the_other_one(suite):
 
 
 ZIPPED = """
-@pytest.mark.parametrize("xp, m, n, v", [("numpy", 0, 1, [3]), ("cupy", 0, 2, [3])])
+class Odd:
+    pass
+
+@pytest.mark.parametrize("xp, m, n, v", [("numpy", 0, 1, Odd()), ("cupy", 0, 2, Odd())])
 @pytest.mark.speedup(min=3)
 def test_zipped(xp, m, n, v):
     conftest.LIBRARIES[xp].ones(n)
@@ -363,8 +367,117 @@ def test_variants_that_differ_in_more_than_the_device_say_in_which_parameters(su
     for device, other in (("numpy", "GPU"), ("cupy", "CPU")):
         (reason,) = (each["reason"] for name, each in found.records.items() if f"[{device}-" in name)
         assert reason.startswith(
-            f"nothing to compare with: no variant of this test on the {other} has the same n and v,"
+            f"nothing to compare with: no variant of this test on the {other} has the same n and v;"
         )
+
+
+MADE_ANEW = """
+from dataclasses import dataclass, field
+from datetime import date
+import numpy
+
+@dataclass(frozen=True)
+class Frozen:
+    n: int
+    sizes: list
+
+@dataclass
+class Open:
+    n: int
+    name: str = field(default="", compare=False)
+
+class Raising:
+    def __init__(self, n):
+        self.n = n
+
+    def __hash__(self):
+        return self.n
+
+    def __eq__(self, other):
+        raise ZeroDivisionError
+
+class Endless(list):
+    def __iter__(self):
+        while True:
+            yield 1
+
+KINDS = {
+    "tuple": lambda n: (n, (n, "a")),
+    "list": lambda n: [n, [n]],
+    "dict": lambda n: {"n": n, "shape": [n]},
+    "set": lambda n: {n, 0},
+    "slice": lambda n: slice(n),
+    "frozen": lambda n: Frozen(n, [n]),
+    "open": lambda n: Open(n, str(object())),
+    "numpy": numpy.int64,
+    "array of a tuple": lambda n: (numpy.float32(n), numpy.dtype("f4")),
+    "date": lambda n: date(2026, 1, n),
+    "as another type": lambda n: n if n == 1 else float(n),
+}
+
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize(
+    "xp, case", [(xp, make(n)) for make in KINDS.values() for n in (1, 2) for xp in ("numpy", "cupy")]
+)
+def test_equal(xp, case):
+    conftest.LIBRARIES[xp].ones(3)
+
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("xp, case", [(xp, make()) for make in (
+    lambda: Raising(1), lambda: numpy.ones(3), lambda: [object()], Endless, lambda: [1] * 5000
+) for xp in ("numpy", "cupy")])
+def test_not_known_to_be_equal(xp, case):
+    conftest.LIBRARIES[xp].ones(3)
+
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("xp, case", [("numpy", [1]), ("cupy", [1.0]), ("numpy", (2,)), ("cupy", [2])])
+def test_of_another_type(xp, case):
+    conftest.LIBRARIES[xp].ones(3)
+"""
+
+
+def test_values_that_are_equal_pair_though_each_was_made_anew_and_no_others_do(suite):
+    found = suite(MADE_ANEW)
+    kinds = [name.partition("[")[0] for name, each in found.records.items() if each["status"] == "error"]
+    assert {"test_not_known_to_be_equal": 10, "test_of_another_type": 4} == Counter(kinds)
+    partners = [
+        each["pairing"]["partner"] for name, each in found.records.items() if "test_equal[cupy" in name
+    ]
+    assert 22 == len({*partners})
+    found.ended(passed=44, errors=14)
+
+
+GOES_WITH_THE_DEVICE = """
+@pytest.mark.speedup(min=3, pair="one function")
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("xp, rtol, v", [("numpy", 1e-12, [0]), ("cupy", 1e-5, [0])])
+def test_one(xp, rtol, v, n):
+    conftest.LIBRARIES[xp].ones(n)
+
+@pytest.mark.speedup(min=3, pair="two")
+@pytest.mark.parametrize("n", [3, 4])
+def test_two_cpu(n):
+    conftest.LIBRARIES["numpy"].ones(n)
+
+@pytest.mark.speedup(min=3, pair="two")
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("block", [256])
+def test_two_cupy(n, block):
+    conftest.LIBRARIES["cupy"].ones(n)
+
+@pytest.mark.speedup(min=3, pair="cases")
+@pytest.mark.parametrize("xp, n", [("numpy", 3), ("numpy", 4), ("cupy", 5), ("cupy", 6)])
+def test_cases(xp, n):
+    conftest.LIBRARIES[xp].ones(n)
+"""
+
+
+def test_under_a_name_a_parameter_that_goes_with_the_device_is_no_difference(suite):
+    found = suite(GOES_WITH_THE_DEVICE)
+    found.ended(passed=8, errors=4)
+    said = {each["reason"] for name, each in found.records.items() if "test_cases" in name}
+    assert 2 == len(said)
+    assert all(" has the same n; parametrize the device by itself, or " in each for each in said)
 
 
 UNKNOWN = ".* is not a known device.*gpuperf_device_values.*gpuperf_device_params"

@@ -9,7 +9,7 @@ from math import inf
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.html import figure as svg
-from pytest_gpuperf.report.html.figure import Figure, Mark, Paint, Place, Style, Word, text_width
+from pytest_gpuperf.report.html.figure import Figure, Mark, Paint, Place, Style, Word, in_rows, text_width
 from pytest_gpuperf.report.scale import LinearScale, LogScale
 
 WIDTH = 320.0
@@ -17,7 +17,7 @@ WIDTH = 320.0
 _HEIGHT, _MARGIN = 120.0, 12.0
 _LINE = 14.0  # pixels from one line of words to the next
 _SAMPLE = 22.0  # pixels of a line in the legend, with the space before its name
-_SPACE = 7.0  # pixels between two words of a line, at least
+_SPACE = 7.0  # pixels between two words of the legend
 _FARTHEST = 2.0  # times the largest value, or half of the smallest: so far the axis shows a range
 _MOST_ROWS = 3  # of words above their marks
 _MOST_DOTS = 20  # values of a line; of more of them the last one alone has a dot
@@ -91,7 +91,7 @@ def figure(
         LogScale.around(columns, length, include=()) if across.log else LinearScale(max(columns), length)
     )
     marks, words = _legend(upright.name, lines)
-    above = _in_rows(((left + x_scale.position(event.at), event.text) for event in events), _MOST_ROWS)
+    above = in_rows(((left + x_scale.position(event.at), event.text) for event in events), WIDTH, _MOST_ROWS)
     top = words[-1].y + len(above) * _LINE + 10
     bottom = top + _HEIGHT
 
@@ -101,7 +101,7 @@ def figure(
     for number, row in enumerate(above):
         words += [Word(x, top - 7 - number * _LINE, text, "middle") for x, text in row]
     words += [Word(left - 5, place(0, row)[1] + 4, upright.word(row), "end") for row in rows]
-    below = _in_rows(((place(tick, 0)[0], across.word(tick)) for tick in ticks), 1)
+    below = in_rows(((place(tick, 0)[0], across.word(tick)) for tick in ticks), WIDTH)
     words += [Word(x, bottom + 15, text, "middle") for row in below for x, text in row]
     words.append(Word(WIDTH - _MARGIN, bottom + 28, across.name, "end"))
     grid = "".join(svg.line(place(0, row), place(inf, row)) for row in (0, *rows))
@@ -123,19 +123,6 @@ def _legend(name: str, lines: Sequence[Line]) -> tuple[list[Mark], list[Word]]:
         words.append(Word(x + _SAMPLE, y, each.name))
         x += needed + _SPACE
     return marks, words
-
-
-def _in_rows(words: Iterable[tuple[float, str]], most: int) -> list[list[tuple[float, str]]]:
-    """Return words by their middles in rows, each in the first with room for it; the others are left out."""
-    rows: list[list[tuple[float, str]]] = [[] for _ in range(most)]
-    for wanted, text in words:
-        half = text_width(text) / 2
-        x = max(half, min(wanted, WIDTH - half))
-        for row in rows:
-            if all(abs(x - at) >= half + text_width(other) / 2 + _SPACE for at, other in row):
-                row.append((x, text))
-                break
-    return [row for row in rows if row]
 
 
 def _marks(

@@ -13,6 +13,7 @@ from pytest_gpuperf.report.html import chart
 from pytest_gpuperf.report.html.chart import Axis, Event, Line
 from pytest_gpuperf.report.html.figure import Figure, Style
 from pytest_gpuperf.report.names import shorten
+from pytest_gpuperf.report.scale import times
 from pytest_gpuperf.report.view import Sizes
 from pytest_gpuperf.report.wording import scaling_heading
 
@@ -136,7 +137,7 @@ def of_series(one: Series, known: Collection[str] = ()) -> Figure:
         ],
         across=Axis(name="run date", word=lambda run: one.timed[int(run)].day, log=False),
         ticks=[0.0, end],
-        upright=Axis(name="speedup, log scale", word="{:g}x".format),
+        upright=Axis(name="speedup, log scale", word=times),
         finding=f"Speedup {found} in the last of {units.count(len(values), 'run')}; {caption}",
         caption=caption,
     )

@@ -23,6 +23,7 @@ Paint = Literal["line", "area", "range", "band", "dots"]
 as dots (see `scatter`)."""
 Place = tuple[float, float]
 _LETTER = 7.0  # pixels, about, in the font of figures
+_SPACE = 7.0  # pixels between two words of a row, at least
 # Jenkins and others drop style sheets and keep attributes: each style has its colour here, too.
 _COLOURS: dict[Style, str] = {
     "cpu": "#0072b2",
@@ -86,6 +87,22 @@ class Figure:
 def text_width(text: str) -> float:
     """Return about how many pixels a text needs."""
     return _LETTER * columns(text)
+
+
+def in_rows(words: Iterable[tuple[float, str]], width: float, most: int = 1) -> list[list[tuple[float, str]]]:
+    """Return words by their middles in rows, each in the first with room for it; the others are left out.
+
+    None touches another one, and all are within the width.
+    """
+    rows: list[list[tuple[float, str]]] = [[] for _ in range(most)]
+    for wanted, text in words:
+        half = text_width(text) / 2
+        x = max(half, min(wanted, width - half))
+        for row in rows:
+            if all(abs(x - at) >= half + text_width(other) / 2 + _SPACE for at, other in row):
+                row.append((x, text))
+                break
+    return [row for row in rows if row]
 
 
 def line(*places: Place) -> str:

@@ -1,16 +1,15 @@
 """The forest plot: each test's speedup with its range, all on one axis, beside what is required of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html import figure as svg
-from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, text_width
+from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, in_rows, text_width
 from pytest_gpuperf.report.names import shorten
-from pytest_gpuperf.report.scale import LogScale, speedup_axis
+from pytest_gpuperf.report.scale import LogScale, speedup_axis, times
 from pytest_gpuperf.report.verdicts import FAILURES, verdict
 from pytest_gpuperf.report.view import Row
 from pytest_gpuperf.report.wording import baseline_of
@@ -35,6 +34,8 @@ _MEANINGS: dict[Style, str] = {
 def axis(shared: LogScale) -> Figure:
     """Return the axis with its ticks, to stand above the rows."""
     ticks = [(tick, _MARGIN + shared.position(tick)) for tick in shared.ticks()]
+    by_weight = sorted(ticks, key=lambda each: each[0] != 1)  # where there is no room for all, 1x has a word
+    words = in_rows(((x, times(tick)) for tick, x in by_weight), WIDTH)
     return Figure(
         width=WIDTH,
         height=_AXIS,
@@ -42,7 +43,7 @@ def axis(shared: LogScale) -> Figure:
         marks=[_upright("axis", [x for _, x in ticks], _AXIS - 6, _AXIS)],
         words=[
             Word(_MARGIN, 10, "speedup, log scale"),
-            *(Word(x, _AXIS - 9, f"{tick:g}x", _anchor(x)) for tick, x in ticks),
+            *(Word(x, _AXIS - 9, text, "middle") for row in words for x, text in row),
         ],
     )
 
@@ -95,10 +96,6 @@ def plot(rows: Sequence[Row]) -> Figure:
         marks=marks,
         words=words,
     )
-
-
-def _anchor(x: float) -> Literal["start", "middle", "end"]:
-    return "start" if x < 14 else "end" if x > WIDTH - 14 else "middle"
 
 
 def _upright(style: Style, places: Iterable[float], top: float, bottom: float) -> Mark:

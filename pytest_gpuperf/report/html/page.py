@@ -6,7 +6,7 @@ written as escapes, and the page's own policy lets no script run and no style ap
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from math import inf
@@ -37,6 +37,8 @@ _MOST_DETAILED = 80
 _MOST_HISTORIES = 60  # tests, those with the worst changes first
 _FEW = 10  # tests that a reader sees at a glance, without lists of those that stand out
 _LISTED = 5
+_NEAR = 1.25  # times its limit: noise, or a later change, may soon miss it
+_LONGEST_WHY = 140  # characters
 _JUDGED = ("passed", "failed", "inconclusive", "error")
 _REPEATS_ROW = ("speedup_outside_limits", "efficiency_below_limit")  # reasons of numbers that the row has
 
@@ -90,7 +92,7 @@ def text(run: Run, history: History | None = None) -> str:
         started=units.minute(run.started),
         required=_required(records),
         facts=list(_facts(records)),
-        lists=list(_lists(shown.rows)) if len(shown.rows) > _FEW else [],
+        lists=list(_lists(shown.rows, run.cost_ratio)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(record.speedup for record in records) else None,
         legend=forest.legend(records),
         headings=_headings(shown),
@@ -184,25 +186,85 @@ def _facts(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
             yield f"geometric mean{device}", mean
 
 
-def _lists(rows: Sequence[view.Row]) -> Iterator[tuple[str, list[tuple[int, str, str]]]]:
-    """Yield titles, and the numbers, values and names of the tests that stand out most, if any do."""
-    columns: list[tuple[str, str, Callable[[Record], float]]] = [
-        ("Longest on the CPU", "CPU", lambda record: (record.cpu and record.cpu.median) or 0.0),
-        ("Least certain", "speedup", _width),
+class _Entry(NamedTuple):
+    """A test in a list: the number of its row, its name, a value, and why it is there where that is known."""
+
+    number: int
+    name: str
+    value: str
+    why: str | None
+
+
+def _lists(rows: Sequence[view.Row], cost_ratio: float | None) -> Iterator[tuple[str, list[_Entry], int]]:
+    """Yield what a reader would act on: titles, the first tests of each list, and how many more there are.
+
+    A list that nothing stands in is left out. What failed is in the order of the rows, the farthest from its
+    limit first.
+    """
+    numbered = [*enumerate(rows)]
+    failed = [each for each in numbered if each[1].record.verdict in FAILURES]
+    passed = [each for each in numbered if each[1].record.verdict == "passed" and each[1].record.speedup]
+    near = sorted((each for each in passed if _room(each[1]) < _NEAR), key=lambda each: _room(each[1]))
+    compared = [
+        each for each in numbered if each[1].record.offload and each[1].record.verdict not in FAILURES
     ]
-    for title, column, value in columns:
-        found = [(value(row.record), number, row) for number, row in enumerate(rows)]
-        found = sorted((each for each in found if each[0]), key=lambda each: each[0], reverse=True)
-        if found:
-            yield title, [(number, row.cells[column], row.name) for _, number, row in found[:_LISTED]]
+    lost = sorted(
+        (each for each in compared if _is_worth(each[1]) is False), key=lambda each: _value(each[1])
+    )
+    won = sorted((each for each in compared if _is_worth(each[1])), key=lambda each: -_value(each[1]))
+    on = "an emulated device" if any(row.record.is_emulated for row in rows) else "the GPU"
+    price = f" at {cost_ratio:g} times the cost" if cost_ratio else ""
+    for title, found, why in (
+        ("Failed", failed, _why_failed),
+        ("Close to their limits", near, _limit),
+        (f"Not worth moving to {on}{price}", lost, _bottleneck),
+        ("Largest gains", won, lambda _: None),
+    ):
+        entries = [_Entry(number, row.name, _shown_value(row), why(row)) for number, row in found[:_LISTED]]
+        if entries:
+            yield title, entries, len(found) - len(entries)
 
 
-def _width(record: Record) -> float:
-    """Return by how much the upper end of the speedup's range is more than the lower; 0 without a speedup."""
-    if record.speedup is None:
-        return 0.0
-    ends = record.speedup.estimate
-    return ends.upper / ends.lower - 1 if ends.lower else inf
+def _value(row: view.Row) -> float:
+    return row.record.speedup.value if row.record.speedup else 0.0
+
+
+def _is_worth(row: view.Row) -> bool | None:
+    return row.record.offload.worth if row.record.offload else None
+
+
+def _room(row: view.Row) -> float:
+    """Return how many times its nearest limit a speedup is, on the side that passes; inf without a limit."""
+    demand, value = row.record.demand, _value(row)
+    rooms = [value / demand.min] if demand.min else []
+    rooms += [demand.max / value] if demand.max and value else []
+    return min(rooms, default=inf)
+
+
+def _shown_value(row: view.Row) -> str:
+    return f"{units.digits(_value(row))}x" if row.record.speedup else in_words(row.record.verdict)
+
+
+def _limit(row: view.Row) -> str:
+    return f"required {row.cells['limit']}"
+
+
+def _why_failed(row: view.Row) -> str | None:
+    """Return why a test failed, in few words: for numbers that the row has, what was required."""
+    record = row.record
+    if record.reason_code in _REPEATS_ROW and record.speedup:
+        return "; ".join(filter(None, [_limit(row), _bottleneck(row)]))
+    reasons = [record.reason, *(each.reason for each in record.comparisons if each.outcome == "regressed")]
+    return next((_in_short(each) for each in reasons if each), None)
+
+
+def _bottleneck(row: view.Row) -> str | None:
+    """Return what holds the speedup back by the first diagnosis, whose remedy its row has."""
+    return next((each.sentence.partition(";")[0] for each in row.record.diagnosis), None)
+
+
+def _in_short(sentence: str) -> str:
+    return sentence if len(sentence) <= _LONGEST_WHY else f"{sentence[:_LONGEST_WHY].rstrip()}..."
 
 
 def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:

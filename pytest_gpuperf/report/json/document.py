@@ -14,6 +14,8 @@ from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
 VERSION = "1.0"
+MARK = b"\xef\xbb\xbf"
+"""What some editors on Windows begin a text in UTF-8 with."""
 _NO_RECORDS = '"records": []'  # as no text in JSON has it, in which quotes are escaped
 _REMEDY = "name one that --gpuperf-json wrote"
 _TIMES = {"cpu", "gpu"}
@@ -77,7 +79,7 @@ def text(run: Run, line: Callable[[Record], str] = line_of) -> str:
 
 def parse(content: bytes) -> Run:
     """Return the run in a report's text, in UTF-8; raise GpuPerfError, with the place, when it holds none."""
-    content = content.removeprefix(b"\xef\xbb\xbf")
+    content = content.removeprefix(MARK)
     try:
         run = codec.load(content, Run)
     except GpuPerfError:

@@ -24,6 +24,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.rounds import for_gate, for_unmarked
+from pytest_gpuperf.timing.time_budget import OtherLimit
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import ResettableCall
 
@@ -190,6 +191,51 @@ def test_a_block_that_is_too_short_to_show_the_overlap_says_so():
     latency = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(ones, Demand(min=3, latency=True))
     assert latency.speedup.value == pytest.approx(5)
     assert "overlap_not_measured" not in codes_of(latency)
+
+
+SHORTER = "somebody ends this test after {}, so that it was measured as with max_time={}; for more"
+NO_ROUND = "raise somebody's limit of 5.00 s, which ends this test before max_time does"
+
+
+@for_each(
+    ("seconds", "first", "cpu", "status", "said"),
+    [
+        (5.0, 0.0, 10e-3, "inconclusive", [SHORTER.format("5.00 s", 4)]),
+        (50.0, 0.0, 10e-3, "inconclusive", []),  # max_time is shorter
+        (5.0, 0.0, 30e-3, "passed", []),  # it needs no more time
+        (5.0, 4.6, 10e-3, "inconclusive", [NO_ROUND]),
+        (50.0, 35.0, 10e-3, "inconclusive", [SHORTER.format("50.0 s", 5)]),  # of 40 s five are left
+        (50.0, 35.0, 30e-3, "passed", []),
+    ],
+)
+def test_sampling_ends_before_the_time_limit_of_somebody_else(seconds, first, cpu, status, said):
+    bench, firsts = Bench(cpu=cpu), [first]
+
+    def body(device):
+        if device.kind == "gpu" and firsts:
+            bench.clock.advance(firsts.pop())
+        return device.xp.ones(4)
+
+    limit = OtherLimit(owner="somebody", seconds=seconds, left=lambda: seconds - bench.clock())
+    found = bench.compare(body, Demand(min=10), other_limit=limit)
+    assert status == found.status
+    assert bench.clock() < seconds
+    told = [note.text for note in found.notes if "somebody" in note.text]
+    assert [True] * len(said) == [part in text for part, text in zip(said, told, strict=True)]
+
+
+def test_a_limit_of_somebody_else_that_ends_the_first_calls_is_the_number_to_change():
+    bench = Bench()
+
+    def body(device):
+        bench.clock.advance(6.0)
+        raise TimeoutError
+
+    trial = trial_of(other_limit=OtherLimit(owner="somebody", seconds=5.0, left=lambda: 5.0 - bench.clock()))
+    with pytest.raises(TimeoutError):
+        bench.walk(trial, body)
+    said = "no round began within somebody's limit of 5.00 s: raise it; max_time does not limit first calls"
+    assert said == trial.ended_by_other_limit
 
 
 def wrong_from_call(number):

@@ -209,6 +209,24 @@ def test_any_record_can_be_drawn_and_said(found):
     assert "nan" not in content.partition("<main>")[2].partition("<pre>")[0]
 
 
+@given(st.floats(1e-9, 1e9), st.floats(1e-9, 1e9))
+def test_words_of_the_axis_never_touch_and_1x_has_one(low, high):
+    ends = [record(f"{value}", speedup=speedup(value, value, value)) for value in (low, high)]
+    axis = next(
+        each for each in figures(text(run_of(*ends))) if "axis of the speedup" in (each.finding or "")
+    )
+    assert [] == overlapping(axis)
+    assert "1x" in axis.texts
+
+
+def test_large_speedups_are_written_in_few_letters():
+    ends = [record(f"{value}", speedup=speedup(value, value, value)) for value in (1.0, 2e5)]
+    axis = next(
+        each for each in figures(text(run_of(*ends))) if "axis of the speedup" in (each.finding or "")
+    )
+    assert {"1x", "10kx"} <= {*axis.texts}
+
+
 def test_equal_speedups_lie_at_one_place_in_every_row_and_their_distances_are_as_the_logarithms():
     shown = [
         record(f"{value}", speedup=speedup(value, 0.9 * value, 1.1 * value)) for value in (0.5, 4.0, 64.0)

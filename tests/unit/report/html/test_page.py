@@ -19,6 +19,7 @@ from factories import (
     record,
     run_of,
     scaling_curve,
+    speedup,
 )
 from golden import assert_golden, run_with_everything, without_assets
 from hostile import hostile_run
@@ -117,7 +118,7 @@ def test_only_an_address_of_the_web_is_a_link(is_link, address):
     shown = Page(text(run))
     assert [address] * 2 * is_link == [each["href"] for each in shown.all("a")]
     said = " ".join(shown.texts)
-    assert "commit 0123456789abcdef of main" in said
+    assert "commit 0123456789ab of main" in said
     assert "run of 2026-01-01 00:00" in said
 
 
@@ -163,6 +164,53 @@ def test_what_the_page_leaves_out_of_a_history_is_counted():
 )
 def test_above_the_tests_the_page_says_what_all_of_them_ran_on(said, run):
     assert said in " ".join(Page(text(run)).texts)
+
+
+def listed(*records, **changes):
+    """Return what stands above the tests of a page: titles, and the texts of their lists."""
+    found = re.findall(
+        r'<h2 id="list\d">(.*?)</h2>\s*<ol>(.*?)</section>', text(run_of(*records, **changes)), re.S
+    )
+    return {title: " ".join(re.sub("<.*?>", " ", body).split()) for title, body in found}
+
+
+def worth(name, value, *, pays=None, **changes):
+    """Return the record of a test that passed if it has a limit, and of which this is known to pay or not."""
+    known = {"speedup": speedup(value, value, value), "offload": offload(worth=pays)}
+    known |= {} if "demand" in changes else {"status": "recorded", "demand": Demand()}
+    return record(f"test_a.py::{name}", **{**known, **changes})
+
+
+PLAIN = [worth(f"test_{n}", 3.0) for n in range(11)]
+
+
+def test_above_many_tests_the_page_lists_what_a_reader_would_act_on():
+    slow = Diagnosis(code="launch_bound", sentence="launch-bound: the device worked 33 % of the time; fuse")
+    records = [
+        worth("test_slow", 2.0, demand=Demand(min=3), diagnosis=(slow,), **LIMITED),
+        worth("test_near", 3.3, demand=Demand(min=3)),
+        worth("test_far", 9.0, demand=Demand(min=3)),
+        worth("test_lost", 0.5, pays=False, diagnosis=(slow,)),
+        *(worth(f"test_won[{n}]", 10.0 + n, pays=True) for n in range(7)),
+    ]
+    assert {
+        "Failed": "2.00x test_slow required &gt;=3x; launch-bound: the device worked 33 % of the time",
+        "Close to their limits": "3.30x test_near required &gt;=3x",
+        "Not worth moving to the GPU at 4 times the cost": "0.500x test_lost launch-bound: the device worked "
+        "33 % of the time",
+        "Largest gains": "16.0x test_won[6] 15.0x test_won[5] 14.0x test_won[4] 13.0x test_won[3] "
+        "12.0x test_won[2] and 2 tests more",
+    } == listed(*records, cost_ratio=4.0)
+
+
+def test_a_list_that_says_nothing_is_not_there():
+    assert {} == listed(*PLAIN) == listed(worth("test_won", 10.0, pays=True))
+    assert ["Largest gains"] == [*listed(*PLAIN, worth("test_won", 10.0, pays=True))]
+
+
+def test_a_commit_has_twelve_digits():
+    content = text(run_of(record(), commit=Commit(id="0123456789ab" + 28 * "c")))
+    assert "commit 0123456789ab |" in content
 
 
 def test_text_of_strangers_stays_text():
