@@ -75,6 +75,7 @@ class Machine:
         self._worker = worker
         self._found: Backend | None = None  # by `auto`
         self._opened: dict[tuple[str, str], TimedDevice | Unavailable] = {}
+        self._last_used: TimedDevice | None = None  # of the GPUs
         self._worker_environment: Environment | None = None
         self._clocks_at_start: Clocks | None = None
 
@@ -109,6 +110,7 @@ class Machine:
             gpu = self._open_once((library, selector), lambda: self._other_gpu(library, selector))
         if is_first:
             self._clocks_at_start = capabilities.clocks(gpu)
+        self._make_room_for(gpu)
         return gpu
 
     def has_gpu(self, spec: DeviceSpec | None = None) -> bool:
@@ -144,9 +146,18 @@ class Machine:
     def release(self) -> None:
         """Free the memory of a failed test, on all devices."""
         gc.collect()  # a traceback keeps its arrays in reference cycles
+        self._release_all_but(None)
+
+    def _make_room_for(self, gpu: TimedDevice) -> None:
+        """Free what libraries of earlier tests keep for themselves on the GPU: it may be all of its memory."""
+        if gpu is not self._last_used:
+            self._last_used = gpu
+            self._release_all_but(gpu)
+
+    def _release_all_but(self, kept: TimedDevice | None) -> None:
         if self.lost is None:  # every call of a lost CUDA context raises
             for device in self._opened.values():
-                if not isinstance(device, Unavailable):
+                if not isinstance(device, Unavailable) and device is not kept:
                     device.release()
 
     def use_worker_environment(self, worker: Environment) -> None:

@@ -90,7 +90,7 @@ class Inspection(Value, frozen=True, kw_only=True):
     outside_time: Seconds | None = None
     """Seconds that the device worked on after those events."""
     synchronizes: bool | None = None
-    """Whether the call waited for its device."""
+    """Whether the call waited for its device; null where a full queue of launches looks alike."""
     allocations: Count | None = None
     """Allocations by the device itself, not from a pool, in one call."""
     memory: Bytes | None = None

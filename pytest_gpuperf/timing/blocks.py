@@ -367,10 +367,11 @@ class BlockTimer:
         with one_thread() as threads:
             if threads is None or 2 * threads * median(self.samples) * self.block_calls > remaining:
                 return
-            self.drop_result()
+            result = self.last_result  # on one thread it may be rounded in another way
             started = thread_time()
             self.run_block()
             needed = (thread_time() - started) / self.block_calls / threads
+            self.last_result = result
         self.least_time = min(needed, self.least_time or inf)
 
     def drop_result(self) -> None:

@@ -48,12 +48,18 @@ _BEHIND_WORK = 32  # calls behind other work: the shortest kernels of so many ta
 _SHORTEST_KERNEL = 1e-6  # seconds
 _SUBMITTING_SHARE = 0.5  # of the time between a device's events: where it is more, they timed the submission
 _BLOCKING_SHARE = 0.9  # of the occupied time: a call that takes so long has waited for the device
+# Of CUDA, whose queue of launches holds about so many: the next one waits until the device has begun some.
+_LAUNCH_QUEUE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ObservedCall:
-    """One call: until it returned (`host_time`), until the device was done (`elapsed`), and what that saw."""
+    """One call: until it returned (`host_time`), until the device was done (`elapsed`), and what that saw.
 
+    It `returned` at that time of the device's clock.
+    """
+
+    returned: float
     host_time: float
     elapsed: float
     result: Any
@@ -160,8 +166,10 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     """Call once while the GPU is occupied, to see whether the call blocks and how long it runs on the device.
 
     Behind other work the device's events measure the work without waiting for its submission. A call that
-    blocks returns only after that other work. A call that takes long to submit, or for which too little time
-    is `remaining` (seconds), is not probed.
+    blocks returns only after that other work; of what it then does, its events measure the submission. It
+    synchronizes, or has filled the queue of launches: then so many are submitted while the GPU is occupied
+    that less of the call is left. Where that may be so, it is not known whether it synchronizes.
+    A call that takes long to submit, or for which too little time is `remaining` (seconds), is not probed.
     """
     inspection, device = timer.inspection, timer.device
     if inspection is None or inspection.host_time is None or device.kind != "gpu":
@@ -174,12 +182,18 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     with capabilities.context(device):
         timer.workload.prepare()
         device.synchronize()
+        begun = device.clock()
         if not capabilities.occupy(device, occupied):
             return
         call = _observed_call(timer.workload.call, device, when_idle=False)
-    blocks = call.host_time >= _BLOCKING_SHARE * occupied
-    device_time = inspection.device_time if blocks else call.observation.device_time
-    timer.inspection = structs.replace(inspection, device_time=device_time, synchronizes=blocks)
+    if call.host_time < _BLOCKING_SHARE * occupied:
+        device_time = call.observation.device_time
+        timer.inspection = structs.replace(inspection, device_time=device_time, synchronizes=False)
+        return
+    on_idle_device = min(inspection.host_time, timer.fastest_sample)
+    submitted_before = on_idle_device - (seconds_between(begun, call.returned) - occupied)
+    if submitted_before < _LAUNCH_QUEUE * _SHORTEST_LAUNCH:
+        timer.inspection = structs.replace(timer.inspection, synchronizes=True)
 
 
 def is_blind(device: TimedDevice) -> bool:
@@ -373,7 +387,9 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
     host_time = seconds_between(started, returned)
     if observation.outside_time is not None:
         require_seconds(observation.outside_time)  # backends read their clock for it
-    return _ObservedCall(host_time=host_time, elapsed=elapsed, result=result, observation=observation)
+    return _ObservedCall(
+        returned=returned, host_time=host_time, elapsed=elapsed, result=result, observation=observation
+    )
 
 
 def _require_computed(result: Any, workload: Workload) -> None:

@@ -32,6 +32,15 @@ def test_many_short_kernels(device):
         return b
     return work
 
+def test_more_launches_than_the_queue_holds(device):
+    a = ones(device)
+    def work():
+        b = a
+        for _ in range(1500):
+            b = device.xp.sin(b)
+        return b
+    return work
+
 def test_value_is_read(device):
     a = ones(device)
     return lambda: float((a + a)[0])
@@ -68,7 +77,7 @@ BOUNDS = {"launch_bound", "host_synchronization", "side_stream", "transfer_bound
 def report(request, ran):
     """Run the suite once on a library's fake device; return the path of its report."""
     output, path = ran(request.param, SUITE, **KNOWN)
-    assert " 5 passed" in output, output
+    assert " 6 passed" in output, output
     return path
 
 
@@ -81,6 +90,7 @@ def records(report, records_of):
     ("name", "bounds", "device_time"),
     [
         ("many_short_kernels", {"launch_bound"}, 50e-6),
+        ("more_launches_than_the_queue_holds", set(), None),
         ("value_is_read", {"host_synchronization"}, None),
         ("long_kernel", set(), 20e-3),
         ("side_stream", {"side_stream"}, None),

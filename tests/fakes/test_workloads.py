@@ -310,3 +310,44 @@ def test_every_form_of_out_of_memory_leaves_the_device_usable_and_says_the_bytes
         free, named = (text and int(text.replace(",", "")) for text in said.groups())
         assert requested == named
         assert named or 0 < free < 8 << 30
+
+
+POOLS = """
+import cupy
+import pytest
+import torch
+
+pytestmark = pytest.mark.speedup(min=1e-9, check=False)
+of_cupy = pytest.mark.parametrize("backend", ["numpy", "cupy"])
+of_torch = pytest.mark.parametrize("backend", ["torch:cpu", "torch:cuda"])
+MOST = {"cupy": 5 << 30, "torch:cuda": 5 << 30}  # bytes, of 8 GiB
+
+@pytest.fixture(scope="module")
+def own_pool():
+    cupy.cuda.set_allocator(cupy.cuda.MemoryPool().malloc)
+
+def fill_with_torch(backend):
+    torch.empty(MOST.get(backend, 1), dtype=torch.uint8, device="cuda").fill_(1)
+
+@of_cupy
+def test_first(backend):
+    cupy.empty(MOST.get(backend, 1), "u1").fill(1)
+
+@of_torch
+def test_second(backend):
+    fill_with_torch(backend)
+
+@of_cupy
+@pytest.mark.usefixtures("own_pool")
+def test_third(backend):
+    cupy.empty(MOST.get(backend, 1), "u1").fill(1)
+
+@of_torch
+def test_fourth(backend):
+    fill_with_torch(backend)
+"""
+
+
+def test_a_library_has_the_memory_that_another_one_kept_for_itself(ran):
+    output, _ = ran("cupy", POOLS)
+    assert " 8 passed" in output, output

@@ -5,6 +5,7 @@ cuSOLVER or cuSPARSE fails. Settings of the fake, in the environment, which are 
 
     FAKE_CUDA_CALL_NS     what a launch takes on the host (1500)
     FAKE_CUDA_LATENCY_NS  what passes then until an idle device begins (2500)
+    FAKE_CUDA_QUEUE       how many launches may wait for a stream's device (1000; 0: any number)
     FAKE_CUDA_KERNEL_NS   what a kernel takes (2000)
     FAKE_CUDA_KERNELS     the same by a part of the kernels' names: "add=20000 gemm=5000"
     FAKE_CUDA_CRASH       a part of the names of kernels that lose their device, beside those called "crash"
@@ -14,6 +15,8 @@ cuSOLVER or cuSPARSE fails. Settings of the fake, in the environment, which are 
     FAKE_CUDA_MEMORY      the bytes of a device (8 GiB)
     FAKE_CUDA_DEVICES     how many devices there are (1)
     FAKE_CUDA_DRIVER      the CUDA version that the driver supports: 11040, or 0 without a driver (13020)
+    FAKE_CUDA_COUNT_ERROR the number of the error of a driver that cannot count its devices (0)
+    FAKE_CUDA_RAMP_US     for how long after 10 ms of idling a device works at 345 of 1980 MHz (0)
     FAKE_CUDA_REFUSE      the number of the error with which devices refuse to be used: 46 of exclusive mode
     FAKE_CUDA_LOG         1 writes launches, allocations, and what the fake lacks to the standard error
 """

@@ -73,6 +73,8 @@ static const struct {
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
      "no kernel image is available for execution on the device"},
+    {cudaErrorCompatNotSupportedOnDevice, "cudaErrorCompatNotSupportedOnDevice", "forward compatibility was attempted on non supported HW"},
+    {cudaErrorSystemDriverMismatch, "cudaErrorSystemDriverMismatch", "system has unsupported display driver / cuda driver combination"},
     {cudaErrorSystemNotReady, "cudaErrorSystemNotReady", "system not yet initialized"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
@@ -107,6 +109,8 @@ static int driver_version(void) { return (int)fake_setting("DRIVER", VERSION); }
 
 cudaError_t cudaGetDeviceCount(int *count) {
     *count = 0;
+    cudaError_t early = (cudaError_t)fake_setting("COUNT_ERROR", 0); // of cuInit
+    if (early) return fake_report(early);
     if (driver_version() < VERSION) return fake_report(cudaErrorInsufficientDriver);
     *count = fake_device_count();
     return *count ? cudaSuccess : fake_report(cudaErrorNoDevice);

@@ -11,7 +11,7 @@ static CUcontext context_of(int device) { return (CUcontext)(size_t)(device + 1)
 static CUresult reported(cudaError_t error) { return (CUresult)error; } // most have the same numbers
 
 CUresult cuInit(unsigned flags) {
-    return CUDA_SUCCESS;
+    return (CUresult)fake_setting("COUNT_ERROR", 0);
 }
 
 CUresult cuDriverGetVersion(int *version) { return reported(cudaDriverGetVersion(version)); }

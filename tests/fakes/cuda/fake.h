@@ -20,6 +20,8 @@ typedef struct Stream {
     struct Capture *capture; // the graph under construction that takes the work instead
     ns_t captured_end;       // on the graph's own time line, which begins at 0
     struct Stream *next;
+    ns_t ends[1024];         // of the last submissions
+    unsigned long submitted;
 } Stream;
 
 // What work does to memory at its end. `run` is called once, with the lock held.

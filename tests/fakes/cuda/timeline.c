@@ -153,7 +153,17 @@ cudaError_t fake_submit(cudaStream_t handle, ns_t duration, const Effect *effect
         fake_capture(stream, duration, effect);
     } else {
         settle(fake_now());
+        ns_t depth = fake_setting("QUEUE", 1000); // of the driver's, after which a launch waits; 0: endless
+        if (depth > 0 && depth <= 1024 && stream->submitted >= (unsigned long)depth) {
+            ns_t oldest = stream->ends[(stream->submitted - depth) % 1024];
+            fake_unlock();
+            while (fake_now() < oldest) {
+            }
+            fake_lock();
+            settle(fake_now());
+        }
         stream->end = beginning(stream) + duration;
+        stream->ends[stream->submitted++ % 1024] = stream->end;
         if (effect) fake_schedule(effect, stream->end);
         if (end) *end = stream->end;
     }

@@ -129,6 +129,19 @@ def test_the_report_describes_the_runs_own_gpu_where_another_was_used_first():
     assert machine.environment().gpu.name == "the run's own"
 
 
+def test_a_library_gives_back_the_memory_that_it_keeps_before_another_one_uses_its_gpu():
+    first, second = (SimulatedBackend(name=name) for name in ("first", "second"))
+    machine = choose("first", first, second)
+    released = []
+    for library in ("first", "first", "second", "second", "first"):
+        machine.gpu(DeviceSpec(kind="gpu", library=library))
+        released.append((first.gpu("").released, second.gpu("").released))
+    assert [(0, 0), (0, 0), (1, 0), (1, 0), (1, 1)] == released
+    machine.lost = "the GPU was lost in a test"
+    machine.gpu(DeviceSpec(kind="gpu", library="second"))
+    assert first.gpu("").released == 1, "every call of a lost device raises"
+
+
 def test_none_says_that_the_gpu_was_turned_off():
     with pytest.raises(Unavailable, match="turned off by --gpuperf-gpu=none"):
         choose("none").gpu()

@@ -199,10 +199,13 @@ def test_the_last_call_shows_its_times(host_time, device_time, outside, kind, ca
 @for_each(
     ("blocks", "device_time", "call"),
     [
-        (True, 2e-3, lambda device: float(device.xp.ones(3).sum())),
-        (True, 2e-3, lambda device: bool(device.xp.ones(3).all())),
-        (True, 1e-3, lambda device: device.asnumpy(device.xp.ones(3))),
-        (True, 2e-3, lambda device: (device.launch(), device.synchronize(), device.launch())),
+        (True, None, lambda device: float(device.xp.ones(3).sum())),
+        (True, None, lambda device: bool(device.xp.ones(3).all())),
+        (True, None, lambda device: device.asnumpy(device.xp.ones(3))),
+        (True, None, lambda device: (device.launch(), device.synchronize(), device.launch())),
+        (True, None, lambda device: (device.pause(1.4e-3), device.launch(9e-3), device.synchronize())),
+        # What takes long to submit may have filled the queue.
+        (None, None, lambda device: (device.pause(1.6e-3), device.launch(1e-6), device.synchronize())),
         (False, 1.0, lambda device: device.launch(1.0)),
         (False, 1e-3, lambda device: (device.pause(1e-3), device.launch())),
         (False, 1e-3, lambda device: (device.pause(47e-3), device.launch())),
@@ -215,24 +218,16 @@ def test_a_call_that_waits_for_its_device_is_told_by_that_alone(blocks, device_t
     assert (blocks, device_time and pytest.approx(device_time)) == (found.synchronizes, found.device_time)
 
 
-@for_each(
-    ("alone", "behind", "launch", "kernel"),
-    [(3e-3 + 4 * 2e-3, 5 * 2e-3, 1e-3, 2e-3), (5 * 2e-3 + 1e-3, 5 * 1e-3, 2e-3, 1e-3)],  # the busy time alone
-)
-def test_behind_other_work_the_devices_time_has_no_launch_in_it(alone, behind, launch, kernel):
+@for_each(("behind", "launch", "kernel"), [(5 * 2e-3, 1e-3, 2e-3), (5 * 1e-3, 2e-3, 1e-3)])
+def test_behind_other_work_the_devices_time_has_no_launch_in_it(behind, launch, kernel):
     device = simulated(launch=launch, kernel=kernel)
 
     def call():
         for _ in range(5):
             device.launch()
 
-    def waits():
-        call()
-        device.synchronize()
-
     found = inspection(device, call)
     assert (pytest.approx(behind), pytest.approx(5 * launch)) == (found.device_time, found.host_time)
-    assert inspection(device, waits).device_time == pytest.approx(alone), "behind it nothing was hidden"
 
 
 @for_each(
