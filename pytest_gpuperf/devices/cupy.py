@@ -170,14 +170,14 @@ class CupyDevice(LibraryDevice):
             return int(self.xp.cuda.runtime.memGetInfo()[0])
 
     def release(self) -> None:
-        """Empty CuPy's pools of device and pinned memory, one of the suite's own, and the areas of FFT plans."""
+        """Empty CuPy's pools, one of the suite's own too, and the work areas of its FFT plans."""
         with self.native:
             self.xp.fft.config.get_plan_cache().clear()
-            own = getattr(self.xp.cuda.get_allocator(), "__self__", None)
-            pools = self.xp.get_default_memory_pool(), self.xp.get_default_pinned_memory_pool(), own
-            for pool in pools:
-                if hasattr(pool, "free_all_blocks"):
-                    pool.free_all_blocks()
+            self.xp.get_default_memory_pool().free_all_blocks()
+            self.xp.get_default_pinned_memory_pool().free_all_blocks()
+            of_suite = getattr(self.xp.cuda.get_allocator(), "__self__", None)
+            if of_suite is not None and hasattr(of_suite, "free_all_blocks"):
+                of_suite.free_all_blocks()
 
     @cached_property
     def _events(self) -> tuple[Any, Any]:

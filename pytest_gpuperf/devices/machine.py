@@ -149,7 +149,7 @@ class Machine:
         self._release_all_but(None)
 
     def _make_room_for(self, gpu: TimedDevice) -> None:
-        """Free what libraries of earlier tests keep for themselves on the GPU: it may be all of its memory."""
+        """Free what the libraries of earlier tests keep on the GPU, which may be all of its memory."""
         if gpu is not self._last_used:
             self._last_used = gpu
             self._release_all_but(gpu)
