@@ -11,7 +11,7 @@ from pytest_gpuperf.model.measurement import DeviceInfo, Interference, Measureme
 MOST_DROPPED = 0.2
 """The largest share of rounds that may be dropped; with more, the rest do not show the GPU's usual speed."""
 IN_SHORT = "other work disturbed the times"
-REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
+REMEDY = "use a quieter machine"
 
 _MOST_WAITING = 0.25  # of the blocks' time, spent waiting for a processor
 _MOST_SPREAD = 3  # a median this many times the fastest block is not of the same work

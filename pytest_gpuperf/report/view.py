@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Commit
@@ -15,6 +14,7 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
+from pytest_gpuperf.report import busy
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.verdicts import FAILURES, Count, place, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.wording import (
@@ -126,7 +126,7 @@ def of(
         rows=rows,
         notes=notes,
         more_notes=more,
-        busy=list(_busy(rows)),
+        busy=[*busy.lines(((row.name, row.record) for row in rows), len(rows), run.environment.variables)],
         thresholds=list(_thresholds(run, above)),
         scalings=_scalings(run),
         gate=list(gate_lines(run, all_names=all_notes)),
@@ -262,16 +262,6 @@ def _is_above(text: str, record: Record, above: ShownAbove) -> bool:
     shown = above.get(record.nodeid)
     is_of_exception = text == record.reason and record.status == "error"
     return shown is not None and (is_of_exception or text in shown)
-
-
-def _busy(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield how many tests other work disturbed, and the one that it disturbed most, if it did any."""
-    pairs = ((of, each) for of in rows for each in (of.record.interference, of.record.gpu_interference))
-    found = [(of, each) for of, each in pairs if each is not None]
-    if found:
-        row, worst = min(found, key=lambda pair: pair[1].own_share)
-        count = f"{len({of.name for of, _ in found})} of {units.count(len(rows), 'test')}"
-        yield f"machine busy: {count}; worst {row.name}, {noise.in_short(worst)}: close other work"
 
 
 def _unmarked(run: Run, rows: Sequence[Record]) -> Iterator[str]:

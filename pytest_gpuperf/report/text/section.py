@@ -56,14 +56,16 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
 
 
 def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> list[Line]:
-    """Return how many tests ended how, and why those failed that did: what `pytest -q` shows."""
+    """Return how many tests ended how, why those failed that did, and how to decide more: `pytest -q`."""
     if not shown_records(run):
         return []
     shown, text_width = view.of(run, above=above, only_failures=True), min(width, _WIDEST_TEXT)
     thresholds = _thresholds(each for each in shown.thresholds if each.threshold.status == "failed")
+    is_undecided = any(row.record.reason_code == "interference" for row in shown.rows)
     texts = [
         *_wrapped([_counted(shown)], text_width),
         *_few(list(_notes(shown.notes)), 0, text_width),
+        *_wrapped(shown.busy if is_undecided else (), text_width),
         *_wrapped(thresholds, text_width),
     ]
     return [Line(text) for text in texts]

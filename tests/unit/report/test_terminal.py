@@ -235,6 +235,32 @@ def notes():
     return said
 
 
+def on(library, name="a", *, emulated=None, **changes):
+    """Return a test that other work disturbed on the CPU of a library, or on the GPU that it emulates."""
+    cpu = measurement(replace(CPU, backend=library.split()[0], library=library), 1.0)
+    gpu = {"gpu": measurement(replace(STAND_IN, library=emulated), 1.0), "gpu_interference": BUSY}
+    return record(name, cpu=cpu, interference=BUSY, **(gpu if emulated else {}), **changes)
+
+
+def remedies():
+    """Return what is said of a busy machine, once for all tests: how to limit its libraries' threads."""
+    set_already = replace(run_of().environment, variables={"OMP_NUM_THREADS": "1"})
+    one_thread = replace(on("numpy 2.4"), interference=replace(BUSY, threads=1))
+    undecided = {"status": "inconclusive", "reason": "busy", "reason_code": "interference"}
+    return {
+        **{name: brief(on(name)) for name in ("numpy 2.4", "torch 2.14", "jax 0.10", "polars 1.4")},
+        "what Keras runs on": brief(on("keras 3.1 on torch 2.14, CUDA 13")),
+        "two libraries of several tests": brief(
+            on("numpy 2.4", "a", emulated="jax 0.10"), on("numpy 2.4", "b"), on("torch 2.14", "c")
+        ),
+        "a library whose threads nobody knows to limit": brief(on("mlx 0.30")),
+        "one thread alone waited": brief(one_thread),
+        "the threads are limited": brief(on("torch 2.14"), environment=set_already),
+        "with -q, of tests that it left undecided": quiet(on("torch 2.14", **undecided)),
+        "with -q, not of tests that were decided": quiet(on("torch 2.14")),
+    }
+
+
 def totals():
     said = {}
     said["no run"] = full() + quiet()
@@ -323,7 +349,7 @@ def curves():
     return said
 
 
-@pytest.mark.parametrize("part", [headlines, rows, notes, totals, curves])
+@pytest.mark.parametrize("part", [headlines, rows, notes, remedies, totals, curves])
 def test_what_is_said_and_how_often(part):
     """Read the titles here, and what stands below each in the file."""
     assert_told(f"terminal-{part.__name__}", part().items())
