@@ -16,7 +16,7 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report import busy
 from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.verdicts import FAILURES, Count, place, rows_of, run_counts, shown_records
+from pytest_gpuperf.report.verdicts import FAILURES, Counts, place, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.wording import (
     Saying,
     cells_of,
@@ -72,7 +72,7 @@ class View(NamedTuple):
     """
 
     title: str
-    counts: Sequence[Count]
+    counts: Counts
     headline: str
     commit: str | None
     cautions: Sequence[str]

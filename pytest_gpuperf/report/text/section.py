@@ -88,13 +88,14 @@ def _thresholds(shown: Iterable[Sizes]) -> Iterator[str]:
 
 def _totals(shown: View) -> list[str]:
     """Return the totals, a line each; of tests that all passed or skipped pytest says the number itself."""
-    is_plain = len(shown.counts) < 2 and all(each.code in _PLAIN for each in shown.counts)
+    tests, compared = shown.counts
+    is_plain = not compared and len(tests) < 2 and all(each.code in _PLAIN for each in tests)
     return [*([] if is_plain else [_counted(shown)]), *shown.totals]
 
 
 def _counted(shown: View) -> str:
     """Return how many tests have each verdict; pytest's own line counts what a setup raises otherwise."""
-    return f"verdicts: {', '.join(map(str, shown.counts))}"
+    return f"verdicts: {shown.counts}"
 
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:

@@ -270,7 +270,12 @@ def totals():
     counted = {
         "variants count once": [*variants("a"), *variants("b", **SLOW), record()],
         "expected regressions": [record("a", comparisons=(WORSE,), expected_failure=True), record()],
-        "a test counts as all that it is": [
+        "a check that decides nothing counts apart": [
+            *(record(name, **SLOW, comparisons=(comparison("inconclusive"),)) for name in "ab"),
+            record("c", status="inconclusive", reason="?", comparisons=(comparison("inconclusive"),)),
+            record("d", comparisons=(comparison("not_regressed", reason=None),)),
+        ],
+        "each test counts once, and its comparisons apart": [
             record("a", **SLOW, comparisons=(WORSE,)),
             record("b", comparisons=(BETTER,)),
             record("c", **SLOW, comparisons=(WORSE,), expected_failure=True),
