@@ -26,6 +26,7 @@ from pytest_gpuperf.report.wording import (
     left_alone,
     sayings_of,
     threshold_sentence,
+    why_apart,
 )
 
 _SEVERAL_KINDS = (
@@ -66,7 +67,8 @@ class Sizes(NamedTuple):
 class View(NamedTuple):
     """A run as its reader sees it.
 
-    `headline` has the devices, `cautions` what a reader may not overlook, `notes` what is said of tests;
+    `headline` has the devices, `cautions` what a reader may not overlook, `apart` why rows have speedups that
+    are not those of their times, `notes` what is said of tests;
     `more_notes` is how many texts those leave out, `busy` what other work did to tests. `gate` is about the
     regression check: what it compared, `gate_failures` why it failed, `not_compared` what it lacked.
     """
@@ -78,6 +80,7 @@ class View(NamedTuple):
     cautions: Sequence[str]
     headings: Sequence[str]
     rows: Sequence[Row]
+    apart: Sequence[str]
     notes: Sequence[Note]
     more_notes: int
     busy: Sequence[str]
@@ -124,6 +127,7 @@ def of(
         cautions=list(_cautions(run)),
         headings=_headings(rows),
         rows=rows,
+        apart=list(why_apart(with_rows)),
         notes=notes,
         more_notes=more,
         busy=[*busy.lines(((row.name, row.record) for row in rows), len(rows), run.environment.variables)],

@@ -52,7 +52,8 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     if not shown_records(run):
         return below
     headline = [Line(text) for text in _wrapped([shown.headline], text_width)]
-    return [*headline, *_table(shown, width, one_row=not all_notes), *below]
+    apart = map(Line, _wrapped(shown.apart, text_width))
+    return [*headline, *_table(shown, width, one_row=not all_notes), *apart, *below]
 
 
 def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> list[Line]:

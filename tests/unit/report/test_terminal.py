@@ -34,7 +34,7 @@ from pytest_gpuperf.report.text import section
 WIDTHS = [60, 80, 100, 120, 200]
 STAND_IN = replace(GPU, name="jax on the CPU", emulated=True)
 SIMULATED = replace(GPU, name="simulated GPU", backend="simulated", emulated=True)
-EMULATED = {"gpu": measurement(STAND_IN, 1e-3)}
+EMULATED = {"gpu": measurement(STAND_IN, 2e-3)}
 DIFFER = {"status": "failed", "reason": "they disagree", "reason_code": "devices_disagree"}
 SLOW = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
 BROKEN = {"status": "error", "reason": "lost", "speedup": None}
@@ -85,7 +85,7 @@ def disturbed(name, share, kind="cpu_contention", **changes):
 
 def headlines():
     said = {}
-    synthetic = measurement(replace(SIMULATED, kind="cpu"), 1.0)
+    synthetic = measurement(replace(SIMULATED, kind="cpu"), 0.02)
     said["the devices, and a column for what was measured"] = brief(record())
     said["a GPU that was not looked for"] = brief(record(), gpu=None)
     said["an emulated GPU is called so"] = brief(record(**EMULATED), gpu=STAND_IN)
@@ -135,6 +135,12 @@ def rows():
         changed("new", None),
         record("none"),
     )
+    unlike = {each: record(f"{each}x", speedup=speedup(each)) for each in (9.6, 10.4, 9.4, 10.6)}
+    with_more = record("with copies", speedup=speedup(2.0), demand=Demand(min=1, transfer="always"))
+    said["a speedup as that of its row's times"] = brief(unlike[9.6], unlike[10.4])
+    said["one that differs by more than 5 %"] = brief(*unlike.values())
+    said["one that includes more than its row's times"] = brief(with_more)
+    said["both"] = brief(unlike[9.4], with_more)
     said["what a call may take on a GPU that is not here"] = brief(
         on_cpu_only(nodeid="at least", demand=Demand(min=3)),
         on_cpu_only(nodeid="awaited", demand=Demand(min=3, latency=True), cpu=AWAITED),
@@ -237,8 +243,8 @@ def notes():
 
 def on(library, name="a", *, emulated=None, **changes):
     """Return a test that other work disturbed on the CPU of a library, or on the GPU that it emulates."""
-    cpu = measurement(replace(CPU, backend=library.split()[0], library=library), 1.0)
-    gpu = {"gpu": measurement(replace(STAND_IN, library=emulated), 1.0), "gpu_interference": BUSY}
+    cpu = measurement(replace(CPU, backend=library.split()[0], library=library), 0.02)
+    gpu = {"gpu": measurement(replace(STAND_IN, library=emulated), 2e-3), "gpu_interference": BUSY}
     return record(name, cpu=cpu, interference=BUSY, **(gpu if emulated else {}), **changes)
 
 
