@@ -10,10 +10,11 @@ from pytest_gpuperf.model.measurement import DeviceInfo, Interference, Measureme
 
 MOST_DROPPED = 0.2
 """The largest share of rounds that may be dropped; with more, the rest do not show the GPU's usual speed."""
+MOST_WAITING = 0.25
+"""The largest share of a time, spent waiting for a processor, with which it counts as undisturbed."""
 IN_SHORT = "other work disturbed the times"
-REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
+REMEDY = "use a quieter machine"
 
-_MOST_WAITING = 0.25  # of the blocks' time, spent waiting for a processor
 _MOST_SPREAD = 3  # a median this many times the fastest block is not of the same work
 
 
@@ -53,7 +54,7 @@ def detect(
         return None
     middle = median(samples)
     waiting = waited / timed
-    if waiting > _MOST_WAITING:
+    if waiting > MOST_WAITING:
         own = min(fastest, max((1 - waiting) * middle, least or 0.0))  # no more than a block showed
         share = min(1.0, own / middle)
         return Interference(kind="cpu_contention", own_share=share, waited=waiting, threads=threads)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import fixtures, markers, pairs, sweeps
+from pytest_gpuperf.collection import fixtures, markers, no_device, pairs, sweeps
 from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
+    WHY_NO_DEVICE,
     ItemSpec,
     item_spec,
     problems,
@@ -123,7 +124,10 @@ class _Reader:
             else:
                 if self._has_foreign_marker and demand.is_default and not fixtures.uses_ours(item):
                     continue
-                item.stash[SPEC] = spec if spec.has_device else spec._replace(device=self._default_device)
+                if not spec.has_device:
+                    spec = spec._replace(device=self._default_device)
+                    item.stash[WHY_NO_DEVICE] = no_device.why(item, self._parser)
+                item.stash[SPEC] = spec
                 found.append(item)
         specs = [item.stash[SPEC] for item in found]
         known = {function_of(spec.nodeid) for spec in specs if spec.problem is None}

@@ -89,6 +89,8 @@ NODEID = pytest.StashKey[str]()
 """In the stash of each item whose node id a plugin has changed since collection: what it was."""
 UNKNOWN = pytest.StashKey[UnknownValue]()
 """In the stash of each marked test that is left alone: no backend knows its device."""
+WHY_NO_DEVICE = pytest.StashKey[str]()
+"""In the stash of each marked test that names no device: what to do."""
 
 
 def refuse(item: pytest.Item, problem: str) -> None:

@@ -19,7 +19,7 @@ _PACKAGES = """pytest-gpuperf pytest numpy scipy threadpoolctl cupy-cuda12x cupy
     torch array-api-compat jax jaxlib keras tensorflow tensorflow-cpu mlx dpnp dpctl triton numba numba-cuda
     rmm-cu12 rmm-cu13 nvidia-cublas nvidia-cublas-cu12 nvidia-cudnn-cu12 nvidia-cudnn-cu13""".split()  # noqa: SIM905 - as a list each has its line
 THREADS = """OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMEXPR_NUM_THREADS BLIS_NUM_THREADS
-    VECLIB_MAXIMUM_THREADS""".split()  # noqa: SIM905 - as above
+    VECLIB_MAXIMUM_THREADS POLARS_MAX_THREADS NPROC""".split()  # noqa: SIM905 - as above
 # AMD's two make the host wait before each kernel or copy (1), after it (2), or both (3).
 _BLOCKING = {
     "CUDA_LAUNCH_BLOCKING": ("1",),

@@ -45,12 +45,18 @@ def backends(registered: Iterable[Backend] = ()) -> dict[str, Backend]:
 
 def selectors(backend: Backend) -> list[str]:
     """Return a selector for each device; just an empty one where a backend has one, or counts none."""
+    found = _listed(backend)
+    return found if len(found) > 1 else [""]
+
+
+def _listed(backend: Backend) -> list[str]:
+    """Return a selector for each device that a backend shows or counts."""
     # An error in it comes again, with its cause, when a device is opened.
     found: list[str] | None = capabilities.call_optional(backend, "selectors", expected=list)
     if found is None:
         count = capabilities.call_optional(backend, "count", otherwise=0, expected=int)
         found = [str(index) for index in range(count)]
-    return found if len(found) > 1 else [""]
+    return found
 
 
 class Machine:
@@ -262,13 +268,17 @@ class Machine:
                     return device
         # auto chooses none of them
         used = [name for name in ("keras", "torch", "jax") if name in sys.modules]
+        seeing = [name for name in used if _listed(self._available[name])]
         imported = [
-            f"{name} is imported: gpuperf_gpu = {name} in the ini file compares its CPU and its GPU"
-            for name in used
+            f"{name} {'sees a GPU' if name in seeing else 'is imported'}: gpuperf_gpu = {name} in the ini "
+            "file compares its CPU and its GPU"
+            for name in seeing or used
         ]
         emulation = _emulation(used)
         if self.broken:  # a GPU is there: to mend it comes first
             raise Unavailable("; ".join([*reasons, *imported, emulation]))
+        if seeing:
+            raise Unavailable("; ".join(["auto chooses no library that replaces NumPy", *imported, _MORE]))
         # What suits the suite stands first: a table cuts what is long.
         said = [*imported, emulation, *reasons] if used else [*(reasons or [_MISSING]), emulation]
         raise Unavailable(f"no GPU found: {'; '.join([*said, _MORE])}")

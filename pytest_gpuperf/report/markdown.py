@@ -51,7 +51,7 @@ def text(run: Run) -> str:
     ]
     facts = [f"- {_name(name)}: {_name(value)}" for name, value in environment_facts(run.environment)]
     parts = [
-        [f"{SIGNATURE}\n### {shown.title}: {', '.join(map(str, shown.counts)) or 'no test was measured'}"],
+        [f"{SIGNATURE}\n### {shown.title}: {str(shown.counts) or 'no test was measured'}"],
         [code_span(shown.headline) + (f", {code_span(shown.commit)}" if shown.commit else "")],
         *([f"**Note:** {code_span(caution)}"] for caution in shown.cautions),
         list(_table(shown)),
@@ -92,9 +92,11 @@ def _table(shown: View) -> Iterator[str]:
         yield table_row(_name(row.name), [cells[heading] for heading in headings])
     if has_plot:
         yield f"\n{plot_legend(records)}"
+    if shown.apart:
+        yield f"\n{code_span(shown.apart[0])}"
     if others := [row.record for row in shown.rows[_MOST_ROWS:]]:
         tests = units.count(len(others), "more test is", "more tests are")
-        yield f"\n{tests} not in the table, only in the report: {', '.join(map(str, counts(others)))}."
+        yield f"\n{tests} not in the table, only in the report: {counts(others)}."
 
 
 def _name(name: str) -> str:

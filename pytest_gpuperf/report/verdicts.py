@@ -1,10 +1,10 @@
 """From records to how their tests ended: in a code, in words, in an order, and how many there are of each."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
+from typing import Literal, NamedTuple, cast
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, Outcome
@@ -100,7 +100,7 @@ def _is_plain(record: Record) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many tests have a verdict, or a comparison with an outcome, or what failed in addition."""
+    """How many tests have a verdict, or a worst comparison with an outcome, or what failed in addition."""
 
     code: CountedCode
     number: int
@@ -115,20 +115,47 @@ class Count:
         return units.count(self.number, words, words.replace("error", "errors"))
 
 
-def counts(records: Sequence[Record]) -> list[Count]:
+class Counts(NamedTuple):
+    """How many tests there are of each verdict, each counted once, and of each outcome of the comparisons."""
+
+    tests: Sequence[Count]
+    compared: Sequence[Count]
+
+    def __str__(self) -> str:
+        """Return them in words: `2 failed, 1 inconclusive; regression check: 3 inconclusive`."""
+        told = ", ".join(map(str, self.tests))
+        return f"{told}; regression check: {', '.join(map(str, self.compared))}" if self.compared else told
+
+
+def counts(records: Sequence[Record]) -> Counts:
     """Return how many tests there are of each kind, without variants that have no row."""
-    counted = Counter(code for record in rows_of(records) for code in codes_of(record))
+    rows = rows_of(records)
+    return Counts(_counted(record.verdict for record in rows), _compared(rows))
+
+
+def _compared(rows: Iterable[Record]) -> list[Count]:
+    """Return how the tests' worst comparisons ended; nothing where their verdicts say so, or all is well."""
+    found = [(record, each.outcome) for record in rows if (each := worst(record)) is not None]
+    noted = [(record, outcome) for record, outcome in found if outcome != "not_regressed"]
+    if all(outcome == "regressed" and record.is_regressed for record, outcome in noted):
+        return []
+    return _counted(_expected(outcome, record) for record, outcome in noted)
+
+
+def _counted(codes: Iterable[CountedCode]) -> list[Count]:
+    counted = Counter(codes)
     return [Count(code, counted[code]) for code in GRAVITY if counted[code]]
 
 
-def run_counts(run: Run) -> list[Count]:
+def run_counts(run: Run) -> Counts:
     """Return the failures of a run that are no test's own, and the number of tests of each kind."""
     failed = sum(threshold.status == "failed" for threshold in run.thresholds)
     beside = [
         Count("check_failed", int(bool(run.gate and run.gate.failures))),
         Count("threshold_failed", failed),
     ]
-    return [*(count for count in beside if count.number), *counts(shown_records(run))]
+    found = counts(shown_records(run))
+    return Counts([*(count for count in beside if count.number), *found.tests], found.compared)
 
 
 def codes_of(record: Record) -> list[CountedCode]:
@@ -136,9 +163,14 @@ def codes_of(record: Record) -> list[CountedCode]:
 
     The latter replaces a verdict that needs no attention.
     """
-    codes: set[str] = {comparison.outcome for comparison in record.comparisons}
+    codes: set[CountedCode] = {comparison.outcome for comparison in record.comparisons}
     if record.status not in ("passed", "recorded") or codes <= _UNNOTED:
         codes.add(record.status)
-    if record.is_expected_failure:
-        codes = {f"{code}_expected" if code in FAILURES else code for code in codes}
+    codes = {_expected(code, record) for code in codes}
     return [code for code in GRAVITY if code in codes and code != "not_regressed"]
+
+
+def _expected(code: CountedCode, record: Record) -> CountedCode:
+    """Return a code, or that of a failure that is expected."""
+    is_expected = record.is_expected_failure and code in FAILURES
+    return cast("CountedCode", f"{code}_expected") if is_expected else code

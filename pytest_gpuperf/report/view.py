@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Commit
@@ -15,8 +14,9 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
+from pytest_gpuperf.report import busy
 from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.verdicts import FAILURES, Count, place, rows_of, run_counts, shown_records
+from pytest_gpuperf.report.verdicts import FAILURES, Counts, place, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.wording import (
     Saying,
     cells_of,
@@ -26,6 +26,7 @@ from pytest_gpuperf.report.wording import (
     left_alone,
     sayings_of,
     threshold_sentence,
+    why_apart,
 )
 
 _SEVERAL_KINDS = (
@@ -67,18 +68,20 @@ class Sizes(NamedTuple):
 class View(NamedTuple):
     """A run as its reader sees it.
 
-    `headline` has the devices, `cautions` what a reader may not overlook, `notes` what is said of tests;
+    `headline` has the devices, `cautions` what a reader may not overlook, `apart` why rows have speedups that
+    are not those of their times, `notes` what is said of tests;
     `more_notes` is how many texts those leave out, `busy` what other work did to tests. `gate` is about the
     regression check: what it compared, `gate_failures` why it failed, `not_compared` what it lacked.
     """
 
     title: str
-    counts: Sequence[Count]
+    counts: Counts
     headline: str
     commit: str | None
     cautions: Sequence[str]
     headings: Sequence[str]
     rows: Sequence[Row]
+    apart: Sequence[str]
     notes: Sequence[Note]
     more_notes: int
     busy: Sequence[str]
@@ -125,9 +128,10 @@ def of(
         cautions=list(_cautions(run)),
         headings=_headings(rows),
         rows=rows,
+        apart=list(why_apart(with_rows)),
         notes=notes,
         more_notes=more,
-        busy=list(_busy(rows)),
+        busy=[*busy.lines(((row.name, row.record) for row in rows), len(rows), run.environment.variables)],
         thresholds=list(_thresholds(run, above)),
         scalings=_scalings(run),
         gate=list(gate_lines(run, all_names=all_notes)),
@@ -266,16 +270,6 @@ def _is_above(text: str, record: Record, above: ShownAbove) -> bool:
     shown = above.get(record.nodeid)
     is_of_exception = text == record.reason and record.status == "error"
     return shown is not None and (is_of_exception or text in shown)
-
-
-def _busy(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield how many tests other work disturbed, and the one that it disturbed most, if it did any."""
-    pairs = ((of, each) for of in rows for each in (of.record.interference, of.record.gpu_interference))
-    found = [(of, each) for of, each in pairs if each is not None]
-    if found:
-        row, worst = min(found, key=lambda pair: pair[1].own_share)
-        count = f"{len({of.name for of, _ in found})} of {units.count(len(rows), 'test')}"
-        yield f"machine busy: {count}; worst {row.name}, {noise.in_short(worst)}: close other work"
 
 
 def _unmarked(run: Run, rows: Sequence[Record]) -> Iterator[str]:

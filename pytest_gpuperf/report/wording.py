@@ -17,6 +17,9 @@ from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
 from pytest_gpuperf.report.verdicts import FAILURES, GRAVITY, CountedCode, in_words, verdict, worst
 
 PROPERTY_PREFIX = "gpuperf."
+_APART = 0.05  # from the ratio of the times in the row: more than rounding and usual noise
+_OF_ROUNDS = "the median of the rounds' ratios: the times changed between rounds, and their medians differ"
+_WITH_MORE = "with what the limit includes (copies, or a wait for each call), and the row's times do not"
 _METRICS: dict[Metric, str] = {
     "speedup": "",
     "gpu_time": "GPU ",
@@ -33,12 +36,29 @@ def cells_of(record: Record) -> dict[str, str]:
         "CPU": format_time(record.cpu.median if record.cpu else None),
         "GPU": gpu,
         "emulated": gpu,
-        "speedup": ratio(record.speedup) if record.speedup else "-",
+        "speedup": f"{'~' if is_apart(record) else ''}{ratio(record.speedup)}" if record.speedup else "-",
         "with copies": f"{units.digits(always.value)}x" if always else "-",
         "limit": _limit(record),
         "change": _change(record),
         "verdict": verdict(record),
     }
+
+
+def is_apart(record: Record) -> bool:
+    """Return whether a row's speedup is visibly another one than that of its two times."""
+    cpu, gpu = (side.median if side else None for side in (record.cpu, record.gpu))
+    if record.speedup is None or not cpu or not gpu:
+        return False
+    return abs(record.speedup.value * gpu / cpu - 1) > _APART
+
+
+def why_apart(records: Iterable[Record]) -> Iterator[str]:
+    """Yield what the mark before some speedups stands for, if there are any."""
+    apart = [record.demand for record in records if is_apart(record)]
+    includes_more = [demand.transfer != "never" or demand.latency for demand in apart]
+    causes = [*[_OF_ROUNDS] * (not all(includes_more)), *[_WITH_MORE] * any(includes_more)]
+    if causes:
+        yield f"~ {'; or '.join(causes)}"
 
 
 def _longest_gpu_call(record: Record) -> str:

@@ -21,6 +21,7 @@ from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
 from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note, Record
 
+_MONKEYPATCH = "monkeypatch"
 _UPLOADS = frozenset({"array", "as_tensor", "asarray", "device_put", "from_numpy", "tensor"})
 _NOTHING_UPLOADED = (
     "transfer={transfer!r} includes no upload: nothing that the workload reads was put on the device with "
@@ -28,6 +29,10 @@ _NOTHING_UPLOADED = (
 )
 _NOT_RETURNED = "the body makes {name}, and neither calls nor returns it; return it to time it"
 _HAS_ENDED = "{} has ended when the timed callable runs; what it needs of that belongs in it, or in a fixture"
+_PATCHED = (
+    "`{}` in the body lasts until the test ends: both devices are timed with what the second body set; do it "
+    "inside the returned callable, or in a fixture that requests `device`"
+)
 _SWALLOWED = (
     "a decorator of the test, or a plugin, does not hand on {} the test returns, so its "
     "preparation would be timed; let the decorator return it, or remove the decorator"
@@ -67,20 +72,22 @@ class Body:
 
     `does_more` is whether it asserts, calls NumPy itself or uploads. What it `returns` is known where it ends
     in no other way: always what is surely a callable, or always an expression that is seldom None. `block` is
-    the head of a `with` block from which it returns a callable.
+    the head of a `with` block from which it returns a callable. `patch` is a call of pytest's monkeypatch
+    whose values may differ from device to device.
     """
 
     unused: str | None = None
     does_more: bool = False
     returns: Literal["a callable", "a value"] | None = None
     block: str | None = None
+    patch: str | None = None
 
 
 def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
     """Return a record with the hints for its test; unmarked tests of --gpuperf-all get none."""
     if spec.source == "all":
         return record
-    texts, reason, body = [*_hints(record, item)], record.reason, None
+    texts, reason, body = [*_hints(record, spec, item)], record.reason, None
     # gpuperf.both times another function, and a unittest's method may return nothing.
     if record.scope == "body" and not (spec.calls_both or isinstance(item.instance, TestCase)):
         body = read_body(inspect.unwrap(_function(item)))
@@ -118,13 +125,16 @@ def _refuses(text: str, library: str, device: TimedDevice) -> bool:
     return re.search(rf"not .*\b{type(getattr(device, 'native', None)).__name__}\b", text) is not None
 
 
-def _hints(record: Record, item: pytest.Function) -> Iterator[str]:
+def _hints(record: Record, spec: ItemSpec, item: pytest.Function) -> Iterator[str]:
     copies = record.transfer if record.demand.transfer != "never" else None
     # It reads what was made on the device only, or has nothing to copy at all.
     if copies and copies.h2d and not copies.h2d.bytes and (copies.made or not copies.bytes):
         yield _NOTHING_UPLOADED.format(transfer=record.demand.transfer)
     if record.scope == "call" and (ended := _ended_context(item)) is not None:
         yield ended
+    if record.scope == "call" and spec.slots:  # each variant has a monkeypatch of its own
+        patch = read_body(inspect.unwrap(_function(item))).patch
+        yield from [_PATCHED.format(patch)] if patch else []
 
 
 def of_error(error: BaseException, spec: ItemSpec, item: pytest.Function) -> str | None:
@@ -189,7 +199,30 @@ def read_body(function: Callable[..., Any]) -> Body:
         does_more=does_more,
         returns=returns,
         block=next(filter(None, blocks), None),
+        patch=_patch(tree),
     )
+
+
+def _patch(tree: ast.FunctionDef) -> str | None:
+    """Return a call of monkeypatch in a body, and not in what it defines, with values of the body's own."""
+    nodes = [*_own_nodes(tree.body)]
+    arguments = {each.arg for each in ast.walk(tree.args) if isinstance(each, ast.arg)}
+    made = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    local = (arguments | made) - {_MONKEYPATCH}
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(f"{_MONKEYPATCH}."):
+            given = [each for value in (*node.args, *node.keywords) for each in ast.walk(value)]
+            if any(isinstance(each, ast.Name) and each.id in local for each in given):
+                return f"{ast.unparse(node.func)}(...)"
+    return None
+
+
+def _own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes of a body without those of functions and classes that it defines."""
+    for node in nodes:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield node
+            yield from _own_nodes(ast.iter_child_nodes(node))
 
 
 def _returned(

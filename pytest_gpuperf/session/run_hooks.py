@@ -8,8 +8,7 @@ from traceback import format_exc
 import pytest
 from msgspec.structs import replace
 
-from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
+from pytest_gpuperf.collection.items import SPEC, WHY_NO_DEVICE, ItemSpec, parameters
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.plain_text import first_line, message
@@ -28,15 +27,6 @@ _ERROR_BEFORE = pytest.StashKey[BaseException]()
 """What was raised before the setup, which raises it."""
 _CPU_SECTIONS = pytest.StashKey[Iterable[tuple[str, str]]]()
 """What the report of a GPU variant says of a CPU variant that ran for it and failed."""
-_NO_DEVICE = (
-    "a speedup test must use a device: request the `device` or `xp` fixture, parametrize over devices or "
-    "array libraries (`backend`, or a name in gpuperf_device_params), call gpuperf.both(), or link two tests "
-    "with pair=..."
-)
-_OWN_DEVICE = (
-    "the test uses the suite's own fixture {}, whose value the plugin cannot choose: give that fixture "
-    "params, one for each device"
-)
 
 
 class RunHooks:
@@ -118,8 +108,7 @@ class RunHooks:
         if spec.source == "all" or unittest_cases.is_skipped(item):
             return
         if not spec.has_device:
-            own = fixtures.describe_own(item)
-            no_device = _OWN_DEVICE.format(own) if own else _NO_DEVICE
+            no_device = item.stash[WHY_NO_DEVICE]
             if spec.demand.bare:
                 self._records.without_measurement(item, spec, Verdict(status="error", reason=no_device))
                 return

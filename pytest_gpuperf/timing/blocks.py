@@ -281,7 +281,7 @@ class BlockTimer:
         """Time one block and keep its sample."""
         self.raise_clocks()
         self.drop_result()
-        is_watched = self._is_watched
+        is_watched = self.is_watched
         if not self.samples:
             self._others_before = other_work() if is_watched else None
             quota = capabilities.quota(self.device)
@@ -418,7 +418,7 @@ class BlockTimer:
             self.clocks.ended = self.device.clock()
 
     @property
-    def _is_watched(self) -> bool:
+    def is_watched(self) -> bool:
         """Whether a thread that waits for a processor holds up the workload.
 
         It does not in simulated time, nor on a GPU. Emulated devices wait for each other.
@@ -430,6 +430,23 @@ class BlockTimer:
         """Discard the last sample, and what its block added to the sums."""
         del self.samples[-1]
         self.waited, self.processor_time, self.others_worked = self._before_last_block
+
+
+class Waiting:
+    """How long threads of this process waited for a processor because of other work, since this was made."""
+
+    def __init__(self) -> None:
+        self._waits, self._others = waits(), other_work()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all threads, at most; 0 where the system does not report them."""
+        before, now, others = self._waits, waits(), other_work()
+        if before is None or now is None:
+            return 0.0
+        waited = sum(seconds - before.get(thread, 0.0) for thread, seconds in now.items())
+        worked = inf if others is None or self._others is None else max(0.0, others - self._others)
+        return min(waited, worked)
 
 
 def round_of(timers: Sequence[BlockTimer], order: Random) -> Callable[[], None]:

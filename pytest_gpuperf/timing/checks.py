@@ -189,10 +189,11 @@ class ResultChecks:
                 "gpuperf.workload(call, reset=...)"
             )
         on = workload.device.kind.upper()
-        texts = [
-            (_NOT_KNOWN if change.goes_on is None else _CHANGED_ONCE).format(on=on, array=change.described)
-            for change in changes
-        ]
+        alike: dict[str, list[str]] = {}  # of one sentence the arrays that it is said of
+        for change in changes:
+            sentence = _NOT_KNOWN if change.goes_on is None else _CHANGED_ONCE
+            alike.setdefault(sentence, []).append(change.described)
+        texts = (text.format(on=on, array=first_few(arrays)) for text, arrays in alike.items())
         return tuple(Note(code="work_in_doubt", text=text) for text in texts)
 
     def require_device_work(self, gpu: Workload) -> None:

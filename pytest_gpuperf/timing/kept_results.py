@@ -3,9 +3,8 @@
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +14,15 @@ from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import any_array
+from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import Holds, Numbers, is_masked, values_of
 from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
-_WRITES = 3
-_MARGIN = 4  # a call that takes a fourth of the time of a write is no write, however noisy both are
+_WRITES, _MORE_WRITES, _LONGEST_LOOK = 3, 20, 0.3  # so many; then more, for so many seconds, where it counts
+_WRITES_IN_BLOCK = 2
+_MARGIN = 4  # a call that takes a fourth of the time of a write is no write, if nothing disturbed either
 _IN_TURN, _SHORT = 8, 10e-3  # calls, and seconds for all of them: so many results may be kept in turn
 _AMPLE = 100  # a call that takes so many times a write works, whatever it returns
 
@@ -57,12 +58,15 @@ def are_same(before: Returned, now: Returned) -> bool:
     return bool(now) and len(before) == len(now) and all(map(_is_same, before, now))
 
 
-def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, is_same: bool) -> Note | None:
+def look_for_kept(
+    workload: Workload, result: Any, samples: Sequence[float], *, is_same: bool, is_busy: bool
+) -> Note | None:
     """Return a note where a call may not have made its result; raise GpuPerfError where it did not.
 
     `is_same` is whether it is the very result of an earlier call. That is no proof: a call may fill the
     buffer that it returns, or one of several in turn. Proof is that no call can write that array, or that a
-    call takes less time than to write a new one of its size.
+    call takes less time than to write a new one of its size: as fast as no memory is, or where neither was
+    disturbed (`is_busy` says that of the call), and more writes confirm the first ones.
     """
     device = workload.device
     holds = capabilities.holds(device)
@@ -87,13 +91,14 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
             f"the result on the {on} was kept from an earlier call: it is the very array, which no call can "
             "write again; time the computation itself"
         )
-    write = _time_to_write([*made.values()], device)
-    if call < max(size / _FASTEST, write / _MARGIN):
+    write = _time_to_write([*made.values()], device, suspect=_MARGIN * call)
+    is_kept = write.seconds > _MARGIN * call and not (is_busy or write.is_disturbed)
+    if is_kept or call < size / _FASTEST:
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
             "than it takes to write the result; time the computation itself, and return only what it writes"
         )
-    if made and call > _AMPLE * write > 0:
+    if made and call > _AMPLE * write.seconds > 0:
         return None
     text = (
         f"each call on the {on} returned the very result of the one before; if it is cached, time the "
@@ -103,7 +108,11 @@ def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, 
 
 
 def look_for_kept_in_turn(
-    workload: Workload, samples: Sequence[float], has_time: Callable[[], bool] = lambda: True
+    workload: Workload,
+    samples: Sequence[float],
+    has_time: Callable[[], bool] = lambda: True,
+    *,
+    is_busy: bool,
 ) -> None:
     """Refuse a short call that returns results which it kept, one after the other; eight more calls show it.
 
@@ -119,7 +128,7 @@ def look_for_kept_in_turn(
         result = workload.call()
         returned = remember(result, device)
         if any(are_same(earlier, returned) for earlier in seen):
-            look_for_kept(workload, result, samples, is_same=True)
+            look_for_kept(workload, result, samples, is_same=True, is_busy=is_busy)
             return
         seen.append(returned)
         del result
@@ -137,25 +146,43 @@ def _faster_than_memory(workload: Workload, call: float, size: int) -> Note | No
     return Note(code="work_in_doubt", text=text)
 
 
-def _time_to_write(arrays: Sequence[Any], device: TimedDevice) -> float:
-    """Return the seconds to write new arrays of the same sizes, at least; 0 where that cannot be measured.
+class _Write(NamedTuple):
+    """The seconds to write arrays, at least, and whether other work disturbed that."""
 
-    The arrays themselves are a user's, and are left alone. The device is waited for once, as after a block.
+    seconds: float
+    is_disturbed: bool = False
+
+
+def _time_to_write(arrays: Sequence[Any], device: TimedDevice, *, suspect: float) -> _Write:
+    """Return how long it takes to write new arrays of the same sizes; 0 where that cannot be measured.
+
+    The arrays themselves are a user's, and are left alone. If it takes longer than `suspect`, it is measured
+    for longer, so that few writes in a moment in which the machine stood still prove nothing.
     """
-    seconds = inf
+    if not arrays:
+        return _Write(0.0)
     try:
         new = [_new_array_like(array, device) for array in arrays]
-        for _ in range(_WRITES):
-            started = device.clock()
-            for array in new * 2:
+
+        def write() -> list[Any]:
+            for array in new:
                 array[...] = False if any_array.dtype_of(array) == "bool" else 0
-            device.synchronize()
-            seconds = min(seconds, seconds_between(started, device.clock()) / 2)
+            return new
+
+        timer = BlockTimer(
+            workload=Workload(device=device, call=write, scope="call"), block_calls=_WRITES_IN_BLOCK
+        )
+        started = device.clock()
+        for number in range(_WRITES + _MORE_WRITES):
+            is_over = seconds_between(started, device.clock()) > _LONGEST_LOOK
+            if number >= _WRITES and (is_over or timer.fastest_sample <= suspect):
+                break
+            timer.take_sample()
     except ClockError:
         raise
     except Exception:  # noqa: BLE001 - of any library's arrays: sparse, or without room for more
-        return 0.0
-    return seconds if new else 0.0
+        return _Write(0.0)
+    return _Write(timer.fastest_sample, timer.interference is not None)
 
 
 def _new_array_like(array: Any, device: TimedDevice) -> Any:

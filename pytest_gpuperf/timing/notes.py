@@ -226,7 +226,8 @@ def on_rounds(rounds: RoundSampler) -> Iterator[Note]:
 def on_numbers(measured: OffloadInput) -> Iterator[Note]:
     """Yield notes on disturbances that did not change the verdict."""
     demand, disturbance = measured.demand, measured.disturbance
-    if (totals := _totals(measured)) is not None:
+    is_busy = disturbance is not None and disturbance.code == "interference"
+    if not is_busy and (totals := _totals(measured)) is not None:  # else it was other work that took longer
         yield Note(code="totals_differ", text=totals)
     if disturbance and verdict.stands(measured.speedup, disturbance.speedup, demand, measured.look):
         yield Note(code=disturbance.code, text=disturbance.reason)

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any
 
+from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
-from pytest_gpuperf.timing.blocks import BlockTimer, timed_block
+from pytest_gpuperf.timing.blocks import BlockTimer, Waiting, timed_block
 from pytest_gpuperf.timing.clock_step import FINE, step_of
 from pytest_gpuperf.timing.first_call import Bind, array_types
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -103,9 +104,10 @@ class StateProbe:
         """Return whether the other body made calls slower (or else faster) than their own, in each turn.
 
         Bodies that take long run twice more, which is enough: noise of many seconds would show in the rounds.
+        Nothing is sure of times that are not only the calls' own.
         """
         device = self.timer.device
-        started = device.clock()
+        started, waiting = device.clock(), Waiting()
         for turn in range(_TURNS):
             if turn >= _FEWEST_TURNS and seconds_between(started, device.clock()) > self.max_time:
                 break
@@ -116,7 +118,8 @@ class StateProbe:
             slow, fast = (others, own) if slower else (own, others)
             if slow < _APART * fast:
                 return False
-        return True
+        elapsed = seconds_between(started, device.clock())
+        return not self.timer.is_watched or waiting.seconds <= noise.MOST_WAITING * elapsed
 
     def _after_body(self, bind: Bind, device: TimedDevice) -> float | None:
         """Return the least time once the body has run for a device; its callable is not used.

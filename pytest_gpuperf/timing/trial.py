@@ -511,7 +511,8 @@ class Trial:
             del returned
         self.notes += self._checks.require_same_inputs(workload, after_reset, has_time)
         if workload.restore is None:
-            look_for_kept_in_turn(workload, sampled.samples, has_time)
+            is_busy = self._interference(timer) is not None
+            look_for_kept_in_turn(workload, sampled.samples, has_time, is_busy=is_busy)
         return results
 
     def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> None:
@@ -519,7 +520,8 @@ class Trial:
         sampled = self._sampled(timer)
         if samples := sampled.samples:
             is_same = are_same(before, remember(result, timer.device, keep=True))
-            note = look_for_kept(timer.workload, result, samples, is_same=is_same)
+            is_busy = self._interference(timer) is not None
+            note = look_for_kept(timer.workload, result, samples, is_same=is_same, is_busy=is_busy)
             self._add_note(note)
 
     def _has_time(self, sampled: BlockTimer) -> bool:

@@ -102,6 +102,64 @@ def test_nothing(tmp_path):
         assert ("give that fixture params" in found.records[name]["reason"]) == begins.startswith(own), name
 
 
+WITHOUT_DEVICE = """
+import dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    device: str
+    size: int
+
+class TestOwn:
+    @pytest.fixture
+    def device(self, device_name):
+        return getattr(conftest, "numpy" if device_name == "cpu" else "cupy")
+
+    @pytest.mark.parametrize("device_name", ["cpu", "cuda"])
+    @pytest.mark.speedup(min=3)
+    def test_fixture(self, device):
+        return lambda: device.ones(3)
+
+@pytest.mark.parametrize("place", ["cpu", "cuda"])
+@pytest.mark.speedup(min=3)
+def test_parameter(place):
+    xp = getattr(conftest, "numpy" if place == "cpu" else "cupy")
+    return lambda: xp.ones(3)
+
+@pytest.mark.parametrize("config", [Config("cpu", 3), Config("cuda", 3)], ids=["cpu", "cuda"])
+@pytest.mark.speedup(min=3)
+def test_config(config):
+    pass
+
+class TestUnit(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def ours(self, {fixture}):
+        self.{fixture} = {fixture}
+
+    @pytest.mark.speedup(min=3)
+    def test_autouse(self):
+        {body}
+"""
+
+
+def test_a_marked_test_without_a_device_says_which_line_names_it_and_that_line_works(suite):
+    found = suite(WITHOUT_DEVICE.format(fixture="device", body="pass"))
+    found.ended(errors=7)
+    for name, remedy in {
+        "TestOwn::test_fixture[cuda]": "; `device_name` seems to choose it: name that parameter in the ini "
+        "file: gpuperf_device_params = device_name",
+        "test_parameter[cuda]": "parameter `place` seems to name one: name that parameter in the ini file: "
+        "gpuperf_device_params = place",
+        "test_config[cuda]": "(config.device='cuda'), where the plugin does not look: make the device a "
+        "parameter of its own",
+        "TestUnit::test_autouse": "request `gpuperf` in that autouse fixture",
+    }.items():
+        assert remedy in found.records[name]["reason"]
+    mended = WITHOUT_DEVICE.format(fixture="gpuperf", body="self.gpuperf.both(lambda xp: xp.ones(3))")
+    found = suite(mended, "-k", "not config", ini="gpuperf_device_params = device_name place")
+    found.ended(passed=5, deselected=2)
+
+
 def test_a_test_without_a_device_is_timed_on_the_default_device_alone(suite):
     """A regression check can compare its times; a speedup it has only with both devices."""
     source = "@pytest.mark.speedup(min=3)\ndef test_it(): return lambda: conftest.cupy.ones(3)"

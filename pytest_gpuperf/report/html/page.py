@@ -273,7 +273,7 @@ def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
     for test in tests:
         groups.setdefault(None if test.row.record.verdict in FAILURES else test.file, []).append(test)
     for file, group in groups.items():
-        yield _Group(file, ", ".join(map(str, counts([test.row.record for test in group]))), group)
+        yield _Group(file, str(counts([test.row.record for test in group])), group)
 
 
 def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test]:

@@ -52,18 +52,21 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     if not shown_records(run):
         return below
     headline = [Line(text) for text in _wrapped([shown.headline], text_width)]
-    return [*headline, *_table(shown, width, one_row=not all_notes), *below]
+    apart = map(Line, _wrapped(shown.apart, text_width))
+    return [*headline, *_table(shown, width, one_row=not all_notes), *apart, *below]
 
 
 def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> list[Line]:
-    """Return how many tests ended how, and why those failed that did: what `pytest -q` shows."""
+    """Return how many tests ended how, why those failed that did, and how to decide more: `pytest -q`."""
     if not shown_records(run):
         return []
     shown, text_width = view.of(run, above=above, only_failures=True), min(width, _WIDEST_TEXT)
     thresholds = _thresholds(each for each in shown.thresholds if each.threshold.status == "failed")
+    is_undecided = any(row.record.reason_code == "interference" for row in shown.rows)
     texts = [
         *_wrapped([_counted(shown)], text_width),
         *_few(list(_notes(shown.notes)), 0, text_width),
+        *_wrapped(shown.busy if is_undecided else (), text_width),
         *_wrapped(thresholds, text_width),
         *_wrapped(shown.totals, text_width),
     ]
@@ -87,13 +90,14 @@ def _thresholds(shown: Iterable[Sizes]) -> Iterator[str]:
 
 def _totals(shown: View) -> list[str]:
     """Return the totals, a line each; of tests that all passed or skipped pytest says the number itself."""
-    is_plain = len(shown.counts) < 2 and all(each.code in _PLAIN for each in shown.counts)
+    tests, compared = shown.counts
+    is_plain = not compared and len(tests) < 2 and all(each.code in _PLAIN for each in tests)
     return [*([] if is_plain else [_counted(shown)]), *shown.totals]
 
 
 def _counted(shown: View) -> str:
     """Return how many tests have each verdict; pytest's own line counts what a setup raises otherwise."""
-    return f"verdicts: {', '.join(map(str, shown.counts))}"
+    return f"verdicts: {shown.counts}"
 
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:

@@ -3,6 +3,7 @@
 import sys
 from contextlib import contextmanager
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -181,6 +182,47 @@ def test_without_a_gpu_auto_says_why_and_what_to_do(installed, reason, imported,
     with pytest.raises(Unavailable, match=reason) as caught:
         choose("auto", *([asked] if cause else [])).gpu()
     assert len(str(caught.value)) < 230  # three lines beside a name
+
+
+TORCH_ON_GPU = {
+    "accelerator": SimpleNamespace(
+        current_accelerator=lambda: SimpleNamespace(type="cuda"), device_count=lambda: 1
+    )
+}
+JAX_ON_GPU = {"local_devices": lambda: [SimpleNamespace(platform="gpu")]}
+CHOOSES = "^auto chooses no library that replaces NumPy"
+
+
+@for_each(
+    ("reason", "libraries"),
+    [
+        (
+            f"{CHOOSES}; torch sees a GPU: gpuperf_gpu = torch in .* its GPU; more: gpuperf devices$",
+            ["torch"],
+        ),
+        (rf"{CHOOSES}; jax sees a GPU: gpuperf_gpu = jax in .* its GPU; more: gpuperf devices$", ["jax"]),
+        (rf"{CHOOSES}; torch sees a GPU: .*; jax sees a GPU: ", ["torch", "jax"]),
+    ],
+)
+@pytest.mark.usefixtures("bare")
+def test_auto_says_which_imported_library_sees_a_gpu_that_it_does_not_choose(installed, reason, libraries):
+    installed(torch={}, jax={})  # one that sees none is not named
+    installed(**{name: {"torch": TORCH_ON_GPU, "jax": JAX_ON_GPU}[name] for name in libraries})
+    with pytest.raises(Unavailable, match=reason):
+        choose("auto").gpu()
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_gpu_that_is_broken_is_told_first_though_torch_sees_one(installed):
+    installed(torch=TORCH_ON_GPU)
+    broken = SimulatedBackend(name="cupy")
+
+    def fail(selector):
+        raise Unavailable("the driver is too old", broken=True)
+
+    broken.automatic, broken.gpu = True, fail
+    with pytest.raises(Unavailable, match=r"^the driver is too old; torch sees a GPU: gpuperf_gpu = torch"):
+        choose("auto", broken).gpu()
 
 
 PAGE = r"ImportError('\n=====\nFailed to import.\n\nSee the guide.\n=====')"

@@ -445,7 +445,7 @@ def test_what_a_time_depends_on_is_named_by_itself_and_nothing_else_is(expected,
     assert said(expected) == differs(now)
 
 
-SETTINGS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "CUPY_TF32")
+SETTINGS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NPROC", "CUPY_TF32")
 SETTINGS += ("NVIDIA_TF32_OVERRIDE", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "MLX_ENABLE_TF32")
 
 

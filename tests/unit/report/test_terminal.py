@@ -34,7 +34,7 @@ from pytest_gpuperf.report.text import section
 WIDTHS = [60, 80, 100, 120, 200]
 STAND_IN = replace(GPU, name="jax on the CPU", emulated=True)
 SIMULATED = replace(GPU, name="simulated GPU", backend="simulated", emulated=True)
-EMULATED = {"gpu": measurement(STAND_IN, 1e-3)}
+EMULATED = {"gpu": measurement(STAND_IN, 2e-3)}
 DIFFER = {"status": "failed", "reason": "they disagree", "reason_code": "devices_disagree"}
 SLOW = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
 BROKEN = {"status": "error", "reason": "lost", "speedup": None}
@@ -85,7 +85,7 @@ def disturbed(name, share, kind="cpu_contention", **changes):
 
 def headlines():
     said = {}
-    synthetic = measurement(replace(SIMULATED, kind="cpu"), 1.0)
+    synthetic = measurement(replace(SIMULATED, kind="cpu"), 0.02)
     said["the devices, and a column for what was measured"] = brief(record())
     said["a GPU that was not looked for"] = brief(record(), gpu=None)
     said["an emulated GPU is called so"] = brief(record(**EMULATED), gpu=STAND_IN)
@@ -135,6 +135,12 @@ def rows():
         changed("new", None),
         record("none"),
     )
+    unlike = {each: record(f"{each}x", speedup=speedup(each)) for each in (9.6, 10.4, 9.4, 10.6)}
+    with_more = record("with copies", speedup=speedup(2.0), demand=Demand(min=1, transfer="always"))
+    said["a speedup as that of its row's times"] = brief(unlike[9.6], unlike[10.4])
+    said["one that differs by more than 5 %"] = brief(*unlike.values())
+    said["one that includes more than its row's times"] = brief(with_more)
+    said["both"] = brief(unlike[9.4], with_more)
     said["what a call may take on a GPU that is not here"] = brief(
         on_cpu_only(nodeid="at least", demand=Demand(min=3)),
         on_cpu_only(nodeid="awaited", demand=Demand(min=3, latency=True), cpu=AWAITED),
@@ -235,6 +241,32 @@ def notes():
     return said
 
 
+def on(library, name="a", *, emulated=None, **changes):
+    """Return a test that other work disturbed on the CPU of a library, or on the GPU that it emulates."""
+    cpu = measurement(replace(CPU, backend=library.split()[0], library=library), 0.02)
+    gpu = {"gpu": measurement(replace(STAND_IN, library=emulated), 2e-3), "gpu_interference": BUSY}
+    return record(name, cpu=cpu, interference=BUSY, **(gpu if emulated else {}), **changes)
+
+
+def remedies():
+    """Return what is said of a busy machine, once for all tests: how to limit its libraries' threads."""
+    set_already = replace(run_of().environment, variables={"OMP_NUM_THREADS": "1"})
+    one_thread = replace(on("numpy 2.4"), interference=replace(BUSY, threads=1))
+    undecided = {"status": "inconclusive", "reason": "busy", "reason_code": "interference"}
+    return {
+        **{name: brief(on(name)) for name in ("numpy 2.4", "torch 2.14", "jax 0.10", "polars 1.4")},
+        "what Keras runs on": brief(on("keras 3.1 on torch 2.14, CUDA 13")),
+        "two libraries of several tests": brief(
+            on("numpy 2.4", "a", emulated="jax 0.10"), on("numpy 2.4", "b"), on("torch 2.14", "c")
+        ),
+        "a library whose threads nobody knows to limit": brief(on("mlx 0.30")),
+        "one thread alone waited": brief(one_thread),
+        "the threads are limited": brief(on("torch 2.14"), environment=set_already),
+        "with -q, of tests that it left undecided": quiet(on("torch 2.14", **undecided)),
+        "with -q, not of tests that were decided": quiet(on("torch 2.14")),
+    }
+
+
 def totals():
     said = {}
     said["no run"] = full() + quiet()
@@ -244,7 +276,12 @@ def totals():
     counted = {
         "variants count once": [*variants("a"), *variants("b", **SLOW), record()],
         "expected regressions": [record("a", comparisons=(WORSE,), expected_failure=True), record()],
-        "a test counts as all that it is": [
+        "a check that decides nothing counts apart": [
+            *(record(name, **SLOW, comparisons=(comparison("inconclusive"),)) for name in "ab"),
+            record("c", status="inconclusive", reason="?", comparisons=(comparison("inconclusive"),)),
+            record("d", comparisons=(comparison("not_regressed", reason=None),)),
+        ],
+        "each test counts once, and its comparisons apart": [
             record("a", **SLOW, comparisons=(WORSE,)),
             record("b", comparisons=(BETTER,)),
             record("c", **SLOW, comparisons=(WORSE,), expected_failure=True),
@@ -323,7 +360,7 @@ def curves():
     return said
 
 
-@pytest.mark.parametrize("part", [headlines, rows, notes, totals, curves])
+@pytest.mark.parametrize("part", [headlines, rows, notes, remedies, totals, curves])
 def test_what_is_said_and_how_often(part):
     """Read the titles here, and what stands below each in the file."""
     assert_told(f"terminal-{part.__name__}", part().items())

@@ -65,6 +65,37 @@ def test_from_nested_blocks(device):
                 with pytest.MonkeyPatch.context():
                     return lambda: device.xp.ones(3)
 
+def test_patches_for_a_device(device, monkeypatch):
+    monkeypatch.setattr(conftest, "mine", device.xp, raising=False)
+    return lambda: device.xp.ones(3)
+
+def test_patches_by_a_name(device, monkeypatch):
+    mine = device.xp
+    monkeypatch.setattr(conftest, "mine", value=mine, raising=False)
+    return lambda: device.xp.ones(3)
+
+def test_patches_alike(device, monkeypatch):
+    monkeypatch.setenv("MINE", "1")
+    monkeypatch.setattr(conftest, "mine", np, raising=False)
+    return lambda: device.xp.ones(3)
+
+def test_patches_in_its_call(device, monkeypatch):
+    def work():
+        monkeypatch.setattr(conftest, "mine", device.xp, raising=False)
+        return conftest.mine.ones(3)
+    return work
+
+def test_patches_on_one_device(cpu, monkeypatch):
+    monkeypatch.setattr(conftest, "mine", cpu.xp, raising=False)
+    return lambda: cpu.xp.ones(3)
+
+@pytest.fixture
+def patched(device, monkeypatch):
+    monkeypatch.setattr(conftest, "mine", device.xp, raising=False)
+
+def test_patches_in_a_fixture(device, patched):
+    return lambda: conftest.mine.ones(3)
+
 def test_from_no_block(device):
     with pytest.MonkeyPatch.context():
         if device is None:
@@ -87,8 +118,11 @@ HINTS = {
     "the whole body is timed, including assertions, NumPy calls or uploads in it; ": "asserts uploads "
     "asserts_with_numpys_functions asserts_with_a_function makes_a_reference",
     BLOCK: "from_nested_blocks",
+    "`monkeypatch.setattr(...)` in the body lasts until the test ends: ": "patches_for_a_device "
+    "patches_by_a_name",
     "": "calls_its_function registers_its_function makes_a_class reads_its_names_at_once only_works "
-    "from_no_block",
+    "from_no_block patches_alike patches_in_its_call patches_in_a_fixture[cpu] patches_in_a_fixture[gpu] "
+    "patches_on_one_device",
 }
 
 

@@ -172,6 +172,18 @@ def test_of_more_than_64_mib_in_objects_a_sample_is_copied_and_a_change_is_seen_
     assert max(sizes) <= 1 << 26
 
 
+def test_arrays_that_the_first_call_changed_are_one_note():
+    arrays = [np.arange(float(size)) for size in range(2, 7)]
+
+    def call():
+        for array in arrays:
+            array[...] = 7
+
+    (note,) = changes_of(prepared(host(), lambda _: call), calls=0)
+    assert note.startswith("noted: the first call on the CPU changed an array (float64 array of shape (2,), ")
+    assert "shape (4,) and 2 more), and later ones left it as it was" in note
+
+
 # Outputs: new buffers that calls write.
 
 

@@ -2,13 +2,13 @@
 
 import gc
 from functools import cache, partial
-from itertools import count
+from itertools import chain, count, cycle, repeat
 from math import inf
 
 import numpy as np
 import pytest
 from cases import for_each
-from walks import bound, trial_of, walked
+from walks import bound, system, trial_of, walked
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedArray, SimulatedDevice, Timing
@@ -27,14 +27,15 @@ class Written(SimulatedArray):
 
     def __setitem__(self, place, values):
         super().__setitem__(place, values)
-        self.home.launch(WRITE)
+        self.home.launch(next(self.home.writes))
 
 
 class Writing(SimulatedDevice):
-    """A device on which all but a write takes the time of launches."""
+    """A device on which all but a write takes the time of launches; `writes` are the seconds of each."""
 
-    def __init__(self, kind, clock):
+    def __init__(self, kind, clock, writes=None):
         super().__init__(kind, clock=clock, timing=Timing(kernel=0.0, bandwidth=inf))
+        self.writes = writes or repeat(WRITE)
 
     def asarray(self, host):
         return super().asarray(host).view(Written)
@@ -214,6 +215,49 @@ BODIES = {
 def test_what_a_call_returns_is_refused_or_noted_by_the_time_that_it_takes_to_write_it(name):
     expected, body = BODIES[name]
     assert expected == " ".join(found(body, seconds, simulated()) for seconds in SECONDS.values())
+
+
+@for_each(
+    ("expected", "writes"),
+    [
+        ("refused", repeat(WRITE)),
+        ("noted", chain(repeat(WRITE, 10), repeat(WRITE / 1e4))),  # the machine stood still
+        ("noted", cycle([*repeat(WRITE, 10), *repeat(WRITE / 1e4, 2)])),
+    ],
+)
+def test_writes_that_were_slow_for_a_moment_prove_nothing(expected, writes):
+    assert expected == found(kept, SECONDS["fast"], Writing("cpu", Clock(), writes))
+
+
+@for_each(
+    ("expected", "disturbed"),
+    [
+        ("refused refused", ()),
+        ("refused noted", ("call",)),
+        ("refused noted", ("write",)),
+        ("refused noted", ("call", "write")),
+    ],
+)
+@for_each("body", [kept, kept_in_turn])
+def test_on_a_busy_machine_only_what_no_memory_can_do_is_refused(expected, disturbed, body):
+    """Of what is disturbed threads have waited half of the time."""
+    seen = []
+    for name in ("impossible", "fast"):
+        waited = {"1": 0.0}
+
+        def lost(seconds, of, waited=waited):
+            waited["1"] += seconds / 2 * (of in disturbed)
+            return seconds
+
+        device = Writing("cpu", Clock(), (lost(WRITE, "write") for _ in count()))
+
+        def calls(device, lost=lost, seconds=SECONDS[name]):
+            call = body(device)
+            return lambda: (lost(seconds, "call"), call())[1]
+
+        with system(device.clock, waits=waited.copy):
+            seen.append(found(calls, SECONDS[name], device))
+    assert expected == " ".join(seen)
 
 
 @for_each(

@@ -832,6 +832,26 @@ def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(
     assert found.cpu.processors == pytest.approx(1), "nothing is left of what was discarded"
 
 
+@for_each(("waits", "others"), [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])  # shares of the time
+def test_a_body_that_sets_something_for_the_process_is_an_error_unless_other_work_may_explain_it(
+    waits, others
+):
+    bench, state = Bench(), []
+
+    def body(device):
+        state[:] = [device.kind]
+        return lambda: device.launch(10e-3 if state == ["cpu"] else 1e-3)
+
+    reports = {"waits": lambda: {"1": waits * bench.clock()}, "other_work": lambda: others * bench.clock()}
+    with system(bench.clock, **reports):
+        if waits and others:
+            found = bench.compare(body, Demand(min=3, check=False))
+            assert ("inconclusive", ["work_in_doubt"]) == (found.status, codes_of(found)[:1])
+        else:
+            with pytest.raises(GpuPerfError, match="sets something for the whole process"):
+                bench.compare(body, Demand(min=3, check=False))
+
+
 @for_each(
     ("expected", "seconds", "own_share"),
     [
@@ -1067,6 +1087,15 @@ def test_slow_calls_that_a_loop_pays_for_are_noted(uneven, cpu, gpu, seconds):
         assert f": on the {uneven} a call takes " in text
         together = float(text.removeprefix("all times together give ").partition("x")[0])
         assert together == pytest.approx(sum(found.cpu.samples) / sum(found.gpu.samples), rel=0.01)
+
+
+@for_each(("expected", "share"), [(["totals_differ"], 0.0), (["interference"], 0.5)])
+def test_slow_calls_are_not_the_loops_own_where_other_work_may_explain_them(expected, share):
+    bench = Bench(noise=cycle(SLOW).__next__)
+    options = RunOptions(max_time=2.7, sampling=SamplingPlan(whole=True, may_restart=False))
+    with system(bench.clock, waits=lambda: {"1": share * bench.clock()}):
+        found = bench.compare(ones, Demand(), options=options)
+    assert expected == codes_of(found)
 
 
 def test_results_in_reference_cycles_are_freed_before_they_fill_a_device():

@@ -1,0 +1,64 @@
+"""From a marked test that uses no device of ours to what is missing, and the line that would name one."""
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import TestCase
+
+import pytest
+
+from pytest_gpuperf.collection import fixtures
+from pytest_gpuperf.collection.items import parameters
+from pytest_gpuperf.devices.device_parameter import DeviceParser
+from pytest_gpuperf.model import ask
+
+_MUST_USE = (
+    "a speedup test must use a device: request the `device` or `xp` fixture, parametrize over devices or "
+    "array libraries (`backend`, or a name in gpuperf_device_params), call gpuperf.both(), or link two tests "
+    "with pair=..."
+)
+_OWN_FIXTURE = "the test uses the suite's own fixture {}, whose value the plugin cannot choose"
+_GIVE_PARAMS = ": give that fixture params, one for each device"
+_NAME_IT = "name that parameter in the ini file: gpuperf_device_params = {}"
+_NAMES_ONE = "a speedup test must use a device, and its parameter `{}` seems to name one"
+_HOLDS_ONE = (
+    "a speedup test must use a device, and one is inside of its parameter `{}` ({}.{}={!r}), where the "
+    "plugin does not look: make the device a parameter of its own, `device`, and the object in the test"
+)
+_TEST_CASE = (
+    "pytest gives a unittest.TestCase no variants, and so no `{}` of each device: request `gpuperf` in that "
+    "autouse fixture, keep it (self.gpuperf = gpuperf), and call self.gpuperf.both(function of xp) in tests"
+)
+_FIELDS = ("device", "backend", "xp")
+
+
+def why(item: pytest.Function, parser: DeviceParser) -> str:
+    """Return what is wrong with a test that has a marker and no device, and the remedy that works for it."""
+    if item.cls is not None and issubclass(item.cls, TestCase):
+        for name in ("device", "xp"):
+            if name in item.fixturenames and fixtures.is_built_on_ours(item, name):
+                return _TEST_CASE.format(name)
+    names = [name for name, value in parameters(item).items() if _is_device(value, parser)]
+    own = fixtures.describe_own(item)
+    if own is not None:
+        chosen = f"; `{names[0]}` seems to choose it: {_NAME_IT.format(names[0])}" if names else ""
+        return f"{_OWN_FIXTURE.format(own)}{chosen or _GIVE_PARAMS}"
+    if names:
+        return f"{_NAMES_ONE.format(names[0])}: {_NAME_IT.format(names[0])}"
+    return next(_held(item, parser), _MUST_USE)
+
+
+def _held(item: pytest.Function, parser: DeviceParser) -> Iterator[str]:
+    """Yield what to do with each parameter that has a device in a field."""
+    for name, value in parameters(item).items():
+        for field in _FIELDS:
+            held = ask.attribute(value, field)
+            if ask.is_really(held, str) and parser.parse_text(held) is not None:
+                yield _HOLDS_ONE.format(name, name, field, held)
+
+
+def _is_device(value: Any, parser: DeviceParser) -> bool:
+    """Return whether a value that names no device parameter would name a device."""
+    try:
+        return parser.parse({parser.names[0]: value}).spec is not None
+    except ValueError:
+        return False
