@@ -28,6 +28,7 @@ from pytest_gpuperf.devices import environment
 # and C extensions cannot be imported twice, nor what torch compiles with.
 for name in (
     "numpy",
+    "numpy.random",
     "jsonschema",
     "dpnp",
     "dpctl",
