@@ -25,7 +25,7 @@ def test_a_record_and_the_terminal_say_how_long_a_test_waited(pytester, lock_fil
     pytester.makeconftest(REAL_TIME)
     pytester.makepyfile(test_it=NAP.format(seconds=1e-3))
     with closing(Screen()) as screen, held(lock_file, 1.2, after=pytester.path / "begun"):
-        run = subprocess.Popen(command(lock_file, "--gpuperf-max-time=0.1"), stdout=screen.file)
+        run = subprocess.Popen(command(lock_file, "--gpuperf-max-time=0.5"), stdout=screen.file)
         screen.read_to_the_end()
         assert 0 == run.wait(timeout=60)
     (record,) = json.loads((pytester.path / "report.json").read_text("utf-8"))["records"]
