@@ -18,8 +18,8 @@ from pytest_gpuperf.report.verdicts import FAILURES, GRAVITY, CountedCode, in_wo
 
 PROPERTY_PREFIX = "gpuperf."
 _APART = 0.05  # from the ratio of the times in the row: more than rounding and usual noise
-_OF_ROUNDS = "the median of the rounds' ratios: the times changed between rounds, and their medians differ"
-_WITH_MORE = "with what the limit includes (copies, or a wait for each call), and the row's times do not"
+_OF_ROUNDS = "the median of the rounds' ratios, because times changed between rounds"
+_WITH_MORE = "with copies or waits, as its limit"
 _METRICS: dict[Metric, str] = {
     "speedup": "",
     "gpu_time": "GPU ",
@@ -58,7 +58,7 @@ def why_apart(records: Iterable[Record]) -> Iterator[str]:
     includes_more = [demand.transfer != "never" or demand.latency for demand in apart]
     causes = [*[_OF_ROUNDS] * (not all(includes_more)), *[_WITH_MORE] * any(includes_more)]
     if causes:
-        yield f"~ {'; or '.join(causes)}"
+        yield f"~ not the ratio of the row's two times, but {'; or '.join(causes)}"
 
 
 def _longest_gpu_call(record: Record) -> str:
