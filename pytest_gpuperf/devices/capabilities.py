@@ -159,6 +159,11 @@ def holds_work(device: Any, value: Any) -> bool:
     return call_optional(device, "holds_work", value) is True
 
 
+def reuses_results(device: Any, function: Any) -> bool:
+    """Return whether a function, as a compiled one, writes each result where the one before was."""
+    return call_optional(device, "reuses_results", function) is True
+
+
 def watch(device: Any) -> AbstractContextManager[Watched]:
     """Return what watches a device's library in a first call: what it compiles, and leaves to the CPU."""
     method: Callable[[], AbstractContextManager[Watched]] | None = getattr(device, "watch", None)

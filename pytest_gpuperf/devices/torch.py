@@ -32,6 +32,7 @@ from pytest_gpuperf.devices.library import (
 )
 from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.devices.torch_and_jax import host_copy
+from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -132,6 +133,12 @@ class TorchDevice(LibraryDevice):
     def holds_work(self, value: Any) -> bool:
         """Return whether `value` is a CUDA graph."""
         return self._is_cuda and isinstance(value, self._module.CUDAGraph)
+
+    def reuses_results(self, function: Any) -> bool:
+        """Return whether torch.compile runs a function as a CUDA graph, as with mode="reduce-overhead"."""
+        if not ask.has(function, "_torchdynamo_orig_callable"):
+            return False
+        return function.get_compiler_config().get("triton.cudagraphs") is True
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:

@@ -13,7 +13,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing import any_array
+from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import Holds, Numbers, is_masked, values_of
 from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
@@ -98,13 +98,19 @@ def look_for_kept(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
             "than it takes to write the result; time the computation itself, and return only what it writes"
         )
-    if made and call > _AMPLE * write.seconds > 0:
+    if made and (call > _AMPLE * write.seconds > 0 or _reuses_results(workload)):
         return None
     text = (
         f"each call on the {on} returned the very result of the one before; if it is cached, time the "
         "computation itself"
     )
     return Note(code="work_in_doubt", text=text)
+
+
+def _reuses_results(workload: Workload) -> bool:
+    """Return whether a call refers to a function that writes each result where the one before was."""
+    reuses = partial(capabilities.reuses_results, workload.device)
+    return next(inputs.reached(workload.call, reuses, through_functions=True), None) is not None
 
 
 def look_for_kept_in_turn(

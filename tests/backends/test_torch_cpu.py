@@ -33,6 +33,19 @@ def test_numpys_device_takes_a_tensor_as_a_new_array_and_where_nothing_is_compar
         assert (copied.tolist(), tensor.tolist()) == ([2, 2, 2], [1, 1, 1])
 
 
+@for_each(
+    ("expected", "make"),
+    [
+        (True, lambda: torch.compile(torch.sin, mode="reduce-overhead")),
+        (True, lambda: torch.compile(torch.nn.Linear(2, 2), options={"triton.cudagraphs": True})),
+        (False, lambda: torch.compile(torch.sin)),
+        (False, lambda: torch.sin),
+    ],
+)
+def test_a_function_that_torch_runs_as_a_cuda_graph_reuses_the_memory_of_its_result(expected, make):
+    assert expected == Machine("torch:cpu").gpu().reuses_results(make())
+
+
 def test_a_gpu_that_the_suite_names_by_number_is_not_there_in_emulation():
     devices = Machine("torch:cpu")
     with pytest.raises(Unavailable, match="torch:cpu emulates a GPU, and cuda:0 is not there"):

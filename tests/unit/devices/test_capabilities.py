@@ -28,6 +28,7 @@ ABILITIES = {
     "throttle": ((), ("power cap",), ()),
     "free_memory": ((), 1000, None),
     "holds_work": (("a graph",), True, False),
+    "reuses_results": ((print,), True, False),
     "is_immutable": ((HOST,), True, False),
     "is_constant": ((print,), False, None),
     "runs_products": ((print, int), False, None),

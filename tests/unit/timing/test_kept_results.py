@@ -217,6 +217,13 @@ def test_what_a_call_returns_is_refused_or_noted_by_the_time_that_it_takes_to_wr
     assert expected == " ".join(found(body, seconds, simulated()) for seconds in SECONDS.values())
 
 
+def test_a_function_that_the_library_runs_as_a_graph_returns_its_one_buffer_without_a_note():
+    device = simulated()
+    assert "noted" == found(filled, SECONDS["as long"], device)
+    device.reuses_results = lambda value: getattr(value, "__name__", "") == "call"
+    assert "-" == found(filled, SECONDS["as long"], device)
+
+
 @for_each(
     ("expected", "writes"),
     [
