@@ -77,12 +77,13 @@ _CAUSES = (
         remedy="install the build for your GPU from https://pytorch.org/get-started/locally",
         gpu="absent",
     ),
+    Cause(said=r"Failed to open libtpu", remedy="install jax[tpu] on a machine with a TPU", gpu="absent"),
     Cause(
         said=r"cannot open shared object|undefined symbol|DLL load failed|file too short|invalid ELF header",
         remedy=_REINSTALL,
     ),
     Cause(
-        said=r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device|Error_?No_?Device|No visible GPU",
+        said=r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device|Error_?No_?Device",
         remedy=_HIDDEN,
         gpu="not shown",
     ),
@@ -104,7 +105,11 @@ _CAUSES = (
         remedy="update the NVIDIA driver, or install the library's build for an older CUDA",
     ),
     Cause(
-        said=r"out of memory|no supported devices found for platform",
+        said=r"No visible GPU devices|no supported devices found for platform",
+        remedy="free the GPU: nvidia-smi lists the processes that fill it, or have it in exclusive mode",
+    ),
+    Cause(
+        said=r"out of memory",
         remedy="free memory of the GPU: nvidia-smi lists the processes that hold it",
     ),
     Cause(
