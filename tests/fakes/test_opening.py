@@ -196,3 +196,16 @@ def test_keras_on_jax_says_what_jax_says(jax_plugin):
     ((said, is_broken),) = opened("keras", UNCOUNTED[802], KERAS_BACKEND="jax", PYTHONPATH=jax_plugin)
     assert SAID["jax"][UNCOUNTED[802]] in said
     assert is_broken
+
+
+def test_what_the_driver_says_is_known_without_a_library():
+    ask = "from pytest_gpuperf.devices.nvml import driver_failure; print(driver_failure())"
+    for cause, expected in (
+        ("FAKE_CUDA_LOG=0", "None"),
+        (NO_DRIVER, "CUDA error 303"),
+        (NONE, "CUDA_ERROR_NO_DEVICE"),
+        (UNCOUNTED[802], "CUDA_ERROR_SYSTEM_NOT_READY"),
+    ):
+        environment = {**os.environ, **dict([cause.split("=")])}
+        said = subprocess.check_output([sys.executable, "-c", ask], env=environment, text=True)
+        assert expected == said.strip()
