@@ -36,9 +36,10 @@ NO_DRIVER, OLD_DRIVER = "FAKE_CUDA_DRIVER=0", "FAKE_CUDA_DRIVER=11040"
 NONE = "FAKE_CUDA_DEVICES=0"  # so is a GPU in MIG mode without an instance
 HIDDEN, NO_SUCH = "CUDA_VISIBLE_DEVICES=", "CUDA_VISIBLE_DEVICES=7"
 EXCLUSIVE, NO_KERNELS = "FAKE_CUDA_REFUSE=46", "FAKE_CUDA_REFUSE=209"
+NO_MEMORY = "FAKE_CUDA_REFUSE=2"
 NO_FABRIC, SUSPENDED = "FAKE_CUDA_REFUSE=802", "FAKE_CUDA_REFUSE=999"
 # These come before any device is counted.
-UNCOUNTED = {number: f"FAKE_CUDA_COUNT_ERROR={number}" for number in (304, 802, 803, 804, 805, 807, 808, 999)}
+UNCOUNTED = {number: f"FAKE_CUDA_COUNT_ERROR={number}" for number in (304, *range(802, 810), 999)}
 # Of JAX's plugins, by a stand-in for one.
 OLD_CUDNN = "OLD_CUDNN=Outdated cuDNN installation found.\nVersion JAX was built against: 91002"
 FULL = "cuda=FAILED_PRECONDITION: No visible GPU devices."
@@ -58,9 +59,9 @@ REMEDIES = {  # and whether the GPU is there: then a run that names it fails
     UNCOUNTED[802]: ("systemctl start nvidia-fabricmanager", True),
     UNCOUNTED[803]: ("restart the machine: its driver was updated in part", True),
     UNCOUNTED[804]: ("a container's image must not bring cuda-compat", True),
-    UNCOUNTED[805]: (RESTART_MPS, True),
-    UNCOUNTED[807]: (RESTART_MPS, True),
-    UNCOUNTED[808]: ("end other programs that use the GPU through MPS", True),
+    **{UNCOUNTED[number]: (RESTART_MPS, True) for number in (805, 806, 807)},
+    **{UNCOUNTED[number]: ("end other programs that use the GPU through MPS", True) for number in (808, 809)},
+    NO_MEMORY: ("free memory of the GPU: nvidia-smi lists the processes that hold it", True),
     UNCOUNTED[999]: ("reload the driver, or restart the machine", True),
     OLD_CUDNN: ("install JAX with the CUDA libraries that it was built for", True),
     FULL: ("free the GPU: nvidia-smi lists the processes that fill it", True),
@@ -72,8 +73,10 @@ UNCOUNTED_SAID = {
     UNCOUNTED[803]: "system has unsupported display driver / cuda driver combination; ",
     UNCOUNTED[804]: "forward compatibility was attempted on non supported HW; ",
     UNCOUNTED[805]: "MPS client failed to connect to the MPS control daemon or the MPS server; ",
+    UNCOUNTED[806]: "the remote procedural call between the MPS server and the MPS client failed; ",
     UNCOUNTED[807]: "MPS server is not ready to accept new MPS client requests; ",
     UNCOUNTED[808]: "the hardware resources required to create MPS client have been exhausted; ",
+    UNCOUNTED[809]: "the hardware resources required to support device connections have been exhausted; ",
     UNCOUNTED[999]: "unknown error",
 }
 SAID = {
@@ -88,6 +91,7 @@ SAID = {
         EXCLUSIVE: "CuPy's CUDA device 0 was found but cannot be used: cudaErrorDevicesUnavailable: ",
         NO_KERNELS: "CuPy's CUDA device 0 was found but cannot be used: cudaErrorNoKernelImageForDevice: ",
         NO_FABRIC: "CuPy's CUDA device 0 was found but cannot be used: cudaErrorSystemNotReady: ",
+        NO_MEMORY: "CuPy's CUDA device 0 was found but cannot be used: cudaErrorMemoryAllocation: out of mem",
         SUSPENDED: "CuPy's CUDA device 0 was found but cannot be used: cudaErrorUnknown: unknown error; ",
     },
     "torch": {
@@ -98,6 +102,7 @@ SAID = {
         EXCLUSIVE: "cannot use cuda:0: CUDA error: CUDA-capable device(s) is/are busy or unavailable; ",
         NO_KERNELS: "cannot use cuda:0: CUDA error: no kernel image is available for execution on the device",
         NO_FABRIC: "cannot use cuda:0: CUDA error: system not yet initialized; ",
+        NO_MEMORY: "cannot use cuda:0: CUDA error: out of memory; ",
         SUSPENDED: "cannot use cuda:0: CUDA error: unknown error; ",
     },
     "jax": {
@@ -109,8 +114,10 @@ SAID = {
         UNCOUNTED[803]: "operation cuInit(0) failed: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH; ",
         UNCOUNTED[804]: "operation cuInit(0) failed: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE; ",
         UNCOUNTED[805]: "operation cuInit(0) failed: CUDA_ERROR_MPS_CONNECTION_FAILED; ",
+        UNCOUNTED[806]: "operation cuInit(0) failed: CUDA_ERROR_MPS_RPC_FAILURE; ",
         UNCOUNTED[807]: "operation cuInit(0) failed: CUDA_ERROR_MPS_SERVER_NOT_READY; ",
         UNCOUNTED[808]: "operation cuInit(0) failed: CUDA_ERROR_MPS_MAX_CLIENTS_REACHED; ",
+        UNCOUNTED[809]: "operation cuInit(0) failed: CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED; ",
         UNCOUNTED[999]: "operation cuInit(0) failed: CUDA_ERROR_UNKNOWN; ",
         OLD_CUDNN: "JAX sees no GPU: Outdated cuDNN installation found; ",
         FULL: "initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices; ",
