@@ -183,3 +183,5 @@ def test_a_gpu_that_cuda_does_not_show_is_broken_where_the_driver_has_it_and_not
     with pytest.raises(Unavailable, match=re.escape(end)) as caught:
         cupy("1", RuntimeError(said))
     assert is_broken == caught.value.broken
+    monkeypatch.setattr(library, "NVIDIA_NODES", str(tmp_path / "driver"))
+    assert not library.should_show_gpu(), "a container sees what the host's driver lists"
