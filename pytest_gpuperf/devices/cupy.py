@@ -13,11 +13,11 @@ from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     BFLOAT16_EPS,
     LONGEST_SPIN,
+    VISIBLE,
     LibraryBackend,
     LibraryDevice,
     Reduced,
     may_use_tf32,
-    shown_setting,
     unusable,
 )
 from pytest_gpuperf.devices.protocol import Observation
@@ -34,8 +34,7 @@ _COMPUTE_TYPES = {
     "COMPUTE_TYPE_FP16": Reduced(mode="float16", setting=_TYPE),  # as many bits
     "COMPUTE_TYPE_BF16": Reduced(mode="bfloat16", setting=_TYPE, eps=BFLOAT16_EPS),
 }
-_INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_INSUFFICIENT_DRIVER = 35
 
 _SPIN = r"""
 extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
@@ -203,7 +202,7 @@ class CupyBackend(LibraryBackend):
     library = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
     gpus = "CUDA device"
     automatic = True
-    hidden_by = _VISIBLE
+    hidden_by = VISIBLE
     remedy = "check with nvidia-smi that it is free and healthy"
     toolkit = _TOOLKIT
 
@@ -234,8 +233,7 @@ def _no_device(cupy: Any, error: Any) -> Unavailable:
         return Unavailable(
             "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
         )
-    found = unusable("CUDA cannot be used", error, "check that nvidia-smi shows the GPU as healthy")
-    return found if error.status != _NO_DEVICE else Unavailable(f"{found}; {shown_setting(_VISIBLE)}")
+    return unusable("CUDA cannot be used", error, "check that nvidia-smi shows the GPU as healthy")
 
 
 def _installed_runtime(cupy: Any) -> str:

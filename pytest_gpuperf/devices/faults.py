@@ -1,6 +1,8 @@
 """From what a GPU library raises to what it means for the device, and what its user can do about it."""
 
 import re
+from dataclasses import dataclass
+from typing import Literal
 
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.plain_text import text_of
@@ -45,39 +47,113 @@ _READ = 100_000  # letters of a message, which may hold an array
 
 _REINSTALL = "reinstall it with the CUDA libraries it needs"
 _HIDDEN = "check `nvidia-smi -L`: a container must be given its GPUs, and one in MIG mode needs instances"
-# The texts of cudaGetErrorString (HIP has the same ones), of CuPy's and of torch's own checks.
-_REMEDIES: tuple[tuple[str, str | None], ...] = (  # None: the library's own, for what it compiles with
-    (r"multiple CuPy packages", "uninstall every CuPy, and install one again"),
-    (r"CUDA headers|nvrtc", None),
-    (
-        r"cannot open shared object|undefined symbol|DLL load failed|file too short|invalid ELF header",
-        _REINSTALL,
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why a GPU cannot be used, by what a library says, and what to do.
+
+    Without a `remedy` it is the library's own, for what it compiles with. `gpu` is what the text says of the
+    GPU: it is there, CUDA shows none, or none can be there.
+    """
+
+    said: str
+    remedy: str | None
+    gpu: Literal["there", "not shown", "absent"] = "there"
+
+
+# The texts of cudaGetErrorString (HIP has the same ones), or of CuPy's, torch's and JAX's own checks, and the
+# names of CUDA's errors, which are all that JAX tells of some: cudaErrorNoDevice, CUDA_ERROR_NO_DEVICE.
+_CAUSES = (
+    Cause(said=r"multiple CuPy packages", remedy="uninstall every CuPy, and install one again"),
+    Cause(said=r"CUDA headers|nvrtc", remedy=None),
+    Cause(
+        said=r"no NVIDIA driver|libcuda\.so\.1: cannot open|CUDA error 303",
+        remedy="install the driver, or use a machine that has one",
+        gpu="absent",
     ),
-    (r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device", _HIDDEN),
-    (r"busy or unavailable", "wait for the process that has it in exclusive mode, or run `nvidia-smi -c 0`"),
-    (
-        r"no kernel image|not compatible with the current",
-        "install the library's build for this GPU's generation",
+    Cause(
+        said=r"not compiled with CUDA",
+        remedy="install the build for your GPU from https://pytorch.org/get-started/locally",
+        gpu="absent",
     ),
-    (
-        r"driver version is insufficient|system is too old|installed CUDA driver|unsupported toolchain",
-        "update the NVIDIA driver, or install the library's build for an older CUDA",
+    Cause(said=r"Failed to open libtpu", remedy="install jax[tpu] on a machine with a TPU", gpu="absent"),
+    Cause(
+        said=r"cannot open shared object|undefined symbol|DLL load failed|file too short|invalid ELF header",
+        remedy=_REINSTALL,
     ),
-    (r"no NVIDIA driver", "install the driver, or use a machine that has one"),
-    (r"out of memory", "free memory of the GPU: nvidia-smi lists the processes that hold it"),
-    (
-        r"unsupported display driver|forward compatibility",
-        "restart the machine: its driver was updated in part",
+    Cause(
+        said=r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device|Error_?No_?Device",
+        remedy=_HIDDEN,
+        gpu="not shown",
     ),
-    (r"system not yet initialized", "start NVIDIA's fabric manager: `systemctl start nvidia-fabricmanager`"),
-    (r"unknown error", "reload the driver, or restart the machine: both help after it was suspended"),
-    (
-        r"forked|initialization error",
-        "let no process use CUDA before it forks: run pytest without a forking plugin",
+    Cause(
+        said=r"Outdated \w+ installation|Unable to load cu\w+\. Is it|cuDNN (< )?[\d.]+ .*had an? ",
+        remedy="install JAX with the CUDA libraries that it was built for: pip install -U 'jax[cuda13]'",
     ),
-    (
-        r"uncorrectable|fallen off the bus|DEVICE_LOST",
-        "reset the GPU or restart the machine: `dmesg` says what failed",
+    Cause(
+        said=r"busy or unavailable|Devices?_?Unavailable",
+        remedy="wait for the process that has it in exclusive mode, or run `nvidia-smi -c 0`",
+    ),
+    Cause(
+        said=r"no kernel image|not compatible with the current",
+        remedy="install the library's build for this GPU's generation",
+    ),
+    Cause(
+        said=r"driver version is insufficient|system is too old|installed CUDA driver|unsupported toolchain"
+        r"|Insufficient_?Driver",
+        remedy="update the NVIDIA driver, or install the library's build for an older CUDA",
+    ),
+    Cause(
+        said=r"No visible GPU devices|no supported devices found for platform",
+        remedy="free the GPU: nvidia-smi lists the processes that fill it, or have it in exclusive mode",
+    ),
+    Cause(
+        said=r"out of memory",
+        remedy="free memory of the GPU: nvidia-smi lists the processes that hold it",
+    ),
+    Cause(
+        said=r"unsupported display driver|System_?Driver_?Mismatch",
+        remedy="restart the machine: its driver was updated in part",
+    ),
+    Cause(
+        said=r"forward compatibility|Compat_?Not_?Supported",
+        remedy="restart the machine if its driver was updated in part; a container's image must not bring "
+        "cuda-compat, which is for a newer CUDA than this GPU's driver can take",
+    ),
+    Cause(
+        said=r"system not yet initialized|System_?Not_?Ready",
+        remedy="start NVIDIA's fabric manager: `systemctl start nvidia-fabricmanager`",
+    ),
+    Cause(
+        said=r"OS call failed|Error_?Operating_?System",
+        remedy="run `nvidia-modprobe -u` as root, and give this process /dev/nvidia-uvm, or restart the "
+        "machine",
+    ),
+    Cause(
+        said=r"create MPS client|support device connections|MPS_?Max_?C",
+        remedy="end other programs that use the GPU through MPS, which takes no more of them",
+    ),
+    Cause(
+        said=r"MPS client failed|MPS server|MPS_?(Connection|Rpc|Server)",
+        remedy="restart MPS (`echo quit | nvidia-cuda-mps-control`, then `nvidia-cuda-mps-control -d`), or "
+        "use the GPU without it",
+    ),
+    Cause(
+        said=r"unknown error|CUDA_ERROR_UNKNOWN|cudaErrorUnknown",
+        remedy="reload the driver, or restart the machine: both help after it was suspended",
+    ),
+    Cause(
+        said=r"forked|initialization error",
+        remedy="let no process use CUDA before it forks: run pytest without a forking plugin",
+    ),
+    Cause(
+        said=r"uncorrectable|fallen off the bus|DEVICE_LOST",
+        remedy="reset the GPU or restart the machine: `dmesg` says what failed",
+    ),
+    Cause(
+        said=r"TPU is already in use",
+        remedy="end that process: one at a time uses a TPU, so run pytest without workers (-n 0)",
     ),
 )
 
@@ -101,12 +177,14 @@ def parse_status(status: int | None) -> Fault | None:
     return Fault(kind="lost") if status in _LOST_STATUSES else None
 
 
-def remedy(text: str, toolkit: str | None = None) -> str | None:
-    """Return the remedy for the first cause that a library's text names; None where none is known.
+def cause(text: str) -> Cause | None:
+    """Return the first known cause that a library's text names; None where it names none."""
+    return next((known for known in _CAUSES if re.search(known.said, text, re.IGNORECASE)), None)
+
+
+def remedy(known: Cause | None, otherwise: str, toolkit: str | None = None) -> str:
+    """Return what to do about a cause, or else the other remedy.
 
     `toolkit` says how to get the parts of CUDA's toolkit that the library compiles with.
     """
-    for cause, found in _REMEDIES:
-        if re.search(cause, text, re.IGNORECASE):
-            return found or toolkit or _REINSTALL
-    return None
+    return otherwise if known is None else known.remedy or toolkit or _REINSTALL

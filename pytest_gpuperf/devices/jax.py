@@ -4,17 +4,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
+from os import environ
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import capabilities, jax_products, jax_programs
+from pytest_gpuperf.devices import capabilities, jax_platforms, jax_products, jax_programs
 from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.group import DeviceGroup, Parts
 from pytest_gpuperf.devices.library import (
     BFLOAT16_EPS,
     TF32_EPS,
+    VISIBLE,
     LibraryBackend,
     LibraryDevice,
     Namespace,
@@ -304,17 +306,12 @@ class JaxBackend(LibraryBackend):
     name = "jax"
     library = ("jax", "JAX", "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])")
     gpus = "accelerator"
-    hidden_by = "JAX_PLATFORMS"
     emulates = True
 
     def count(self) -> int:
-        """Return how many accelerators JAX shows; raise Unavailable where it finds no device at all."""
+        """Return how many accelerators JAX shows."""
         jax = self.load()
-        try:
-            return len(_accelerators(jax))
-        except Exception as error:
-            remedy = f"install the plugin for that platform; {shown_setting('JAX_PLATFORMS')}"
-            raise unusable("JAX finds no device", error, remedy) from error
+        return len(_accelerators(jax)) if jax_platforms.failure_at_start(jax) is None else 0
 
     def open(self, index: int) -> JaxDevice:
         """Return that accelerator, after one kernel on it."""
@@ -329,11 +326,8 @@ class JaxBackend(LibraryBackend):
     def too_few(self, count: int, index: int) -> Unavailable:
         """Return the error for a number that is too large, or for a machine without a usable accelerator."""
         if count:
-            return super().too_few(count, index)
-        if (failure := _failure_of_cuda(self.load())) is not None:
-            return unusable("JAX sees no GPU, only the CPU", failure, "reinstall jax[cuda13]")
-        remedy = "install JAX's plugin for your GPU (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
-        return Unavailable(f"JAX sees no GPU, only the CPU; {remedy}; {shown_setting('JAX_PLATFORMS')}")
+            return Unavailable(f"{super().too_few(count, index)}{_settings()}")
+        return self._not_started("JAX sees no GPU")
 
     def group(self, devices: Sequence[Any]) -> JaxGroup:
         """Return several devices as a mesh; the first is the default again, as the last was opened."""
@@ -346,29 +340,37 @@ class JaxBackend(LibraryBackend):
         """Return JAX on the CPU; looking it up makes JAX open its GPU as well."""
         jax = self.load()
         try:
-            device = jax.local_devices(backend="cpu")[0]
+            device = jax_platforms.cpus(jax)[0]
         except Exception as error:  # RuntimeError, or a bare AssertionError of JAX 0.10
-            remedy = "add cpu to JAX_PLATFORMS, after the GPU's platform"
-            raise GpuPerfError(f"JAX cannot use the CPU for the comparison; {remedy}: {error}") from error
+            problem = "JAX cannot use the CPU for the comparison"
+            if jax_platforms.failure_at_start(jax) is not None:
+                raise self._not_started(problem) from error
+            where = "JAX_PLATFORMS" if "JAX_PLATFORMS" in environ else "jax.config's jax_platforms"
+            raise GpuPerfError(f"{problem}; add cpu to {where}, after the GPU's platform: {error}") from error
         return JaxDevice(jax, device, cpu_name())
 
     def emulated(self, name: str, index: int) -> JaxDevice:
         """Return one of JAX's devices of the CPU as a GPU of that name."""
         jax = self.load()
-        return JaxDevice(jax, jax.local_devices(backend="cpu")[index], name, emulates_gpu=True)
+        return JaxDevice(jax, jax_platforms.cpus(jax)[index], name, emulates_gpu=True)
+
+    def _not_started(self, problem: str) -> Unavailable:
+        """Return why no platform for an accelerator has started: of a GPU that is there, if one is."""
+        failures = jax_platforms.failures(self.load())
+        remedy = f"check its plugin (jax[cuda13], jax[cuda12], jax[tpu]) and its driver{_settings()}"
+        causes = [unusable(problem, failure, remedy) for failure in failures]
+        install = "install JAX's plugin for your GPU (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
+        none = Unavailable(f"{problem}; {install}, and give a container its GPUs{_settings()}")
+        return max(causes, key=lambda cause: cause.broken, default=none)
 
 
 def _accelerators(jax: Any) -> list[Any]:
     return [device for device in jax.local_devices() if device.platform != "cpu"]
 
 
-def _failure_of_cuda(jax: Any) -> Exception | None:
-    """Return why JAX's plugin for CUDA did not start though a GPU is there: JAX only logs that."""
-    try:
-        jax.local_devices(backend="cuda")
-    except Exception as error:  # noqa: BLE001 - of any plugin
-        return error if "failed to initialize" in str(error) else None  # else JAX did not try
-    return None
+def _settings() -> str:
+    """Return those variables that are set and may hide devices from JAX, to be appended to a message."""
+    return "".join(f"; {shown_setting(name)}" for name in ("JAX_PLATFORMS", VISIBLE) if name in environ)
 
 
 def _wait_for(array: Any) -> None:

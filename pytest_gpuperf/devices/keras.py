@@ -19,8 +19,9 @@ from pytest_gpuperf.devices.library import (
     Reduced,
     any_product,
     may_use_tf32,
+    unusable,
 )
-from pytest_gpuperf.devices.nvml import cuda_bus_id
+from pytest_gpuperf.devices.nvml import cuda_bus_id, driver_failure
 from pytest_gpuperf.devices.protocol import Observation, Single, TimedDevice
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Kind
@@ -276,8 +277,12 @@ class _TensorflowBackend(LibraryBackend):
         return device
 
     def too_few(self, count: int, index: int) -> Unavailable:
-        remedy = "install tensorflow[and-cuda] and the driver; keras:cpu emulates one"
-        return super().too_few(count, index) if count else Unavailable(f"TensorFlow sees no GPU; {remedy}")
+        if count:
+            return super().too_few(count, index)
+        problem, remedy = "TensorFlow sees no GPU", "install tensorflow[and-cuda] and the driver"
+        if (said := driver_failure()) is not None:  # TensorFlow writes it to the standard error alone
+            return unusable(problem, RuntimeError(said), remedy)
+        return Unavailable(f"{problem}; {remedy}; keras:cpu emulates one")
 
     def cpu(self) -> _TensorflowDevice:
         return _TensorflowDevice(self.load(), "CPU:0", cpu_name())

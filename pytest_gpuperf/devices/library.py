@@ -9,6 +9,7 @@ from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from os import environ
+from pathlib import Path
 from time import perf_counter, process_time
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,13 @@ from pytest_gpuperf.model.plain_text import message, text_of
 LONGEST_SPIN = 1.0
 """Seconds for which a kernel may keep a GPU busy: one that also drives a screen may kill it after two."""
 BFLOAT16_EPS, TF32_EPS = 2.0**-7, 2.0**-10  # the relative spacing to which these modes round float32
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+NVIDIA_DRIVER, NVIDIA_NODES = "/proc/driver/nvidia", "/dev"
+"""The folders in which NVIDIA's driver for Linux lists its GPUs, and in which programs open them."""
+_REFUSED = (
+    "the driver has a GPU that no variable hides: this user needs rights on /dev/nvidia*, and `dmesg` says "
+    "whether the GPU has failed"
+)
 _AMPERE = 8.0  # the first compute capability with TF32
 
 
@@ -196,13 +204,30 @@ def import_library(module: str, name: str, remedy: str, if_broken: str = "reinst
 
 
 def unusable(problem: str, error: Exception, remedy: str, toolkit: str | None = None) -> Unavailable:
-    """Return why something that is there cannot be used, with the cause's remedy or else the given one.
+    """Return why something cannot be used, with the cause's remedy or else the given one.
 
-    `toolkit` is the remedy where the library misses what it compiles with.
+    It is broken, unless no GPU is there or a variable hides it. `toolkit` is the remedy where the library
+    misses what it compiles with.
     """
     cause = error.__cause__ or error  # CuPy hides it in a page of its own
-    found = faults.remedy(f"{text_of(str, cause)} {text_of(str, error)}", toolkit) or remedy
-    return Unavailable(f"{problem}: {message(cause) or type(cause).__name__}; {found}", broken=True)
+    known = faults.cause(f"{text_of(str, cause)} {text_of(str, error)}")
+    said = f"{problem}: {message(cause) or type(cause).__name__}; {faults.remedy(known, remedy, toolkit)}"
+    if known is None or known.gpu == "there":
+        return Unavailable(said, broken=True)
+    if known.gpu == "absent":
+        return Unavailable(said)
+    is_broken = should_show_gpu()
+    return Unavailable(f"{said}; {_REFUSED if is_broken else shown_setting(VISIBLE)}", broken=is_broken)
+
+
+def should_show_gpu() -> bool:
+    """Return whether CUDA should show a GPU: NVIDIA's driver has one, and no variable hides it.
+
+    Where CUDA shows none then, this user may not use it, it has failed, or it has no instances (MIG).
+    """
+    first = environ.get(VISIBLE, "0").partition(",")[0].strip()
+    has_node = any(Path(NVIDIA_NODES).glob("nvidia[0-9]*"))  # a container may see the host's driver alone
+    return has_node and first.isdecimal() and int(first) < len([*Path(NVIDIA_DRIVER).glob("gpus/*")])
 
 
 def is_emulated(name: str) -> bool:

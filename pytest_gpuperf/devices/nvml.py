@@ -172,6 +172,25 @@ def cuda_bus_id(ordinal: int) -> str:
     return text.value.decode()
 
 
+def driver_failure() -> str | None:
+    """Return the name of the error with which NVIDIA's driver shows no device, for a library that tells none.
+
+    None where it shows devices, or where no driver is installed.
+    """
+    from ctypes import CDLL, byref, c_char_p, c_int
+
+    name, count = c_char_p(), c_int()
+    try:
+        driver = CDLL("libcuda.so.1")
+        failed = driver.cuInit(0) or driver.cuDeviceGetCount(byref(count))
+        driver.cuGetErrorName(failed, byref(name))
+    except (OSError, AttributeError):
+        return None
+    if not failed:
+        return None
+    return name.value.decode() if name.value else f"CUDA error {failed}"
+
+
 def _unknown(cause: str) -> GpuPerfError:
     return GpuPerfError(f"the GPU's clocks are unknown: {cause}")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import environment, python_calls
+from pytest_gpuperf.devices import environment, jax_platforms, python_calls
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
 from pytest_gpuperf.devices.jax import JaxBackend
@@ -92,7 +92,7 @@ class StandIn:
             return 1
         self._prepare()
         jax: Any = import_module("jax")
-        return len(jax.local_devices(backend="cpu"))
+        return len(jax_platforms.cpus(jax))
 
     def group(self, devices: Sequence[TimedDevice]) -> TimedDevice:
         """Return several devices as one: a mesh of JAX's."""

@@ -19,6 +19,7 @@ from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     LONGEST_SPIN,
+    VISIBLE,
     LibraryBackend,
     LibraryDevice,
     Namespace,
@@ -410,13 +411,15 @@ class TorchBackend(LibraryBackend):
                 simplefilter("ignore")
                 return _open(torch, torch.device(kind, int(index or 0)))
         except Exception as error:
-            number = int(index or 0)
-            problem = f"torch {torch.__version__} cannot use {kind}:{number}"
-            is_there = _is_there(torch, kind, number) or "too old" in str(error)
-            hidden = f"; {shown_setting('CUDA_VISIBLE_DEVICES')}" if kind == "cuda" and not is_there else ""
-            raise Unavailable(
-                f"{unusable(problem, error, _remedy(kind), _TOOLKIT)}{hidden}", broken=is_there
-            ) from error
+            count, titled = _count(torch, kind), f"torch {torch.__version__}"
+            if 0 < count <= int(index or 0):
+                problem = f"{titled} sees {count} device(s) of type {kind}, and {selector} was requested"
+                hidden = f"; {shown_setting(VISIBLE)}" if kind == "cuda" else ""
+                raise Unavailable(problem + hidden) from error
+            cause = unusable(f"{titled} cannot use {kind}:{index or 0}", error, _remedy(kind), _TOOLKIT)
+            # It counts no CUDA device where the driver fails; of other types a build may have none.
+            is_broken = cause.broken and (kind == "cuda" or count > 0)
+            raise Unavailable(str(cause), broken=is_broken) from error
 
     def group(self, devices: Sequence[Any]) -> DeviceGroup:
         """Return several devices as one; the first is the current device again, as the last was opened."""
@@ -450,12 +453,12 @@ def _cudnns_layers(cudnn: Any) -> dict[str, Any]:
     return {"convolutions": getattr(cudnn, "conv", None), "recurrent layers": getattr(cudnn, "rnn", None)}
 
 
-def _is_there(torch: Any, kind: str, number: int) -> bool:
-    """Return whether torch sees a device, be it one that cannot be used."""
+def _count(torch: Any, kind: str) -> int:
+    """Return how many devices torch sees, be they such as cannot be used; 0 where it cannot tell."""
     try:
-        return bool(number < getattr(torch, kind).device_count())
+        return int(getattr(torch, kind).device_count())
     except Exception:  # noqa: BLE001 - of any build of torch; what it raised at first is what the user reads
-        return False
+        return 0
 
 
 def _remedy(kind: str) -> str:

@@ -3,6 +3,7 @@
 The library itself is in test_jax_cpu.py and tests/gpu; this is what we make of its answers.
 """
 
+import logging
 import sys
 from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
@@ -61,8 +62,10 @@ def jax(monkeypatch):
 
     def call(*devices, **failures):
         def local_devices(backend="all"):
-            if backend in failures:
-                raise RuntimeError(failures[backend])
+            failed = "all" if "all" in failures else backend  # the first question starts all platforms
+            if failed in failures:
+                said = failures.pop(failed)  # JAX raises it once
+                raise RuntimeError(said) if said else AssertionError
             return list(devices)
 
         made = ModuleType("jax")
@@ -90,31 +93,93 @@ def jax(monkeypatch):
     return call
 
 
+class FakeInternals(SimpleNamespace):
+    """What JAX's own modules know: what its plugins raise, and what has kept platforms away."""
+
+    def __init__(self, *, raised=(), kept=(), chips=0):
+        logger = logging.getLogger("jax._src.xla_bridge")
+
+        def discover_pjrt_plugins():
+            for error in raised:
+                logger.error("Jax plugin configuration error", exc_info=RuntimeError(error))
+
+        bridge = SimpleNamespace(
+            logger=logger, discover_pjrt_plugins=discover_pjrt_plugins, _backend_errors=dict(kept)
+        )
+        hardware = SimpleNamespace(num_available_tpu_chips_and_device_id=lambda: (chips, None))
+        super().__init__(xla_bridge=bridge, hardware_utils=hardware)
+
+
+NO_DRIVER = "operation cuInit(0) failed: Unknown CUDA error 303; cuGetErrorName failed."
+UNKNOWN = "Unable to initialize backend 'cuda': Backend 'cuda' is not in the list of known backends"
+FULL = "Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices."
+ADVICE = f"{FULL} (you may need to uninstall the failing plugin package, or set JAX_PLATFORMS=cpu)"
+NONE = "JAX sees no GPU; install JAX's plugin for your GPU .*, and give a container its GPUs"
+
+
 @for_each(
-    ("failures", "is_broken", "said"),
+    ("platforms", "failures", "internals", "is_broken", "said"),
     [
+        (None, {}, {}, False, f"^{NONE}$"),
+        ("cpu", {}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cpu', which may hide devices$"),
+        ("cuda", {"all": ""}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cuda', which may hide devices$"),
+        ("cuda", {"all": UNKNOWN}, {}, True, f"{UNKNOWN}; check its plugin .*; JAX_PLATFORMS is 'cuda'"),
+        ("cuda", {"all": UNKNOWN}, {"raised": [NO_DRIVER]}, False, r"GPU: operation cuInit\(0\) .*; install"),
+        (None, {"all": ADVICE}, {}, True, r"^JAX sees no GPU: .* No visible GPU devices; free the GPU[^_]+$"),
+        (None, {}, {"raised": ["ALREADY_EXISTS: PJRT_Api already exists"]}, False, f"^{NONE}$"),
+        (None, {}, {"raised": [NO_DRIVER, "Unable to load cuFFT. Is it installed?"]}, True, "GPU: Unable to"),
+        (None, {}, {"kept": {"cuda": "INTERNAL: new words"}}, True, "GPU: cuda: INTERNAL: new words; check"),
+        (None, {}, {"kept": {"tpu": "TPU is already in use by process"}}, False, f"^{NONE}$"),
         (
-            {"all": "Unable to initialize backend 'cuda'"},
+            None,
+            {},
+            {"kept": {"tpu": "TPU is already in use"}, "chips": 4},
             True,
-            "JAX finds no device: Unable to initialize backend 'cuda'; install the plugin for .* is 'cuda'",
+            "use; end that process: one",
         ),
-        (  # JAX logs that, and falls back to the CPU
-            {"cuda": "Backend 'cuda' failed to initialize: INTERNAL: cuSPARSE was not found"},
-            True,
-            "JAX sees no GPU, only the CPU: .* cuSPARSE was not found; reinstall",
-        ),
-        ({"cuda": "Unknown backend cuda"}, False, "JAX sees no GPU, only the CPU; install JAX's plugin"),
+        (None, {}, {"kept": {"tpu": "Failed to open libtpu.so"}, "chips": 4}, False, r"install jax\[tpu\]"),
     ],
 )
-def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(jax, setting, failures, is_broken, said):
-    setting("JAX_PLATFORMS", "cuda")
-    jax(FakeDevice("cpu"), **failures)
+def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(
+    jax, setting, platforms, failures, internals, is_broken, said
+):
+    setting("JAX_PLATFORMS", platforms)
+    setting("CUDA_VISIBLE_DEVICES", None)
+    jax(FakeDevice("cpu"), **failures)._src = FakeInternals(**internals)
     with pytest.raises(Unavailable, match=said) as caught:
         Machine("jax").gpu()
-    assert caught.value.broken == is_broken
+    assert is_broken == caught.value.broken
 
 
-def test_a_gpu_is_described_and_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(jax):
+def test_where_jax_has_no_names_that_tell_the_cause_the_gpu_is_not_there(jax, setting):
+    setting("JAX_PLATFORMS", None)
+    setting("CUDA_VISIBLE_DEVICES", "")
+    jax(FakeDevice("cpu"))
+    with pytest.raises(Unavailable, match=f"^{NONE}; CUDA_VISIBLE_DEVICES is '', which may hide") as caught:
+        Machine("jax").gpu()
+    assert not caught.value.broken
+
+
+def test_a_platform_that_fails_once_leaves_the_cpu_usable_and_stays_the_cause(jax, setting):
+    setting("JAX_PLATFORMS", None)
+    jax(FakeDevice("cpu"), all=ADVICE)
+    assert "cpu" == Machine("jax").cpu().kind
+    assert "gpu" == Machine("jax:cpu").gpu().kind
+    with pytest.raises(Unavailable, match="No visible GPU devices; free the GPU") as caught:
+        Machine("jax").gpu()
+    assert caught.value.broken
+
+
+def test_a_cpu_that_no_platform_but_the_broken_one_may_replace_has_that_ones_cause(jax, setting):
+    setting("JAX_PLATFORMS", "cuda")
+    jax(FakeDevice("cpu"), all=FULL, cpu=FULL)
+    with pytest.raises(Unavailable, match=r"JAX cannot use the CPU .*devices; free the GPU") as caught:
+        Machine("jax").cpu()
+    assert caught.value.broken
+
+
+def test_a_gpu_is_described_and_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(jax, setting):
+    setting("JAX_PLATFORMS", "cuda")
     jax(FakeDevice(), cpu="Unknown backend cpu. Available backends are ['cuda']")
     info = Machine("jax").gpu().info
     assert ("gpu", "Fake", "jax 0.99", "cuda 13000") == (info.kind, info.name, info.library, info.runtime)

@@ -314,13 +314,33 @@ def test_a_gpu_of_tensorflow_is_tried_and_described(opened, setting):
     tensorflow.tf32 = False
     assert (gpu.info.reduced_precision, gpu.info.reduced_eps) == (None, None)
     assert opened(capability=(7, 0))[0].info.reduced_precision is None
-    with pytest.raises(Unavailable, match=r"TensorFlow sees no GPU; install tensorflow\[and-cuda\]"):
-        opened(gpus=0)
     emulated = Machine("keras:cpu").gpu()
     assert ("gpu", True, None) == (emulated.kind, emulated.info.emulated, emulated.processor_time)
     with emulated.observe() as seen:
         pass
     assert seen.worked
+
+
+@for_each(
+    ("said", "is_broken", "message"),
+    [
+        (None, False, r"TensorFlow sees no GPU; install tensorflow\[and-cuda\]"),
+        (
+            "CUDA_ERROR_SYSTEM_NOT_READY",
+            True,
+            "sees no GPU: CUDA_ERROR_SYSTEM_NOT_READY; start NVIDIA's fabric",
+        ),
+        ("CUDA_ERROR_NO_DEVICE", False, "check `nvidia-smi -L`.*; CUDA_VISIBLE_DEVICES is ''"),
+    ],
+)
+def test_a_gpu_that_tensorflow_does_not_see_has_the_drivers_cause(
+    opened, monkeypatch, setting, said, is_broken, message
+):
+    setting("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr("pytest_gpuperf.devices.keras.driver_failure", lambda: said)
+    with pytest.raises(Unavailable, match=message) as caught:
+        opened(gpus=0)
+    assert is_broken == caught.value.broken
 
 
 def test_work_on_a_gpu_of_tensorflow_is_seen_by_its_memory(opened):

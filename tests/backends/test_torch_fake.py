@@ -129,6 +129,16 @@ def test_a_build_without_the_gpu_or_too_old_says_so(torch, changes, choice, said
         Machine(choice).gpu()
 
 
+def test_a_number_beyond_the_devices_says_how_many_there_are_and_what_may_hide_them(torch, setting):
+    setting("CUDA_VISIBLE_DEVICES", "4")
+    torch.ones, torch.cuda.device_count = not_compiled, lambda: 1
+    with pytest.raises(
+        Unavailable, match=r"sees 1 device.* cuda:1 was requested; CUDA_VISIBLE.* is '4'"
+    ) as caught:
+        Machine("torch:cuda:1").gpu()
+    assert not caught.value.broken
+
+
 def test_another_type_is_opened_by_its_name(torch):
     found = Machine("torch:xpu:1").gpu()
     assert (found.name, torch.waited) == ("Fake Max", [FakeDevice("xpu", 1)])

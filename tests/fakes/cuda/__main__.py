@@ -13,7 +13,7 @@ cuSOLVER or cuSPARSE fails. Settings of the fake, in the environment, which are 
     FAKE_CUDA_GBPS        the bandwidth of copies from and to the host (20)
     FAKE_CUDA_TFLOPS      the rate of matrix products (20)
     FAKE_CUDA_MEMORY      the bytes of a device (8 GiB)
-    FAKE_CUDA_DEVICES     how many devices there are (1)
+    FAKE_CUDA_DEVICES     how many devices there are (1); CUDA_VISIBLE_DEVICES may hide some
     FAKE_CUDA_DRIVER      the CUDA version that the driver supports: 11040, or 0 without a driver (13020)
     FAKE_CUDA_COUNT_ERROR the number of the error of a driver that cannot count its devices (0)
     FAKE_CUDA_RAMP_US     for how long after 10 ms of idling a device works at 345 of 1980 MHz (0)

@@ -1,7 +1,9 @@
 // libcuda.so.1: the driver's functions that the libraries call beside the runtime's. CuPy launches its kernels
 // here, known by their names.
 #include "fake.h"
+#include <ctype.h>
 #include <cuda.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +12,13 @@ static CUcontext context_of(int device) { return (CUcontext)(size_t)(device + 1)
 
 static CUresult reported(cudaError_t error) { return (CUresult)error; } // most have the same numbers
 
+static int is_installed(void) { return fake_setting("DRIVER", 1) != 0; }
+
+// Without a driver XLA has a stub of its own, which gives no error a name either.
 CUresult cuInit(unsigned flags) {
-    return (CUresult)fake_setting("COUNT_ERROR", 0);
+    if (!is_installed()) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+    CUresult early = (CUresult)fake_setting("COUNT_ERROR", CUDA_SUCCESS);
+    return early || fake_device_count() ? early : CUDA_ERROR_NO_DEVICE;
 }
 
 CUresult cuDriverGetVersion(int *version) { return reported(cudaDriverGetVersion(version)); }
@@ -30,8 +37,17 @@ CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device) {
     return reported(cudaDeviceGetPCIBusId(text, length, device));
 }
 
+// The runtime's cudaErrorNoDevice is the driver's CUDA_ERROR_NO_DEVICE.
 CUresult cuGetErrorName(CUresult error, const char **text) {
-    *text = cudaGetErrorName((cudaError_t)error);
+    static __thread char name[64];
+    if (!is_installed()) return CUDA_ERROR_INVALID_VALUE;
+    char *end = name + sprintf(name, "CUDA_ERROR");
+    for (const char *of = cudaGetErrorName((cudaError_t)error) + strlen("cudaError"); *of; of++) {
+        if (isupper(*of)) *end++ = '_';
+        *end++ = toupper(*of);
+    }
+    *end = 0;
+    *text = error ? name : "CUDA_SUCCESS";
     return CUDA_SUCCESS;
 }
 

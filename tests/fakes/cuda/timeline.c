@@ -1,5 +1,6 @@
 // Simulated time: each stream's time line, what happens when on it, and the host's waits.
 #include "fake.h"
+#include <ctype.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,9 +77,17 @@ void fake_log(const char *format, ...) {
 void fake_lock(void) { pthread_mutex_lock(&mutex); }
 void fake_unlock(void) { pthread_mutex_unlock(&mutex); }
 
+// CUDA_VISIBLE_DEVICES shows so many of them: those before the first number that is none of theirs.
 int fake_device_count(void) {
-    ns_t count = fake_setting("DEVICES", 1);
-    return count > MOST_DEVICES ? MOST_DEVICES : (int)count;
+    ns_t all = fake_setting("DEVICES", 1);
+    int count = all > MOST_DEVICES ? MOST_DEVICES : (int)all, shown = 0;
+    const char *listed = getenv("CUDA_VISIBLE_DEVICES");
+    if (!listed) return count;
+    for (char *end; isdigit(*listed) && strtol(listed, &end, 10) < count; listed = end + 1) {
+        shown++;
+        if (*end != ',') break;
+    }
+    return shown;
 }
 
 static ns_t later(ns_t a, ns_t b) { return a > b ? a : b; }

@@ -1,9 +1,11 @@
 """From what GPU libraries raise to faults (memory that ran out, devices that are lost) and to remedies."""
 
+import re
+
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices import capabilities, library
 from pytest_gpuperf.devices.machine import backends
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice
 from pytest_gpuperf.model.errors import Unavailable
@@ -123,17 +125,18 @@ REMEDIES = {
     "libcudnn.so.9: undefined symbol: cudnnGetLastErrorString": "reinstall it with the CUDA",
     "libcusolver.so.12: invalid ELF header": "reinstall it with the CUDA",
     "DLL load failed while importing runtime: The module could not be found": "reinstall it with the CUDA",
-    "No CUDA GPUs are available": "check `nvidia-smi -L`: a container must be given its GPUs",
-    "no ROCm-capable device is detected": "check `nvidia-smi -L`: a container must be given its GPUs",
     "CUDA-capable device(s) is/are busy or unavailable": "wait for the process that has it in exclusive",
     "no kernel image is available for execution on the device": "install the library's build for this GPU",
     "NVIDIA B200 with capability sm_100 is not compatible with the current": "install the library's build",
     "CUDA driver version is insufficient for CUDA runtime version": "update the NVIDIA driver",
     "The NVIDIA driver on your system is too old (found version 11040)": "update the NVIDIA driver",
     "the provided PTX was compiled with an unsupported toolchain": "update the NVIDIA",
-    "Found no NVIDIA driver on your system": "install the driver, or use a machine that has one",
     "CUDA error: out of memory": "free memory of the GPU: nvidia-smi lists the processes that hold it",
     "system has unsupported display driver / cuda driver combination": "restart the machine: its driver was",
+    "forward compatibility was attempted on non supported HW": "restart the machine if its driver was",
+    "OS call failed or operation not supported on this OS": "run `nvidia-modprobe -u` as root",
+    "the remote procedural call between the MPS server and the MPS client failed": "restart MPS",
+    "the hardware resources required to support device connections have been exhausted": "end other programs",
     "system not yet initialized": "start NVIDIA's fabric manager: `systemctl start nvidia-fabricmanager`",
     "CUDA unknown error - this may be due to an incorrectly set up environment": "reload the driver",
     "Cannot re-initialize CUDA in forked subprocess": "let no process use CUDA before it forks",
@@ -148,3 +151,37 @@ def test_a_device_that_was_found_and_fails_is_broken_and_its_remedy_is_by_cause(
     problem = f"CuPy's CUDA device 1 was found but cannot be used: {said.partition(chr(10))[0]}; {remedy}"
     assert str(caught.value).startswith(problem)
     assert caught.value.broken
+
+
+NOT_SHOWN, NO_DRIVER = "no CUDA-capable device is detected", "Found no NVIDIA driver on your system"
+
+
+@for_each(
+    ("said", "listed", "visible", "is_broken", "end"),
+    [
+        (NOT_SHOWN, 0, None, False, "; CUDA_VISIBLE_DEVICES is not set"),
+        (NOT_SHOWN, 2, None, True, "; the driver has a GPU that no variable hides: this user needs rights"),
+        (NOT_SHOWN, 2, "1", True, "; the driver has a GPU that no variable hides: this user needs rights"),
+        (NOT_SHOWN, 2, "2", False, "; CUDA_VISIBLE_DEVICES is '2', which may hide devices"),
+        (NOT_SHOWN, 2, "", False, "; CUDA_VISIBLE_DEVICES is '', which may hide devices"),
+        (NOT_SHOWN, 2, "MIG-41b9", False, "; CUDA_VISIBLE_DEVICES is 'MIG-41b9', which may hide devices"),
+        ("No HIP GPUs are available", 0, None, False, "; CUDA_VISIBLE_DEVICES is not set"),
+        (NO_DRIVER, 2, None, False, "; install the driver, or use a machine that has one"),
+        ("libcuda.so.1: cannot open shared object file", 2, None, False, "; install the driver, or use a"),
+        ("Torch not compiled with CUDA enabled", 2, None, False, "; install the build for your GPU from"),
+    ],
+)
+def test_a_gpu_that_cuda_does_not_show_is_broken_where_the_driver_has_it_and_nothing_hides_it(
+    cupy, setting, monkeypatch, tmp_path, said, listed, visible, is_broken, end
+):
+    setting("CUDA_VISIBLE_DEVICES", visible)
+    for number in range(listed):
+        (tmp_path / "driver" / "gpus" / f"0000:0{number}:00.0").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"nvidia{number}").touch()
+    monkeypatch.setattr(library, "NVIDIA_DRIVER", str(tmp_path / ("driver" if listed else "none")))
+    monkeypatch.setattr(library, "NVIDIA_NODES", str(tmp_path))
+    with pytest.raises(Unavailable, match=re.escape(end)) as caught:
+        cupy("1", RuntimeError(said))
+    assert is_broken == caught.value.broken
+    monkeypatch.setattr(library, "NVIDIA_NODES", str(tmp_path / "driver"))
+    assert not library.should_show_gpu(), "a container sees what the host's driver lists"
