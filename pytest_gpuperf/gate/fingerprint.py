@@ -18,12 +18,15 @@ OF_BASELINE = "{}: {} in the baseline, {} now"
 """The form of a difference from a baseline."""
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
-_ROUNDING = (
+# How a GPU rounds, which of cuBLAS's kernels may run, and how much of the GPU this process gets.
+_OF_GPUS = (
     "CUPY_TF32",
     "NVIDIA_TF32_OVERRIDE",
     "JAX_DEFAULT_MATMUL_PRECISION",
     "JAX_ENABLE_X64",
     "MLX_ENABLE_TF32",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
 )
 _UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults would only lengthen a key
 
@@ -102,6 +105,9 @@ def _device(name: str, device: DeviceInfo | None) -> Conditions:
         f"{name} driver": _version(device.driver, "major"),
         f"{name} runtime": _version(device.runtime, "major"),
         f"{name} precision": device.reduced_precision or "full",
+        f"{name} convolutions": device.reduced_convolutions or "full",
+        # Models that share a name differ in it. Drivers keep some of it, and not always as much.
+        f"{name} memory": None if device.memory is None else f"{device.memory / 2**30:.0f} GiB",
     }
 
 
@@ -111,10 +117,10 @@ def _included(demand: Demand) -> Conditions:
 
 
 def _settings_of_gpus(environment: Environment) -> Conditions:
-    """Return the settings that change how a GPU rounds, and whether it waits for each kernel."""
+    """Return the settings that change how a GPU works, and whether it is waited for after each kernel."""
     variables = environment.variables
     blocking = None if variables is None else blocking_setting(variables) or "not set"
-    return {**_variables(environment, _ROUNDING), "blocking launches": blocking}
+    return {**_variables(environment, _OF_GPUS), "blocking launches": blocking}
 
 
 def _variables(environment: Environment, names: Iterable[str]) -> dict[str, str | None]:

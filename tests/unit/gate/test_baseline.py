@@ -385,7 +385,9 @@ RUNNER = replace(
     variables={"OMP_NUM_THREADS": "4"},
 )
 NUMPY = replace(CPU, library="numpy 2.4.6")
-CUPY = replace(GPU, library="cupy 13.4.1, CUDA 12.8", driver="for CUDA 12.9", runtime="CUDA 12.8")
+CUPY = replace(
+    GPU, library="cupy 13.4.1, CUDA 12.8", driver="for CUDA 12.9", runtime="CUDA 12.8", memory=12 << 30
+)
 WORK = {"dtypes": ("float32", "int64"), "shapes": ("512x512", "512")}
 
 
@@ -424,6 +426,8 @@ def said(expected) -> tuple[str, ...]:
         ("GPU driver: for CUDA 12 | for CUDA 13", on_gpu({"driver": "for CUDA 13.0"})),
         ("GPU runtime: CUDA 12 | CUDA 13", on_gpu({"runtime": "CUDA 13.0"})),
         ("GPU precision: full | TF32", on_gpu({"reduced_precision": "TF32"})),
+        ("GPU convolutions: full | TF32", on_gpu({"reduced_convolutions": "TF32"})),
+        ("GPU memory: 12 GiB | 8 GiB", on_gpu({"memory": 8 << 30})),
         ("CPU library: numpy 2.4 | numpy 2.5", on_cpu({"library": "numpy 2.5.0"})),
         ("CPU precision: full | bfloat16", on_cpu({"reduced_precision": "bfloat16"})),
         ("GPU dtypes: float32, int64 | int64", on_gpu(dtypes=("int64",))),
@@ -435,7 +439,7 @@ def said(expected) -> tuple[str, ...]:
         ("transfer: never | once for 9 calls", on_both(demand=Demand(transfer="once", calls=9))),
         ("latency: no | yes", on_both(demand=Demand(latency=True))),
         (None, on_gpu({"library": "cupy 13.4.9rc1", "driver": "for CUDA 12.4", "runtime": "CUDA 12.2"})),
-        (None, on_gpu({"memory": 80 * 10**9})),
+        (None, on_gpu({"memory": 12_600_000_000})),  # as little as one driver leaves less of it than another
         (None, on_cpu({"name": "the CPU", "library": "numpy 2.4.0"})),  # the processor is the environment's
         (None, on_gpu(dtypes=("int64", "float32"))),
         (None, on_both(status="failed", reason="too slow", demand=Demand(min=3, max_time=1.0))),
@@ -447,6 +451,7 @@ def test_what_a_time_depends_on_is_named_by_itself_and_nothing_else_is(expected,
 
 SETTINGS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "CUPY_TF32")
 SETTINGS += ("NVIDIA_TF32_OVERRIDE", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "MLX_ENABLE_TF32")
+SETTINGS += ("CUBLAS_WORKSPACE_CONFIG", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
 
 
 def with_variable(name, value):
@@ -485,7 +490,7 @@ def test_so_is_what_a_whole_run_depends_on(expected, metrics, changes):
 @for_each(
     ("known_less", "here"),
     [
-        (on_gpu({"driver": None, "runtime": None, "library": ""}), RUNNER),
+        (on_gpu({"driver": None, "runtime": None, "library": "", "memory": None}), RUNNER),
         (on_gpu(dtypes=(), shapes=()), RUNNER),
         (on_both(gpu=None, scope=None), RUNNER),
         (on_both(), replace(RUNNER, variables=None, python="", cpu={})),
