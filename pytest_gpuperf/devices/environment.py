@@ -50,6 +50,7 @@ _ROOT = Path("/")
 # As they are before any test runs: one that replaces them, and may count their calls, gets none of ours.
 _listdir, _open, _open_descriptor, _read_descriptor, _close = os.listdir, open, os.open, os.read, os.close
 _LINE = 100  # bytes: three numbers of at most twenty digits
+_NAME = 256  # bytes of a processor's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +123,19 @@ def usable_processors(root: Path = _ROOT) -> float:
 
 
 def cpu_name(root: Path = _ROOT) -> str:
-    """Return the processor's model name, or the architecture where the system does not report it."""
-    text = read(root / "proc/cpuinfo") or ""
-    models = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
-    return next(models, "") or platform.processor() or platform.machine()
+    """Return the processor's model name, or the architecture where the system does not report it.
+
+    Linux on ARM tells numbers alone: `aarch64 0x41:0xd4f` has cores of that designer and of that kind.
+    """
+    found: dict[str, list[str]] = {}
+    for line in (read(root / "proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        found.setdefault(name.strip(), []).append(value.strip())
+    model = found.get("model name", [""])[0]
+    cores = zip(found.get("CPU implementer", ()), found.get("CPU part", ()), strict=False)
+    kinds = [f"{designer}:{part}" for designer, part in dict.fromkeys(cores)]
+    arm = " ".join([platform.machine(), *kinds]) if kinds else ""
+    return model or arm or _name_on_macos() or platform.processor() or platform.machine()
 
 
 def waits() -> dict[str, float] | None:
@@ -198,6 +208,16 @@ def _masked(text: str) -> str:
     for secret in _SECRETS:
         text = secret.sub(r"\1***", text)
     return text
+
+
+def _name_on_macos() -> str:
+    """Return what macOS calls the processor: Apple M2 Pro. It is empty on other systems."""
+    from ctypes import CDLL, byref, c_size_t, create_string_buffer
+
+    text = create_string_buffer(_NAME)
+    with suppress(Exception):  # no other system has both the function and that name
+        CDLL(None).sysctlbyname(b"machdep.cpu.brand_string", text, byref(c_size_t(_NAME)), None, 0)
+    return text.value.decode(errors="replace").strip()
 
 
 def _usable() -> int | None:

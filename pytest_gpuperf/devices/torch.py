@@ -430,12 +430,19 @@ class TorchBackend(LibraryBackend):
 def _open(torch: Any, device: Any) -> TorchDevice:
     """Return the device after one kernel on it; raise whatever torch raises when it cannot be used."""
     (torch.ones(1, device=device) + 1).sum()
-    get_name = getattr(getattr(torch, device.type, None), "get_device_name", None)
-    opened = TorchDevice(torch, device, get_name(device) if get_name else device.type.upper())
+    opened = TorchDevice(torch, device, _name_of(torch, device))
     if device.index:
         opened.make_current()
     opened.synchronize()
     return opened
+
+
+def _name_of(torch: Any, device: Any) -> str:
+    """Return what torch calls the device. Of Apple's GPUs older versions of torch have the type alone."""
+    if (get_name := getattr(getattr(torch, device.type, None), "get_device_name", None)) is not None:
+        return str(get_name(device))
+    get_name = getattr(getattr(torch.backends, device.type, None), "get_name", None)
+    return str(get_name()) if get_name else str(device.type).upper()
 
 
 def _cudnns_layers(cudnn: Any) -> dict[str, Any]:

@@ -139,6 +139,13 @@ def test_another_type_is_opened_by_its_name(torch):
     assert found.occupy is None
 
 
+def test_apples_gpu_has_its_own_name_where_torch_tells_it(torch):
+    torch.mps = SimpleNamespace()
+    assert "MPS" == Machine("torch:mps").gpu().name
+    torch.backends.mps = SimpleNamespace(get_name=lambda: "Apple M2 Pro")
+    assert "Apple M2 Pro" == Machine("torch:mps").gpu().info.name
+
+
 def test_the_report_knows_memory_and_runtime_and_tells_rocm_from_cuda(torch):
     gpu = Machine("torch").gpu()
     assert (1 << 37, "CUDA 13.0") == (gpu.info.memory, gpu.info.runtime)
