@@ -23,7 +23,7 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import cuda_bus_id
+from pytest_gpuperf.devices.nvml import cuda_bus_id, cuda_driver
 from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind
@@ -74,6 +74,7 @@ class JaxDevice(LibraryDevice):
             f"jax {self._jax.__version__}",
             products=self._reduced_products(),
             runtime=None if self.native.platform == "cpu" else self._runtime,
+            driver=cuda_driver() if self._runtime.startswith("cuda") else None,
         )
 
     def asarray(self, host: Any) -> Any:

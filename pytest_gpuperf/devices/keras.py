@@ -20,7 +20,7 @@ from pytest_gpuperf.devices.library import (
     any_product,
     may_use_tf32,
 )
-from pytest_gpuperf.devices.nvml import cuda_bus_id
+from pytest_gpuperf.devices.nvml import cuda_bus_id, cuda_driver
 from pytest_gpuperf.devices.protocol import Observation, Single, TimedDevice
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Kind
@@ -166,7 +166,8 @@ class _TensorflowDevice(LibraryDevice):
             for work in ("products", "convolutions")
         )
         library = f"tensorflow {self._tf.__version__}"
-        return self.describe(library, products=products, convolutions=convolutions)
+        driver = None if self._on_cpu else cuda_driver()
+        return self.describe(library, products=products, convolutions=convolutions, driver=driver)
 
     def asarray(self, host: Any) -> Any:
         with self._tf.device(self._place):

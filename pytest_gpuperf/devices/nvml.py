@@ -28,6 +28,7 @@ _COUNTERS = {
 }
 _OLDER_COUNTER = "thermal slowdown"
 _BUS_ID = 32  # bytes that hold a bus id
+_DRIVER = "libcuda.so.1"
 
 
 class MonitoredDevice(Single):
@@ -97,6 +98,12 @@ class MonitoredDevice(Single):
         beside = [process for process in listed if getattr(process, "gpuInstanceId", None) == instance]
         return max(0, len(beside) - 1)
 
+    @cached_property
+    def driver_version(self) -> str | None:
+        """Return the version of NVIDIA's driver: 580.65.06."""
+        version: str | None = self._ask(lambda nvml, _: nvml.nvmlSystemGetDriverVersion())
+        return version
+
     def _pci_bus_id(self) -> str:
         """Return the PCI bus id of the device; raise GpuPerfError if the library reports none."""
         raise NotImplementedError
@@ -159,7 +166,7 @@ def cuda_bus_id(ordinal: int) -> str:
 
     device, text = c_int(), create_string_buffer(_BUS_ID)
     try:
-        driver = CDLL("libcuda.so.1")
+        driver = CDLL(_DRIVER)
         failed = (
             driver.cuInit(0)
             or driver.cuDeviceGet(byref(device), ordinal)
@@ -170,6 +177,23 @@ def cuda_bus_id(ordinal: int) -> str:
     if failed:
         raise _unknown(f"the driver does not tell the bus of CUDA device {ordinal} (error {failed})")
     return text.value.decode()
+
+
+def cuda_driver() -> str | None:
+    """Return up to which version of CUDA the driver goes: `for CUDA 13.0`; None where it does not tell."""
+    from ctypes import CDLL, byref, c_int
+
+    version = c_int()
+    try:
+        failed = CDLL(_DRIVER).cuDriverGetVersion(byref(version))
+    except (OSError, AttributeError):
+        return None
+    return None if failed else f"for CUDA {cuda_version(version.value)}"
+
+
+def cuda_version(number: int) -> str:
+    """Return CUDA's 12090 as 12.9."""
+    return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def _unknown(cause: str) -> GpuPerfError:

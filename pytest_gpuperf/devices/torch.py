@@ -30,6 +30,7 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
+from pytest_gpuperf.devices.nvml import cuda_driver
 from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.devices.torch_and_jax import host_copy
 from pytest_gpuperf.model.demand import Kind
@@ -99,15 +100,17 @@ class TorchDevice(LibraryDevice):
         """Describe the device."""
         version = self._torch.version
         cuda, hip = getattr(version, "cuda", None), getattr(version, "hip", None)
-        runtime = None
+        runtime, driver = None, getattr(self._properties, "driver_version", None)  # of Intel's GPUs
         if self._is_cuda and (cuda or hip):
             runtime = f"ROCm {hip}" if hip else f"CUDA {cuda}"
+            driver = None if hip else cuda_driver()
         return self.describe(
             f"torch {self._torch.__version__}",
             products=self._reduced("products"),
             convolutions=self._reduced("convolutions"),
             memory=getattr(self._properties, "total_memory", None),
             runtime=runtime,
+            driver=driver,
         )
 
     def asarray(self, host: Any) -> Any:

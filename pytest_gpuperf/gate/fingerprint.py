@@ -96,13 +96,15 @@ def _device(name: str, device: DeviceInfo | None) -> Conditions:
     if device is None:
         return {}
     library = device.library.partition(",")[0]  # what follows are its driver and its runtime
+    # Without NVML a driver tells only for which version of CUDA it is: these do not compare with its own.
+    is_for = " for" if (device.driver or "").startswith("for ") else ""
     return {
         **({name: device.name} if device.kind == "gpu" else {}),  # `_processor` has the CPU's name
         f"{name} backend": device.backend,
         f"{name} emulated": "yes" if device.emulated else "no",
         f"{name} library": _version(library, "minor"),
         # Minor releases of driver and runtime change no times that a tolerance would not cover.
-        f"{name} driver": _version(device.driver, "major"),
+        f"{name} driver{is_for}": _version((device.driver or "").removeprefix("for "), "major"),
         f"{name} runtime": _version(device.runtime, "major"),
         f"{name} precision": device.reduced_precision or "full",
         f"{name} convolutions": device.reduced_convolutions or "full",

@@ -96,6 +96,12 @@ def test_the_runtime_is_the_installed_one_where_cupy_finds_it_else_that_it_was_b
     assert ("CUDA 12.6", "cupy 14, CUDA 12.6, driver for 12.4") == (info.runtime, info.library)
 
 
+def test_the_driver_has_nvmls_version_else_that_of_cuda_for_which_it_is(opened, with_nvml):
+    assert "for CUDA 12.4" == opened().info.driver
+    with_nvml()
+    assert "580.65.06" == opened().info.driver
+
+
 def test_the_extras_bring_the_parts_of_the_toolkit_that_cupy_compiles_with():
     project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())["project"]
     for extra, package in (("cuda12", "cupy-cuda12x"), ("cuda13", "cupy-cuda13x")):

@@ -196,27 +196,6 @@ def test_arrays_that_a_test_makes_itself_live_on_its_accelerator_the_first_of_a_
     assert made.config.jax_default_device is (None if default is None else chips[default])
 
 
-class Driver:
-    """The part of libcuda that knows a device's bus; `failing` is a function of it that returns an error."""
-
-    def __init__(self, failing=""):
-        self.failing = failing
-        if failing == "its library":
-            raise OSError("libcuda.so.1: cannot open shared object file")
-
-    def cuInit(self, flags):  # noqa: N802 - NVIDIA's names, here and below
-        return 3 * (self.failing == "cuInit")
-
-    def cuDeviceGet(self, device, ordinal):  # noqa: N802
-        device._obj.value = 100 + ordinal  # a handle, which need not be the number
-        return 101 * (self.failing == "cuDeviceGet")
-
-    def cuDeviceGetPCIBusId(self, text, length, device):  # noqa: N802
-        text.value = b"0000:%02d:00.0" % (device.value - 100)
-        assert len(text.value) < length
-        return 0
-
-
 @for_each(
     ("failing", "reason"),
     [
@@ -227,15 +206,26 @@ class Driver:
     ],
 )
 def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_where_the_driver_tells_its_bus(
-    monkeypatch, jax, with_nvml, failing, reason
+    with_cuda_driver, jax, with_nvml, failing, reason
 ):
     jax(FakeDevice(number=3), FakeDevice(number=18))
-    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver(failing) if name == "libcuda.so.1" else None)
+    with_cuda_driver(failing)
     asked = with_nvml()
     device = Machine("jax:1").gpu()
     assert device.sm_mhz() == (None if failing else 1980)
     assert {*asked} == (set() if failing else {"0000:18:00.0"})
     assert not failing or reason in device.clocks_reason
+
+
+def test_the_driver_has_nvmls_version_else_that_of_cuda_for_which_it_is(jax, with_nvml, with_cuda_driver):
+    jax(FakeDevice())
+    with_cuda_driver()
+    assert "for CUDA 13.0" == Machine("jax").gpu().info.driver
+    with_nvml()
+    assert "580.65.06" == Machine("jax").gpu().info.driver
+    with_cuda_driver("cuDriverGetVersion")
+    with_nvml(nvmlSystemGetDriverVersion=None)
+    assert Machine("jax").gpu().info.driver is None
 
 
 @for_each(

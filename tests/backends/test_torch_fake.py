@@ -146,6 +146,19 @@ def test_apples_gpu_has_its_own_name_where_torch_tells_it(torch):
     assert "Apple M2 Pro" == Machine("torch:mps").gpu().info.name
 
 
+def test_the_driver_has_nvmls_version_else_that_of_cuda_or_intels_own(torch, with_nvml, with_cuda_driver):
+    with_cuda_driver()
+    assert "for CUDA 13.0" == Machine("torch").gpu().info.driver
+    torch.xpu.get_device_properties = lambda device: SimpleNamespace(driver_version="1.6.31294")
+    assert "1.6.31294" == Machine("torch:xpu").gpu().info.driver
+    with_nvml()
+    assert "580.65.06" == Machine("torch").gpu().info.driver
+    assert Machine("torch").cpu().info.driver is None
+    with_cuda_driver("its library")
+    with_nvml(nvmlSystemGetDriverVersion=None)
+    assert Machine("torch").gpu().info.driver is None
+
+
 def test_the_report_knows_memory_and_runtime_and_tells_rocm_from_cuda(torch):
     gpu = Machine("torch").gpu()
     assert (1 << 37, "CUDA 13.0") == (gpu.info.memory, gpu.info.runtime)

@@ -423,7 +423,7 @@ def said(expected) -> tuple[str, ...]:
         ("GPU backend: cupy | torch", on_gpu({"backend": "torch"})),
         ("GPU emulated: no | yes", on_gpu({"emulated": True})),
         ("GPU library: cupy 13.4 | cupy 13.5", on_gpu({"library": "cupy 13.5.0, CUDA 12.8"})),
-        ("GPU driver: for CUDA 12 | for CUDA 13", on_gpu({"driver": "for CUDA 13.0"})),
+        ("GPU driver for: CUDA 12 | CUDA 13", on_gpu({"driver": "for CUDA 13.0"})),
         ("GPU runtime: CUDA 12 | CUDA 13", on_gpu({"runtime": "CUDA 13.0"})),
         ("GPU precision: full | TF32", on_gpu({"reduced_precision": "TF32"})),
         ("GPU convolutions: full | TF32", on_gpu({"reduced_convolutions": "TF32"})),
@@ -491,6 +491,7 @@ def test_so_is_what_a_whole_run_depends_on(expected, metrics, changes):
     ("known_less", "here"),
     [
         (on_gpu({"driver": None, "runtime": None, "library": "", "memory": None}), RUNNER),
+        (on_gpu({"driver": "535.104.05"}), RUNNER),  # one has NVML's version, the other CUDA's
         (on_gpu(dtypes=(), shapes=()), RUNNER),
         (on_both(gpu=None, scope=None), RUNNER),
         (on_both(), replace(RUNNER, variables=None, python="", cpu={})),
