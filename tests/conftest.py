@@ -374,7 +374,12 @@ def with_cupy(installed):
         runtime = SimpleNamespace(
             CUDARuntimeError=CudaError,
             getDeviceCount=lambda: count,
-            getDeviceProperties=lambda index: {"name": f"GPU {index}", "major": 9, "totalGlobalMem": 1 << 37},
+            getDeviceProperties=lambda index: {
+                "name": f"GPU {index}",
+                "major": 9,
+                "totalGlobalMem": 1 << 37,
+                "multiProcessorCount": 132,
+            },
             driverGetVersion=lambda: 12040,
             runtimeGetVersion=lambda: 12090,
         )
@@ -429,6 +434,14 @@ class CudaDriver:
         assert len(text.value) < length
         return 0
 
+    def cuDeviceTotalMem_v2(self, memory, device):  # noqa: N802
+        memory._obj.value = (device.value - 100 + 1) << 30
+        return 2 * (self.failing == "cuDeviceTotalMem_v2")
+
+    def cuDeviceGetAttribute(self, value, attribute, device):  # noqa: N802
+        value._obj.value = {16: 132}[attribute]
+        return 0
+
 
 @pytest.fixture
 def with_cuda_driver(monkeypatch):
@@ -468,6 +481,7 @@ def with_nvml(monkeypatch):
             nvmlDeviceGetClockInfo=lambda handle, clock: {1: 1980, 2: 3201}[clock],
             nvmlDeviceGetTemperature=lambda handle, sensor: 41,
             nvmlDeviceGetPowerUsage=lambda handle: 123456,
+            nvmlDeviceGetPowerManagementLimit=lambda handle: 700000,
             nvmlDeviceGetCurrentClocksEventReasons=lambda handle: 0,
             nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: 0,
         )

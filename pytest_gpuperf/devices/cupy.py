@@ -70,6 +70,7 @@ class CupyDevice(LibraryDevice):
         self._library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
         self._details = {
             "memory": properties["totalGlobalMem"],
+            "multiprocessors": properties["multiProcessorCount"],
             "driver": f"for CUDA {driver}",
             "runtime": f"CUDA {runtime}",
         }

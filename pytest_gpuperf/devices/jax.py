@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import wraps
+from functools import cached_property, wraps
 from types import ModuleType
 from typing import Any
 
@@ -23,7 +23,7 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import cuda_bus_id, cuda_driver
+from pytest_gpuperf.devices.nvml import cuda_bus_id, cuda_driver, cuda_size
 from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind
@@ -74,6 +74,7 @@ class JaxDevice(LibraryDevice):
             f"jax {self._jax.__version__}",
             products=self._reduced_products(),
             runtime=None if self.native.platform == "cpu" else self._runtime,
+            **self._size,
             driver=cuda_driver() if self._runtime.startswith("cuda") else None,
         )
 
@@ -196,10 +197,22 @@ class JaxDevice(LibraryDevice):
     def _runtime(self) -> str:
         return str(self.native.client.platform_version).strip().rpartition("\n")[2]
 
-    def _pci_bus_id(self) -> str:
-        """Return the bus id of CUDA's device with the number that JAX takes and gives in DLPack."""
+    @cached_property
+    def _size(self) -> dict[str, Any]:
+        """Memory and multiprocessors; JAX itself tells the latter alone."""
+        if (number := self._cuda_number) is not None and (size := cuda_size(number)):
+            return size
+        cores = getattr(self.native, "core_count", None)
+        return {"multiprocessors": cores} if cores else {}
+
+    @property
+    def _cuda_number(self) -> int | None:
+        """The number of CUDA's device, which JAX takes and gives in DLPack; None for another vendor's."""
         number = getattr(self.native, "local_hardware_id", None)
-        if not self._runtime.startswith("cuda") or not isinstance(number, int):
+        return number if self._runtime.startswith("cuda") and isinstance(number, int) else None
+
+    def _pci_bus_id(self) -> str:
+        if (number := self._cuda_number) is None:
             raise GpuPerfError(f"JAX's device {self.native} is no NVIDIA GPU, and NVML knows no other")
         return cuda_bus_id(number)
 

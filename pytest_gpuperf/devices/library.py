@@ -84,6 +84,7 @@ class LibraryDevice(MonitoredDevice):
             reduced_precision=str(products) if products else None,
             reduced_convolutions=str(convolutions) if convolutions else None,
             reduced_eps=reduced.eps if reduced else None,
+            power_limit_watts=self.power_limit_watts if is_gpu else None,
             driver=(self.driver_version if is_gpu else None) or driver,
             **details,
         )

@@ -29,6 +29,7 @@ _COUNTERS = {
 _OLDER_COUNTER = "thermal slowdown"
 _BUS_ID = 32  # bytes that hold a bus id
 _DRIVER = "libcuda.so.1"
+_MULTIPROCESSORS = 16  # cuda.h, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 
 class MonitoredDevice(Single):
@@ -104,6 +105,12 @@ class MonitoredDevice(Single):
         version: str | None = self._ask(lambda nvml, _: nvml.nvmlSystemGetDriverVersion())
         return version
 
+    @cached_property
+    def power_limit_watts(self) -> float | None:
+        """Return the power that the GPU may take, as an administrator has set it."""
+        milliwatts = self._ask(lambda nvml, gpu: nvml.nvmlDeviceGetPowerManagementLimit(gpu))
+        return milliwatts / 1000 if milliwatts else None
+
     def _pci_bus_id(self) -> str:
         """Return the PCI bus id of the device; raise GpuPerfError if the library reports none."""
         raise NotImplementedError
@@ -159,24 +166,49 @@ def _find(pci_bus_id: str) -> tuple[Any, Any]:
 def cuda_bus_id(ordinal: int) -> str:
     """Return the PCI bus id of the CUDA device that has this number in this process.
 
-    The driver numbers devices as it does for the process's libraries, whatever CUDA_VISIBLE_DEVICES and
-    CUDA_DEVICE_ORDER are now. Raises GpuPerfError where it does not tell.
+    Raises GpuPerfError where the driver does not tell.
     """
-    from ctypes import CDLL, byref, c_int, create_string_buffer
+    from ctypes import create_string_buffer
 
-    device, text = c_int(), create_string_buffer(_BUS_ID)
+    text = create_string_buffer(_BUS_ID)
+    _ask_driver(ordinal, lambda driver, gpu: driver.cuDeviceGetPCIBusId(text, _BUS_ID, gpu))
+    return text.value.decode()
+
+
+def cuda_size(ordinal: int) -> dict[str, Any]:
+    """Return `memory` and `multiprocessors` of that CUDA device; empty where the driver does not tell."""
+    from ctypes import byref, c_int, c_size_t
+
+    memory, multiprocessors = c_size_t(), c_int()
+    try:
+        _ask_driver(
+            ordinal,
+            lambda driver, gpu: (
+                driver.cuDeviceTotalMem_v2(byref(memory), gpu)
+                or driver.cuDeviceGetAttribute(byref(multiprocessors), _MULTIPROCESSORS, gpu)
+            ),
+        )
+    except GpuPerfError:
+        return {}
+    return {"memory": memory.value, "multiprocessors": multiprocessors.value}
+
+
+def _ask_driver(ordinal: int, question: Callable[[Any, Any], int]) -> None:
+    """Ask the driver's library of the CUDA device that has this number; raise GpuPerfError if it fails.
+
+    The driver numbers devices as it does for the process's libraries, whatever CUDA_VISIBLE_DEVICES and
+    CUDA_DEVICE_ORDER are now.
+    """
+    from ctypes import CDLL, byref, c_int
+
+    gpu = c_int()
     try:
         driver = CDLL(_DRIVER)
-        failed = (
-            driver.cuInit(0)
-            or driver.cuDeviceGet(byref(device), ordinal)
-            or driver.cuDeviceGetPCIBusId(text, _BUS_ID, device)
-        )
+        failed = driver.cuInit(0) or driver.cuDeviceGet(byref(gpu), ordinal) or question(driver, gpu)
     except (OSError, AttributeError) as error:
         raise _unknown(f"the driver's library cannot be called: {error}") from error
     if failed:
         raise _unknown(f"the driver does not tell the bus of CUDA device {ordinal} (error {failed})")
-    return text.value.decode()
 
 
 def cuda_driver() -> str | None:

@@ -109,8 +109,10 @@ class TorchDevice(LibraryDevice):
             products=self._reduced("products"),
             convolutions=self._reduced("convolutions"),
             memory=getattr(self._properties, "total_memory", None),
+            multiprocessors=self._multiprocessors,
             runtime=runtime,
             driver=driver,
+            settings=tuple(self._settings()),
         )
 
     def asarray(self, host: Any) -> Any:
@@ -296,6 +298,25 @@ class TorchDevice(LibraryDevice):
     def _properties(self) -> Any:
         get_properties = getattr(self._module, "get_device_properties", None)
         return get_properties(self.native) if get_properties and not self._on_cpu else None
+
+    @cached_property
+    def _multiprocessors(self) -> int | None:
+        """How many there are: of Intel's GPUs the compute units, of Apple's the cores."""
+        backend: Any = getattr(self._torch.backends, self.native.type, None)
+        if hasattr(backend, "get_core_count"):
+            return int(backend.get_core_count())
+        found = self._properties
+        return getattr(found, "multi_processor_count", None) or getattr(found, "max_compute_units", None)
+
+    def _settings(self) -> Iterator[str]:
+        """Yield what is set to other than torch's default, and changes which algorithms it takes."""
+        if self._torch.are_deterministic_algorithms_enabled():
+            yield "deterministic algorithms"
+        cudnn = getattr(self._torch.backends, "cudnn", None) if self._is_cuda else None
+        defaults = {"enabled": True, "benchmark": False, "deterministic": False}
+        for name, default in defaults.items():
+            if (value := getattr(cudnn, name, default)) != default:
+                yield f"cudnn.{name}={value}"
 
     def _pci_bus_id(self) -> str:
         gpu: Any = self._properties if self._is_cuda else None

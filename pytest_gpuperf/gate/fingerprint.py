@@ -28,7 +28,9 @@ _OF_GPUS = (
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
 )
-_UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults would only lengthen a key
+_UNREMARKABLE = frozenset(
+    {None, "no", "full", "never", "not set", "default"}
+)  # defaults would only lengthen a key
 
 
 def run_differences(first: Environment, *others: Environment) -> tuple[str, ...]:
@@ -108,8 +110,12 @@ def _device(name: str, device: DeviceInfo | None) -> Conditions:
         f"{name} runtime": _version(device.runtime, "major"),
         f"{name} precision": device.reduced_precision or "full",
         f"{name} convolutions": device.reduced_convolutions or "full",
-        # Models that share a name differ in it. Drivers keep some of it, and not always as much.
-        f"{name} memory": None if device.memory is None else f"{device.memory / 2**30:.0f} GiB",
+        f"{name} settings": None if device.settings is None else ", ".join(device.settings) or "default",
+        # Models that share a name, or instances of one GPU, differ in these. Drivers keep some of the
+        # memory, and not always as much.
+        f"{name} memory": _rounded(device.memory, "GiB", 2**30),
+        f"{name} multiprocessors": _rounded(device.multiprocessors),
+        f"{name} power limit": _rounded(device.power_limit_watts, "W"),
     }
 
 
@@ -136,6 +142,11 @@ def _version(text: str | None, part: Literal["major", "minor"]) -> str | None:
     """Return a text with each version in it cut down to its major or minor part: `numpy 2.4`."""
     groups = r"\1" if part == "major" else r"\1\2"
     return _VERSION.sub(groups, _CUDA.sub(r"cuda \1.\2", text)) if text else None
+
+
+def _rounded(number: float | None, unit: str = "", size: int = 1) -> str | None:
+    """Return a number as that of whole units, of which each is so large; None where it is not known."""
+    return None if number is None else f"{number / size:.0f} {unit}".strip()
 
 
 def _name(survey: Mapping[str, object]) -> str | None:

@@ -229,6 +229,21 @@ def test_the_driver_has_nvmls_version_else_that_of_cuda_for_which_it_is(jax, wit
 
 
 @for_each(
+    ("expected", "failing"),
+    [((4 << 30, 132), ""), ((None, 130), "cuDeviceTotalMem_v2"), ((None, 130), "its library")],
+)
+def test_memory_and_multiprocessors_are_those_that_the_driver_tells_else_what_jax_does(
+    jax, with_cuda_driver, expected, failing
+):
+    chip = FakeDevice(number=3)
+    chip.core_count = 130
+    jax(chip)
+    with_cuda_driver(failing)
+    info = Machine("jax").gpu().info
+    assert expected == (info.memory, info.multiprocessors)
+
+
+@for_each(
     ("version", "number"), [("PJRT C API\nrocm 60300", 0), ("PJRT C API\nTFRT TPU v2", 0), ("cuda 1", None)]
 )
 def test_a_device_of_another_vendor_is_not_looked_up_in_nvidias_library(jax, with_nvml, version, number):

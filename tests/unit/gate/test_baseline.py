@@ -384,9 +384,10 @@ RUNNER = replace(
     cpu={"name": "EPYC", "logical": 16, "usable": 8, "quota": None},
     variables={"OMP_NUM_THREADS": "4"},
 )
+SIZE = {"memory": 12 << 30, "multiprocessors": 132, "power_limit_watts": 700}
 NUMPY = replace(CPU, library="numpy 2.4.6")
 CUPY = replace(
-    GPU, library="cupy 13.4.1, CUDA 12.8", driver="for CUDA 12.9", runtime="CUDA 12.8", memory=12 << 30
+    GPU, library="cupy 13.4.1, CUDA 12.8", driver="for CUDA 12.9", runtime="CUDA 12.8", **SIZE, settings=()
 )
 WORK = {"dtypes": ("float32", "int64"), "shapes": ("512x512", "512")}
 
@@ -428,6 +429,9 @@ def said(expected) -> tuple[str, ...]:
         ("GPU precision: full | TF32", on_gpu({"reduced_precision": "TF32"})),
         ("GPU convolutions: full | TF32", on_gpu({"reduced_convolutions": "TF32"})),
         ("GPU memory: 12 GiB | 8 GiB", on_gpu({"memory": 8 << 30})),
+        ("GPU multiprocessors: 132 | 114", on_gpu({"multiprocessors": 114})),
+        ("GPU power limit: 700 W | 350 W", on_gpu({"power_limit_watts": 350.2})),
+        ("GPU settings: default | cudnn.benchmark=True", on_gpu({"settings": ("cudnn.benchmark=True",)})),
         ("CPU library: numpy 2.4 | numpy 2.5", on_cpu({"library": "numpy 2.5.0"})),
         ("CPU precision: full | bfloat16", on_cpu({"reduced_precision": "bfloat16"})),
         ("GPU dtypes: float32, int64 | int64", on_gpu(dtypes=("int64",))),
@@ -490,7 +494,10 @@ def test_so_is_what_a_whole_run_depends_on(expected, metrics, changes):
 @for_each(
     ("known_less", "here"),
     [
-        (on_gpu({"driver": None, "runtime": None, "library": "", "memory": None}), RUNNER),
+        (
+            on_gpu({"driver": None, "runtime": None, "library": "", **dict.fromkeys(SIZE), "settings": None}),
+            RUNNER,
+        ),
         (on_gpu({"driver": "535.104.05"}), RUNNER),  # one has NVML's version, the other CUDA's
         (on_gpu(dtypes=(), shapes=()), RUNNER),
         (on_both(gpu=None, scope=None), RUNNER),
