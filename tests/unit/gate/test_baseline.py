@@ -524,6 +524,30 @@ def test_of_a_driver_and_a_runtime_the_major_version_counts(expected, before, no
         assert said(expected and f"GPU {part}: {expected}") == found
 
 
+@for_each(
+    ("is_told", "metric", "before", "now"),
+    [
+        (True, "speedup", 1980, 1410),
+        (True, "gpu_time", 1410, 1980),
+        (False, "cpu_time", 1980, 1410),
+        (False, "gpu_time", 1980, 1905),
+        (False, "gpu_time", None, 1410),
+        (False, "gpu_time", 1980, None),
+    ],
+)
+def test_other_clocks_of_the_gpu_are_named_with_what_got_worse(is_told, metric, before, now):
+    of_gpu = {"gpu": measured(GPU, 1e-3, highest_sm_mhz=before)}
+    slower = {"cpu": measured(CPU, 0.2), "gpu": measured(GPU, 2e-3, highest_sm_mhz=now)}
+    (found,) = compare(record(5.0, **slower), HERE, base_of(record(**of_gpu)), [within(metric=metric)])
+    assert "regressed" == found.outcome
+    said = (
+        f"; the GPU's clock reached {now:,} MHz, and {before:,} MHz when the baseline was made"
+        if is_told
+        else ""
+    )
+    assert found.reason.endswith(f"is allowed{said}")
+
+
 # Baselines
 
 
