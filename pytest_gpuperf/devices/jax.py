@@ -164,7 +164,8 @@ class JaxDevice(LibraryDevice):
         self._wait_for_arrays()  # only then is all of their memory allocated
         after = self._memory()
         observation.worked = after["num_allocs"] > before["num_allocs"]
-        observation.held = after["bytes_in_use"] - before["bytes_in_use"]
+        if "bytes_in_use" in before:
+            observation.held = after["bytes_in_use"] - before["bytes_in_use"]
 
     def watch(self) -> AbstractContextManager[Watched]:
         """Watch what JAX compiles."""
@@ -217,8 +218,9 @@ class JaxDevice(LibraryDevice):
         return cuda_bus_id(number)
 
     def _memory(self) -> dict[str, int]:
-        """Return the allocator's counters, or an empty mapping if it keeps none."""
-        return dict(self.native.memory_stats() or {})
+        """Return the counters that the allocator keeps; a plugin gives a negative number for any other."""
+        counters = self.native.memory_stats() or {}
+        return {name: number for name, number in counters.items() if number >= 0}
 
     def _reduced_products(self) -> Reduced | None:
         """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are.

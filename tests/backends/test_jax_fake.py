@@ -122,7 +122,7 @@ def test_a_gpu_is_described_and_a_cpu_that_jax_may_not_use_is_an_error_that_says
         Machine("jax").cpu()
 
 
-def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_all_is_work(jax):
+def test_work_and_what_it_holds_are_seen_by_the_allocators_count(jax):
     chip = FakeDevice(counts={"num_allocs": 5, "bytes_in_use": 1000})
     jax(chip)
     device = Machine("jax").gpu()
@@ -130,11 +130,24 @@ def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_a
         chip.allocate(2000)
     with device.observe() as idle:
         pass
-    chip.counts = None
-    with device.observe() as unknown:
+    found = [(seen.worked, seen.held, seen.memory) for seen in (working, idle)]
+    assert found == [(True, 2000, None), (False, 0, None)]
+
+
+@for_each(
+    ("worked", "counts"),
+    [
+        (True, None),
+        (True, {"num_allocs": -1, "bytes_in_use": 1000}),  # which it does not count
+        (True, {"num_allocs": -1, "bytes_in_use": -1}),
+        (False, {"num_allocs": 5, "bytes_in_use": -1}),
+    ],
+)
+def test_what_the_allocator_does_not_count_is_unknown(jax, worked, counts):
+    jax(FakeDevice(counts=counts))
+    with Machine("jax").gpu().observe() as seen:
         pass
-    found = [(seen.worked, seen.held, seen.memory) for seen in (working, idle, unknown)]
-    assert found == [(True, 2000, None), (False, 0, None), (True, None, None)]
+    assert (worked, None) == (seen.worked, seen.held)
 
 
 @for_each(
