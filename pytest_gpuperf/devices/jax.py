@@ -70,10 +70,13 @@ class JaxDevice(LibraryDevice):
     @property
     def info(self) -> DeviceInfo:
         """Describe the device."""
+        runtime = None if self.native.platform == "cpu" else self._runtime
+        # A TPU's runtime tells when it was built and from what, by which every one would be another.
+        is_build = runtime is not None and runtime.startswith("Built on ")
         return self.describe(
-            f"jax {self._jax.__version__}",
+            f"jax {self._jax.__version__}{f', {runtime}' if is_build else ''}",
             products=self._reduced_products(),
-            runtime=None if self.native.platform == "cpu" else self._runtime,
+            runtime=None if is_build else runtime,
             **self._size,
             driver=cuda_driver() if self._runtime.startswith("cuda") else None,
         )

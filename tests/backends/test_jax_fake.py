@@ -122,6 +122,15 @@ def test_a_gpu_is_described_and_a_cpu_that_jax_may_not_use_is_an_error_that_says
         Machine("jax").cpu()
 
 
+def test_the_build_of_a_tpus_runtime_is_told_with_the_library_and_is_no_version_of_a_runtime(jax):
+    chip = FakeDevice("tpu", kind="TPU v5 lite", capability=None)
+    built = "Built on Oct 10 2025 08:40:17 (1760110817) cl/817633333"
+    chip.client = SimpleNamespace(platform_version=f"PJRT C API\nTFRT TPU v5 lite\n{built}")
+    jax(chip)
+    info = Machine("jax").gpu().info
+    assert (f"jax 0.99, {built}", None) == (info.library, info.runtime)
+
+
 def test_work_and_what_it_holds_are_seen_by_the_allocators_count(jax):
     chip = FakeDevice(counts={"num_allocs": 5, "bytes_in_use": 1000})
     jax(chip)
