@@ -17,7 +17,7 @@ import msgspec
 
 from pytest_gpuperf.model import comparison, demand, measurement, offload, record, scaling
 from pytest_gpuperf.model.value import Seconds, Value
-from pytest_gpuperf.report.json import document
+from pytest_gpuperf.report.json import codec, document
 
 FOLDER = Path(document.__file__).with_name("schemas")
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -77,14 +77,15 @@ def classes(kind: type) -> dict[str, type]:
 
 
 def strictly(part: dict[str, Any], cls: type) -> None:
-    """Refuse what a class does not name, ask for all that it names, and describe it."""
+    """Refuse what a class does not name, ask for all that it names from the first on, and describe it."""
     del part["title"]
     described = descriptions(cls)
     properties = {name: {**part["properties"][name], **described[name]} for name in part["properties"]}
     for each in properties.values():
         each.pop("default", None)
     part["description"] = inspect.cleandoc(cls.__doc__ or "").replace("\n\n", " ").replace("\n", " ")
-    part |= {"properties": properties, "required": list(properties), "additionalProperties": False}
+    required = [name for name in properties if name not in codec.ADDED]
+    part |= {"properties": properties, "required": required, "additionalProperties": False}
 
 
 def descriptions(cls: type) -> dict[str, dict[str, str]]:

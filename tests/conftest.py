@@ -375,7 +375,12 @@ def with_cupy(installed):
         runtime = SimpleNamespace(
             CUDARuntimeError=CudaError,
             getDeviceCount=lambda: count,
-            getDeviceProperties=lambda index: {"name": f"GPU {index}", "major": 9, "totalGlobalMem": 1 << 37},
+            getDeviceProperties=lambda index: {
+                "name": f"GPU {index}",
+                "major": 9,
+                "totalGlobalMem": 1 << 37,
+                "multiProcessorCount": 132,
+            },
             driverGetVersion=lambda: 12040,
             runtimeGetVersion=lambda: 12090,
         )
@@ -408,6 +413,52 @@ def system_files(monkeypatch):
     return call
 
 
+class CudaDriver:
+    """What NVIDIA's driver tells of its devices; `failing` is a function of it that returns an error."""
+
+    def __init__(self, failing=""):
+        self.failing = failing
+
+    def cuInit(self, flags):  # noqa: N802 - NVIDIA's names, here and below
+        return 3 * (self.failing == "cuInit")
+
+    def cuDriverGetVersion(self, version):  # noqa: N802
+        version._obj.value = 13000
+        return 3 * (self.failing == "cuDriverGetVersion")
+
+    def cuDeviceGet(self, device, ordinal):  # noqa: N802
+        device._obj.value = 100 + ordinal  # a handle, which need not be the number
+        return 101 * (self.failing == "cuDeviceGet")
+
+    def cuDeviceGetPCIBusId(self, text, length, device):  # noqa: N802
+        text.value = b"0000:%02d:00.0" % (device.value - 100)
+        assert len(text.value) < length
+        return 0
+
+    def cuDeviceTotalMem_v2(self, memory, device):  # noqa: N802
+        memory._obj.value = (device.value - 100 + 1) << 30
+        return 2 * (self.failing == "cuDeviceTotalMem_v2")
+
+    def cuDeviceGetAttribute(self, value, attribute, device):  # noqa: N802
+        value._obj.value = {16: 132}[attribute]
+        return 0
+
+
+@pytest.fixture
+def with_cuda_driver(monkeypatch):
+    """Put a stand-in for NVIDIA's driver in place, one of whose functions may fail, or its library."""
+
+    def call(failing=""):
+        def load(name):
+            if failing == "its library":
+                raise OSError(f"{name}: cannot open shared object file")
+            return CudaDriver(failing) if name == "libcuda.so.1" else None
+
+        monkeypatch.setattr("ctypes.CDLL", load)
+
+    return call
+
+
 @pytest.fixture
 def with_nvml(monkeypatch):
     """Put a stand-in for pynvml in place; return the bus ids that were looked up.
@@ -426,10 +477,12 @@ def with_nvml(monkeypatch):
             NVML_CLOCK_MEM=2,
             NVML_TEMPERATURE_GPU=0,
             nvmlInit=lambda: None,
+            nvmlSystemGetDriverVersion=lambda: "580.65.06",
             nvmlDeviceGetHandleByPciBusId=lambda bus: asked.append(bus) or f"handle of {bus}",
             nvmlDeviceGetClockInfo=lambda handle, clock: {1: 1980, 2: 3201}[clock],
             nvmlDeviceGetTemperature=lambda handle, sensor: 41,
             nvmlDeviceGetPowerUsage=lambda handle: 123456,
+            nvmlDeviceGetPowerManagementLimit=lambda handle: 700000,
             nvmlDeviceGetCurrentClocksEventReasons=lambda handle: 0,
             nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: 0,
         )

@@ -20,6 +20,7 @@ from pytest_gpuperf.devices.library import (
     may_use_tf32,
     unusable,
 )
+from pytest_gpuperf.devices.nvml import cuda_version
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -63,11 +64,12 @@ class CupyDevice(LibraryDevice):
         name = properties["name"]
         self.name = name.decode() if isinstance(name, bytes) else str(name)
         runtime = _installed_runtime(cupy)
-        driver = _version(cupy.cuda.runtime.driverGetVersion())
+        driver = cuda_version(cupy.cuda.runtime.driverGetVersion())
         self._may_use_tf32 = may_use_tf32(properties["major"])
         self._library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
         self._details = {
             "memory": properties["totalGlobalMem"],
+            "multiprocessors": properties["multiProcessorCount"],
             "driver": f"for CUDA {driver}",
             "runtime": f"CUDA {runtime}",
         }
@@ -239,14 +241,9 @@ def _no_device(cupy: Any, error: Any) -> Unavailable:
 def _installed_runtime(cupy: Any) -> str:
     """Return the version of the CUDA runtime that is installed; of the one CuPy was built with if none is."""
     try:
-        return _version(cupy.cuda.get_local_runtime_version())
+        return cuda_version(cupy.cuda.get_local_runtime_version())
     except Exception:  # noqa: BLE001 - it looks for a shared library; an old CuPy cannot
-        return _version(cupy.cuda.runtime.runtimeGetVersion())
-
-
-def _version(number: int) -> str:
-    """Return CUDA's 12090 as 12.9."""
-    return f"{number // 1000}.{number % 1000 // 10}"
+        return cuda_version(cupy.cuda.runtime.runtimeGetVersion())
 
 
 def _reduced_products(cupy: Any) -> Reduced | None:

@@ -29,11 +29,11 @@ _BLOCKING = {
 }
 _SETTINGS = """OPENBLAS_CORETYPE CUDA_VISIBLE_DEVICES CUPY_TF32 NVIDIA_TF32_OVERRIDE CUPY_ACCELERATORS
     CUPY_CUDA_PER_THREAD_DEFAULT_STREAM CUDA_MODULE_LOADING CUDA_DEVICE_MAX_CONNECTIONS
-    CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_ACTIVE_THREAD_PERCENTAGE PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF
-    TORCH_ALLOW_TF32_CUBLAS_OVERRIDE XLA_FLAGS XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_MEM_FRACTION
-    XLA_PYTHON_CLIENT_PREALLOCATE JAX_PLATFORMS JAX_DEFAULT_MATMUL_PRECISION JAX_ENABLE_X64
-    JAX_NUM_CPU_DEVICES KERAS_BACKEND MLX_ENABLE_TF32 TF_GPU_ALLOCATOR TF_FORCE_GPU_ALLOW_GROWTH
-    ONEAPI_DEVICE_SELECTOR""".split()  # noqa: SIM905 - as above
+    CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_ACTIVE_THREAD_PERCENTAGE CUBLAS_WORKSPACE_CONFIG PYTORCH_ALLOC_CONF
+    PYTORCH_CUDA_ALLOC_CONF TORCH_ALLOW_TF32_CUBLAS_OVERRIDE XLA_FLAGS XLA_PYTHON_CLIENT_ALLOCATOR
+    XLA_PYTHON_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_PREALLOCATE JAX_PLATFORMS
+    JAX_DEFAULT_MATMUL_PRECISION JAX_ENABLE_X64 JAX_NUM_CPU_DEVICES KERAS_BACKEND MLX_ENABLE_TF32
+    TF_GPU_ALLOCATOR TF_FORCE_GPU_ALLOW_GROWTH ONEAPI_DEVICE_SELECTOR""".split()  # noqa: SIM905 - as above
 _VARIABLES = (*THREADS, *_SETTINGS, *_BLOCKING)
 # What is masked in their values. Each rule keeps its first group.
 _SECRETS = (
@@ -50,6 +50,7 @@ _ROOT = Path("/")
 # As they are before any test runs: one that replaces them, and may count their calls, gets none of ours.
 _listdir, _open, _open_descriptor, _read_descriptor, _close = os.listdir, open, os.open, os.read, os.close
 _LINE = 100  # bytes: three numbers of at most twenty digits
+_NAME = 256  # bytes of a processor's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +123,19 @@ def usable_processors(root: Path = _ROOT) -> float:
 
 
 def cpu_name(root: Path = _ROOT) -> str:
-    """Return the processor's model name, or the architecture where the system does not report it."""
-    text = read(root / "proc/cpuinfo") or ""
-    models = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
-    return next(models, "") or platform.processor() or platform.machine()
+    """Return the processor's model name, or the architecture where the system does not report it.
+
+    Linux on ARM tells numbers alone: `aarch64 0x41:0xd4f` has cores of that designer and of that kind.
+    """
+    found: dict[str, list[str]] = {}
+    for line in (read(root / "proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        found.setdefault(name.strip(), []).append(value.strip())
+    model = found.get("model name", [""])[0]
+    cores = zip(found.get("CPU implementer", ()), found.get("CPU part", ()), strict=False)
+    kinds = [f"{designer}:{part}" for designer, part in dict.fromkeys(cores)]
+    arm = " ".join([platform.machine(), *kinds]) if kinds else ""
+    return model or arm or _name_on_macos() or platform.processor() or platform.machine()
 
 
 def waits() -> dict[str, float] | None:
@@ -198,6 +208,16 @@ def _masked(text: str) -> str:
     for secret in _SECRETS:
         text = secret.sub(r"\1***", text)
     return text
+
+
+def _name_on_macos() -> str:
+    """Return what macOS calls the processor: Apple M2 Pro. It is empty on other systems."""
+    from ctypes import CDLL, byref, c_size_t, create_string_buffer
+
+    text = create_string_buffer(_NAME)
+    with suppress(Exception):  # no other system has both the function and that name
+        CDLL(None).sysctlbyname(b"machdep.cpu.brand_string", text, byref(c_size_t(_NAME)), None, 0)
+    return text.value.decode(errors="replace").strip()
 
 
 def _usable() -> int | None:

@@ -18,7 +18,7 @@ _REQUESTED = re.compile(
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50, "e": 1 << 60}
 
 # The texts of cudaGetErrorString (HIP has the same ones) for errors after which the context cannot be used,
-# and SYCL's text for a device that is gone.
+# SYCL's text for a device that is gone, Metal's for a kernel that hung or went astray, XLA's and a TPU's.
 _LOST = (
     "an illegal memory access was encountered",
     "an illegal instruction was encountered",
@@ -37,6 +37,10 @@ _LOST = (
     "CUDA error: unknown error",
     "HIP error: unknown error",
     "CUDA_ERROR_UNKNOWN",
+    "Caused GPU Hang Error",
+    "Caused GPU Address Fault Error",
+    "GPU has fallen off the bus",
+    "Core halted unexpectedly",
 )
 # The same by their numbers (driver_types.h; HIP has the same ones), and that of memory that ran out.
 _LOST_STATUSES = frozenset(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import wraps
+from functools import cached_property, wraps
 from os import environ
 from types import ModuleType
 from typing import Any
@@ -25,7 +25,7 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import cuda_bus_id
+from pytest_gpuperf.devices.nvml import cuda_bus_id, cuda_driver, cuda_size
 from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind
@@ -72,10 +72,15 @@ class JaxDevice(LibraryDevice):
     @property
     def info(self) -> DeviceInfo:
         """Describe the device."""
+        runtime = None if self.native.platform == "cpu" else self._runtime
+        # A TPU's runtime tells when it was built and from what, by which every one would be another.
+        is_build = runtime is not None and runtime.startswith("Built on ")
         return self.describe(
-            f"jax {self._jax.__version__}",
+            f"jax {self._jax.__version__}{f', {runtime}' if is_build else ''}",
             products=self._reduced_products(),
-            runtime=None if self.native.platform == "cpu" else self._runtime,
+            runtime=None if is_build else runtime,
+            **self._size,
+            driver=cuda_driver() if self._runtime.startswith("cuda") else None,
         )
 
     def asarray(self, host: Any) -> Any:
@@ -164,7 +169,8 @@ class JaxDevice(LibraryDevice):
         self._wait_for_arrays()  # only then is all of their memory allocated
         after = self._memory()
         observation.worked = after["num_allocs"] > before["num_allocs"]
-        observation.held = after["bytes_in_use"] - before["bytes_in_use"]
+        if "bytes_in_use" in before:
+            observation.held = after["bytes_in_use"] - before["bytes_in_use"]
 
     def watch(self) -> AbstractContextManager[Watched]:
         """Watch what JAX compiles."""
@@ -197,16 +203,29 @@ class JaxDevice(LibraryDevice):
     def _runtime(self) -> str:
         return str(self.native.client.platform_version).strip().rpartition("\n")[2]
 
-    def _pci_bus_id(self) -> str:
-        """Return the bus id of CUDA's device with the number that JAX takes and gives in DLPack."""
+    @cached_property
+    def _size(self) -> dict[str, Any]:
+        """Memory and multiprocessors; JAX itself tells the latter alone."""
+        if (number := self._cuda_number) is not None and (size := cuda_size(number)):
+            return size
+        cores = getattr(self.native, "core_count", None)
+        return {"multiprocessors": cores} if cores else {}
+
+    @property
+    def _cuda_number(self) -> int | None:
+        """The number of CUDA's device, which JAX takes and gives in DLPack; None for another vendor's."""
         number = getattr(self.native, "local_hardware_id", None)
-        if not self._runtime.startswith("cuda") or not isinstance(number, int):
+        return number if self._runtime.startswith("cuda") and isinstance(number, int) else None
+
+    def _pci_bus_id(self) -> str:
+        if (number := self._cuda_number) is None:
             raise GpuPerfError(f"JAX's device {self.native} is no NVIDIA GPU, and NVML knows no other")
         return cuda_bus_id(number)
 
     def _memory(self) -> dict[str, int]:
-        """Return the allocator's counters, or an empty mapping if it keeps none."""
-        return dict(self.native.memory_stats() or {})
+        """Return the counters that the allocator keeps; a plugin gives a negative number for any other."""
+        counters = self.native.memory_stats() or {}
+        return {name: number for name, number in counters.items() if number >= 0}
 
     def _reduced_products(self) -> Reduced | None:
         """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are.

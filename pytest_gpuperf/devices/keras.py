@@ -21,7 +21,7 @@ from pytest_gpuperf.devices.library import (
     may_use_tf32,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import cuda_bus_id, driver_failure
+from pytest_gpuperf.devices.nvml import cuda_bus_id, cuda_driver, cuda_size, driver_failure
 from pytest_gpuperf.devices.protocol import Observation, Single, TimedDevice
 from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Kind
@@ -167,7 +167,9 @@ class _TensorflowDevice(LibraryDevice):
             for work in ("products", "convolutions")
         )
         library = f"tensorflow {self._tf.__version__}"
-        return self.describe(library, products=products, convolutions=convolutions)
+        size = {} if self._on_cpu else cuda_size(self._number)
+        driver = None if self._on_cpu else cuda_driver()
+        return self.describe(library, products=products, convolutions=convolutions, driver=driver, **size)
 
     def asarray(self, host: Any) -> Any:
         with self._tf.device(self._place):
@@ -256,7 +258,11 @@ class _TensorflowDevice(LibraryDevice):
         """Do nothing: TensorFlow keeps its pool."""
 
     def _pci_bus_id(self) -> str:
-        return cuda_bus_id(int(self._place.partition(":")[2]))
+        return cuda_bus_id(self._number)
+
+    @property
+    def _number(self) -> int:
+        return int(self._place.partition(":")[2])
 
 
 class _TensorflowBackend(LibraryBackend):

@@ -74,9 +74,14 @@ class LibraryDevice(MonitoredDevice):
         *,
         products: Reduced | None = None,
         convolutions: Reduced | None = None,
+        driver: str | None = None,
         **details: Any,
     ) -> DeviceInfo:
-        """Return the device's description; it is asked each time, as a program can switch the precision."""
+        """Return the device's description; it is asked each time, as a program can switch the precision.
+
+        The `driver` is what the library tells of it, which is less than NVML's own version.
+        """
+        is_gpu = self.kind == "gpu" and not self.emulates_gpu
         reduced = products or convolutions
         return DeviceInfo(
             kind=self.kind,
@@ -87,6 +92,8 @@ class LibraryDevice(MonitoredDevice):
             reduced_precision=str(products) if products else None,
             reduced_convolutions=str(convolutions) if convolutions else None,
             reduced_eps=reduced.eps if reduced else None,
+            power_limit_watts=self.power_limit_watts if is_gpu else None,
+            driver=(self.driver_version if is_gpu else None) or driver,
             **details,
         )
 

@@ -31,6 +31,7 @@ from pytest_gpuperf.model.record import Clocks, Environment
 # In the order in which `auto` tries them.
 _BACKENDS = (CupyBackend, SyclBackend, TorchBackend, JaxBackend, KerasBackend, MlxBackend, SimulatedBackend)
 _OWN_CPU, _OWN_GPU = ("cpu", ""), ("", "")  # their keys among the opened devices
+_EMULATED = ("jax", "keras", "mlx", "sycl", "torch")  # by the CPU of the library
 _GROUP = "group"  # the first part of the keys of several
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = "install pytest-gpuperf[cuda13] (NVIDIA) or [sycl] (Intel), or pass --gpuperf-gpu=torch or jax"
@@ -254,7 +255,7 @@ class Machine:
         if self.off:
             raise Unavailable(_TURNED_OFF)
         if self._chosen is not None:
-            return self._chosen.gpu(self._selector or self._selector_of_worker(self._chosen))
+            return _opened(self._chosen, self._selector or self._selector_of_worker(self._chosen))
         reasons: list[str] = []
         for backend in self._available.values():
             if backend.automatic:
@@ -296,7 +297,7 @@ class Machine:
     def _other_gpu(self, library: str, selector: str) -> TimedDevice:
         backend = self._other(library)
         backend.check(selector)
-        return backend.gpu(selector or self._selector_of_worker(backend))
+        return _opened(backend, selector or self._selector_of_worker(backend))
 
     def _open_group(self, count: int) -> TimedDevice:
         backend = self._chosen or self._found
@@ -330,6 +331,17 @@ class Machine:
             return ""
         found = selectors(backend)
         return found[self._worker % len(found)]
+
+
+def _opened(backend: Backend, selector: str) -> TimedDevice:
+    """Return a backend's GPU; what it says where there is none ends in what emulates one, if anything does."""
+    try:
+        return backend.gpu(selector)
+    except Unavailable as cause:
+        emulated = f"{backend.name}:cpu"
+        if cause.missing or cause.broken or backend.name not in _EMULATED or emulated in str(cause):
+            raise
+        raise Unavailable(f"{cause}; --gpuperf-gpu={emulated} emulates one") from cause
 
 
 def _emulation(used: Sequence[str]) -> str:

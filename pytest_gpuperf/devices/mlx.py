@@ -18,6 +18,7 @@ from pytest_gpuperf.devices.library import (
     any_product,
     may_use_tf32,
 )
+from pytest_gpuperf.devices.nvml import cuda_driver
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -76,6 +77,7 @@ class MlxDevice(LibraryDevice):
             f"mlx {self._mx.__version__}",
             products=self._reduced_products(),
             memory=None if self.emulates_gpu else memory,
+            driver=cuda_driver() if "pci_bus_id" in self._properties else None,
         )
 
     def context(self) -> AbstractContextManager[Any, None]:

@@ -28,6 +28,8 @@ _COUNTERS = {
 }
 _OLDER_COUNTER = "thermal slowdown"
 _BUS_ID = 32  # bytes that hold a bus id
+_DRIVER = "libcuda.so.1"
+_MULTIPROCESSORS = 16  # cuda.h, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 
 class MonitoredDevice(Single):
@@ -97,6 +99,18 @@ class MonitoredDevice(Single):
         beside = [process for process in listed if getattr(process, "gpuInstanceId", None) == instance]
         return max(0, len(beside) - 1)
 
+    @cached_property
+    def driver_version(self) -> str | None:
+        """Return the version of NVIDIA's driver: 580.65.06."""
+        version: str | None = self._ask(lambda nvml, _: nvml.nvmlSystemGetDriverVersion())
+        return version
+
+    @cached_property
+    def power_limit_watts(self) -> float | None:
+        """Return the power that the GPU may take, as an administrator has set it."""
+        milliwatts = self._ask(lambda nvml, gpu: nvml.nvmlDeviceGetPowerManagementLimit(gpu))
+        return milliwatts / 1000 if milliwatts else None
+
     def _pci_bus_id(self) -> str:
         """Return the PCI bus id of the device; raise GpuPerfError if the library reports none."""
         raise NotImplementedError
@@ -152,24 +166,66 @@ def _find(pci_bus_id: str) -> tuple[Any, Any]:
 def cuda_bus_id(ordinal: int) -> str:
     """Return the PCI bus id of the CUDA device that has this number in this process.
 
-    The driver numbers devices as it does for the process's libraries, whatever CUDA_VISIBLE_DEVICES and
-    CUDA_DEVICE_ORDER are now. Raises GpuPerfError where it does not tell.
+    Raises GpuPerfError where the driver does not tell.
     """
-    from ctypes import CDLL, byref, c_int, create_string_buffer
+    from ctypes import create_string_buffer
 
-    device, text = c_int(), create_string_buffer(_BUS_ID)
+    text = create_string_buffer(_BUS_ID)
+    _ask_driver(ordinal, lambda driver, gpu: driver.cuDeviceGetPCIBusId(text, _BUS_ID, gpu))
+    return text.value.decode()
+
+
+def cuda_size(ordinal: int) -> dict[str, Any]:
+    """Return `memory` and `multiprocessors` of that CUDA device; empty where the driver does not tell."""
+    from ctypes import byref, c_int, c_size_t
+
+    memory, multiprocessors = c_size_t(), c_int()
     try:
-        driver = CDLL("libcuda.so.1")
-        failed = (
-            driver.cuInit(0)
-            or driver.cuDeviceGet(byref(device), ordinal)
-            or driver.cuDeviceGetPCIBusId(text, _BUS_ID, device)
+        _ask_driver(
+            ordinal,
+            lambda driver, gpu: (
+                driver.cuDeviceTotalMem_v2(byref(memory), gpu)
+                or driver.cuDeviceGetAttribute(byref(multiprocessors), _MULTIPROCESSORS, gpu)
+            ),
         )
+    except GpuPerfError:
+        return {}
+    return {"memory": memory.value, "multiprocessors": multiprocessors.value}
+
+
+def _ask_driver(ordinal: int, question: Callable[[Any, Any], int]) -> None:
+    """Ask the driver's library of the CUDA device that has this number; raise GpuPerfError if it fails.
+
+    The driver numbers devices as it does for the process's libraries, whatever CUDA_VISIBLE_DEVICES and
+    CUDA_DEVICE_ORDER are now.
+    """
+    from ctypes import CDLL, byref, c_int
+
+    gpu = c_int()
+    try:
+        driver = CDLL(_DRIVER)
+        failed = driver.cuInit(0) or driver.cuDeviceGet(byref(gpu), ordinal) or question(driver, gpu)
     except (OSError, AttributeError) as error:
         raise _unknown(f"the driver's library cannot be called: {error}") from error
     if failed:
         raise _unknown(f"the driver does not tell the bus of CUDA device {ordinal} (error {failed})")
-    return text.value.decode()
+
+
+def cuda_driver() -> str | None:
+    """Return up to which version of CUDA the driver goes: `for CUDA 13.0`; None where it does not tell."""
+    from ctypes import CDLL, byref, c_int
+
+    version = c_int()
+    try:
+        failed = CDLL(_DRIVER).cuDriverGetVersion(byref(version))
+    except (OSError, AttributeError):
+        return None
+    return None if failed else f"for CUDA {cuda_version(version.value)}"
+
+
+def cuda_version(number: int) -> str:
+    """Return CUDA's 12090 as 12.9."""
+    return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def driver_failure() -> str | None:

@@ -41,7 +41,12 @@ class SyclDevice(LibraryDevice):
         self.emulates_gpu = device.is_cpu
         self._memory = _Memory()
         self._example = dpnp.empty(0, sycl_queue=self._queue)
-        self.info = self.describe(library, memory=device.global_mem_size, driver=device.driver_version)
+        self.info = self.describe(
+            library,
+            memory=device.global_mem_size,
+            multiprocessors=device.max_compute_units,
+            driver=device.driver_version,
+        )
 
     def asarray(self, host: Any) -> Any:
         """Copy to this device's default queue; arrays of other queues would not mix."""

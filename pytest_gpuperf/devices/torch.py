@@ -31,6 +31,7 @@ from pytest_gpuperf.devices.library import (
     shown_setting,
     unusable,
 )
+from pytest_gpuperf.devices.nvml import cuda_driver
 from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.devices.torch_and_jax import host_copy
 from pytest_gpuperf.model import ask
@@ -101,15 +102,19 @@ class TorchDevice(LibraryDevice):
         """Describe the device."""
         version = self._torch.version
         cuda, hip = getattr(version, "cuda", None), getattr(version, "hip", None)
-        runtime = None
+        runtime, driver = None, getattr(self._properties, "driver_version", None)  # of Intel's GPUs
         if self._is_cuda and (cuda or hip):
             runtime = f"ROCm {hip}" if hip else f"CUDA {cuda}"
+            driver = None if hip else cuda_driver()
         return self.describe(
             f"torch {self._torch.__version__}",
             products=self._reduced("products"),
             convolutions=self._reduced("convolutions"),
             memory=getattr(self._properties, "total_memory", None),
+            multiprocessors=self._multiprocessors,
             runtime=runtime,
+            driver=driver,
+            settings=tuple(self._settings()),
         )
 
     def asarray(self, host: Any) -> Any:
@@ -302,6 +307,25 @@ class TorchDevice(LibraryDevice):
         get_properties = getattr(self._module, "get_device_properties", None)
         return get_properties(self.native) if get_properties and not self._on_cpu else None
 
+    @cached_property
+    def _multiprocessors(self) -> int | None:
+        """How many there are: of Intel's GPUs the compute units, of Apple's the cores."""
+        backend: Any = getattr(self._torch.backends, self.native.type, None)
+        if hasattr(backend, "get_core_count"):
+            return int(backend.get_core_count())
+        found = self._properties
+        return getattr(found, "multi_processor_count", None) or getattr(found, "max_compute_units", None)
+
+    def _settings(self) -> Iterator[str]:
+        """Yield what is set to other than torch's default, and changes which algorithms it takes."""
+        if self._torch.are_deterministic_algorithms_enabled():
+            yield "deterministic algorithms"
+        cudnn = getattr(self._torch.backends, "cudnn", None) if self._is_cuda else None
+        defaults = {"enabled": True, "benchmark": False, "deterministic": False}
+        for name, default in defaults.items():
+            if (value := getattr(cudnn, name, default)) != default:
+                yield f"cudnn.{name}={value}"
+
     def _pci_bus_id(self) -> str:
         gpu: Any = self._properties if self._is_cuda else None
         if not hasattr(gpu, "pci_bus_id"):
@@ -440,12 +464,19 @@ class TorchBackend(LibraryBackend):
 def _open(torch: Any, device: Any) -> TorchDevice:
     """Return the device after one kernel on it; raise whatever torch raises when it cannot be used."""
     (torch.ones(1, device=device) + 1).sum()
-    get_name = getattr(getattr(torch, device.type, None), "get_device_name", None)
-    opened = TorchDevice(torch, device, get_name(device) if get_name else device.type.upper())
+    opened = TorchDevice(torch, device, _name_of(torch, device))
     if device.index:
         opened.make_current()
     opened.synchronize()
     return opened
+
+
+def _name_of(torch: Any, device: Any) -> str:
+    """Return what torch calls the device. Of Apple's GPUs older versions of torch have the type alone."""
+    if (get_name := getattr(getattr(torch, device.type, None), "get_device_name", None)) is not None:
+        return str(get_name(device))
+    get_name = getattr(getattr(torch.backends, device.type, None), "get_name", None)
+    return str(get_name()) if get_name else str(device.type).upper()
 
 
 def _cudnns_layers(cudnn: Any) -> dict[str, Any]:

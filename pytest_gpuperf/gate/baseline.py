@@ -7,6 +7,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
+from msgspec.structs import replace
+
 from pytest_gpuperf.gate import fingerprint, metrics, regression, remedy, text
 from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
@@ -60,7 +62,15 @@ class Comparer:
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
             found = {"baseline": earlier.estimate, "found": value.estimate, "differences": differences}
             return comparison_of(tolerance, "not_comparable", reason, **found)
-        return self.compare_values(self._matched(now, earlier, value), tolerance)
+        return self.with_clocks(self.compare_values(self._matched(now, earlier, value), tolerance), now)
+
+    def with_clocks(self, compared: Comparison, now: Record) -> Comparison:
+        """Return a comparison whose reason, if it has one, also names other clocks of the GPU."""
+        before = self.baseline.record_of(now)
+        if before is None or compared.reason is None or compared.metric in ("cpu_time", "memory"):
+            return compared
+        clocks = text.other_clocks(before.gpu, now.gpu)
+        return replace(compared, reason=f"{compared.reason}; {clocks}") if clocks else compared
 
     def would_decide(self, now: Record, tolerance: Tolerance) -> str | None:
         """Return what would decide an inconclusive metric of a test; None where its reason alone says it."""

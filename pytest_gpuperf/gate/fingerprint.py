@@ -18,14 +18,19 @@ OF_BASELINE = "{}: {} in the baseline, {} now"
 """The form of a difference from a baseline."""
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
-_ROUNDING = (
+# How a GPU rounds, which of cuBLAS's kernels may run, and how much of the GPU this process gets.
+_OF_GPUS = (
     "CUPY_TF32",
     "NVIDIA_TF32_OVERRIDE",
     "JAX_DEFAULT_MATMUL_PRECISION",
     "JAX_ENABLE_X64",
     "MLX_ENABLE_TF32",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
 )
-_UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults would only lengthen a key
+_UNREMARKABLE = frozenset(
+    {None, "no", "full", "never", "not set", "default"}
+)  # defaults would only lengthen a key
 
 
 def run_differences(first: Environment, *others: Environment) -> tuple[str, ...]:
@@ -93,15 +98,24 @@ def _device(name: str, device: DeviceInfo | None) -> Conditions:
     if device is None:
         return {}
     library = device.library.partition(",")[0]  # what follows are its driver and its runtime
+    # Without NVML a driver tells only for which version of CUDA it is: these do not compare with its own.
+    is_for = " for" if (device.driver or "").startswith("for ") else ""
     return {
         **({name: device.name} if device.kind == "gpu" else {}),  # `_processor` has the CPU's name
         f"{name} backend": device.backend,
         f"{name} emulated": "yes" if device.emulated else "no",
         f"{name} library": _version(library, "minor"),
         # Minor releases of driver and runtime change no times that a tolerance would not cover.
-        f"{name} driver": _version(device.driver, "major"),
+        f"{name} driver{is_for}": _version((device.driver or "").removeprefix("for "), "major"),
         f"{name} runtime": _version(device.runtime, "major"),
         f"{name} precision": device.reduced_precision or "full",
+        f"{name} convolutions": device.reduced_convolutions or "full",
+        f"{name} settings": None if device.settings is None else ", ".join(device.settings) or "default",
+        # Models that share a name, or instances of one GPU, differ in these. Drivers keep some of the
+        # memory, and not always as much.
+        f"{name} memory": _rounded(device.memory, "GiB", 2**30),
+        f"{name} multiprocessors": _rounded(device.multiprocessors),
+        f"{name} power limit": _rounded(device.power_limit_watts, "W"),
     }
 
 
@@ -111,10 +125,10 @@ def _included(demand: Demand) -> Conditions:
 
 
 def _settings_of_gpus(environment: Environment) -> Conditions:
-    """Return the settings that change how a GPU rounds, and whether it waits for each kernel."""
+    """Return the settings that change how a GPU works, and whether it is waited for after each kernel."""
     variables = environment.variables
     blocking = None if variables is None else blocking_setting(variables) or "not set"
-    return {**_variables(environment, _ROUNDING), "blocking launches": blocking}
+    return {**_variables(environment, _OF_GPUS), "blocking launches": blocking}
 
 
 def _variables(environment: Environment, names: Iterable[str]) -> dict[str, str | None]:
@@ -128,6 +142,11 @@ def _version(text: str | None, part: Literal["major", "minor"]) -> str | None:
     """Return a text with each version in it cut down to its major or minor part: `numpy 2.4`."""
     groups = r"\1" if part == "major" else r"\1\2"
     return _VERSION.sub(groups, _CUDA.sub(r"cuda \1.\2", text)) if text else None
+
+
+def _rounded(number: float | None, unit: str = "", size: int = 1) -> str | None:
+    """Return a number as that of whole units, of which each is so large; None where it is not known."""
+    return None if number is None else f"{number / size:.0f} {unit}".strip()
 
 
 def _name(survey: Mapping[str, object]) -> str | None:

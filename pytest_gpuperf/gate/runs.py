@@ -84,7 +84,7 @@ class RunsComparer(Comparer):
         value, over = metrics.value_of(now, metric), range_over(self._comparable(now, metric), metric)
         if value is None or over is None:
             return Comparer.compare_metric(self, now, tolerance)
-        return _compare(_matched(now, over, value), tolerance)
+        return self.with_clocks(_compare(_matched(now, over, value), tolerance), now)
 
     def would_decide(self, now: Record, tolerance: Tolerance) -> str | None:
         """Return what would decide an inconclusive metric beside these runs, or the newest alone."""

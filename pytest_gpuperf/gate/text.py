@@ -17,11 +17,12 @@ from pytest_gpuperf.model.comparison import (
     Outcome,
     Tolerance,
 )
-from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.record import Run
 
 _GROUPS = (2.0, 3.0)  # tolerances: losses that are seen, and those beyond which a check is next to none
 _NONE = "none"
+_CLOCKS_VARY = 0.05  # from run to run, with the temperature and the power that a kernel takes
 _LEAST_TOLERANCE = 0.01  # of one of zero there are no multiples
 ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
 MOST_IN_PERCENT = 10.0
@@ -106,6 +107,17 @@ def describe(
     change = f": {' '.join(filter(None, (format_change(ratio), over)))}, {limit}" if ratio else f"; {limit}"
     cause = f"; the range reaches so low because {widened}" if widened else ""
     return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}"
+
+
+def other_clocks(before: Measurement | None, now: Measurement | None) -> str | None:
+    """Return that a GPU reached other clocks in its baseline, as one whose clocks are locked or capped does.
+
+    NVML sets a lock and does not tell it.
+    """
+    first, second = (None if each is None else each.highest_sm_mhz for each in (before, now))
+    if not first or not second or abs(second / first - 1) < _CLOCKS_VARY:
+        return None
+    return f"the GPU's clock reached {second:,} MHz, and {first:,} MHz when the baseline was made"
 
 
 # A run as a whole.

@@ -49,6 +49,10 @@ class DeviceInfo(Value, frozen=True, kw_only=True):
     """Whether it only stands in for a GPU."""
     memory: Bytes | None = None
     """Bytes of memory; null where the device does not report it."""
+    multiprocessors: AtLeastOne | None = None
+    """Multiprocessors, as NVIDIA calls them; compute units or cores of other vendors' GPUs."""
+    power_limit_watts: Positive | None = None
+    """Power that the GPU may take, by NVML."""
     driver: str | None = None
     """Version of the driver."""
     runtime: str | None = None
@@ -59,6 +63,8 @@ class DeviceInfo(Value, frozen=True, kw_only=True):
     """Such a mode of convolutions or recurrent layers alone."""
     reduced_eps: Positive | None = None
     """Relative spacing to which these modes round float32; null without one."""
+    settings: tuple[str, ...] | None = None
+    """Other settings of the library that change times, such as deterministic algorithms."""
 
     def __post_init__(self) -> None:
         """Keep what a driver or a plugin says from steering a terminal."""

@@ -58,7 +58,12 @@ def opened(monkeypatch):
         cupy = ModuleType("cupy")
         cupy.__spec__, cupy.__version__ = ModuleSpec("cupy", None), "14"
         vars(cupy).update(functions, cuda=cuda, ones=np.ones)
-        described = {"name": b"Fake", "totalGlobalMem": 1 << 37, "major": generation}
+        described = {
+            "name": b"Fake",
+            "totalGlobalMem": 1 << 37,
+            "multiProcessorCount": 132,
+            "major": generation,
+        }
         cuda.runtime.getDeviceProperties = lambda index: described
         if chosen is not None:
             names = {"compute_type_to_str": lambda _: f"COMPUTE_TYPE_{chosen}", "get_compute_type": len}
@@ -94,6 +99,18 @@ def test_the_runtime_is_the_installed_one_where_cupy_finds_it_else_that_it_was_b
     opened.cuda.get_local_runtime_version = lambda: 12060
     info = opened().info
     assert ("CUDA 12.6", "cupy 14, CUDA 12.6, driver for 12.4") == (info.runtime, info.library)
+
+
+def test_the_driver_has_nvmls_version_else_that_of_cuda_for_which_it_is(opened, with_nvml):
+    assert "for CUDA 12.4" == opened().info.driver
+    with_nvml()
+    assert "580.65.06" == opened().info.driver
+
+
+def test_a_gpu_has_its_size_and_the_power_that_it_may_take(opened, with_nvml):
+    with_nvml()
+    info = opened().info
+    assert (1 << 37, 132, 700) == (info.memory, info.multiprocessors, info.power_limit_watts)
 
 
 def test_the_extras_bring_the_parts_of_the_toolkit_that_cupy_compiles_with():

@@ -187,7 +187,16 @@ def test_a_gpu_is_described_and_a_cpu_that_jax_may_not_use_is_an_error_that_says
         Machine("jax").cpu()
 
 
-def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_all_is_work(jax):
+def test_the_build_of_a_tpus_runtime_is_told_with_the_library_and_is_no_version_of_a_runtime(jax):
+    chip = FakeDevice("tpu", kind="TPU v5 lite", capability=None)
+    built = "Built on Oct 10 2025 08:40:17 (1760110817) cl/817633333"
+    chip.client = SimpleNamespace(platform_version=f"PJRT C API\nTFRT TPU v5 lite\n{built}")
+    jax(chip)
+    info = Machine("jax").gpu().info
+    assert (f"jax 0.99, {built}", None) == (info.library, info.runtime)
+
+
+def test_work_and_what_it_holds_are_seen_by_the_allocators_count(jax):
     chip = FakeDevice(counts={"num_allocs": 5, "bytes_in_use": 1000})
     jax(chip)
     device = Machine("jax").gpu()
@@ -195,11 +204,24 @@ def test_work_and_what_it_holds_are_seen_by_the_allocators_count_without_which_a
         chip.allocate(2000)
     with device.observe() as idle:
         pass
-    chip.counts = None
-    with device.observe() as unknown:
+    found = [(seen.worked, seen.held, seen.memory) for seen in (working, idle)]
+    assert found == [(True, 2000, None), (False, 0, None)]
+
+
+@for_each(
+    ("worked", "counts"),
+    [
+        (True, None),
+        (True, {"num_allocs": -1, "bytes_in_use": 1000}),  # which it does not count
+        (True, {"num_allocs": -1, "bytes_in_use": -1}),
+        (False, {"num_allocs": 5, "bytes_in_use": -1}),
+    ],
+)
+def test_what_the_allocator_does_not_count_is_unknown(jax, worked, counts):
+    jax(FakeDevice(counts=counts))
+    with Machine("jax").gpu().observe() as seen:
         pass
-    found = [(seen.worked, seen.held, seen.memory) for seen in (working, idle, unknown)]
-    assert found == [(True, 2000, None), (False, 0, None), (True, None, None)]
+    assert (worked, None) == (seen.worked, seen.held)
 
 
 @for_each(
@@ -261,27 +283,6 @@ def test_arrays_that_a_test_makes_itself_live_on_its_accelerator_the_first_of_a_
     assert made.config.jax_default_device is (None if default is None else chips[default])
 
 
-class Driver:
-    """The part of libcuda that knows a device's bus; `failing` is a function of it that returns an error."""
-
-    def __init__(self, failing=""):
-        self.failing = failing
-        if failing == "its library":
-            raise OSError("libcuda.so.1: cannot open shared object file")
-
-    def cuInit(self, flags):  # noqa: N802 - NVIDIA's names, here and below
-        return 3 * (self.failing == "cuInit")
-
-    def cuDeviceGet(self, device, ordinal):  # noqa: N802
-        device._obj.value = 100 + ordinal  # a handle, which need not be the number
-        return 101 * (self.failing == "cuDeviceGet")
-
-    def cuDeviceGetPCIBusId(self, text, length, device):  # noqa: N802
-        text.value = b"0000:%02d:00.0" % (device.value - 100)
-        assert len(text.value) < length
-        return 0
-
-
 @for_each(
     ("failing", "reason"),
     [
@@ -292,15 +293,41 @@ class Driver:
     ],
 )
 def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_where_the_driver_tells_its_bus(
-    monkeypatch, jax, with_nvml, failing, reason
+    with_cuda_driver, jax, with_nvml, failing, reason
 ):
     jax(FakeDevice(number=3), FakeDevice(number=18))
-    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver(failing) if name == "libcuda.so.1" else None)
+    with_cuda_driver(failing)
     asked = with_nvml()
     device = Machine("jax:1").gpu()
     assert device.sm_mhz() == (None if failing else 1980)
     assert {*asked} == (set() if failing else {"0000:18:00.0"})
     assert not failing or reason in device.clocks_reason
+
+
+def test_the_driver_has_nvmls_version_else_that_of_cuda_for_which_it_is(jax, with_nvml, with_cuda_driver):
+    jax(FakeDevice())
+    with_cuda_driver()
+    assert "for CUDA 13.0" == Machine("jax").gpu().info.driver
+    with_nvml()
+    assert "580.65.06" == Machine("jax").gpu().info.driver
+    with_cuda_driver("cuDriverGetVersion")
+    with_nvml(nvmlSystemGetDriverVersion=None)
+    assert Machine("jax").gpu().info.driver is None
+
+
+@for_each(
+    ("expected", "failing"),
+    [((4 << 30, 132), ""), ((None, 130), "cuDeviceTotalMem_v2"), ((None, 130), "its library")],
+)
+def test_memory_and_multiprocessors_are_those_that_the_driver_tells_else_what_jax_does(
+    jax, with_cuda_driver, expected, failing
+):
+    chip = FakeDevice(number=3)
+    chip.core_count = 130
+    jax(chip)
+    with_cuda_driver(failing)
+    info = Machine("jax").gpu().info
+    assert expected == (info.memory, info.multiprocessors)
 
 
 @for_each(

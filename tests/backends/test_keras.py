@@ -304,11 +304,13 @@ def opened(monkeypatch):
     return call
 
 
-def test_a_gpu_of_tensorflow_is_tried_and_described(opened, setting):
+def test_a_gpu_of_tensorflow_is_tried_and_described(opened, setting, with_cuda_driver):
+    with_cuda_driver()
     setting("NVIDIA_TF32_OVERRIDE", None)
     gpu, tensorflow = opened("keras:1", gpus=2)
     assert (7, 1) == (tensorflow.peak, tensorflow.synchronized)
     assert ("gpu", "H100", "keras 3 on tensorflow 2.21.0") == (gpu.kind, gpu.info.name, gpu.info.library)
+    assert ("for CUDA 13.0", 2 << 30, 132) == (gpu.info.driver, gpu.info.memory, gpu.info.multiprocessors)
     assert "TF32 in float32 convolutions" in gpu.info.reduced_convolutions
     assert gpu.info.reduced_eps == 2**-10
     tensorflow.tf32 = False

@@ -227,13 +227,17 @@ def test_float32_is_rounded_where_mlx_uses_units_that_do_so(setting, opened, sai
     assert gpu.info.reduced_precision is None
 
 
-def test_a_gpu_is_described_by_what_mlx_says_of_it(opened, with_nvml):
+def test_a_gpu_is_described_by_what_mlx_says_of_it(opened, with_nvml, with_cuda_driver):
+    with_cuda_driver()
+    assert "for CUDA 13.0" == opened(NVIDIA).info.driver
     buses = with_nvml()
     nvidia = opened(NVIDIA)
     assert ("NVIDIA H100", 1 << 35, 5) == (nvidia.info.name, nvidia.info.memory, nvidia.free_memory())
+    assert "580.65.06" == nvidia.info.driver
     assert ["0000:0a:00.0"] == buses, "its clocks are read"
     with nvidia.context() as device:
         assert device == mx.Device(mx.cpu, 0)
     apple = opened(APPLE)
     assert ("Apple M5 Max", 1 << 36, None) == (apple.info.name, apple.info.memory, apple.free_memory())
+    assert apple.info.driver is None
     assert "NVIDIA's GPUs only" in apple.clocks_reason

@@ -43,7 +43,12 @@ class FakeModule:
     def __init__(self):
         self.counts = {f"allocated_bytes.all.{name}": 1000 for name in ("allocated", "current", "peak")}
         self.properties = SimpleNamespace(
-            total_memory=1 << 37, major=H200, pci_domain_id=0, pci_bus_id=0x18, pci_device_id=0
+            total_memory=1 << 37,
+            multi_processor_count=132,
+            major=H200,
+            pci_domain_id=0,
+            pci_bus_id=0x18,
+            pci_device_id=0,
         )
 
     def get_device_name(self, device):
@@ -81,6 +86,7 @@ def torch(monkeypatch):
         device=FakeDevice,
         Tensor=FakeTensor,
         ones=lambda size, device: FakeTensor(device),
+        are_deterministic_algorithms_enabled=lambda: False,
         is_warn_always_enabled=lambda: False,
         set_warn_always=lambda _: None,
     )
@@ -149,9 +155,51 @@ def test_another_type_is_opened_by_its_name(torch):
     assert found.occupy is None
 
 
+def test_apples_gpu_has_its_own_name_where_torch_tells_it(torch):
+    torch.mps = SimpleNamespace()
+    assert "MPS" == Machine("torch:mps").gpu().name
+    torch.backends.mps = SimpleNamespace(get_name=lambda: "Apple M2 Pro", get_core_count=lambda: 19)
+    info = Machine("torch:mps").gpu().info
+    assert ("Apple M2 Pro", 19) == (info.name, info.multiprocessors)
+
+
+@for_each(
+    ("expected", "changes"),
+    [
+        ((), {"enabled": True, "benchmark": False, "deterministic": False}),
+        (("cudnn.benchmark=True",), {"benchmark": True}),
+        (("cudnn.enabled=False", "cudnn.deterministic=True"), {"enabled": False, "deterministic": True}),
+    ],
+)
+def test_settings_that_change_its_algorithms_are_those_that_are_not_torchs_default(torch, expected, changes):
+    gpu, cpu = Machine("torch").gpu(), Machine("torch").cpu()
+    torch.backends.cudnn = SimpleNamespace(**changes)
+    torch.are_deterministic_algorithms_enabled = lambda: False
+    assert (expected, ()) == (gpu.info.settings, cpu.info.settings)
+    torch.are_deterministic_algorithms_enabled = lambda: True
+    always = "deterministic algorithms"
+    assert ((always, *expected), (always,)) == (gpu.info.settings, cpu.info.settings)
+
+
+def test_the_driver_has_nvmls_version_else_that_of_cuda_or_intels_own(torch, with_nvml, with_cuda_driver):
+    with_cuda_driver()
+    assert "for CUDA 13.0" == Machine("torch").gpu().info.driver
+    torch.xpu.get_device_properties = lambda device: SimpleNamespace(
+        driver_version="1.6.31294", max_compute_units=448
+    )
+    info = Machine("torch:xpu").gpu().info
+    assert ("1.6.31294", 448) == (info.driver, info.multiprocessors)
+    with_nvml()
+    assert "580.65.06" == Machine("torch").gpu().info.driver
+    assert Machine("torch").cpu().info.driver is None
+    with_cuda_driver("its library")
+    with_nvml(nvmlSystemGetDriverVersion=None)
+    assert Machine("torch").gpu().info.driver is None
+
+
 def test_the_report_knows_memory_and_runtime_and_tells_rocm_from_cuda(torch):
     gpu = Machine("torch").gpu()
-    assert (1 << 37, "CUDA 13.0") == (gpu.info.memory, gpu.info.runtime)
+    assert (1 << 37, 132, "CUDA 13.0") == (gpu.info.memory, gpu.info.multiprocessors, gpu.info.runtime)
     torch.version.hip = "6.4"
     assert gpu.info.runtime == "ROCm 6.4"
     assert gpu.occupy is None, "this torch has no kernel for it"

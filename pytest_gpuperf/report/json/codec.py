@@ -20,6 +20,8 @@ _LONGEST_CAUSE = 200  # characters: it may quote what the file holds
 _MOST_DIGITS = 300  # of an integer that a double can hold
 _REMEDY = "name a report, or copy this one anew"
 _NOT_UTF_8 = f"it is not JSON: it is not UTF-8; {_REMEDY}"
+ADDED = frozenset(("multiprocessors", "power_limit_watts", "settings"))
+"""Fields that reports of this version did not have at first; one without them does not know them (null)."""
 _LEAVES = {str, int, float, bool, NoneType, array}
 _CANNOT = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError)
 
@@ -27,7 +29,7 @@ _CANNOT = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, Recursi
 def load(content: bytes, kind: type[_Value]) -> _Value:
     """Return the value of a text in UTF-8; raise GpuPerfError, with the place, for what is not of that type.
 
-    An object has each of its keys once, and no others.
+    An object has each of its keys once, and no others; those that were `ADDED` it may lack.
     """
     keys = _Keys()
     try:
@@ -42,7 +44,8 @@ def load(content: bytes, kind: type[_Value]) -> _Value:
     except RecursionError:
         raise GpuPerfError("it is not JSON: it is nested too deeply") from None
     if isinstance(value, Value) and keys.number < _number_of_keys(value):
-        raise next(_missing(json.loads(content), dump(value), "$"))
+        for refusal in _missing(json.loads(content), dump(value), "$"):
+            raise refusal
     return value
 
 
@@ -164,10 +167,10 @@ def _missing(given: Any, kept: Any, place: str) -> Iterator[GpuPerfError]:
     """Yield the error of each key that an object of a document does not have."""
     if isinstance(kept, dict):
         for name in kept:
-            if name not in given:
-                yield broken(place, f"Object missing required field `{name}`")
-            else:
+            if name in given:
                 yield from _missing(given[name], kept[name], f"{place}.{name}")
+            elif name not in ADDED:
+                yield broken(place, f"Object missing required field `{name}`")
     elif isinstance(kept, list | tuple):
         for index, part in enumerate(kept):
             yield from _missing(given[index], part, f"{place}[{index}]")

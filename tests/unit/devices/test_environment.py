@@ -9,6 +9,7 @@ from importlib.metadata import version
 from math import inf
 from pathlib import Path
 from time import perf_counter, process_time
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -24,8 +25,14 @@ from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.record import ThreadPool
 from pytest_gpuperf.timing import gc_pause
 
-ARCHITECTURE = platform.processor() or platform.machine()
+MACHINE = platform.machine()
+ARCHITECTURE = platform.processor() or MACHINE
 VERSION_1 = {"quota": "50000", "period": "100000"}
+
+
+def arm(*parts):
+    """Return what Linux tells of a processor with such cores."""
+    return "\n\n".join(f"processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: {part}" for part in parts)
 
 
 def survey():
@@ -39,11 +46,25 @@ def survey():
         ("A CPU @ 3 GHz: fast", "processor\t: 0\nmodel name\t: A CPU @ 3 GHz: fast\n\nmodel name\t: another"),
         (ARCHITECTURE, "model name\t:"),
         (ARCHITECTURE, None),
+        (f"{MACHINE} 0x41:0xd4f", arm("0xd4f", "0xd4f")),
+        (f"{MACHINE} 0x41:0xd05 0x41:0xd4e", arm("0xd05", "0xd4e", "0xd05")),
+        (ARCHITECTURE, "CPU implementer\t: 0x41"),
     ],
 )
-def test_a_processor_has_a_name(system_files, expected, info):
+def test_a_processor_has_a_name_and_one_of_arm_the_numbers_of_its_kinds_of_cores(
+    system_files, expected, info
+):
     system_files({"/proc/cpuinfo": info})
     assert expected == survey().cpu["name"]
+
+
+def test_a_mac_has_the_name_that_the_system_gives_its_processor(system_files, monkeypatch):
+    def look_up(name, text, size, *_):
+        text.value = {b"machdep.cpu.brand_string": b"Apple M2 Pro"}[name]
+
+    system_files({"/proc/cpuinfo": None})
+    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(sysctlbyname=look_up))
+    assert "Apple M2 Pro" == survey().cpu["name"]
 
 
 def test_the_survey_names_what_the_numbers_depend_on():

@@ -81,6 +81,13 @@ def test_a_memory_error_is_the_hosts_maybe_and_tells_its_bytes(cupy):
         ("lost", "CUDA error: an illegal memory access was encountered\nCUDA kernel errors"),
         ("lost", "CUDA error: device-side assert triggered"),
         ("lost", "HIP error: unspecified launch failure"),
+        (
+            "lost",
+            "[METAL] Command buffer execution failed: Caused GPU Hang Error (00000003:kIOGPUCommandBuffer",
+        ),
+        ("lost", "[METAL] Command buffer execution failed: Caused GPU Address Fault Error (0000000b:kIOGPU"),
+        ("lost", "INTERNAL: GPU has fallen off the bus"),
+        ("lost", "INTERNAL: Core halted unexpectedly: Assertion failed"),
         (None, "CUDA error: invalid argument"),
         (None, "RESOURCE_EXHAUSTED: Shared memory size limit exceeded: requested 180224"),
         (None, "INVALID_ARGUMENT: Executable expected parameter 0 of size 4"),

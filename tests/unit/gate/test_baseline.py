@@ -384,8 +384,11 @@ RUNNER = replace(
     cpu={"name": "EPYC", "logical": 16, "usable": 8, "quota": None},
     variables={"OMP_NUM_THREADS": "4"},
 )
+SIZE = {"memory": 12 << 30, "multiprocessors": 132, "power_limit_watts": 700}
 NUMPY = replace(CPU, library="numpy 2.4.6")
-CUPY = replace(GPU, library="cupy 13.4.1, CUDA 12.8", driver="for CUDA 12.9", runtime="CUDA 12.8")
+CUPY = replace(
+    GPU, library="cupy 13.4.1, CUDA 12.8", driver="for CUDA 12.9", runtime="CUDA 12.8", **SIZE, settings=()
+)
 WORK = {"dtypes": ("float32", "int64"), "shapes": ("512x512", "512")}
 
 
@@ -421,9 +424,14 @@ def said(expected) -> tuple[str, ...]:
         ("GPU backend: cupy | torch", on_gpu({"backend": "torch"})),
         ("GPU emulated: no | yes", on_gpu({"emulated": True})),
         ("GPU library: cupy 13.4 | cupy 13.5", on_gpu({"library": "cupy 13.5.0, CUDA 12.8"})),
-        ("GPU driver: for CUDA 12 | for CUDA 13", on_gpu({"driver": "for CUDA 13.0"})),
+        ("GPU driver for: CUDA 12 | CUDA 13", on_gpu({"driver": "for CUDA 13.0"})),
         ("GPU runtime: CUDA 12 | CUDA 13", on_gpu({"runtime": "CUDA 13.0"})),
         ("GPU precision: full | TF32", on_gpu({"reduced_precision": "TF32"})),
+        ("GPU convolutions: full | TF32", on_gpu({"reduced_convolutions": "TF32"})),
+        ("GPU memory: 12 GiB | 8 GiB", on_gpu({"memory": 8 << 30})),
+        ("GPU multiprocessors: 132 | 114", on_gpu({"multiprocessors": 114})),
+        ("GPU power limit: 700 W | 350 W", on_gpu({"power_limit_watts": 350.2})),
+        ("GPU settings: default | cudnn.benchmark=True", on_gpu({"settings": ("cudnn.benchmark=True",)})),
         ("CPU library: numpy 2.4 | numpy 2.5", on_cpu({"library": "numpy 2.5.0"})),
         ("CPU precision: full | bfloat16", on_cpu({"reduced_precision": "bfloat16"})),
         ("GPU dtypes: float32, int64 | int64", on_gpu(dtypes=("int64",))),
@@ -435,7 +443,7 @@ def said(expected) -> tuple[str, ...]:
         ("transfer: never | once for 9 calls", on_both(demand=Demand(transfer="once", calls=9))),
         ("latency: no | yes", on_both(demand=Demand(latency=True))),
         (None, on_gpu({"library": "cupy 13.4.9rc1", "driver": "for CUDA 12.4", "runtime": "CUDA 12.2"})),
-        (None, on_gpu({"memory": 80 * 10**9})),
+        (None, on_gpu({"memory": 12_600_000_000})),  # as little as one driver leaves less of it than another
         (None, on_cpu({"name": "the CPU", "library": "numpy 2.4.0"})),  # the processor is the environment's
         (None, on_gpu(dtypes=("int64", "float32"))),
         (None, on_both(status="failed", reason="too slow", demand=Demand(min=3, max_time=1.0))),
@@ -447,6 +455,7 @@ def test_what_a_time_depends_on_is_named_by_itself_and_nothing_else_is(expected,
 
 SETTINGS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NPROC", "CUPY_TF32")
 SETTINGS += ("NVIDIA_TF32_OVERRIDE", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "MLX_ENABLE_TF32")
+SETTINGS += ("CUBLAS_WORKSPACE_CONFIG", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
 
 
 def with_variable(name, value):
@@ -485,7 +494,11 @@ def test_so_is_what_a_whole_run_depends_on(expected, metrics, changes):
 @for_each(
     ("known_less", "here"),
     [
-        (on_gpu({"driver": None, "runtime": None, "library": ""}), RUNNER),
+        (
+            on_gpu({"driver": None, "runtime": None, "library": "", **dict.fromkeys(SIZE), "settings": None}),
+            RUNNER,
+        ),
+        (on_gpu({"driver": "535.104.05"}), RUNNER),  # one has NVML's version, the other CUDA's
         (on_gpu(dtypes=(), shapes=()), RUNNER),
         (on_both(gpu=None, scope=None), RUNNER),
         (on_both(), replace(RUNNER, variables=None, python="", cpu={})),
@@ -509,6 +522,30 @@ def test_of_a_driver_and_a_runtime_the_major_version_counts(expected, before, no
     for part in ("driver", "runtime"):
         found = differs(on_gpu({part: now}), before=on_gpu({part: before}))
         assert said(expected and f"GPU {part}: {expected}") == found
+
+
+@for_each(
+    ("is_told", "metric", "before", "now"),
+    [
+        (True, "speedup", 1980, 1410),
+        (True, "gpu_time", 1410, 1980),
+        (False, "cpu_time", 1980, 1410),
+        (False, "gpu_time", 1980, 1905),
+        (False, "gpu_time", None, 1410),
+        (False, "gpu_time", 1980, None),
+    ],
+)
+def test_other_clocks_of_the_gpu_are_named_with_what_got_worse(is_told, metric, before, now):
+    of_gpu = {"gpu": measured(GPU, 1e-3, highest_sm_mhz=before)}
+    slower = {"cpu": measured(CPU, 0.2), "gpu": measured(GPU, 2e-3, highest_sm_mhz=now)}
+    (found,) = compare(record(5.0, **slower), HERE, base_of(record(**of_gpu)), [within(metric=metric)])
+    assert "regressed" == found.outcome
+    said = (
+        f"; the GPU's clock reached {now:,} MHz, and {before:,} MHz when the baseline was made"
+        if is_told
+        else ""
+    )
+    assert found.reason.endswith(f"is allowed{said}")
 
 
 # Baselines

@@ -27,6 +27,11 @@ def record(value=10.0, **changes) -> Record:
     return recorded("a", value, **{"cpu": measured(CPU, 10e-3), **changes})
 
 
+def at(mhz, value):
+    """Return a record of which the GPU had such clocks."""
+    return record(value, gpu=measured(GPU, 1e-3 * (10 / value), highest_sm_mhz=mhz))
+
+
 def minutes(*ago, record_of=lambda place: record(VALUES[place % 6] + place / 1e6), **changes):
     """Return a report of one test for each number of minutes before now."""
     return [
@@ -54,6 +59,11 @@ def compared(now, reports, metric="speedup"):
     asked = GateOptions(tolerances=(within(metric=metric),))
     (found,) = Gate(asked, reports, lambda: HERE).with_comparisons(now).comparisons
     return found
+
+
+def test_other_clocks_than_the_newest_of_the_runs_are_named():
+    clocked = minutes(*range(60, 420, 60), record_of=lambda place: at(1980 + place, VALUES[place]))
+    assert "the GPU's clock reached 1,410 MHz, and 1,980 MHz" in compared(at(1410, 5.0), clocked).reason
 
 
 # Which reports count

@@ -107,17 +107,22 @@ def test_the_fingerprint_is_of_all_that_a_speedup_depends_on_but_the_test(tmp_pa
         "GPU backend cupy, GPU library cupy 13.3, GPU driver for CUDA 13, GPU runtime CUDA 13"
     )
     assert expected == conditions() == conditions(demand=Demand(min=3, max_time=2))
-    assert expected == conditions(gpu=replace(GPU, driver="for CUDA 13.2", runtime="CUDA 13.1", memory=80))
+    assert expected == conditions(gpu=replace(GPU, driver="for CUDA 13.2", runtime="CUDA 13.1"))
     others = [
         conditions(replace(HERE, variables={"OMP_NUM_THREADS": "1"})),
         *(
             conditions(gpu=replace(GPU, **each))
-            for each in ({"emulated": True}, {"reduced_precision": "TF32"})
+            for each in (
+                {"emulated": True},
+                {"reduced_precision": "TF32"},
+                {"reduced_convolutions": "TF32"},
+                {"memory": 80 << 30},
+            )
         ),
         *(conditions(demand=each) for each in (Demand(transfer="always"), Demand(latency=True))),
         conditions(demand=Demand(transfer="once", calls=10)),
     ]
-    assert 7 == len({expected, *others})
+    assert 9 == len({expected, *others})
     assert "GPU none" in conditions(replace(HERE, gpu=None), None)
 
 

@@ -8,7 +8,7 @@ from cases import for_each
 from published import FULL
 
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.report.json import document, schema
+from pytest_gpuperf.report.json import codec, document, schema
 
 BROKEN = "it breaks its schema at $"
 
@@ -35,6 +35,15 @@ def changed(path, value):
 def test_a_report_that_keeps_the_schema_is_the_run_that_the_types_read(mark):
     content = mark + json.dumps(FULL).encode()
     assert document.parse(content) == schema.parse(content)
+
+
+@for_each("name", sorted(codec.ADDED))
+def test_a_report_of_before_a_field_was_added_does_not_know_it(name):
+    content = json.dumps(changed(("environment", "gpu", name), ...)).encode()
+    run = document.parse(content)
+    assert schema.parse(content) == run
+    assert getattr(run.environment.gpu, name) is None
+    assert document.parse(document.text(run).encode()) == run
 
 
 @for_each(
