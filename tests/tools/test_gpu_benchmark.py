@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from importlib.util import find_spec
@@ -67,6 +68,14 @@ def measured(tmp_path):
 def test_a_part_that_fails_says_why(measured):
     code, (ended,) = measured("--gpus", "cupy:99", "--parts", "answers")
     assert (code, ended["what"], "Unavailable" in ended["cause"]) == (1, "ended", True)
+
+
+def test_the_wheels_for_a_machine_without_an_index_are_all_that_the_package_and_its_tests_need():
+    project = tomllib.loads(SCRIPT.parents[1].joinpath("pyproject.toml").read_text())["project"]
+    tests = {"hypothesis", "pytest-xdist"}  # tests/conftest.py imports the one, the part `workers` the other
+    needed = [line for line in project["dependencies"] if not line.startswith("numpy")]
+    needed += [line for line in project["optional-dependencies"]["test"] if line.partition(">")[0] in tests]
+    assert set() == {*needed} - {*SCRIPT.with_name("gpu-wheels.txt").read_text().splitlines()}
 
 
 @pytest.mark.libraries
