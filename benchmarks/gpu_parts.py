@@ -638,12 +638,13 @@ def examples(subject: Subject) -> Iterator[Finding]:
     """The gallery; its report stays in the folder."""
     report = subject.folder / f"examples-{subject.choice.replace(':', '-')}.json"
     options = (f"--gpuperf-gpu={subject.choice}", "--gpuperf-fail=nothing", f"--gpuperf-json={report}")
-    yield _pytest("examples", *options)
+    yield _pytest("examples", "--gpuperf-max-time=1", *options)
 
 
 def workers(subject: Subject) -> Iterator[Finding]:
     """The gallery in four processes that share the GPU."""
-    yield _pytest("examples", "-pxdist", "-n4", f"--gpuperf-gpu={subject.choice}", "--gpuperf-fail=nothing")
+    options = ("-pxdist", "-n4", f"--gpuperf-gpu={subject.choice}", "--gpuperf-fail=nothing")
+    yield _pytest("examples", "--gpuperf-max-time=0.5", *options)  # whether they get in each other's way
 
 
 PARTS = (  # what is wanted most comes first
@@ -657,7 +658,7 @@ PARTS = (  # what is wanted most comes first
     Part(name="copies", look=copies, expected=12, seconds=45),
     Part(name="hidden", look=hidden, expected=8, seconds=40, needs="a GPU"),
     Part(name="profiled", look=profiled, expected=8, seconds=30, libraries=("torch",), needs="a GPU"),
-    Part(name="workers", look=workers, expected=30, seconds=60, once=True, needs="a GPU"),
+    Part(name="workers", look=workers, expected=30, seconds=90, once=True, needs="a GPU"),
     Part(name="examples", look=examples, expected=30, seconds=90, needs="a GPU"),
     Part(name="tenants", look=tenants, expected=15, seconds=30, once=True, needs="a GPU"),
     Part(name="cuda_bench", look=cuda_bench, expected=15, seconds=40, libraries=("cupy",), needs="a GPU"),
