@@ -114,7 +114,7 @@ class Cupy(Library):
     }
 
     def wait(self, result: Any) -> None:  # noqa: ARG002 - of a result of another library
-        self.module_object.cuda.Stream.null.synchronize()
+        self.module_object.cuda.Device().synchronize()  # all streams, as the package and torch wait
 
     def up(self, host: Any) -> Any:
         array = self.module_object.asarray(host)

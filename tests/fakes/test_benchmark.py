@@ -21,9 +21,9 @@ FAKES = {  # with tools of the library's own
     "cupy": ["cupyx.profiler"],
     "torch": ["torch.utils.benchmark", "triton do_bench_cudagraph"],
 }
-PARTS = ["machine", "detection", "times", "tests", "copies", "answers", "faults", "examples"]
+PARTS = ["machine", "detection", "times", "tests", "copies", "answers", "faults", "hidden", "examples"]
 # Parts of the first library alone.
-ALONE = {"cupy": ["clocks", "tenants", "cuda_bench", "workers"], "torch": [], "jax:cpu": []}
+ALONE = {"cupy": ["clocks", "tenants", "cuda_bench", "workers"], "torch": ["profiled"], "jax:cpu": []}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,14 @@ def test_every_part_runs_and_every_promise_is_kept(first):
         assert sorted([*PARTS, *ALONE[gpu]]) == sorted(ended[gpu])
     assert [] == [line for line in lines if "cause" in line and line["what"] == "ended"]
     assert 0 == done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("gpu", FAKES)
+def test_the_first_facts_are_the_queue_of_launches_and_how_long_a_device_is_occupied(findings, gpu):
+    found = findings(gpu, "machine")
+    assert 0 < found["launches that wait for a busy device, up to 20000"]["figure"] < 1000
+    assert {"device time of 500 launches", "device time of 1500 launches"} <= found.keys()
+    assert found["occupied / asked for 0.005 s, after 0 s of idling"]["figure"] > 0.9
 
 
 @pytest.mark.parametrize("gpu", FAKES)
