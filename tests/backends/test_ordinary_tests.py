@@ -301,24 +301,37 @@ def test_native(device):
 def test_put(device):
     return lambda: jax.device_put(1.0, device)
 
+def test_made(device):
+    return lambda: jax.numpy.ones(2, device=device)
+
 def test_donated(device):
     step = jax.jit(lambda w: w * 2, donate_argnums=0)
     w = device.xp.ones(1000)
     return lambda: step(w)
 """
+CHOOSE_TORCH, CHOOSE_JAX = (f"choose gpuperf_gpu = {library}" for library in ("torch", "jax"))
+OF_TORCH, OF_JAX = (
+    f"pass device.native, not the fixture: it is the device of {library} itself"
+    for library in ("torch", "jax")
+)
 
 
 @pytest.mark.parametrize(
     ("gpu", "said"),
     [
-        (None, dict.fromkeys(("module", "factory", "array"), "choose gpuperf_gpu = torch")),
+        (None, dict.fromkeys(("module", "factory", "array"), CHOOSE_TORCH)),
         (
             "jax:cpu",
             {
-                "native": "choose gpuperf_gpu = torch",
-                "put": "choose gpuperf_gpu = jax",
+                "native": CHOOSE_TORCH,
+                "put": OF_JAX,
+                "made": OF_JAX,
                 "donated": "a call that donates an array deletes it: keep the new one, and let ",
             },
+        ),
+        (
+            "torch:cpu",
+            {"module": OF_TORCH, "factory": OF_TORCH, "put": CHOOSE_JAX},
         ),
     ],
 )
@@ -327,7 +340,9 @@ def test_a_library_that_refuses_what_it_was_given_gets_what_to_hand_it(ended, gp
     result.assert_outcomes(failed=len(said))
     output = str(result.stdout).split("_ test_")
     assert said == {name: words for name, words in said.items() if words in output[[*said].index(name) + 1]}
-    assert gpu is None or "<device cpu jax " in output[2]
+    every = (CHOOSE_TORCH, CHOOSE_JAX, OF_TORCH, OF_JAX)
+    assert [words in every for words in said.values()] == [sum(map(text.count, every)) for text in output[1:]]
+    assert gpu != "jax:cpu" or "<device cpu jax " in output[2]
 
 
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
