@@ -48,6 +48,15 @@ _OF_LIBRARY = (
     "place of the fixture"
 )
 _NATIVE = "pass device.native, not the fixture: it is the device of {library} itself"
+_NOT_HERE = (
+    "no such device is here: use device.native in place of a device by name; it is the one of this run, also "
+    "where {library} on the CPU emulates a GPU"
+)
+_MISSING = re.compile(  # torch's words, and behind them JAX's
+    r"no NVIDIA driver|CUDA driver version is insufficient|No \w+ GPUs are available"
+    r"|not compiled with \w+ enabled|not linked with support for \w+ devices"
+    r"|no platforms that are instances of|Available backends are"
+)
 _WHOLE_BODY = (
     "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
     "callable to time that alone"
@@ -103,10 +112,12 @@ def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
 
 
 def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | None:
-    """Return what to hand torch or JAX where it has refused a device of ours, or an array."""
+    """Return what to hand torch or JAX where it refuses a device or an array of ours, or lacks a device."""
     text = text_of(str, error)
     if "deleted or donated" in text:
         return _DONATED
+    if device is not None and device.backend in ("torch", "jax") and _MISSING.search(text):
+        return _NOT_HERE.format(library=device.backend)
     if device is None or not isinstance(error, TypeError | ValueError | AttributeError):
         return None
     if device.backend == "numpy" and "must be Tensor, not numpy.ndarray" in text:

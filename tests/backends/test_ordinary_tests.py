@@ -345,6 +345,36 @@ def test_a_library_that_refuses_what_it_was_given_gets_what_to_hand_it(ended, gp
     assert gpu != "jax:cpu" or "<device cpu jax " in output[2]
 
 
+BY_NAME = """
+import jax, pytest, torch
+
+pytestmark = pytest.mark.speedup
+
+def test_torch_if_gpu(device):
+    name = "xpu" if device.kind == "gpu" else "cpu"
+    return lambda: torch.ones(2, device=name)
+
+def test_torch_always(device):
+    torch.ones(2).xpu()
+
+def test_jax_if_gpu(device):
+    jax.devices("tpu" if device.kind == "gpu" else "cpu")[0]
+
+def test_jax_always(device):
+    return lambda: jax.devices("tpu")[0]
+"""
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_a_device_by_name_that_is_not_there_is_told_to_be_device_native(ended, library):
+    result, _ = ended(BY_NAME, f"{library}:cpu", "-k", library)
+    result.assert_outcomes(failed=2)
+    said = (
+        f"use device.native in place of a device by name; it is the one of this run, also where {library} on "
+    )
+    assert 2 == str(result.stdout).count(said)
+
+
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
     result, records = ended(TORCH, None, *SOON)
     result.assert_outcomes(skipped=COUNTS["torch"])
