@@ -47,6 +47,16 @@ _OF_LIBRARY = (
     "without a GPU): device.asarray then makes its arrays, and device.native is its device, to be used in "
     "place of the fixture"
 )
+_NATIVE = "pass device.native, not the fixture: it is the device of {library} itself"
+_NOT_HERE = (
+    "no such device is here: use device.native in place of a device by name; it is the one of this run, also "
+    "where {library} on the CPU emulates a GPU"
+)
+_MISSING = re.compile(  # torch's words, and behind them JAX's
+    r"no NVIDIA driver|CUDA driver version is insufficient|No \w+ GPUs are available"
+    r"|not compiled with \w+ enabled|not linked with support for \w+ devices"
+    r"|no platforms that are instances of|Available backends are"
+)
 _WHOLE_BODY = (
     "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
     "callable to time that alone"
@@ -102,18 +112,37 @@ def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
 
 
 def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | None:
-    """Return which library to choose where torch or JAX has refused a device of ours, or an array."""
+    """Return what to hand torch or JAX where it refuses a device or an array of ours, or lacks a device."""
     text = text_of(str, error)
     if "deleted or donated" in text:
         return _DONATED
-    if device is None or not isinstance(error, TypeError | ValueError):
+    if device is not None and device.backend in ("torch", "jax") and _MISSING.search(text):
+        return _NOT_HERE.format(library=device.backend)
+    if device is None or not isinstance(error, TypeError | ValueError | AttributeError):
         return None
     if device.backend == "numpy" and "must be Tensor, not numpy.ndarray" in text:
         return _OF_LIBRARY.format(library="torch")
     for library in ("torch", "jax"):
-        if re.search(rf"\b{library}\.\w*[dD]evice", text) and _refuses(text, library, device):
-            return _OF_LIBRARY.format(library=library)
+        if _has_asked(error, library, device) or (
+            re.search(rf"\b{library}\.\w*[dD]evice", text) and _refuses(text, library, device)
+        ):
+            return _device_for(library, device)
     return None
+
+
+def _device_for(library: str, device: TimedDevice) -> str | None:
+    """Return how to get a device that a library takes; a group of devices is none."""
+    if device.backend != library:
+        return _OF_LIBRARY.format(library=library)
+    return _NATIVE.format(library=library) if getattr(device, "native", None) is not None else None
+
+
+def _has_asked(error: BaseException, library: str, device: TimedDevice) -> bool:
+    """Return whether a library asked our device for what one of its own has, as `jax.numpy.ones` does."""
+    if not isinstance(error, AttributeError) or error.obj is not device:
+        return False
+    modules = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+    return any(name.partition(".")[0] == library for name in modules)
 
 
 def _refuses(text: str, library: str, device: TimedDevice) -> bool:

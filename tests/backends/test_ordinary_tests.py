@@ -301,24 +301,37 @@ def test_native(device):
 def test_put(device):
     return lambda: jax.device_put(1.0, device)
 
+def test_made(device):
+    return lambda: jax.numpy.ones(2, device=device)
+
 def test_donated(device):
     step = jax.jit(lambda w: w * 2, donate_argnums=0)
     w = device.xp.ones(1000)
     return lambda: step(w)
 """
+CHOOSE_TORCH, CHOOSE_JAX = (f"choose gpuperf_gpu = {library}" for library in ("torch", "jax"))
+OF_TORCH, OF_JAX = (
+    f"pass device.native, not the fixture: it is the device of {library} itself"
+    for library in ("torch", "jax")
+)
 
 
 @pytest.mark.parametrize(
     ("gpu", "said"),
     [
-        (None, dict.fromkeys(("module", "factory", "array"), "choose gpuperf_gpu = torch")),
+        (None, dict.fromkeys(("module", "factory", "array"), CHOOSE_TORCH)),
         (
             "jax:cpu",
             {
-                "native": "choose gpuperf_gpu = torch",
-                "put": "choose gpuperf_gpu = jax",
+                "native": CHOOSE_TORCH,
+                "put": OF_JAX,
+                "made": OF_JAX,
                 "donated": "a call that donates an array deletes it: keep the new one, and let ",
             },
+        ),
+        (
+            "torch:cpu",
+            {"module": OF_TORCH, "factory": OF_TORCH, "put": CHOOSE_JAX},
         ),
     ],
 )
@@ -327,7 +340,39 @@ def test_a_library_that_refuses_what_it_was_given_gets_what_to_hand_it(ended, gp
     result.assert_outcomes(failed=len(said))
     output = str(result.stdout).split("_ test_")
     assert said == {name: words for name, words in said.items() if words in output[[*said].index(name) + 1]}
-    assert gpu is None or "<device cpu jax " in output[2]
+    every = (CHOOSE_TORCH, CHOOSE_JAX, OF_TORCH, OF_JAX)
+    assert [words in every for words in said.values()] == [sum(map(text.count, every)) for text in output[1:]]
+    assert gpu != "jax:cpu" or "<device cpu jax " in output[2]
+
+
+BY_NAME = """
+import jax, pytest, torch
+
+pytestmark = pytest.mark.speedup
+
+def test_torch_if_gpu(device):
+    name = "xpu" if device.kind == "gpu" else "cpu"
+    return lambda: torch.ones(2, device=name)
+
+def test_torch_always(device):
+    torch.ones(2).xpu()
+
+def test_jax_if_gpu(device):
+    jax.devices("tpu" if device.kind == "gpu" else "cpu")[0]
+
+def test_jax_always(device):
+    return lambda: jax.devices("tpu")[0]
+"""
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_a_device_by_name_that_is_not_there_is_told_to_be_device_native(ended, library):
+    result, _ = ended(BY_NAME, f"{library}:cpu", "-k", library)
+    result.assert_outcomes(failed=2)
+    said = (
+        f"use device.native in place of a device by name; it is the one of this run, also where {library} on "
+    )
+    assert 2 == str(result.stdout).count(said)
 
 
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):

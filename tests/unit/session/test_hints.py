@@ -1,4 +1,10 @@
-"""Hints: what a test's source shows that its author may not have meant."""
+"""Hints: what a test's source shows that its author may not have meant, and what an error does."""
+
+from types import SimpleNamespace
+
+from cases import for_each
+
+from pytest_gpuperf.session.hints import hint_on_device
 
 SOURCE = """
 from functools import partial
@@ -134,3 +140,22 @@ def test_a_body_shows_what_is_timed_with_its_work(suite):
     for name, hint in expected.items():
         said = [note["text"] for note in records[name]["notes"] if note["code"] == "check_the_test"]
         assert [True] * bool(hint) == [text.startswith(hint) for text in said], (name, said)
+
+
+@for_each(
+    ("text", "backend", "is_said"),
+    [
+        ("Found no NVIDIA driver on your system. Please check that", "torch", True),
+        ("Torch not compiled with CUDA enabled", "torch", True),
+        ("CUDA error: CUDA driver version is insufficient for CUDA runtime version", "torch", True),
+        ("No CUDA GPUs are available", "torch", True),
+        ("PyTorch is not linked with support for mps devices", "torch", True),
+        ("Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are", "jax", True),
+        ("Unknown backend cuda. Available backends are ['cpu']", "jax", True),
+        ("PyTorch was not compiled with flash attention", "torch", False),
+        ("Found no NVIDIA driver on your system. Please check that", "numpy", False),
+    ],
+)
+def test_a_device_that_the_library_lacks_is_told_to_be_device_native(text, backend, is_said):
+    hint = hint_on_device(RuntimeError(text), SimpleNamespace(backend=backend))
+    assert is_said is (hint is not None and "use device.native in place of a device by name" in hint)
