@@ -369,7 +369,10 @@ def with_cupy(installed):
             return np.ones(size)
 
         def device(index):
-            return SimpleNamespace(use=lambda: None, synchronize=lambda: waited.append(index))
+            bus = f"0000:{index:02x}:00.0"
+            return SimpleNamespace(
+                use=lambda: None, synchronize=lambda: waited.append(index), pci_bus_id=bus
+            )
 
         waited = []
         runtime = SimpleNamespace(

@@ -11,7 +11,10 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 
 _CPU = "cpu"  # of a library: it emulates a GPU, and is never chosen automatically
 _FACTS = ("name", "library", "emulated", "memory", "driver", "runtime")
-_FIRST = "auto chooses the first usable GPU; pass another by name, e.g. --gpuperf-gpu=torch"
+_FIRST = (
+    "auto chooses the first usable GPU whose library replaces NumPy (cupy, sycl), and emulates none; pass "
+    "others by name, e.g. --gpuperf-gpu=torch"
+)
 _OTHERS = "devices of other plugins are not listed here: pytest --gpuperf-gpu=NAME uses them"
 _ACCELERATORS = (
     "accelerators, each compared with its library alone: --gpuperf-gpu, or accelerator= of a marker"

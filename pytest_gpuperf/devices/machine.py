@@ -334,7 +334,7 @@ class Machine:
 
 
 def _opened(backend: Backend, selector: str) -> TimedDevice:
-    """Return a backend's GPU; what it says where there is none ends in what emulates one, if anything does."""
+    """Return a backend's GPU; where there is none, what it says ends in what emulates one."""
     try:
         return backend.gpu(selector)
     except Unavailable as cause:

@@ -168,7 +168,7 @@ class GpuPerfSession:
                 explained = list(self._hints(error, trial, spec, item))
                 for hint in explained:
                     error.add_note(hint)
-                reason = "; ".join(filter(None, [verdict.reason, *explained]))
+                reason = "; ".join(filter(None, [*explained, verdict.reason]))  # a table cuts what is long
                 if (skip := self.runner.without_gpu(error, reason, trial, spec)) is not None:
                     verdict, error = skip, None
         finally:

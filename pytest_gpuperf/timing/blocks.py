@@ -365,14 +365,15 @@ class BlockTimer:
         if interference is None or interference.kind != "cpu_contention" or has_reset:
             return
         with one_thread() as threads:
-            if threads is None or 2 * threads * median(self.samples) * self.block_calls > remaining:
+            if threads is None or (2 * threads + 1) * median(self.samples) * self.block_calls > remaining:
                 return
-            result = self.last_result  # on one thread it may be rounded in another way
+            self.drop_result()
             started = thread_time()
             self.run_block()
             needed = (thread_time() - started) / self.block_calls / threads
-            self.last_result = result
         self.least_time = min(needed, self.least_time or inf)
+        if self.keeps_result:
+            self.run_untimed()  # on one thread its result may be rounded in another way
 
     def drop_result(self) -> None:
         """Free the last block's result, before the next one exists: at most two are held for a device."""

@@ -2,7 +2,8 @@
 
 import gc
 from array import array
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import chain, count, cycle, repeat
 from math import ceil
@@ -333,14 +334,27 @@ def on_one_thread(threads=2):
 
 def test_what_a_call_needs_on_one_thread_is_its_own_however_long_others_kept_it_waiting():
     timer = busy()
-    timer.keeps_result, timer.last_result = True, "of all threads"
     assert timer.interference.own_share == 0.0
     with on_one_thread():
         timer.measure_least_time(remaining=60.0)
-    assert timer.last_result == "of all threads"
     assert timer.measurement.least_time == pytest.approx(0.1)
     assert timer.interference.own_share == pytest.approx(0.2)
     assert len(timer.samples) == 1
+
+
+def test_the_last_result_is_not_one_of_a_single_thread_which_may_round_in_another_way():
+    timer, threads = busy(), ["all"]
+    timer.workload = replace(timer.workload, call=lambda: timer.device.launch() or threads[-1])
+
+    @contextmanager
+    def one_thread():
+        threads.append("one")
+        yield 2
+        threads.pop()
+
+    with system(None, thread_time=count(0.0, 0.8).__next__, one_thread=one_thread):
+        timer.measure_least_time(remaining=60.0)
+    assert (pytest.approx(0.1), "all") == (timer.least_time, timer.last_result)
 
 
 @for_each(
