@@ -114,22 +114,23 @@ NO_DRIVER = "operation cuInit(0) failed: Unknown CUDA error 303; cuGetErrorName 
 UNKNOWN = "Unable to initialize backend 'cuda': Backend 'cuda' is not in the list of known backends"
 FULL = "Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices."
 ADVICE = f"{FULL} (you may need to uninstall the failing plugin package, or set JAX_PLATFORMS=cpu)"
-NONE = "JAX sees no GPU; install JAX's plugin for your GPU .*, and give a container its GPUs; --gpuperf-gpu=jax:cpu emulates one"
+NONE = "JAX sees no GPU; install JAX's plugin for your GPU .*, and give a container its GPUs"
+EMULATED = "; --gpuperf-gpu=jax:cpu emulates one$"
 
 
 @for_each(
     ("platforms", "failures", "internals", "is_broken", "said"),
     [
-        (None, {}, {}, False, f"^{NONE}$"),
-        ("cpu", {}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cpu', which may hide devices$"),
-        ("cuda", {"all": ""}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cuda', which may hide devices$"),
+        (None, {}, {}, False, f"^{NONE}{EMULATED}"),
+        ("cpu", {}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cpu', which may hide devices{EMULATED}"),
+        ("cuda", {"all": ""}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cuda', which may hide devices{EMULATED}"),
         ("cuda", {"all": UNKNOWN}, {}, True, f"{UNKNOWN}; check its plugin .*; JAX_PLATFORMS is 'cuda'"),
         ("cuda", {"all": UNKNOWN}, {"raised": [NO_DRIVER]}, False, r"GPU: operation cuInit\(0\) .*; install"),
         (None, {"all": ADVICE}, {}, True, r"^JAX sees no GPU: .* No visible GPU devices; free the GPU[^_]+$"),
-        (None, {}, {"raised": ["ALREADY_EXISTS: PJRT_Api already exists"]}, False, f"^{NONE}$"),
+        (None, {}, {"raised": ["ALREADY_EXISTS: PJRT_Api already exists"]}, False, f"^{NONE}{EMULATED}"),
         (None, {}, {"raised": [NO_DRIVER, "Unable to load cuFFT. Is it installed?"]}, True, "GPU: Unable to"),
         (None, {}, {"kept": {"cuda": "INTERNAL: new words"}}, True, "GPU: cuda: INTERNAL: new words; check"),
-        (None, {}, {"kept": {"tpu": "TPU is already in use by process"}}, False, f"^{NONE}$"),
+        (None, {}, {"kept": {"tpu": "TPU is already in use by process"}}, False, f"^{NONE}{EMULATED}"),
         (
             None,
             {},
