@@ -25,8 +25,9 @@ _HOLDS_ONE = (
     "plugin does not look: make the device a parameter of its own, `device`, and the object in the test"
 )
 _TEST_CASE = (
-    "pytest gives a unittest.TestCase no variants, and so no `{}` of each device: request `gpuperf` in that "
-    "autouse fixture, keep it (self.gpuperf = gpuperf), and call self.gpuperf.both(function of xp) in tests"
+    "a speedup test must use a device, and pytest gives a unittest.TestCase no variants, and so no `device` "
+    "or `xp`: request `gpuperf` in an autouse fixture of the class, keep it (self.gpuperf = gpuperf), and "
+    "call self.gpuperf.both(function of xp) in the test"
 )
 _FIELDS = ("device", "backend", "xp")
 
@@ -34,9 +35,7 @@ _FIELDS = ("device", "backend", "xp")
 def why(item: pytest.Function, parser: DeviceParser) -> str:
     """Return what is wrong with a test that has a marker and no device, and the remedy that works for it."""
     if item.cls is not None and issubclass(item.cls, TestCase):
-        for name in ("device", "xp"):
-            if name in item.fixturenames and fixtures.is_built_on_ours(item, name):
-                return _TEST_CASE.format(name)
+        return _TEST_CASE
     names = [name for name, value in parameters(item).items() if _is_device(value, parser)]
     own = fixtures.describe_own(item)
     if own is not None:
