@@ -140,9 +140,10 @@ class _Reader:
     ) -> list[pytest.Item]:
         """Note the unknown value of each item of a function; refuse those that must be measured."""
         refused: list[pytest.Item] = []
+        several = no_device.of_several(error.given for error in errors.values())
         for item, error in errors.items():
             if not is_known:
-                refuse(item, str(error))
+                refuse(item, no_device.why_unknown(error, several))
             elif self._require_gpu and markers.read(item)[0].limits:
                 refuse(item, f"{error}; without --gpuperf-require-gpu these tests are left alone")
             else:

@@ -1,6 +1,8 @@
 """From a marked test that uses no device of ours to what is missing, and the line that would name one."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from enum import Enum
 from typing import Any
 from unittest import TestCase
 
@@ -8,7 +10,7 @@ import pytest
 
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.items import parameters
-from pytest_gpuperf.devices.device_parameter import DeviceParser
+from pytest_gpuperf.devices.device_parameter import DeviceParser, UnknownDevice
 from pytest_gpuperf.model import ask
 
 _MUST_USE = (
@@ -24,9 +26,14 @@ _HOLDS_ONE = (
     "a speedup test must use a device, and one is inside of its parameter `{}` ({}.{}={!r}), where the "
     "plugin does not look: make the device a parameter of its own, `device`, and the object in the test"
 )
+_ONE_OF_SEVERAL = (
+    "{}={} is one of several objects of a class, and the plugin looks into none: request `device` and make "
+    "the object in the test, from device.native; or parametrize over the name of its device, as `device`"
+)
 _TEST_CASE = (
-    "pytest gives a unittest.TestCase no variants, and so no `{}` of each device: request `gpuperf` in that "
-    "autouse fixture, keep it (self.gpuperf = gpuperf), and call self.gpuperf.both(function of xp) in tests"
+    "a speedup test must use a device, and pytest gives a unittest.TestCase no variants, and so no `device` "
+    "or `xp`: request `gpuperf` in an autouse fixture of the class, keep it (self.gpuperf = gpuperf), and "
+    "call self.gpuperf.both(function of xp) in the test"
 )
 _FIELDS = ("device", "backend", "xp")
 
@@ -34,9 +41,7 @@ _FIELDS = ("device", "backend", "xp")
 def why(item: pytest.Function, parser: DeviceParser) -> str:
     """Return what is wrong with a test that has a marker and no device, and the remedy that works for it."""
     if item.cls is not None and issubclass(item.cls, TestCase):
-        for name in ("device", "xp"):
-            if name in item.fixturenames and fixtures.is_built_on_ours(item, name):
-                return _TEST_CASE.format(name)
+        return _TEST_CASE
     names = [name for name, value in parameters(item).items() if _is_device(value, parser)]
     own = fixtures.describe_own(item)
     if own is not None:
@@ -45,6 +50,24 @@ def why(item: pytest.Function, parser: DeviceParser) -> str:
     if names:
         return f"{_NAMES_ONE.format(names[0])}: {_NAME_IT.format(names[0])}"
     return next(_held(item, parser), _MUST_USE)
+
+
+def of_several(values: Iterable[Any]) -> set[type]:
+    """Return the classes of which several of these objects are: no name of a class maps them to devices."""
+    objects = {id(value): type(value) for value in values if not _is_mapped_by_text(value)}
+    return {kind for kind, times in Counter(objects.values()).items() if times > 1}
+
+
+def why_unknown(error: UnknownDevice, several: Collection[type]) -> str:
+    """Return what is wrong with a value that no backend knows, and the remedy that works for it."""
+    if type(error.given) in several:
+        return _ONE_OF_SEVERAL.format(error.value.parameter, error.value.value)
+    return str(error)
+
+
+def _is_mapped_by_text(value: Any) -> bool:
+    """Return whether a value is a text or a number, one of an Enum, or has a name, as a module."""
+    return ask.is_really(value, (str, int, float, Enum)) or ask.name_of(value) is not None
 
 
 def _held(item: pytest.Function, parser: DeviceParser) -> Iterator[str]:

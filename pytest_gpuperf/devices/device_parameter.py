@@ -77,11 +77,12 @@ class ParsedDevice:
 
 
 class UnknownDevice(ValueError):
-    """A parameter has a value that no backend knows."""
+    """A parameter has a value that no backend knows: `given` is what `value` describes."""
 
-    def __init__(self, message: str, value: UnknownValue) -> None:
+    def __init__(self, message: str, value: UnknownValue, given: Any) -> None:
         super().__init__(message)
         self.value = value
+        self.given = given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,7 @@ class DeviceParser:
             name, value = next(iter(given.items()))
             unknown = UnknownValue(parameter=name, value=_shown(value))
             problem = self._problem(f"{name}={unknown.value} is not a known device or array library")
-            raise UnknownDevice(problem, unknown)
+            raise UnknownDevice(problem, unknown, value)
         shown = ", ".join(f"{name}={_shown(given[name])}" for name in parts)
         libraries = {part.library for part in parts.values() if part.library}
         kinds = {part.kind for part in parts.values() if part.kind}

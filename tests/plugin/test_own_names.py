@@ -139,12 +139,24 @@ class TestUnit(unittest.TestCase):
     @pytest.mark.speedup(min=3)
     def test_autouse(self):
         {body}
+
+class TestBare(unittest.TestCase):
+    {keep}
+
+    @pytest.mark.speedup(min=3)
+    def test_nothing(self):
+        {body}
 """
+BOTH = {
+    "fixture": "gpuperf",
+    "keep": "ours = TestUnit.ours",
+    "body": "self.gpuperf.both(lambda xp: xp.ones(3))",
+}
 
 
 def test_a_marked_test_without_a_device_says_which_line_names_it_and_that_line_works(suite):
-    found = suite(WITHOUT_DEVICE.format(fixture="device", body="pass"))
-    found.ended(errors=7)
+    found = suite(WITHOUT_DEVICE.format(fixture="device", keep="", body="pass"))
+    found.ended(errors=8)
     for name, remedy in {
         "TestOwn::test_fixture[cuda]": "; `device_name` seems to choose it: name that parameter in the ini "
         "file: gpuperf_device_params = device_name",
@@ -152,12 +164,14 @@ def test_a_marked_test_without_a_device_says_which_line_names_it_and_that_line_w
         "gpuperf_device_params = place",
         "test_config[cuda]": "(config.device='cuda'), where the plugin does not look: make the device a "
         "parameter of its own",
-        "TestUnit::test_autouse": "request `gpuperf` in that autouse fixture",
+        "TestUnit::test_autouse": "request `gpuperf` in an autouse fixture of the class, keep it ",
+        "TestBare::test_nothing": "request `gpuperf` in an autouse fixture of the class, keep it ",
     }.items():
         assert remedy in found.records[name]["reason"]
-    mended = WITHOUT_DEVICE.format(fixture="gpuperf", body="self.gpuperf.both(lambda xp: xp.ones(3))")
-    found = suite(mended, "-k", "not config", ini="gpuperf_device_params = device_name place")
-    found.ended(passed=5, deselected=2)
+    found = suite(
+        WITHOUT_DEVICE.format(**BOTH), "-k", "not config", ini="gpuperf_device_params = device_name place"
+    )
+    found.ended(passed=6, deselected=2)
 
 
 def test_a_test_without_a_device_is_timed_on_the_default_device_alone(suite):

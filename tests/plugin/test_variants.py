@@ -484,6 +484,16 @@ UNKNOWN = ".* is not a known device.*gpuperf_device_values.*gpuperf_device_param
 NO_VARIANTS = [  # marks, the test's arguments, and what is said
     ('speedup(min=3), values("backend", ["fftw", 3])', "backend", f"backend='fftw'{UNKNOWN}"),
     (
+        'speedup(min=3), values("backend", [Config("cpu"), Config("cuda")])',
+        "backend",
+        "backend=Config is one of several objects of a class.*, from device.native; or parametrize over ",
+    ),
+    ('speedup(min=3), values("backend", [Config("cpu"), Other()])', "backend", f"backend=Config{UNKNOWN}"),
+    ('speedup(min=3), values("backend", ["fftw", "mkl"])', "backend", f"backend='fftw'{UNKNOWN}"),
+    ('speedup(min=3), values("backend", [3, 4, 3.0, 4.0])', "backend", f"backend=3{UNKNOWN}"),
+    ('speedup(min=3), values("backend", [Own.A, Own.B])', "backend", f"backend=Own.A{UNKNOWN}"),
+    ('speedup(min=3), values("backend", [ast, cmath])', "backend", f"backend=ast{UNKNOWN}"),
+    (
         'values("backend", [of("numpy", marks=speedup), of("fftw", marks=speedup(device="fftw"))])',
         "backend",
         f"device='fftw'{UNKNOWN}",
@@ -510,12 +520,19 @@ NO_VARIANTS = [  # marks, the test's arguments, and what is said
     ),
     ("speedup(min=3)", "cpu, gpu", "requests both `cpu` and `gpu`; request `device` instead"),
 ]
+HEAD = """
+import ast, cmath, enum, pytest
+speedup, values, of = pytest.mark.speedup, pytest.mark.parametrize, pytest.param
+Own = enum.Enum("Own", "A B")
+class Config:
+    def __init__(self, place): self.place = place
+class Other: pass
+"""
 
 
 def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(marker_errors):
-    head = "import pytest\nspeedup, values, of = pytest.mark.speedup, pytest.mark.parametrize, pytest.param\n"
     sources = [
-        f"{head}pytestmark = [{marks}]\ndef test_ones({names}): pass" for marks, names, _ in NO_VARIANTS
+        f"{HEAD}pytestmark = [{marks}]\ndef test_ones({names}): pass" for marks, names, _ in NO_VARIANTS
     ]
     for (marks, _, expected), found in zip(NO_VARIANTS, marker_errors(*sources), strict=True):
         assert re.search(f"^(test_ones.*)?{expected}", found), marks
