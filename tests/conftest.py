@@ -370,9 +370,7 @@ def with_cupy(installed):
 
         def device(index):
             bus = f"0000:{index:02x}:00.0"
-            return SimpleNamespace(
-                use=lambda: None, synchronize=lambda: waited.append(index), pci_bus_id=bus
-            )
+            return SimpleNamespace(use=lambda: None, synchronize=lambda: waited.append(index), pci_bus_id=bus)
 
         waited = []
         runtime = SimpleNamespace(

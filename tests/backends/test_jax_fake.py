@@ -116,14 +116,15 @@ FULL = "Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU
 ADVICE = f"{FULL} (you may need to uninstall the failing plugin package, or set JAX_PLATFORMS=cpu)"
 NONE = "JAX sees no GPU; install JAX's plugin for your GPU .*, and give a container its GPUs"
 EMULATED = "; --gpuperf-gpu=jax:cpu emulates one$"
+HIDES = f", which may hide devices{EMULATED}"
 
 
 @for_each(
     ("platforms", "failures", "internals", "is_broken", "said"),
     [
         (None, {}, {}, False, f"^{NONE}{EMULATED}"),
-        ("cpu", {}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cpu', which may hide devices{EMULATED}"),
-        ("cuda", {"all": ""}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cuda', which may hide devices{EMULATED}"),
+        ("cpu", {}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cpu'{HIDES}"),
+        ("cuda", {"all": ""}, {}, False, f"^{NONE}; JAX_PLATFORMS is 'cuda'{HIDES}"),
         ("cuda", {"all": UNKNOWN}, {}, True, f"{UNKNOWN}; check its plugin .*; JAX_PLATFORMS is 'cuda'"),
         ("cuda", {"all": UNKNOWN}, {"raised": [NO_DRIVER]}, False, r"GPU: operation cuInit\(0\) .*; install"),
         (None, {"all": ADVICE}, {}, True, r"^JAX sees no GPU: .* No visible GPU devices; free the GPU[^_]+$"),
