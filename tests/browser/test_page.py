@@ -51,7 +51,7 @@ def cells(shown, selector):
 
 def number(words):
     """Return a time in seconds, or a ratio; None where nothing was measured."""
-    found = re.match(r"([\d.]+)(?: (ns|us|ms|s)\b)?", words)
+    found = re.match(r"~?([\d.]+)(?: (ns|us|ms|s)\b)?", words)
     return found and float(found[1]) * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}.get(found[2], 1)
 
 
