@@ -8,8 +8,6 @@ from typing import Any
 from pytest_gpuperf.model import ask
 
 _IS_THERE = re.compile("already (exists|initialized|registered)|ALREADY_EXISTS")  # the plugin, asked again
-
-
 _ADVICE = re.compile(r"\.? \((you may need to uninstall|set JAX_PLATFORMS).*")  # whatever the cause is
 
 

@@ -288,7 +288,7 @@ class _TensorflowBackend(LibraryBackend):
         problem, remedy = "TensorFlow sees no GPU", "install tensorflow[and-cuda] and the driver"
         if (said := driver_failure()) is not None:  # TensorFlow writes it to the standard error alone
             return unusable(problem, RuntimeError(said), remedy)
-        return Unavailable(f"{problem}; {remedy}; keras:cpu emulates one")
+        return Unavailable(f"{problem}; {remedy}")
 
     def cpu(self) -> _TensorflowDevice:
         return _TensorflowDevice(self.load(), "CPU:0", cpu_name())

@@ -31,7 +31,7 @@ from pytest_gpuperf.model.record import Clocks, Environment
 # In the order in which `auto` tries them.
 _BACKENDS = (CupyBackend, SyclBackend, TorchBackend, JaxBackend, KerasBackend, MlxBackend, SimulatedBackend)
 _OWN_CPU, _OWN_GPU = ("cpu", ""), ("", "")  # their keys among the opened devices
-_EMULATED = ("jax", "keras", "mlx", "sycl", "torch")  # by the CPU of the library
+_EMULATED = ("jax", "keras", "sycl", "torch")  # by the CPU of the library; MLX says so itself
 _GROUP = "group"  # the first part of the keys of several
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = "install pytest-gpuperf[cuda13] (NVIDIA) or [sycl] (Intel), or pass --gpuperf-gpu=torch or jax"
@@ -255,7 +255,7 @@ class Machine:
         if self.off:
             raise Unavailable(_TURNED_OFF)
         if self._chosen is not None:
-            return _opened(self._chosen, self._selector or self._selector_of_worker(self._chosen))
+            return self._opened_by(self._chosen, self._selector or self._selector_of_worker(self._chosen))
         reasons: list[str] = []
         for backend in self._available.values():
             if backend.automatic:
@@ -297,7 +297,17 @@ class Machine:
     def _other_gpu(self, library: str, selector: str) -> TimedDevice:
         backend = self._other(library)
         backend.check(selector)
-        return _opened(backend, selector or self._selector_of_worker(backend))
+        return self._opened_by(backend, selector or self._selector_of_worker(backend))
+
+    def _opened_by(self, backend: Backend, selector: str) -> TimedDevice:
+        """Return a backend's GPU; if it has none, raise Unavailable with the option that emulates one."""
+        try:
+            return backend.gpu(selector)
+        except Unavailable as cause:
+            is_emulating = self._whole is not None
+            if cause.missing or cause.broken or is_emulating or backend.name not in _EMULATED:
+                raise
+            raise Unavailable(f"{cause}; --gpuperf-gpu={backend.name}:cpu emulates one") from cause
 
     def _open_group(self, count: int) -> TimedDevice:
         backend = self._chosen or self._found
@@ -331,17 +341,6 @@ class Machine:
             return ""
         found = selectors(backend)
         return found[self._worker % len(found)]
-
-
-def _opened(backend: Backend, selector: str) -> TimedDevice:
-    """Return a backend's GPU; where there is none, what it says ends in what emulates one."""
-    try:
-        return backend.gpu(selector)
-    except Unavailable as cause:
-        emulated = f"{backend.name}:cpu"
-        if cause.missing or cause.broken or backend.name not in _EMULATED or emulated in str(cause):
-            raise
-        raise Unavailable(f"{cause}; --gpuperf-gpu={emulated} emulates one") from cause
 
 
 def _emulation(used: Sequence[str]) -> str:

@@ -237,7 +237,7 @@ def driver_failure() -> str | None:
 
     name, count = c_char_p(), c_int()
     try:
-        driver = CDLL("libcuda.so.1")
+        driver = CDLL(_DRIVER)
         failed = driver.cuInit(0) or driver.cuDeviceGetCount(byref(count))
         driver.cuGetErrorName(failed, byref(name))
     except (OSError, AttributeError):

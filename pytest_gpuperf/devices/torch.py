@@ -485,7 +485,7 @@ def _cudnns_layers(cudnn: Any) -> dict[str, Any]:
 
 
 def _count(torch: Any, kind: str) -> int:
-    """Return how many devices torch sees, be they such as cannot be used; 0 where it cannot tell."""
+    """Return how many devices torch counts, including unusable ones; 0 if torch raises."""
     try:
         return int(getattr(torch, kind).device_count())
     except Exception:  # noqa: BLE001 - of any build of torch; what it raised at first is what the user reads

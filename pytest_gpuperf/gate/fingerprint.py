@@ -28,9 +28,8 @@ _OF_GPUS = (
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
 )
-_UNREMARKABLE = frozenset(
-    {None, "no", "full", "never", "not set", "default"}
-)  # defaults would only lengthen a key
+# Defaults, which would only lengthen a key.
+_UNREMARKABLE = frozenset({None, "no", "full", "never", "not set", "default"})
 
 
 def run_differences(first: Environment, *others: Environment) -> tuple[str, ...]:

@@ -55,9 +55,8 @@ class LogScale:
             if len(ticks) <= _MOST_TICKS:
                 return ticks
         step = ceil(len(ticks) / _MOST_TICKS)
-        return ticks[
-            ticks.index(1.0) % step if 1.0 in ticks else 0 :: step
-        ]  # 1 is what the others are read by
+        first = ticks.index(1.0) % step if 1.0 in ticks else 0  # 1 is what the others are read by
+        return ticks[first::step]
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,9 @@ def of(
     """Return the view of a run. What pytest has shown `above` is not said again.
 
     Without `all_notes` each kind of note is said once, and what only explains is left out; with
-    `only_failures` notes say only why tests failed, and totals how many would fail. Rows stand in the order
-    of the suite, of tests without a marker only the slowest, and of their errors the first is told; with
-    `worst_first` there are all rows, and what failed stands first.
+    `only_failures` notes say only why tests failed, and totals how many would fail. Rows keep the order of
+    the suite. Of tests without a marker they show the slowest, and the notes give the first error. With
+    `worst_first` there are all rows, failed ones first.
     """
     records = shown_records(run)
     listed = sorted(records, key=place) if worst_first else _with_rows(records)

@@ -131,7 +131,7 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
 
 
 def _device_for(library: str, device: TimedDevice) -> str | None:
-    """Return how to get a device that a library takes; a group of devices is none."""
+    """Return which device to pass to a library instead; None for a group, which has no native device."""
     if device.backend != library:
         return _OF_LIBRARY.format(library=library)
     return _NATIVE.format(library=library) if getattr(device, "native", None) is not None else None
