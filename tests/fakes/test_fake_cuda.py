@@ -4,8 +4,6 @@ CuPy calls it, since it shows the runtime's functions as they are. The other fil
 memory, its errors and several of its devices.
 """
 
-from time import perf_counter
-
 import cupy
 import cupyx
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 
 cuda, runtime = cupy.cuda, cupy.cuda.runtime
 MILLISECOND = 1_000_000  # in nanoseconds
+LONG = 200 * MILLISECOND  # a kernel that is not done when the host looks, also on a busy machine
 
 
 @pytest.fixture
@@ -38,9 +37,9 @@ def array():
 
 
 def elapsed(start, end):
-    """Return the nanoseconds between two events."""
+    """Return the nanoseconds between two events, to a microsecond, as a float32 of milliseconds has."""
     end.synchronize()
-    return cuda.get_elapsed_time(start, end) * 1e6
+    return round(cuda.get_elapsed_time(start, end) * 1e3) * 1000
 
 
 def events():
@@ -48,7 +47,7 @@ def events():
 
 
 def test_kernels_follow_each_other_on_a_stream_and_pass_each_other_on_two(array, kernels):
-    kernels(add=20 * MILLISECOND, sin=5 * MILLISECOND)
+    kernels(add=LONG, sin=5 * MILLISECOND)
     long, short = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
     start, end = events()
     with long:
@@ -60,12 +59,12 @@ def test_kernels_follow_each_other_on_a_stream_and_pass_each_other_on_two(array,
         cupy.sin(array)
         short.synchronize()
     assert not long.done
-    assert elapsed(start, end) == pytest.approx(40 * MILLISECOND, abs=MILLISECOND)
+    assert 2 * LONG <= elapsed(start, end) < 3 * LONG
 
 
 @pytest.mark.parametrize("non_blocking", [True, False])
 def test_the_null_stream_waits_for_streams_that_block(array, kernels, non_blocking):
-    kernels(add=20 * MILLISECOND, sin=1000)
+    kernels(add=LONG, sin=1000)
     stream = cuda.Stream(non_blocking=non_blocking)
     with stream:
         array += 1
@@ -75,7 +74,7 @@ def test_the_null_stream_waits_for_streams_that_block(array, kernels, non_blocki
 
 
 def test_an_event_is_not_done_before_its_work(array, kernels):
-    kernels(add=20 * MILLISECOND)
+    kernels(add=LONG)
     array += 1
     event = cuda.Event()
     event.record()
@@ -87,7 +86,7 @@ def test_an_event_is_not_done_before_its_work(array, kernels):
 
 
 def test_a_value_arrives_on_the_host_when_the_device_has_come_to_it(array, kernels):
-    kernels(add=20 * MILLISECOND)
+    kernels(add=LONG)
     host = cupyx.empty_pinned(3)
     host[:] = 7
     source = cupy.asarray(np.arange(3.0))
@@ -100,9 +99,8 @@ def test_a_value_arrives_on_the_host_when_the_device_has_come_to_it(array, kerne
 
 
 def test_a_graph_is_replayed_in_the_time_of_its_kernels(array, kernels):
-    kernels(add=20 * MILLISECOND)
+    kernels(add=LONG)
     stream = cuda.Stream(non_blocking=True)
-    started = perf_counter()
     with stream:
         stream.begin_capture()
         array += 1
@@ -111,10 +109,9 @@ def test_a_graph_is_replayed_in_the_time_of_its_kernels(array, kernels):
             stream.synchronize()
         graph = stream.end_capture()
     assert stream.done, "what was captured did not run"
-    assert perf_counter() - started < 0.02
     start, end = events()
     with stream:
         start.record()
         graph.launch()
         end.record()
-    assert elapsed(start, end) == pytest.approx(40 * MILLISECOND, abs=MILLISECOND)
+    assert 2 * LONG <= elapsed(start, end) < 3 * LONG
