@@ -289,6 +289,15 @@ def totals():
         ],
         "errors": [record(name, **BROKEN) for name in "ab"],
     }
+    wrong, unseen = {"reason_code": "error_on_gpu"}, {"reason_code": "no_gpu"}
+    looked_at = on_cpu_only(nodeid="looked at", **unseen)
+    on_gpus = [replace(each, **unseen, status="skipped") for each in (scaled(2), SKIPPED)]
+    counted |= {
+        "no skipped test is known to be wrong": [looked_at, *on_gpus],
+        "some would be errors on a GPU": [skipped("a", **wrong), looked_at],
+        "of some nothing is known": [*(skipped(name, **unseen) for name in "ab"), looked_at, *on_gpus],
+        "both": [skipped("a", **wrong), skipped("b", **wrong), skipped("c", **unseen), looked_at],
+    }
     for title, records in counted.items():
         said[title] = quiet(*records)
     said["a threshold failed"] = quiet(record(), thresholds=(MISSED,))
