@@ -187,9 +187,10 @@ def on_emulation(workload: Workload, result: Any) -> Note | None:
             "arrays of an emulated GPU, and refuses or copies those of a GPU; use xp or the library's own"
         )
     elif not inputs.mentions_device(workload.call, device):
+        # A library that computes on its GPU by default would take arrays of the host, which it copies there.
         text = (
-            f"the call refers to nothing on {device.name}, so that a GPU would be idle; make the arrays with "
-            "device.asarray or xp"
+            f"the call refers to nothing on {device.name}: a GPU would be idle, or be given the arrays anew "
+            "in each call; make them with device.asarray or xp"
         )
     else:
         return None

@@ -272,7 +272,8 @@ def test_work_that_would_not_reach_a_gpu_is_noted_on_an_emulated_one(ended, libr
     }
     assert noted.keys() == {"numpys_function", "no_device"}
     assert f"the result on {library} on the CPU is an array of NumPy" in noted["numpys_function"]
-    assert f"the call refers to nothing on {library} on the CPU, so that" in noted["no_device"]
+    assert f"the call refers to nothing on {library} on the CPU: a GPU would be" in noted["no_device"]
+    assert "idle, or be given the arrays anew in each call" in noted["no_device"]
 
 
 def test_beside_another_library_jaxs_results_are_refused_checked_or_not(ended):
