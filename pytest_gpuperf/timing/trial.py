@@ -536,9 +536,8 @@ class Trial:
     def _require_same(self, first: list[list[Leaf]], last: list[list[Leaf]], timer: BlockTimer) -> None:
         """Refuse results of a device that change from call to call, or after each reset."""
         has_reset = timer.workload.restore is not None
-        when = "after each reset" if has_reset else "from call to call"
         for before, now in zip(first if has_reset else repeat(first[0]), last, strict=False):
-            self._checks.require_same_result(before, now, when)
+            self._checks.require_same_result(before, now, timer.workload)
 
     def _compare_last_results(
         self, of_cpu: list[list[Leaf]], of_gpu: list[list[Leaf]], gpu: BlockTimer

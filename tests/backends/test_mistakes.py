@@ -50,7 +50,8 @@ OF_EITHER = {  # what each test does with an array `x`, and a part of the remedy
 }
 OF_TORCH = {
     "dropout": ("torch.manual_seed(0); return lambda: torch.nn.functional.dropout(x)", "with dropout off"),
-    "in_place": ("return lambda: x.mul_(2)", "restore all that it changes"),
+    "in_place": ("return lambda: x.add_(1)", "restore it with gpuperf.workload"),
+    "in_place_up_to_infinity": ("return lambda: x.mul_(2)", "restore all that it changes"),
     "step": (STEP, "gpuperf.workload(call, reset=...)"),
     "freed": (
         "y = (x.requires_grad_() ** 2).sum(); return lambda: y.backward()",

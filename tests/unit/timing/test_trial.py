@@ -352,6 +352,12 @@ def adding_to_its_input(device):
     return lambda: a.__iadd__(1)
 
 
+def doubling_its_input(device):
+    """Return a call that has nothing left to change in the array after eight calls."""
+    a = device.asarray(np.ones(4, np.int8))
+    return lambda: a.__imul__(2)
+
+
 def adding_to_what_was_brought(device, array):
     np.add(array, 1.0, out=array)
     return device.xp.ones(4)
@@ -361,7 +367,8 @@ def adding_to_what_was_brought(device, array):
     ("expected", "body", "seconds"),
     [
         ("result is of type set", strange_at_last, 10e-3),
-        ("changes from call to call", changing, 10e-3),
+        ("changes from call to call, so repeated calls", changing, 10e-3),
+        ("call to call, and so does what it writes to (int8 array of shape (4,))", doubling_its_input, 1e-3),
         ("no work reached simulated GPU", lambda device: np.ones(4), 10e-3),
         ("no work reached simulated GPU", lambda device: None, 10e-3),
         ("modifies its input", adding_to_its_input, 4.0),
@@ -370,6 +377,7 @@ def adding_to_what_was_brought(device, array):
     ids=[
         "cannot be compared",
         "changes",
+        "changes with its input, which changes no more",
         "array of the host",
         "nothing",
         "slow input",
