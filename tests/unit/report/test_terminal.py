@@ -25,7 +25,7 @@ from golden import assert_golden, assert_told, run_with_everything
 from msgspec.structs import replace
 from screen import columns
 
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
@@ -256,6 +256,15 @@ def remedies():
     return {
         **{name: brief(on(name)) for name in ("numpy 2.4", "torch 2.14", "jax 0.10", "polars 1.4")},
         "what Keras runs on": brief(on("keras 3.1 on torch 2.14, CUDA 13")),
+        "what computes on the CPU of NumPy is not known without a GPU": brief(
+            replace(on("numpy 2.4"), gpu=None, speedup=None, status="skipped", reason="no GPU")
+        ),
+        "of a library that was chosen it is": brief(
+            replace(on("torch 2.14"), gpu=None, speedup=None, status="skipped", reason="no GPU")
+        ),
+        "and so is that of a variant": brief(
+            replace(CPU_ONLY, interference=BUSY, pairing=Pairing(kind="cpu", library="numpy"))
+        ),
         "two libraries of several tests": brief(
             on("numpy 2.4", "a", emulated="jax 0.10"), on("numpy 2.4", "b"), on("torch 2.14", "c")
         ),
