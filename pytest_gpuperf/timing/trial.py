@@ -459,8 +459,6 @@ class Trial:
         with self._budget.without_limit():  # it is done for all tests of the process
             warm_up.find_ramp(timer, self.options)
         warm_up.fill_pipeline(timer, self.options, self._budget.remaining())
-        if not self.demand.latency:
-            self._add_note(notes.on_overlap(timer))
 
     def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
         """Return the results of the last call in a block and, while there is time, of one more call.

@@ -1,6 +1,7 @@
 """Trial: one test's walk on devices whose every time is known."""
 
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -181,16 +182,30 @@ def test_the_record_holds_what_is_known():
     assert 0 < found.rounds_elapsed < found.elapsed
 
 
-def test_a_block_that_is_too_short_to_show_the_overlap_says_so():
+def test_a_block_that_is_too_short_to_show_the_overlap_says_so_and_what_shows_it():
     """A call submits 9 ms of work, during which the device is busy with that of the call before it."""
     found = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(ones)
     assert (found.gpu.block_calls, found.status) == (7, "passed")
     assert found.speedup.value == pytest.approx(10 * 7 / 8)
     (text,) = (note.text for note in found.notes if note.code == "overlap_not_measured")
-    assert all(part in text for part in ("a block of 7 calls", "12 % less on the GPU"))
+    assert "a block of 7 calls shows in part: a call in a loop takes 12 % less on the GPU" in text
+    (steps,) = re.findall(r"let one call do the work of (\d+)$", text)
+
+    def several(device):
+        return lambda: [ones(device) for _ in range(int(steps))][-1]
+
+    assert "overlap_not_measured" not in codes_of(Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(several))
     latency = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(ones, Demand(min=3, latency=True))
     assert latency.speedup.value == pytest.approx(5)
     assert "overlap_not_measured" not in codes_of(latency)
+
+
+def test_the_overlap_is_said_beside_a_speedup_alone():
+    bench = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3)
+    trial, text = bench.refused(changing)
+    assert "overlap_not_measured" not in codes_of(trial.record(Verdict(status="error", reason=text)))
+    differing = bench.compare(lambda device: lambda: device.xp.ones(4) + (device.kind == "gpu"))
+    assert ("failed", []) == (differing.status, codes_of(differing))
 
 
 SHORTER = "somebody ends this test after {}, so that it was measured as with max_time={}; for more"
