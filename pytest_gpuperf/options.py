@@ -82,19 +82,31 @@ class _Option:
     def value(self, config: pytest.Config) -> Any:
         """Return the option's value, or None where it is not given; raise UsageError for an invalid one."""
         value = self.raw_value(config)
-        return value if value is None or self.is_flag else self._parsed(str(value))
+        return value if value is None or self.is_flag else self._parsed(config, str(value))
 
     def values(self, config: pytest.Config) -> tuple[Any, ...]:
         """Return all values of an option that may be repeated; raise UsageError for an invalid one."""
-        return tuple(self._parsed(str(value)) for value in self.raw_value(config) or ())
+        return tuple(self._parsed(config, str(value)) for value in self.raw_value(config) or ())
+
+    def is_in_ini(self, config: pytest.Config) -> bool:
+        """Return whether the value, if there is one, is that of the ini file."""
+        return config.getoption(self.flag) is None
+
+    def set_by(self, config: pytest.Config) -> str:
+        """Return what set the option, as messages name it: `gpuperf_gpu in the ini file`."""
+        return f"{self.key} in the ini file" if self.is_in_ini(config) else self.flag
+
+    def setting(self, config: pytest.Config) -> str:
+        """Return the option with its value as the user wrote them: `gpuperf_gpu = torch in the ini file`."""
+        value = self.raw_value(config)
+        return f"{self.key} = {value} in the ini file" if self.is_in_ini(config) else f"{self.flag}={value}"
 
     def base_dir(self, config: pytest.Config) -> Path:
         """Return the folder that a relative path of this option starts from.
 
         That is where pytest was called for the command line, and the root of the suite for the ini file.
         """
-        on_command_line = config.getoption(self.flag) is not None
-        return config.invocation_params.dir if on_command_line else config.rootpath
+        return config.rootpath if self.is_in_ini(config) else config.invocation_params.dir
 
     def output_file(
         self, config: pytest.Config, name: str, is_ours: Callable[[bytes], bool], what: str
@@ -103,21 +115,25 @@ class _Option:
         from pytest_gpuperf.report import files
 
         if name.endswith(("/", os.sep)):
-            raise pytest.UsageError(f"{self.flag}: {name} is a folder; choose a file in it")
+            raise self.error(config, f"{name} is a folder; choose a file in it")
         path = self.base_dir(config) / name
-        return self.checked(path, files.why_not_writable(path, is_ours, what))
+        return self.checked(config, path, files.why_not_writable(path, is_ours, what))
 
-    def checked(self, path: Path, problem: str | None) -> Path:
+    def checked(self, config: pytest.Config, path: Path, problem: str | None) -> Path:
         """Return the path; raise UsageError where there is a problem with it."""
         if problem is not None:
-            raise pytest.UsageError(f"{self.flag}: {problem}")
+            raise self.error(config, problem)
         return path
 
-    def _parsed(self, text: str) -> Any:
+    def error(self, config: pytest.Config, problem: object) -> pytest.UsageError:
+        """Return the error that ends a run for a wrong value of the option, and names what set it."""
+        return usage_error(config, f"{self.set_by(config)}: {problem}")
+
+    def _parsed(self, config: pytest.Config, text: str) -> Any:
         try:
             return self.parse(text)
         except ValueError as error:
-            raise pytest.UsageError(f"{self.flag} (ini: {self.key}): {error}") from error
+            raise self.error(config, error) from error
 
 
 def _ini_value(config: pytest.Config, key: str, expected: str | None = None) -> Any:
@@ -333,7 +349,7 @@ def run_options(config: pytest.Config) -> RunOptions:
         path = _LOCK.output_file(config, values["lock"], lambda _: False, "a lock file")
         is_there = path.parent.is_dir()  # to make it would hide that another process locks another file
         problem = None if is_there else f"the folder {path.parent} does not exist; create it first"
-        values["lock"] = str(_LOCK.checked(path, problem))
+        values["lock"] = str(_LOCK.checked(config, path, problem))
     slow = SLOW_TIME if values["max_time"] is None else None
     known = {name: value for name, value in values.items() if value is not None}
     return RunOptions(**known, sampling=SamplingPlan(slow_time=slow))
@@ -350,16 +366,27 @@ def _check_measures(config: pytest.Config, option: _Option) -> None:
     Where CodSpeed measures, that of the ini file is for other runs.
     """
     if codspeed_is_on(config):
-        if config.getoption(option.flag) is not None:
+        if not option.is_in_ini(config):
             raise pytest.UsageError(
                 f"{option.flag}: CodSpeed measures in this run, and this plugin does not; check in a run "
                 "without it"
             )
     elif is_off(config):
         raise pytest.UsageError(
-            f"--gpuperf-off measures nothing, so {option.flag} could never fail a speedup test; use one of "
-            "them only (--gpuperf-baseline=none switches off a regression check of the ini file)"
+            f"{_OFF.set_by(config)} measures nothing, so {option.set_by(config)} could never fail a speedup "
+            "test; use one of them only (--gpuperf-baseline=none switches off a regression check of the ini "
+            "file)"
         )
+
+
+def gpu_setting(config: pytest.Config) -> str:
+    """Return how the user chose the GPU: `--gpuperf-gpu=torch`, or the line of the ini file."""
+    return _GPU.setting(config)
+
+
+def wrong(config: pytest.Config, flag: str, problem: object) -> pytest.UsageError:
+    """Return the error that ends a run for what is wrong with an option's value, and names what set it."""
+    return next(option for option in OPTIONS if option.flag == flag).error(config, problem)
 
 
 def requires_library(config: pytest.Config) -> bool:
@@ -516,7 +543,7 @@ def gate_options(config: pytest.Config) -> GateOptions:
     required = _FAIL_ON.values(config)
     path = _BASELINE.value(config)
     creates = _BASELINE_MISSING.value(config) == "create"
-    if path == _NO_BASELINE and config.getoption(_FAIL_ON.flag) is None:
+    if path == _NO_BASELINE and _FAIL_ON.is_in_ini(config):
         return GateOptions()  # the command line switches off the gate of the ini file
     if path == _LATER:  # whose own check, as in `addopts`, may name the same metrics
         compared = {each.metric: each for each in required if each != tolerance.IMPROVEMENT}
@@ -524,7 +551,7 @@ def gate_options(config: pytest.Config) -> GateOptions:
     try:
         tolerances = tolerance.tolerances_of(required)
     except ValueError as error:
-        raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
+        raise _FAIL_ON.error(config, error) from error
     if required and path in (None, _NO_BASELINE):
         raise pytest.UsageError("--gpuperf-fail-on requires --gpuperf-baseline")
     if required:
@@ -666,7 +693,7 @@ def _history_folder(config: pytest.Config) -> Path | None:
     path = _HISTORY.base_dir(config) / name
     is_file = path.exists() and not path.is_dir()
     problem = f"{path} is not a folder; choose another place" if is_file else None
-    return _HISTORY.checked(path, problem or files.why_no_new_file(path))
+    return _HISTORY.checked(config, path, problem or files.why_no_new_file(path))
 
 
 def _output_files(
@@ -687,10 +714,9 @@ def _output_files(
     for option, name, path in named:
         if name not in formats:
             known = ", ".join(f"{each.name} ({each.suffix})" for each in formats.values())
-            raise pytest.UsageError(
-                f"{option.flag}: {name!r} is not an export format; use one of {known}; a suite's come from "
-                "pytest_gpuperf_reports in a conftest.py that pytest loads at its start"
-            )
+            problem = f"{name!r} is not an export format; use one of {known}; a suite's come from "
+            remedy = "pytest_gpuperf_reports in a conftest.py that pytest loads at its start"
+            raise option.error(config, problem + remedy)
         try:
             if name == "html":
                 from pytest_gpuperf.report.html import page
@@ -698,15 +724,17 @@ def _output_files(
                 page.template()
             file = option.output_file(config, path, *exports.known_by(formats[name]))
         except GpuPerfError as error:
-            raise pytest.UsageError(f"{option.flag}: {error}") from error
-        yield Output(flag=option.flag, format=formats[name], path=file)
+            raise option.error(config, error) from error
+        yield Output(set_by=option.set_by(config), format=formats[name], path=file)
 
 
-def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs) -> None:
+def check_paths_differ(
+    config: pytest.Config, gate: GateOptions, report: Path | None, outputs: Outputs
+) -> None:
     """Raise UsageError where two outputs are in each other's way, or one would be the next run's baseline."""
-    named = [(_JSON.flag, report)] if report else []
-    named += [(output.flag, output.path) for output in outputs.files]
-    named += [(_HISTORY.flag, outputs.history)] if outputs.history else []
+    named = [(_JSON.set_by(config), report)] if report else []
+    named += [(output.set_by, output.path) for output in outputs.files]
+    named += [(_HISTORY.set_by(config), outputs.history)] if outputs.history else []
     places = [(flag, Path(os.path.realpath(path))) for flag, path in named]  # `resolve` raises for some links
     for (other, of_other), (flag, path) in permutations(places, 2):
         if path == of_other or of_other in path.parents:

@@ -106,7 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.stash[_IS_OFF]:
         _register_unmeasured_hooks(config)
     if options.any_option_given(config):
-        _session(config).check(must_be_installed=options.requires_library(config))
+        _session(config).check(config)
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         from pytest_gpuperf.integrations import xdist
 

@@ -11,6 +11,10 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 
 _CPU = "cpu"  # of a library: it emulates a GPU, and is never chosen automatically
 _FACTS = ("name", "library", "emulated", "memory", "driver", "runtime")
+_EMULATED = (
+    "emulated: no GPU; with one of them the fixture `gpu` and the GPU of speedup tests are that device, to "
+    "try things out, and no speedup is a GPU's"
+)
 _FIRST = (
     "auto chooses the first usable GPU whose library replaces NumPy (cupy, sycl), and emulates none; pass "
     "others by name, e.g. --gpuperf-gpu=torch"
@@ -53,7 +57,8 @@ def devices(*, as_json: bool) -> CommandResult:
         return CommandResult(text=codec.indented(found))
     heading = f"CPU  {cpu['name']}, {cpu['usable']:g} processors"
     rows = (_table(each, automatic) for each in (listings, accelerators))
-    return lines_result([heading, "", *next(rows), "", _FIRST, _OTHERS, "", _ACCELERATORS, "", *next(rows)])
+    said = [_EMULATED, _FIRST, _OTHERS]
+    return lines_result([heading, "", *next(rows), "", *said, "", _ACCELERATORS, "", *next(rows)])
 
 
 def _listings() -> Iterator[DeviceListing]:
@@ -100,18 +105,25 @@ def _selectors(backend: Any) -> list[str]:
 
 
 def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str]:
-    width = max(len(listing.choice) for listing in listings)
-    for listing in listings:
-        name, device = listing.choice.ljust(width), listing.device
+    kinds = [_kind(listing) for listing in listings]
+    width, of_kinds = max(len(listing.choice) for listing in listings), max(map(len, kinds))
+    for listing, kind in zip(listings, kinds, strict=True):
+        start, device = f"{kind.ljust(of_kinds)}  {listing.choice.ljust(width)}", listing.device
         if device is None:
-            yield f"-    {name}  {listing.reason}"
+            yield f"{start}  {listing.reason}"
             continue
         parts = [device.name, device.library]
-        is_on_cpu = device.emulated and listing.choice.startswith("accelerator:")
-        if device.emulated and not is_on_cpu:
-            parts.append("emulated: not a GPU's speedup, for trying things out")
         parts += ["chosen by auto"] if listing.choice == automatic else []
-        yield f"{'CPU' if is_on_cpu else 'GPU'}  {name}  {', '.join(parts)}"
+        yield f"{start}  {', '.join(parts)}"
+
+
+def _kind(listing: DeviceListing) -> str:
+    """Return what a choice is: a GPU, what emulates one, an accelerator of the CPU, or nothing here."""
+    if listing.device is None:
+        return "-"
+    if not listing.device.emulated:
+        return "GPU"
+    return "CPU" if listing.choice.startswith("accelerator:") else "emulated"
 
 
 def _content(listing: DeviceListing, automatic: str | None) -> dict[str, Any]:

@@ -261,7 +261,7 @@ def _recognizers(config: pytest.Config, chosen: str) -> list[Any]:
     try:
         return [*filter(None, [chosen_stand_in(chosen)]), *found]
     except GpuPerfError as error:
-        raise options.usage_error(config, f"--gpuperf-gpu: {error}") from error
+        raise options.wrong(config, "--gpuperf-gpu", error) from error
 
 
 def _default_device(config: pytest.Config, parser: DeviceParser, name: str | None) -> DeviceSpec | None:
@@ -270,8 +270,6 @@ def _default_device(config: pytest.Config, parser: DeviceParser, name: str | Non
         return None
     device = parser.parse_text(name)
     if device is None:
-        raise options.usage_error(
-            config,
-            f"--gpuperf-default-device: {name!r} is no device; expected e.g. numpy, cupy, torch:cuda or cpu",
-        )
+        problem = f"{name!r} is no device; expected e.g. numpy, cupy, torch:cuda or cpu"
+        raise options.wrong(config, "--gpuperf-default-device", problem)
     return device

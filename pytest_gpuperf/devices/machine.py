@@ -33,7 +33,7 @@ _BACKENDS = (CupyBackend, SyclBackend, TorchBackend, JaxBackend, KerasBackend, M
 _OWN_CPU, _OWN_GPU = ("cpu", ""), ("", "")  # their keys among the opened devices
 _EMULATED = ("jax", "keras", "sycl", "torch")  # by the CPU of the library; MLX says so itself
 _GROUP = "group"  # the first part of the keys of several
-_TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
+_TURNED_OFF = "the GPU is turned off by {}; leave the option out to use it"
 _MISSING = "install pytest-gpuperf[cuda13] (NVIDIA) or [sycl] (Intel), or pass --gpuperf-gpu=torch or jax"
 _MORE = "more: gpuperf devices"
 
@@ -66,14 +66,20 @@ class Machine:
     `choice` is `auto`, `none`, `NAME[:SELECTOR]`, a stand-in's or an accelerator's. `registered` returns
     other plugins' backends and is called once, at the first use of a device: hooks must not run before.
     Without a selector, the processes that share a run are spread over the devices by their number `worker`.
+    `setting` is how the user wrote the choice: an option, unless it says otherwise.
 
     `lost` names the test that lost the GPU, if one has. `broken` is why each GPU that is there, or a library
     for one, could not be used.
     """
 
     def __init__(
-        self, choice: str, registered: Callable[[], Iterable[Backend]] = tuple, worker: int | None = None
+        self,
+        choice: str,
+        registered: Callable[[], Iterable[Backend]] = tuple,
+        worker: int | None = None,
+        setting: str | None = None,
     ) -> None:
+        self.setting = setting or f"--gpuperf-gpu={choice}"
         self.off = choice == "none"
         self.lost: str | None = None
         self.broken: list[str] = []
@@ -253,7 +259,7 @@ class Machine:
 
     def _own_gpu(self) -> TimedDevice:
         if self.off:
-            raise Unavailable(_TURNED_OFF)
+            raise Unavailable(_TURNED_OFF.format(self.setting))
         if self._chosen is not None:
             return self._opened_by(self._chosen, self._selector or self._selector_of_worker(self._chosen))
         reasons: list[str] = []
@@ -316,7 +322,7 @@ class Machine:
         found = selectors(backend)
         if self._selector and count > 1:
             raise Unavailable(
-                f"{units.count(count, 'device')} are needed, and --gpuperf-gpu names one; leave out the "
+                f"{units.count(count, 'device')} are needed, and {self.setting} names one; leave out the "
                 f"selector {self._selector!r}"
             )
         if count > len(found):

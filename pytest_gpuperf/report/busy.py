@@ -20,7 +20,7 @@ _ONE_THREAD = {
 
 
 class _Disturbed(NamedTuple):
-    """A test of which other work disturbed one device."""
+    """A test of which other work disturbed one device; None where nobody knows whose library computed."""
 
     name: str
     device: DeviceInfo | None
@@ -46,7 +46,13 @@ def _disturbed(rows: Iterable[tuple[str, Record]]) -> Iterator[_Disturbed]:
     for name, record in rows:
         for side, by in ((record.cpu, record.interference), (record.gpu, record.gpu_interference)):
             if by is not None:
-                yield _Disturbed(name, side.device if side else None, by)
+                yield _Disturbed(name, side.device if side and not _may_be_others(record) else None, by)
+
+
+def _may_be_others(record: Record) -> bool:
+    """Return whether NumPy is only what no GPU leaves for a test, which may compute with any library."""
+    is_alone = record.gpu is None and record.pairing is None
+    return is_alone and record.cpu is not None and record.cpu.device.backend == "numpy"
 
 
 def _remedy(found: Iterable[_Disturbed], variables: Mapping[str, str]) -> str:

@@ -19,9 +19,9 @@ from pytest_gpuperf.report.json import document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A file, the format in which a run is written to it, and the option that names it."""
+    """A file, the format in which a run is written to it, and the option or key that it is named by."""
 
-    flag: str
+    set_by: str
     format: ReportFormat
     path: Path
 

@@ -290,11 +290,32 @@ def _unmarked(run: Run, rows: Sequence[Record]) -> Iterator[str]:
 
 
 def _would_fail(rows: Sequence[Record]) -> Iterator[str]:
-    """Yield how many of the skipped tests would be errors on a GPU, if any."""
+    """Yield how many of the skipped tests would be errors on a GPU, if any, and of how many nothing is known.
+
+    More may be than are known: some mistakes show only with the test's own library, or on a GPU.
+    """
     skipped = [record for record in rows if record.status == "skipped"]
+    tests, unseen = units.count(len(skipped), "skipped test"), sum(map(_is_unseen, skipped))
     if wrong := sum(record.reason_code == "error_on_gpu" for record in skipped):
-        would_be = "would be an error" if wrong == 1 else "would be errors"
-        yield f"{wrong} of {units.count(len(skipped), 'skipped test')} {would_be} on a GPU"
+        more = f"; {units.count(unseen, 'other')} {_not_looked_at(unseen)}" if unseen else ""
+        yield f"at least {wrong} of {tests} would be {'an error' if wrong == 1 else 'errors'} on a GPU{more}"
+    elif unseen:
+        yield f"{unseen} of {tests} {_not_looked_at(unseen)}"
+
+
+def _not_looked_at(count: int) -> str:
+    was, use = ("was", "it uses") if count == 1 else ("were", "they use")
+    return f"{was} not looked at: {use} a library that gpuperf_gpu in the ini file does not name"
+
+
+def _is_unseen(record: Record) -> bool:
+    """Return whether a test computes with a library that this run does not follow, not even on its CPU.
+
+    A GPU variant is looked at in its CPU variant, and a test of several GPUs has nothing to look at.
+    """
+    if record.scaling is not None or (record.pairing is not None and record.pairing.kind == "gpu"):
+        return False
+    return record.reason_code == "no_gpu" and record.cpu is None
 
 
 def _totals(run: Run, records: Sequence[Record]) -> Iterator[str]:

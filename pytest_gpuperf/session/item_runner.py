@@ -37,10 +37,11 @@ _ON_CPU_BY_DEFAULT = (
     "(emulated)"
 )
 _OTHER_LIBRARY = (
-    "the test computes with {library}, and no GPU was chosen for {library}: gpuperf_gpu = {library} in the "
-    "ini file (keras for a test of Keras) compares its CPU and its GPU; without a GPU, "
+    "the test computes with {library}, and no GPU was chosen for {library}{unseen}: gpuperf_gpu = {library} "
+    "in the ini file (keras for a test of Keras) compares its CPU and its GPU; without a GPU, "
     "--gpuperf-gpu={library}:cpu emulates one"
 )
+_UNSEEN = ", so that its calls were not looked at"
 _SHARE_OF_ONE_DEVICE = 0.25  # of the time limit, where one device is measured without a variant
 _RECORDED = Verdict(status="recorded", reason=None)
 
@@ -74,14 +75,13 @@ class ItemRunner:
         try:
             trial.time_alone(bind, cpu, seconds)
             trial.describe_copies()
-            library = trial.other_library
         except UnknownResult as found:  # of a library that has its own GPU
             if found.library is None:
                 raise
-            library = found.library
+            return self._skipped(reason, found.library, _UNSEEN)
         except Unavailable as cause:  # of the native device
-            reason, library = reason if self._machine.off else str(cause), None
-        return self._skipped(reason, library)
+            return self._skipped(reason if self._machine.off else str(cause), None)
+        return self._skipped(reason, trial.other_library)
 
     def without_gpu(self, error: BaseException, reason: str, trial: Trial, spec: ItemSpec) -> Verdict | None:
         """Return the skip of a test that fails because it is measured, where there is no GPU to do that on.
@@ -111,10 +111,13 @@ class ItemRunner:
                 return None
         return causes[0]
 
-    def _skipped(self, reason: str, library: str | None) -> Verdict:
-        """Return that a test was skipped for want of a GPU of the library that it computes with."""
+    def _skipped(self, reason: str, library: str | None, unseen: str = "") -> Verdict:
+        """Return that a test was skipped for want of a GPU of the library that it computes with.
+
+        `unseen` says that nothing is known of its calls: this run's CPU does not wait for that library.
+        """
         if library is not None and not self._machine.off:
-            reason = _OTHER_LIBRARY.format(library=library)
+            reason = _OTHER_LIBRARY.format(library=library, unseen=unseen)
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _compare_counts(self, trial: Trial, scaling: Scaling, bind: Bind) -> Verdict:
@@ -148,7 +151,7 @@ class ItemRunner:
             try:
                 self._machine.gpu()
             except Unavailable as cause:
-                return self._skipped(str(cause), found.library)
+                return self._skipped(str(cause), found.library, _UNSEEN)
             raise
         if is_awaited:
             self._cpu_variants.keep(spec, replace(result, work=trial.work_of_cpu()))

@@ -68,11 +68,11 @@ class GpuPerfSession:
         gate = options.gate_options(config)
         report = options.json_path(config)
         self.outputs = options.outputs(config)
-        options.check_paths_differ(gate, report, self.outputs)
+        options.check_paths_differ(config, gate, report, self.outputs)
         try:
             candidates = _baselines(gate)
         except GpuPerfError as error:
-            raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
+            raise options.wrong(config, "--gpuperf-baseline", error) from error
         run_options = options.run_options(config)
         self.options = replace(run_options, sampling=rounds.for_gate(run_options.sampling, gate))
         self.gate = Gate(
@@ -84,7 +84,12 @@ class GpuPerfSession:
         self.records = RecordStore(report)
         self.size_groups: dict[str, set[str]] = {}
         self.reported: set[str] = set()
-        self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
+        self.machine = Machine(
+            self.options.gpu,
+            partial(registered_backends, config),
+            _worker_number(config),
+            options.gpu_setting(config),
+        )
         self.cpu_variants = CpuVariants(
             self.records.by_nodeid, most_kept=_MOST_KEPT if hasattr(config, "workerinput") else None
         )
@@ -96,7 +101,7 @@ class GpuPerfSession:
         self._live_line: LiveLine | None = None
         self._warned_differences: set[str] = set()
 
-    def check(self, *, must_be_installed: bool) -> None:
+    def check(self, config: pytest.Config) -> None:
         """Raise UsageError for a --gpuperf-gpu that no backend offers, or without its library.
 
         This opens no device.
@@ -106,10 +111,10 @@ class GpuPerfSession:
         try:
             missing = self.machine.missing()
         except GpuPerfError as error:
-            raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
-        if missing and must_be_installed:
+            raise options.wrong(config, "--gpuperf-gpu", error) from error
+        if missing and options.requires_library(config):
             skips = "--gpuperf-allow=no-gpu skips the tests instead"
-            raise pytest.UsageError(f"--gpuperf-gpu: {missing}; {skips}")
+            raise options.wrong(config, "--gpuperf-gpu", f"{missing}; {skips}")
 
     def prepare(self, config: pytest.Config) -> None:
         """Import and make what the first measured test would wait for; look for a terminal to show it on."""

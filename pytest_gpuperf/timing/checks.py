@@ -14,6 +14,7 @@ from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCh
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import inputs, result_check
+from pytest_gpuperf.timing.any_array import describe
 from pytest_gpuperf.timing.lazy import is_lazy, why_lazy
 from pytest_gpuperf.timing.leaves import Leaf, incomparable, snapshot
 from pytest_gpuperf.timing.time_budget import seconds_between
@@ -211,15 +212,22 @@ class ResultChecks:
         )
 
     def require_same_result(
-        self, first: list[Leaf], last: list[Leaf], when: str = "from call to call"
+        self, first: list[Leaf], last: list[Leaf], workload: Workload | None = None
     ) -> None:
         """Refuse work whose result changes: from call to call, or although its state was restored."""
-        if result_check.compare(first, last, self._demand).agreed is False:
-            raise GpuPerfError(
-                f"the workload's result changes {when}, so repeated calls do not do the same work; restore "
-                "all that it changes with gpuperf.workload(call, reset=...), of the fixture gpuperf, draw "
-                "random numbers before the call, with dropout off, or pass check=False"
-            )
+        if result_check.compare(first, last, self._demand).agreed is not False:
+            return
+        when, also, copied = "from call to call", "", ""
+        if workload is not None and workload.restore is not None:
+            when = "after each reset"
+        elif workload is not None and (changed := _written(workload)):
+            also = f", and so does what it writes to ({first_few(changed)})"
+            copied = "work on a copy made inside it, "
+        raise GpuPerfError(
+            f"the workload's result changes {when}{also}, so repeated calls do not do the same work; {copied}"
+            "restore all that it changes with gpuperf.workload(call, reset=...), of the fixture gpuperf, "
+            "draw random numbers before the call, with dropout off, or pass check=False"
+        )
 
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: When) -> None:
         """Compare the devices' results, before or after timing, unless they have differed already."""
@@ -246,3 +254,10 @@ class ResultChecks:
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
         if compared.agreed is False and (alike := result_check.same_up_to(cpu, gpu, self._demand)):
             self._hints = _ALIKE_HINTS[alike]
+
+
+def _written(workload: Workload) -> list[str]:
+    """Return the arrays that calls have changed so far, as messages name them."""
+    with capabilities.context(workload.device):
+        found = inputs.changed((*workload.inputs, *workload.state), workload.device)
+    return [describe(entry.array()) for entry in found]

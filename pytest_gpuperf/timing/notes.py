@@ -1,7 +1,7 @@
 """From the live measurement of one test to the notes on its numbers."""
 
 from collections.abc import Iterator, Sequence
-from math import log
+from math import ceil, log
 from statistics import fmean, median
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import ask, units
+from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -83,16 +84,20 @@ def on_gpu(gpu: TimedDevice) -> Iterator[Note]:
         yield Note(code="slowed_by_settings", text=text)
 
 
-def on_overlap(timer: BlockTimer) -> Note | None:
-    """Return a note where calls in a loop overlap more than those of the longest block that is timed."""
-    left = timer.overlap_left or 0.0
-    if left <= _MOST_LEFT:
-        return None
-    text = (
-        f"host and device overlap in a loop, which a block of {units.count(timer.block_calls, 'call')} shows "
-        f"in part: a call in a loop takes {100 * left:.0f} % less on the {timer.device.kind.upper()}"
-    )
-    return Note(code="overlap_not_measured", text=text)
+def on_overlap(*measured: Measurement) -> Iterator[Note]:
+    """Yield notes where calls in a loop overlap more than those of the longest block that is timed."""
+    for each in measured:
+        left, calls = each.overlap_left or 0.0, each.block_calls
+        if left <= _MOST_LEFT:
+            continue
+        count, kind = units.count(calls, "call"), each.device.kind.upper()
+        beside = calls * left / (1 - left)  # what a block spends beside its calls, in calls
+        text = (
+            f"host and device overlap in a loop, which a block of {count} shows in part: "
+            f"a call in a loop takes {100 * left:.0f} % less on the {kind}; to time such a "
+            f"loop, let one call do the work of {ceil(beside / _MOST_LEFT)}"
+        )
+        yield Note(code="overlap_not_measured", text=text)
 
 
 def on_first_call(timer: BlockTimer) -> Note | None:
@@ -187,9 +192,10 @@ def on_emulation(workload: Workload, result: Any) -> Note | None:
             "arrays of an emulated GPU, and refuses or copies those of a GPU; use xp or the library's own"
         )
     elif not inputs.mentions_device(workload.call, device):
+        # A library that computes on its GPU by default would take arrays of the host, which it copies there.
         text = (
-            f"the call refers to nothing on {device.name}, so that a GPU would be idle; make the arrays with "
-            "device.asarray or xp"
+            f"the call refers to nothing on {device.name}: a GPU would be idle, or be given the arrays anew "
+            "in each call; make them with device.asarray or xp"
         )
     else:
         return None

@@ -74,7 +74,8 @@ class ScalingQuestion(Question):
             state=scaling.describe(self._scaling, speedup),
             missed="efficiency_below_limit",
         )
-        return Answer(verdict=judged, notes=(*notes.on_rounds(facts.rounds), *facts.checks.notes))
+        overlap = notes.on_overlap(facts.cpu.measurement, facts.gpu.measurement)
+        return Answer(verdict=judged, notes=(*overlap, *notes.on_rounds(facts.rounds), *facts.checks.notes))
 
     def finish(self, record: Record) -> Record:
         """Return the record with what was measured in place of a CPU as the base of the scaling."""

@@ -459,8 +459,6 @@ class Trial:
         with self._budget.without_limit():  # it is done for all tests of the process
             warm_up.find_ramp(timer, self.options)
         warm_up.fill_pipeline(timer, self.options, self._budget.remaining())
-        if not self.demand.latency:
-            self._add_note(notes.on_overlap(timer))
 
     def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
         """Return the results of the last call in a block and, while there is time, of one more call.
@@ -536,9 +534,8 @@ class Trial:
     def _require_same(self, first: list[list[Leaf]], last: list[list[Leaf]], timer: BlockTimer) -> None:
         """Refuse results of a device that change from call to call, or after each reset."""
         has_reset = timer.workload.restore is not None
-        when = "after each reset" if has_reset else "from call to call"
         for before, now in zip(first if has_reset else repeat(first[0]), last, strict=False):
-            self._checks.require_same_result(before, now, when)
+            self._checks.require_same_result(before, now, timer.workload)
 
     def _compare_last_results(
         self, of_cpu: list[list[Leaf]], of_gpu: list[list[Leaf]], gpu: BlockTimer

@@ -116,11 +116,12 @@ def test_without_a_gpu_they_are_skipped_and_the_line_that_chooses_their_library_
     result.assert_outcomes(skipped=COUNTS[library])
     assert {("skipped", "no_gpu")} == {(each["status"], each["reason_code"]) for each in records.values()}
     reason = next(iter(records.values()))["reason"]
+    unseen = ", so that its calls were not looked at" if library == "jax" else ""
     if gpu is None:
         assert reason.startswith(
-            f"the test computes with {library}, and no GPU was chosen for {library}: gpuperf_gpu = {library} "
-            "in the ini file (keras for a test of Keras) compares its CPU and its GPU; without a GPU, "
-            f"--gpuperf-gpu={library}:cpu emulates one"
+            f"the test computes with {library}, and no GPU was chosen for {library}{unseen}: gpuperf_gpu = "
+            f"{library} in the ini file (keras for a test of Keras) compares its CPU and its GPU; without a "
+            f"GPU, --gpuperf-gpu={library}:cpu emulates one"
         )
     assert gpu != "none" or OFF == reason, "and nothing else is the reason"
 
@@ -271,7 +272,8 @@ def test_work_that_would_not_reach_a_gpu_is_noted_on_an_emulated_one(ended, libr
     }
     assert noted.keys() == {"numpys_function", "no_device"}
     assert f"the result on {library} on the CPU is an array of NumPy" in noted["numpys_function"]
-    assert f"the call refers to nothing on {library} on the CPU, so that" in noted["no_device"]
+    assert f"the call refers to nothing on {library} on the CPU: a GPU would be" in noted["no_device"]
+    assert "idle, or be given the arrays anew in each call" in noted["no_device"]
 
 
 def test_beside_another_library_jaxs_results_are_refused_checked_or_not(ended):
@@ -378,7 +380,7 @@ def test_a_device_by_name_that_is_not_there_is_told_to_be_device_native(ended, l
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
     result, records = ended(TORCH, None, *SOON)
     result.assert_outcomes(skipped=COUNTS["torch"])
-    both = "both torch and jax are imported: choose one, gpuperf_gpu = torch or jax"
+    both = "both torch and jax are imported, so that it was not run: choose one, gpuperf_gpu = torch or jax"
     assert both in records["network"]["reason"]
     _, records = ended(TORCH, "none", *SOON)
     assert OFF == records["network"]["reason"]

@@ -26,11 +26,12 @@ def test_what_is_there_and_what_is_missing_is_listed_with_its_remedy_for_program
     with_cupy(2)
     lines = devices(call)
     assert lines[0] == "CPU  A CPU, 0.5 processors"
-    assert lines[2] == "GPU  cupy:0     GPU 0, cupy 1.0, CUDA 12.9, driver for 12.4, chosen by auto"
-    assert lines[3] == "GPU  cupy:1     GPU 1, cupy 1.0, CUDA 12.9, driver for 12.4"
-    assert lines[4].startswith("-    sycl       dpnp is not installed; install pytest-gpuperf[sycl], ")
-    (simulated,) = [line for line in lines if line.startswith("GPU  simulated  simulated GPU, numpy")]
-    assert simulated.endswith(", emulated: not a GPU's speedup, for trying things out")
+    assert lines[2] == "GPU       cupy:0     GPU 0, cupy 1.0, CUDA 12.9, driver for 12.4, chosen by auto"
+    assert lines[3] == "GPU       cupy:1     GPU 1, cupy 1.0, CUDA 12.9, driver for 12.4"
+    assert lines[4].startswith("-         sycl       dpnp is not installed; install pytest-gpuperf[sycl], ")
+    assert ["emulated"] == [line.split()[0] for line in lines if "  simulated GPU, numpy" in line]
+    (said,) = [line for line in lines if line.startswith("emulated: no GPU; ")]
+    assert "the fixture `gpu` and the GPU of speedup tests are that device" in said
     (polars,) = [line for line in lines if "accelerator:polars " in line]
     assert polars.startswith("-    accelerator:polars             cudf_polars is not installed; install ")
     on_cpu = "CPU  accelerator:polars:streaming   polars with its streaming engine on the CPU, polars 2.0"
@@ -41,7 +42,7 @@ def test_what_is_there_and_what_is_missing_is_listed_with_its_remedy_for_program
     first, second, missing, *_ = [[each[key] for key in keys] for each in found["gpus"]]
     assert [["cupy:0", True, "GPU 0", True], ["cupy:1", True, "GPU 1", False]] == [first, second]
     assert ["sycl", False, None, False] == missing
-    assert found["gpus"][2]["reason"] == lines[4][16:]
+    assert found["gpus"][2]["reason"] == lines[4][21:]
     usable = {each["choice"]: each["usable"] for each in found["accelerators"]}
     assert (False, True) == (usable["accelerator:polars"], usable["accelerator:polars:streaming"])
 
@@ -54,7 +55,7 @@ def test_each_device_of_this_machine_is_listed_though_one_fails_and_auto_takes_n
 
     installed(cupy={"__getattr__": fail})
     lines = devices(call)
-    assert lines[2] == r"-    cupy       it cannot be used: RuntimeError: CUDA error: \x1b[1mout of luck"
+    assert lines[2] == r"-         cupy       it cannot be used: RuntimeError: CUDA error: \x1b[1mout of luck"
     listed = {line.split()[1] for line in lines if line}
     assert {"sycl", "torch", "jax", "keras", "mlx", "simulated", "accelerator:polars"} <= listed
     found = json.loads("\n".join(devices(call, "--json")))

@@ -69,7 +69,7 @@ def test_every_form_of_configuration_says_the_same(pytester, suite, file, table,
     ("file", "line", "said"),
     [
         ("pytest.toml", 'gpuperf_max_time = "low"', "gpuperf_max_time in the ini file: *expects a float*"),
-        ("pytest.toml", "gpuperf_max_time = -2", "*gpuperf_max_time): -2* is not a positive number of *"),
+        ("pytest.toml", "gpuperf_max_time = -2", "gpuperf_max_time in the ini file: -2* is not a positive *"),
         ("pytest.toml", 'gpuperf_all = "yes"', "gpuperf_all in the ini file: *expects a bool*"),
         ("pytest.toml", 'gpuperf_device_params = "xp"', "gpuperf_device_params in the *: *expects a list*"),
         ("pytest.toml", "gpuperf_device_params = []", "gpuperf_device_params is empty: list at least one *"),

@@ -107,8 +107,10 @@ def test_a_broken_gpu_is_an_error_of_a_run_that_names_it(run, pytester):
     pytester.makeconftest(BROKEN)
     result = run(GPU_TEST + SPEEDUP_TEST.replace("(min=3)", ""), gpu="other")
     result.assert_outcomes(passed=1, errors=1, failed=1)
-    said = "the GPU of --gpuperf-gpu=other is broken: it was found but *; repair it"
-    result.stdout.fnmatch_lines([said, said])
+    said = "the GPU of {} is broken: it was found but *; repair it"
+    result.stdout.fnmatch_lines([said.format("--gpuperf-gpu=other")] * 2)
+    result = run(GPU_TEST, "-o=gpuperf_gpu=other", gpu=None)
+    result.stdout.fnmatch_lines([said.format("gpuperf_gpu = other in the ini file")])
 
 
 def test_a_run_whose_speedup_tests_all_skip_themselves_has_used_no_required_gpu(suite):

@@ -182,7 +182,7 @@ VALUES = [  # what follows `--gpuperf-`, and how it is refused
     ("gpu=mps", "gpu: *'mps'*use torch or mlx*"),
     ("gpu=cpu", "gpu: *'cpu'*use torch:cpu, jax:cpu or standin:MODULE*"),
     ("gpu=tensorflow", "gpu: *'tensorflow'*use keras*"),
-    ("max-time=small", "max-time (ini: gpuperf_max_time): small is not a positive number of seconds*"),
+    ("max-time=small", "max-time: small is not a positive number of seconds*"),
     ("max-time=86401", "max-time*86401* is not * at most 86400 (a day)"),
     *(
         (f"cost-ratio={price}", f"cost-ratio*: {price} is not a price ratio*")
@@ -194,7 +194,7 @@ VALUES = [  # what follows `--gpuperf-`, and how it is refused
     ("lock=no/such/turn.lock", "lock: the folder *no/such does not exist; create it first"),
     ("lock=notes.md", "lock: *notes.md exists and was not written by * as a lock file; *"),
     ("lock=dangling", "lock: *dangling cannot be used: it is a link that leads to no file; *"),
-    ("lock=", "lock (ini: gpuperf_lock): expected a path"),
+    ("lock=", "lock: expected a path"),
 ]
 OUTPUTS = [
     ("export=xml:x", "export: 'xml' is not an export format; use one of csv (.csv), bencher (.json),* start"),
@@ -303,3 +303,22 @@ def test_an_option_that_is_not_ours_is_answered_with_ours(pytester, asked, messa
 def test_what_cannot_be_asked_is_refused_with_the_way_to_ask_it(refusal, asked, message):
     said = refusal(*(f"--gpuperf-{option}" for option in asked.split()))
     assert fnmatch(said, message if message.startswith("*") else f"--gpuperf-{message}")
+
+
+IN_INI = [  # a line of the ini file without `gpuperf_`, and how it is refused
+    ("gpu=tensorflow", "gpu in the ini file: *'tensorflow'*use keras*"),
+    ("gpu=cupy:first", "gpu in the ini file: the device of cupy is a number*"),
+    ("max_time=0", "max_time in the ini file: 0.0 is not a positive number*"),
+    ("lock=notes.md", "lock in the ini file: *notes.md exists and was not written by *"),
+    ("json=new/", "json in the ini file: new/ is a folder; choose a file in it"),
+    ("history=notes.md", "history in the ini file: *notes.md is not a folder*"),
+    ("export=xml:x", "export in the ini file: 'xml' is not an export format; *"),
+    ("export=csv:package.json", "export in the ini file: *package.json exists and was not written by *"),
+    ("baseline=gone.json", "baseline in the ini file: *gone.json does not exist; *"),
+]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have other names")
+@for_each(("line", "message"), IN_INI)
+def test_what_the_ini_file_asks_for_is_refused_by_its_key(refusal, line, message):
+    assert fnmatch(refusal(f"-o=gpuperf_{line}"), f"gpuperf_{message}")

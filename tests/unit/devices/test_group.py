@@ -112,7 +112,7 @@ def test_too_few_devices_are_told_with_their_number_each_time():
 def test_a_selector_names_one_device():
     devices = run_with(choice="simulated:1")
     assert devices.group(1).all == (devices.gpu(),)
-    with pytest.raises(Unavailable, match="2 devices are needed, and --gpuperf-gpu names one; leave out"):
+    with pytest.raises(Unavailable, match="2 devices are needed, and --gpuperf-gpu=simulated:1 names one;"):
         devices.group(2)
 
 

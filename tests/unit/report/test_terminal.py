@@ -25,7 +25,7 @@ from golden import assert_golden, assert_told, run_with_everything
 from msgspec.structs import replace
 from screen import columns
 
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
@@ -256,6 +256,15 @@ def remedies():
     return {
         **{name: brief(on(name)) for name in ("numpy 2.4", "torch 2.14", "jax 0.10", "polars 1.4")},
         "what Keras runs on": brief(on("keras 3.1 on torch 2.14, CUDA 13")),
+        "what computes on the CPU of NumPy is not known without a GPU": brief(
+            replace(on("numpy 2.4"), gpu=None, speedup=None, status="skipped", reason="no GPU")
+        ),
+        "of a library that was chosen it is": brief(
+            replace(on("torch 2.14"), gpu=None, speedup=None, status="skipped", reason="no GPU")
+        ),
+        "and so is that of a variant": brief(
+            replace(CPU_ONLY, interference=BUSY, pairing=Pairing(kind="cpu", library="numpy"))
+        ),
         "two libraries of several tests": brief(
             on("numpy 2.4", "a", emulated="jax 0.10"), on("numpy 2.4", "b"), on("torch 2.14", "c")
         ),
@@ -288,6 +297,15 @@ def totals():
             skipped("d"),
         ],
         "errors": [record(name, **BROKEN) for name in "ab"],
+    }
+    wrong, unseen = {"reason_code": "error_on_gpu"}, {"reason_code": "no_gpu"}
+    looked_at = on_cpu_only(nodeid="looked at", **unseen)
+    on_gpus = [replace(each, **unseen, status="skipped") for each in (scaled(2), SKIPPED)]
+    counted |= {
+        "no skipped test is known to be wrong": [looked_at, *on_gpus],
+        "some would be errors on a GPU": [skipped("a", **wrong), looked_at],
+        "of some nothing is known": [*(skipped(name, **unseen) for name in "ab"), looked_at, *on_gpus],
+        "both": [skipped("a", **wrong), skipped("b", **wrong), skipped("c", **unseen), looked_at],
     }
     for title, records in counted.items():
         said[title] = quiet(*records)

@@ -1,6 +1,7 @@
 """Trial: one test's walk on devices whose every time is known."""
 
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -181,16 +182,30 @@ def test_the_record_holds_what_is_known():
     assert 0 < found.rounds_elapsed < found.elapsed
 
 
-def test_a_block_that_is_too_short_to_show_the_overlap_says_so():
+def test_a_block_that_is_too_short_to_show_the_overlap_says_so_and_what_shows_it():
     """A call submits 9 ms of work, during which the device is busy with that of the call before it."""
     found = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(ones)
     assert (found.gpu.block_calls, found.status) == (7, "passed")
     assert found.speedup.value == pytest.approx(10 * 7 / 8)
     (text,) = (note.text for note in found.notes if note.code == "overlap_not_measured")
-    assert all(part in text for part in ("a block of 7 calls", "12 % less on the GPU"))
+    assert "a block of 7 calls shows in part: a call in a loop takes 12 % less on the GPU" in text
+    (steps,) = re.findall(r"let one call do the work of (\d+)$", text)
+
+    def several(device):
+        return lambda: [ones(device) for _ in range(int(steps))][-1]
+
+    assert "overlap_not_measured" not in codes_of(Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(several))
     latency = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(ones, Demand(min=3, latency=True))
     assert latency.speedup.value == pytest.approx(5)
     assert "overlap_not_measured" not in codes_of(latency)
+
+
+def test_the_overlap_is_said_beside_a_speedup_alone():
+    bench = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3)
+    trial, text = bench.refused(changing)
+    assert "overlap_not_measured" not in codes_of(trial.record(Verdict(status="error", reason=text)))
+    differing = bench.compare(lambda device: lambda: device.xp.ones(4) + (device.kind == "gpu"))
+    assert ("failed", []) == (differing.status, codes_of(differing))
 
 
 SHORTER = "somebody ends this test after {}, so that it was measured as with max_time={}; for more"
@@ -352,6 +367,12 @@ def adding_to_its_input(device):
     return lambda: a.__iadd__(1)
 
 
+def doubling_its_input(device):
+    """Return a call that has nothing left to change in the array after eight calls."""
+    a = device.asarray(np.ones(4, np.int8))
+    return lambda: a.__imul__(2)
+
+
 def adding_to_what_was_brought(device, array):
     np.add(array, 1.0, out=array)
     return device.xp.ones(4)
@@ -361,7 +382,8 @@ def adding_to_what_was_brought(device, array):
     ("expected", "body", "seconds"),
     [
         ("result is of type set", strange_at_last, 10e-3),
-        ("changes from call to call", changing, 10e-3),
+        ("changes from call to call, so repeated calls", changing, 10e-3),
+        ("call to call, and so does what it writes to (int8 array of shape (4,))", doubling_its_input, 1e-3),
         ("no work reached simulated GPU", lambda device: np.ones(4), 10e-3),
         ("no work reached simulated GPU", lambda device: None, 10e-3),
         ("modifies its input", adding_to_its_input, 4.0),
@@ -370,6 +392,7 @@ def adding_to_what_was_brought(device, array):
     ids=[
         "cannot be compared",
         "changes",
+        "changes with its input, which changes no more",
         "array of the host",
         "nothing",
         "slow input",
