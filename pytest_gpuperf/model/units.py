@@ -1,9 +1,11 @@
 """From seconds, bytes, shares and counts to words: three digits and a unit, a plural."""
 
 from collections.abc import Callable, Iterable
+from math import floor, inf, log10
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_ONE_DIGIT = 3.55  # the smallest error that is written with one digit
 _ROUNDS_UP = 0.9995  # of a unit: from there on three digits round up to the whole unit
 
 
@@ -41,6 +43,22 @@ def digits(value: float) -> str:
     if value >= 99.95:
         return f"{value:.0f}"
     return f"{value:#.3g}" if value >= 0.1 else f"{value:#.2g}" if value else "0"
+
+
+def digits_within(value: float, low: float, high: float) -> str:
+    """Return a value in no more digits than its range leaves: `0.46` in [0.41, 0.51].
+
+    They are those that the Particle Data Group writes beside an error of half the range, which has two digits
+    up to 354 and else one.
+    """
+    error = (high - low) / 2
+    if not 0 < value < 1e9 or not 0 < error < inf:
+        return digits(value)
+    first, last = floor(log10(value)), floor(log10(error / _ONE_DIGIT))  # 2 are hundreds, -1 tenths
+    if last <= first - (2 if value >= 0.1 else 1):
+        return digits(value)
+    last = min(first, last)
+    return f"{round(value, -last):.{max(0, -last)}f}"
 
 
 def interval(low: float | None, high: float | None, shown: Callable[[float], str]) -> str:

@@ -18,15 +18,16 @@ from pytest_gpuperf.report import busy
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.verdicts import FAILURES, Counts, place, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.wording import (
+    Explanation,
     Saying,
     cells_of,
     explained_by_variant,
+    explanations,
     gate_lines,
     gpu_text,
     left_alone,
     sayings_of,
     threshold_sentence,
-    why_apart,
 )
 
 _SEVERAL_KINDS = (
@@ -68,8 +69,8 @@ class Sizes(NamedTuple):
 class View(NamedTuple):
     """A run as its reader sees it.
 
-    `headline` has the devices, `cautions` what a reader may not overlook, `apart` why rows have speedups that
-    are not those of their times, `notes` what is said of tests;
+    `headline` has the devices, `cautions` what a reader may not overlook, `explanations` what
+    cells of some rows mean, `notes` what is said of tests;
     `more_notes` is how many texts those leave out, `busy` what other work did to tests. `gate` is about the
     regression check: what it compared, `gate_failures` why it failed, `not_compared` what it lacked.
     """
@@ -81,7 +82,7 @@ class View(NamedTuple):
     cautions: Sequence[str]
     headings: Sequence[str]
     rows: Sequence[Row]
-    apart: Sequence[str]
+    explanations: Sequence[Explanation]
     notes: Sequence[Note]
     more_notes: int
     busy: Sequence[str]
@@ -128,7 +129,7 @@ def of(
         cautions=list(_cautions(run)),
         headings=_headings(rows),
         rows=rows,
-        apart=list(why_apart(with_rows)),
+        explanations=list(explanations([(row.name, row.record) for row in rows])),
         notes=notes,
         more_notes=more,
         busy=[*busy.lines(((row.name, row.record) for row in rows), len(rows), run.environment.variables)],
@@ -300,10 +301,12 @@ def _would_fail(rows: Sequence[Record]) -> Iterator[str]:
 def _totals(run: Run, records: Sequence[Record]) -> Iterator[str]:
     """Yield how many of several tests are worth it."""
     faster = f"more than {run.cost_ratio:g} times as fast" if run.cost_ratio else "faster"
-    labels = (f"worth it (GPU surely {faster})", f"emulated device {faster}")
+    labels = (f"worth it (GPU surely {faster})", f"emulated device surely {faster}")
     for label, is_emulated in zip(labels, (False, True), strict=True):
         compared = [record for record in records if record.gpu and record.is_emulated == is_emulated]
         offloads = [record.offload for record in compared if record.offload]
         if len(offloads) > 1:
             worth = sum(offload.worth is True for offload in offloads)
-            yield f"{label}: {worth} of {len(offloads)}"
+            unclear = sum(offload.worth is None for offload in offloads)
+            doubt = f", {unclear} unclear" if unclear else ""
+            yield f"{label}: {worth} of {units.count(len(offloads), 'test')}{doubt}"

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_gpuperf.analysis.scaling import efficiency_text, karp_flatt_text
 from pytest_gpuperf.analysis.verdict import ratio
@@ -10,7 +11,7 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, Metric
 from pytest_gpuperf.model.demand import UnknownValue
-from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
@@ -20,6 +21,10 @@ PROPERTY_PREFIX = "gpuperf."
 _APART = 0.05  # from the ratio of the times in the row: more than rounding and usual noise
 _OF_ROUNDS = "the median of the rounds' ratios, because times changed between rounds"
 _WITH_MORE = "with copies or waits, as its limit"
+_NO_END = (
+    "? in a range: an end that is not known, for one round shows no range, or other work may have taken any "
+    "share of the time"
+)
 _METRICS: dict[Metric, str] = {
     "speedup": "",
     "gpu_time": "GPU ",
@@ -37,11 +42,19 @@ def cells_of(record: Record) -> dict[str, str]:
         "GPU": gpu,
         "emulated": gpu,
         "speedup": f"{'~' if is_apart(record) else ''}{ratio(record.speedup)}" if record.speedup else "-",
-        "with copies": f"{units.digits(always.value)}x" if always else "-",
+        "with copies": ratio(always) if always else "-",
         "limit": _limit(record),
         "change": _change(record),
         "verdict": verdict(record),
     }
+
+
+def in_one_row(record: Record) -> dict[str, str]:
+    """Return the cells that are shorter where a test takes one row: without a range, and rounded to it."""
+    always = record.offload.always if record.offload else None
+    if always is None or always.low is None or always.high is None:
+        return {}
+    return {"with copies": f"{units.digits_within(always.value, always.low, always.high)}x"}
 
 
 def is_apart(record: Record) -> bool:
@@ -52,13 +65,43 @@ def is_apart(record: Record) -> bool:
     return abs(record.speedup.value * gpu / cpu - 1) > _APART
 
 
-def why_apart(records: Iterable[Record]) -> Iterator[str]:
-    """Yield what the mark before some speedups stands for, if there are any."""
-    apart = [record.demand for record in records if is_apart(record)]
+class Explanation(NamedTuple):
+    """What a mark or a value in a column's cells means, which its heading does not say."""
+
+    heading: str
+    text: str
+
+
+def explanations(rows: Sequence[tuple[str, Record]]) -> Iterator[Explanation]:
+    """Yield what is to be known of some cells in the rows of named tests, if any are so."""
+    apart = [record.demand for _, record in rows if is_apart(record)]
     includes_more = [demand.transfer != "never" or demand.latency for demand in apart]
     causes = [*[_OF_ROUNDS] * (not all(includes_more)), *[_WITH_MORE] * any(includes_more)]
     if causes:
-        yield f"~ not the ratio of the row's two times, but {'; or '.join(causes)}"
+        text = f"~ not the ratio of the row's two times, but {'; or '.join(causes)}"
+        yield Explanation("speedup", text)
+    if any(_has_open_end(record) for _, record in rows):
+        yield Explanation("speedup", _NO_END)
+    if above := [name for name, record in rows if _is_above_without(record)]:
+        tests = units.first_few(above)
+        why = "by noise, for copies only add time: the two rest on other rounds"
+        yield Explanation("with copies", f"with copies above the speedup ({tests}): {why}")
+
+
+def _has_open_end(record: Record) -> bool:
+    """Return whether an end of a range is not known that the record's row shows, or its comparisons."""
+    always = record.offload.always if record.offload else None
+    compared = (each for found in record.comparisons for each in (found.baseline, found.found, found.ratio))
+    efficiency = record.scaling.efficiency if record.scaling else None
+    shown: tuple[Speedup | Estimate | None, ...] = (record.speedup, always, efficiency, *compared)
+    return any(each is not None and None in (each.low, each.high) for each in shown)
+
+
+def _is_above_without(record: Record) -> bool:
+    """Return whether the speedup with copies in every call is above the one without them."""
+    if record.offload is None or record.offload.always is None or record.offload.never is None:
+        return False
+    return record.offload.always.value > record.offload.never.value
 
 
 def _longest_gpu_call(record: Record) -> str:

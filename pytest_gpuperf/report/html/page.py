@@ -84,6 +84,7 @@ def text(run: Run, history: History | None = None) -> str:
     verdicts = {test.row.record.nodeid: test.verdicts for test in tests}
     series = curves.worst_first(history) if history else []
     facts_of_runs = curves.facts_of_all(series)
+    headings = _headings(shown)
     styles, script = _asset("page.css"), _asset("page.js")
     return template().render(
         run=run,
@@ -95,7 +96,8 @@ def text(run: Run, history: History | None = None) -> str:
         lists=list(_lists(shown.rows, run.cost_ratio)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(record.speedup for record in records) else None,
         legend=forest.legend(records),
-        headings=_headings(shown),
+        headings=headings,
+        explanations=[each.text for each in shown.explanations if each.heading in dict(headings)],
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
         thresholds=[(each, curves.of_threshold(each)) for each in shown.thresholds],

@@ -11,7 +11,7 @@ from pytest_gpuperf.report.text import layout
 from pytest_gpuperf.report.text.layout import Colour, Line, Row
 from pytest_gpuperf.report.verdicts import FAILURES, shown_records
 from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, Sizes, View
-from pytest_gpuperf.report.wording import comparison_cells, scaling_heading, scaling_lines
+from pytest_gpuperf.report.wording import comparison_cells, in_one_row, scaling_heading, scaling_lines
 
 _EXPENDABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
 _COLOURS: dict[VerdictCode, Colour | None] = {
@@ -52,8 +52,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     if not shown_records(run):
         return below
     headline = [Line(text) for text in _wrapped([shown.headline], text_width)]
-    apart = map(Line, _wrapped(shown.apart, text_width))
-    return [*headline, *_table(shown, width, one_row=not all_notes), *apart, *below]
+    return [*headline, *_table(shown, width, one_row=not all_notes), *below]
 
 
 def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> list[Line]:
@@ -118,8 +117,18 @@ def _few(texts: Sequence[str], more: int, width: int) -> list[str]:
 def _table(shown: View, width: int, *, one_row: bool) -> list[Line]:
     if not shown.rows:
         return []
-    rows = [Row(row.name, row.cells, _COLOURS.get(row.record.verdict, "yellow")) for row in shown.rows]
-    return [Line(""), *layout.lines(rows, shown.headings, width, _EXPENDABLE, one_row=one_row)]
+    rows = [
+        Row(
+            row.name,
+            {**row.cells, **in_one_row(row.record)} if one_row else row.cells,
+            _COLOURS.get(row.record.verdict, "yellow"),
+        )
+        for row in shown.rows
+    ]
+    columns = layout.with_room(rows, shown.headings, width, _EXPENDABLE) if one_row else shown.headings
+    texts = [each.text for each in shown.explanations if each.heading in columns]
+    below = map(Line, _wrapped(texts, min(width, _WIDEST_TEXT)))
+    return [Line(""), *layout.lines(rows, columns, width, _EXPENDABLE, one_row=one_row), *below]
 
 
 def changes(records: Sequence[Record], width: int) -> Iterator[str]:

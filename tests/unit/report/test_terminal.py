@@ -141,6 +141,25 @@ def rows():
     said["one that differs by more than 5 %"] = brief(*unlike.values())
     said["one that includes more than its row's times"] = brief(with_more)
     said["both"] = brief(unlike[9.4], with_more)
+    with_copies = {
+        "sure": speedup(8.23, 8.22, 8.24),
+        "less sure": speedup(0.464, 0.414, 0.509),
+        "doubtful": speedup(1.46, 0.61, 2.9),
+        "of one round": speedup(0.464, None, None),
+    }
+    copied = [record(name, offload=offload(always=found)) for name, found in with_copies.items()]
+    said["a speedup with copies in as many digits as its range leaves, and with its range"] = brief(
+        *copied
+    ) + full(*copied)
+    above = {"never": speedup(1.02, 0.97, 1.05), "always": speedup(1.03, 0.9, 1.2)}
+    noisy = [record(name, offload=offload(**above)) for name in ("a", "b")]
+    said["what is faster with copies by noise alone"] = brief(*noisy)
+    said["not of a column that has no room"] = shown(section.lines(run_of(*noisy), 60))
+    said["an end of a range that is not known"] = brief(
+        record("one round", speedup=speedup(low=None, high=None))
+    )
+    widened = replace(comparison("inconclusive"), baseline=estimate(10.0, None, 12.0))
+    said["one of the baseline's"] = brief(record("a", comparisons=(widened,)))
     said["what a call may take on a GPU that is not here"] = brief(
         on_cpu_only(nodeid="at least", demand=Demand(min=3)),
         on_cpu_only(nodeid="awaited", demand=Demand(min=3, latency=True), cpu=AWAITED),
@@ -309,6 +328,8 @@ def totals():
     said["one test that pays is not counted"] = brief(real[0], emulated[0])
     said["tests that pay"] = brief(*real[1:], cost_ratio=2.5)
     said["tests that pay, those of emulated devices apart"] = brief(*real, *emulated)
+    doubt = [record(f"{worth}", offload=offload(worth=worth), **EMULATED) for worth in (False, None, None)]
+    said["none that surely pays"] = brief(*doubt)
     for count in (0, 2, 21):
         measured = [record(f"test_{n}", source="all", cpu=measurement(CPU, 1.0 + n)) for n in range(count)]
         said[f"{count} tests without a marker"] = brief(*measured, unmarked=count)
