@@ -87,8 +87,14 @@ def count(number: int, one: str, several: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def first_few(names: Iterable[str], most: int = 3) -> str:
-    """Return the first names, and how many more there are: `a, b, c and 2 more`."""
-    listed = list(names)
-    shown = ", ".join(listed[:most])
-    return f"{shown} and {len(listed) - most:,} more" if len(listed) > most else shown
+def first_few(names: Iterable[str], most: int | None = 3) -> str:
+    """Return the first names, and how many more there are: `a, b, c and 2 more`; without `most` all."""
+    known = list(names)
+    shown = ", ".join(known[:most])
+    return shown if most is None or len(known) <= most else f"{shown} and {len(known) - most:,} more"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names in a sentence: `a`, `a and b`, `a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

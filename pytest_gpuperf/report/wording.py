@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pytest_gpuperf.analysis.scaling import efficiency_text, karp_flatt_text
@@ -15,6 +15,7 @@ from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
+from pytest_gpuperf.report import alike
 from pytest_gpuperf.report.verdicts import FAILURES, GRAVITY, CountedCode, in_words, verdict, worst
 
 PROPERTY_PREFIX = "gpuperf."
@@ -72,7 +73,7 @@ class Explanation(NamedTuple):
     text: str
 
 
-def explanations(rows: Sequence[tuple[str, Record]]) -> Iterator[Explanation]:
+def explanations(rows: Sequence[tuple[str, Record]], *, all_names: bool = False) -> Iterator[Explanation]:
     """Yield what is to be known of some cells in the rows of named tests, if any are so."""
     apart = [record.demand for _, record in rows if is_apart(record)]
     includes_more = [demand.transfer != "never" or demand.latency for demand in apart]
@@ -83,7 +84,7 @@ def explanations(rows: Sequence[tuple[str, Record]]) -> Iterator[Explanation]:
     if any(_has_open_end(record) for _, record in rows):
         yield Explanation("speedup", _NO_END)
     if above := [name for name, record in rows if _is_above_without(record)]:
-        tests = units.first_few(above)
+        tests = units.first_few(above, None if all_names else 3)
         why = "by noise, for copies only add time: the two rest on other rounds"
         yield Explanation("with copies", f"with copies above the speedup ({tests}): {why}")
 
@@ -220,8 +221,18 @@ def explained_by_variant(records: Iterable[Record]) -> frozenset[str]:
 def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Saying]:
     """Yield a record's reason and its doubts, and what holds it back where it failed or is not worth it.
 
-    CPU variants in `explained` leave out why a GPU variant has no speedup.
+    CPU variants in `explained` leave out why a GPU variant has no speedup. What is said of both devices in
+    the same words is one saying.
     """
+    found: dict[tuple[object, ...], tuple[Saying, list[alike.Parts]]] = {}
+    for saying in _sayings_of(record, explained):
+        parts = alike.parts(saying.text, record)
+        kind = (saying.code, saying.only_explains, parts.around)
+        found.setdefault(kind, (saying, []))[1].append(parts)
+    yield from (replace(saying, text=alike.joined(parts)) for saying, parts in found.values())
+
+
+def _sayings_of(record: Record, explained: Collection[str]) -> Iterator[Saying]:
     yield from (
         Saying(reason) for reason in (record.reason, *(each.reason for each in record.comparisons)) if reason
     )
@@ -240,10 +251,11 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
             yield Saying(note.text, note.code)
 
 
-def left_alone(unknown: Sequence[UnknownValue]) -> str:
+def left_alone(unknown: Sequence[UnknownValue], *, all_names: bool = False) -> str:
     """Return how many tests ran as if they had no marker, for values of which no backend knows the device."""
     tests = units.count(sum(value.tests for value in unknown), "test")
-    few = units.first_few(sorted(f"{value.parameter}={value.value}" for value in unknown), most=6)
+    values = sorted(f"{value.parameter}={value.value}" for value in unknown)
+    few = units.first_few(values, None if all_names else 6)
     remedy = "gpuperf_device_values maps them: VALUE=DEVICE"
     return f"left alone: {tests} on devices that are not known ({few}); {remedy}"
 

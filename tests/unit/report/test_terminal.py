@@ -205,7 +205,20 @@ def notes():
     explained = record("a", **SLOW, offload=offload(), diagnosis=(WHY,))
     said["a reason that a note repeats"] = full(record("a", **SLOW, **noted("too slow")))
     said["what failed first"] = full(expected, record("b", **SLOW))
-    said["tests with one reason"] = full(*alike)
+    said["tests with one reason"] = brief(*alike) + full(*alike)
+    said["many tests with one reason"] = full(*(skipped(f"{n}", "no GPU") for n in range(4)))
+    changed_once = [
+        noted(f"the first call on {device} changed an array", "work_in_doubt")["notes"]
+        for device in ("the CPU", "the GPU", "both devices")
+    ]
+    both_sides = record("a", notes=(*changed_once[0], *changed_once[1]))
+    said["a note on both devices"] = full(both_sides) + brief(both_sides, record("b", notes=changed_once[2]))
+    idle = [
+        record(name, gpu=measurement(replace(GPU, name=gpu), 2e-3), **noted(f"nothing on {gpu}: idle", code))
+        for code in ("not_on_device", "aside_failed")
+        for name, gpu in ((f"{code} a", "H200"), (f"{code} b", "MI300 X"))
+    ]
+    said["a note that differs in the GPU's name"] = full(*idle) + brief(*idle)
     said["what only explains, with all notes"] = full(restarted)
     said["what only explains, in short"] = brief(restarted)
     said["what holds a failed test back"] = full(explained) + brief(explained)

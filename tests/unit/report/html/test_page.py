@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 from factories import (
+    CPU,
     GPU,
     HERE,
     comparison,
@@ -30,6 +31,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
+from pytest_gpuperf.report import view
 from pytest_gpuperf.report.html.page import text
 
 NOTE = Note(code="not_exclusive", text="another process used the GPU")
@@ -164,6 +166,19 @@ def test_what_the_page_leaves_out_of_a_history_is_counted():
 )
 def test_above_the_tests_the_page_says_what_all_of_them_ran_on(said, run):
     assert said in " ".join(Page(text(run)).texts)
+
+
+def test_the_page_and_the_terminal_name_the_same_test_as_the_worst():
+    """Of two that are as bad it is the first by name, and one without a row counts."""
+    alike = replace(BUSY, own_share=0.0)
+    marked = [record("test_b", interference=alike), record("test_a", **LIMITED, interference=alike)]
+    fast, slow = (measurement(CPU, time) for time in (1e-3, 1.0))
+    unmarked = [record(f"test_{n}", source="all", cpu=fast if n == 0 else slow) for n in range(21)]
+    unmarked[0] = replace(unmarked[0], interference=alike)
+    for expected, records in {"test_a": marked, "test_0": unmarked}.items():
+        run = run_of(*records, unmarked=21)
+        assert f"worst {expected}, which" in "".join(view.of(run).busy)
+        assert view.of(run).busy == view.of(run, worst_first=True).busy
 
 
 def listed(*records, **changes):
