@@ -164,9 +164,9 @@ NAMES = f"""
     [
         ("test_missed is measured, at most 10 s more", 5, 100, 12, []),
         ("test_missed is measured, at most 10 s more", 5, 100, 2, []),  # in the last row it scrolls
-        ("test_e~ected is measured, at most 9 s more", 5, 42, 12, ["-v"]),
-        ("test~sed is measured, at mo", 5, 27, 3, ["-v"]),
-        ("test_日日日~日日日日日日 is measured, at most 10 s more", 4, 56, 12, ["-v"]),  # none of FULL
+        ("test_...cted is measured, at most 9 s more", 5, 42, 12, ["-v"]),
+        ("test...sed is measured, at ", 5, 27, 3, ["-v"]),
+        ("test_日日日...日日日日日 is measured, at most 10 s more", 4, 56, 12, ["-v"]),  # none of FULL
         (None, 0, 100, 1, []),
         (None, 0, 100, 24, []),
     ],
