@@ -20,7 +20,6 @@ _COLOURS: dict[VerdictCode, Colour | None] = {
     "recorded": None,
 }
 """Of all other verdicts it is yellow."""
-_PLAIN = ("passed", "recorded", "skipped")
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_TEXTS, _MOST_LINES = 10, 3  # of notes, and of each of them
 _INDENT = "    "  # of a text's second and later lines
@@ -88,10 +87,8 @@ def _thresholds(shown: Iterable[Sizes]) -> Iterator[str]:
 
 
 def _totals(shown: View) -> list[str]:
-    """Return the totals, a line each; of tests that all passed or skipped pytest says the number itself."""
-    tests, compared = shown.counts
-    is_plain = not compared and len(tests) < 2 and all(each.code in _PLAIN for each in tests)
-    return [*([] if is_plain else [_counted(shown)]), *shown.totals]
+    """Return the totals, a line each."""
+    return [*([_counted(shown)] if shown.counts.tests else []), *shown.totals]
 
 
 def _counted(shown: View) -> str:
