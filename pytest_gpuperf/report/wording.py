@@ -81,12 +81,27 @@ def explanations(rows: Sequence[tuple[str, Record]], *, all_names: bool = False)
     if causes:
         text = f"~ not the ratio of the row's two times, but {'; or '.join(causes)}"
         yield Explanation("speedup", text)
+    if any(record.gpu is None and _longest_gpu_call(record) != "-" for _, record in rows):
+        yield Explanation("GPU", "needs: how long a call may take on a GPU to meet the limit")
     if any(_has_open_end(record) for _, record in rows):
         yield Explanation("speedup", _NO_END)
     if above := [name for name, record in rows if _is_above_without(record)]:
         tests = units.first_few(above, None if all_names else 3)
         why = "by noise, for copies only add time: the two rest on other rounds"
         yield Explanation("with copies", f"with copies above the speedup ({tests}): {why}")
+
+
+def words_in_limits(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
+    """Yield the words that stand behind the limits of tests, each with its meaning."""
+    limited = [record.demand for record in records if record.scaling is None and record.demand.limits]
+    if any(demand.transfer == "always" for demand in limited):
+        yield "always", "with copies at every call"
+    if any(demand.transfer == "once" for demand in limited):
+        yield "once/N", "with copies once for N calls"
+    if any(demand.latency for demand in limited):
+        yield "latency", "of single calls, each waited for"
+    if any(record.scaling and record.scaling.is_judged for record in records):
+        yield "eff.", "parallel efficiency on the most devices"
 
 
 def _has_open_end(record: Record) -> bool:

@@ -26,7 +26,13 @@ from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
-from pytest_gpuperf.report.wording import comparison_cells, environment_facts, scaling_cells, scaling_heading
+from pytest_gpuperf.report.wording import (
+    comparison_cells,
+    environment_facts,
+    scaling_cells,
+    scaling_heading,
+    words_in_limits,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -97,6 +103,7 @@ def text(run: Run, history: History | None = None) -> str:
         axis=forest.axis(axis) if any(record.speedup for record in records) else None,
         legend=forest.legend(records),
         headings=headings,
+        limits=list(words_in_limits(records)),
         explanations=[each.text for each in shown.explanations if each.heading in dict(headings)],
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
@@ -166,8 +173,8 @@ def _headings(shown: view.View) -> list[tuple[str, str]]:
     """Return each column's key and name, in order; columns that are empty in all rows are left out."""
     gpu = "emulated" if "emulated" in shown.headings else "GPU"
     names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
-    empty = {"change", "limit"} - {*shown.headings}
-    return [(key, name) for key, name in names.items() if key not in empty]
+    in_cells = {key: "speedup" if key == "plot" else name for key, name in names.items()}
+    return [(key, name) for key, name in names.items() if in_cells[key] in shown.headings]
 
 
 def _required(records: Sequence[Record]) -> str | None:

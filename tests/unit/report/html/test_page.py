@@ -17,9 +17,12 @@ from factories import (
     history_of,
     measurement,
     offload,
+    on_cpu_only,
     record,
     run_of,
+    scaled,
     scaling_curve,
+    skipped,
     speedup,
 )
 from golden import assert_golden, run_with_everything, without_assets
@@ -108,7 +111,40 @@ def test_what_is_the_same_in_every_row_has_no_column_and_no_explanation():
     free = record(demand=Demand())
     assert [None, None, "CPU", "GPU", "speedup"] == columns(free)
     assert "change" in columns(record(comparisons=(comparison(),)))
-    assert [False, True] == ["In limits" in text(run_of(each)) for each in (free, record())]
+    assert [None, None] == columns(skipped("a"))
+    assert [None, None, "CPU", "GPU"] == columns(on_cpu_only(demand=Demand(min=3)))
+
+
+def test_the_page_explains_the_words_that_stand_on_it_and_no_others():
+    limits = {
+        "": Demand(min=3),
+        "always": Demand(min=3, transfer="always"),
+        "once/N": Demand(min=3, transfer="once", calls=9),
+        "latency": Demand(min=3, latency=True),
+    }
+
+    def explained(*records):
+        caption = text(run_of(*records)).partition("<caption>")[2].partition("</caption>")[0]
+        return re.findall("<i>(.*?)</i>", caption)
+
+    for word, demand in limits.items():
+        assert [word] * bool(word) == explained(record(demand=demand))
+    assert ["eff."] == explained(scaled(4, 0.6, required=0.5))
+    two = [record(demand=limits[word]) for word in ("latency", "always")]
+    assert ["always", "latency"] == explained(*two)
+    assert "<caption>" not in text(run_of(skipped("a")))
+
+
+@pytest.mark.parametrize(
+    ("says_how", "run"),
+    [
+        (True, run_of(skipped("a"), environment=NO_GPU)),
+        (False, run_of(skipped("a"))),
+        (False, run_of(record(), environment=NO_GPU)),
+    ],
+)
+def test_the_page_of_a_run_without_a_gpu_says_how_to_see_verdicts(says_how, run):
+    assert says_how == ("emulate it with <code>--gpuperf-gpu=" in text(run))
 
 
 @pytest.mark.parametrize(
