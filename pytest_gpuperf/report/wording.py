@@ -83,8 +83,10 @@ def explanations(rows: Sequence[tuple[str, Record]], *, all_names: bool = False)
         yield Explanation("speedup", text)
     if any(record.gpu is None and _longest_gpu_call(record) != "-" for _, record in rows):
         yield Explanation("GPU", "needs: how long a call may take on a GPU to meet the limit")
-    if any(_has_open_end(record) for _, record in rows):
+    if any(_is_open(_of_speedup(record)) for _, record in rows):
         yield Explanation("speedup", _NO_END)
+    elif any(_is_open([record.offload.always]) for _, record in rows if record.offload):
+        yield Explanation("with copies", _NO_END)
     if above := [name for name, record in rows if _is_above_without(record)]:
         tests = units.first_few(above, None if all_names else 3)
         why = "by noise, for copies only add time: the two rest on other rounds"
@@ -104,13 +106,17 @@ def words_in_limits(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
         yield "eff.", "parallel efficiency on the most devices"
 
 
-def _has_open_end(record: Record) -> bool:
-    """Return whether an end of a range is not known that the record's row shows, or its comparisons."""
-    always = record.offload.always if record.offload else None
-    compared = (each for found in record.comparisons for each in (found.baseline, found.found, found.ratio))
-    efficiency = record.scaling.efficiency if record.scaling else None
-    shown: tuple[Speedup | Estimate | None, ...] = (record.speedup, always, efficiency, *compared)
-    return any(each is not None and None in (each.low, each.high) for each in shown)
+def _of_speedup(record: Record) -> Iterator[Speedup | Estimate | None]:
+    """Yield what is said of a test with its range: its speedup or efficiency, and its comparisons."""
+    yield record.speedup
+    yield record.scaling.efficiency if record.scaling else None
+    for compared in record.comparisons:
+        yield from (compared.baseline, compared.found, compared.ratio)
+
+
+def _is_open(estimates: Iterable[Speedup | Estimate | None]) -> bool:
+    """Return whether an end of any range is not known."""
+    return any(each is not None and None in (each.low, each.high) for each in estimates)
 
 
 def _is_above_without(record: Record) -> bool:

@@ -133,6 +133,12 @@ def test_the_page_explains_the_words_that_stand_on_it_and_no_others():
     two = [record(demand=limits[word]) for word in ("latency", "always")]
     assert ["always", "latency"] == explained(*two)
     assert "<caption>" not in text(run_of(skipped("a")))
+    assert "<caption>needs:" in text(run_of(on_cpu_only(demand=Demand(min=3))))
+    unknown = speedup(low=None, high=None)
+    of_copies = record(offload=offload(always=unknown))  # which have no column here
+    assert [True, False] == [
+        "? in a range" in text(run_of(each)) for each in (record(speedup=unknown), of_copies)
+    ]
 
 
 @pytest.mark.parametrize(
