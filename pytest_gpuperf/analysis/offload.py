@@ -187,13 +187,21 @@ def _doubt_text(measured: OffloadInput, limit: float) -> str | None:
     if measured.throttled:
         return measured.throttled
     if measured.undisturbed.estimate.is_above(limit) is None:
-        found = measured.undisturbed
-        shown = units.interval(found.low, found.high, units.digits)
         why = measured.disturbance.in_short if measured.disturbance else ""
-        return f"{why}, so that it may be anything in {shown}"
+        return f"{why}, so that it may be anything{_within(measured.undisturbed)}"
     meets, misses = measured.look
     below = f" or below {units.digits(limit / misses)}x" if misses else ""
     return f"so short a measurement decides it above {units.digits(limit * meets)}x{below} only"
+
+
+def _within(speedup: Speedup) -> str:
+    """Return between which values a speedup is: ` in [0.90, 3.00]`, ` up to 3.00x`; nothing of any value."""
+    low, high = speedup.low, speedup.high
+    if low is not None and high is not None:
+        return f" in {units.interval(low, high, units.digits)}"
+    if high is not None:
+        return f" up to {units.digits(high)}x"
+    return "" if low is None else f" from {units.digits(low)}x on"
 
 
 def _copies_text(

@@ -31,6 +31,7 @@ _FEWEST, _TIMES = 3, 2  # rounds in their later half; times that a device must d
 _EXCEPTIONS = 1 / 5  # of the windows may be as in rounds: a loop that other work disturbs now and then
 
 IN_SHORT = "calls of a device that works alone take another time"
+_OF_LATER = "in turn: the median of the later half of the rounds"  # a table has that of all of them
 REMEDY = "keep clocks fixed and threads from spinning, or move the limit"
 _AS_IN_ROUNDS = Range(1.0, 1.0)
 
@@ -132,7 +133,8 @@ def typical(alone: Sequence[Alone]) -> float:
 def describe(turns: Turns) -> str:
     """Return which devices differ, with the times of a call: in turn with the other device, and alone."""
     sides = (("CPU", "GPU", turns.cpu), ("GPU", "CPU", turns.gpu))
-    return "; ".join(_describe(kind, other, found) for kind, other, found in sides if found)
+    said = "; ".join(_describe(kind, other, found) for kind, other, found in sides if found)
+    return f"{said} ({_OF_LATER})"
 
 
 def _describe(kind: str, other: str, found: Difference) -> str:

@@ -1,9 +1,11 @@
 """From seconds, bytes, shares and counts to words: three digits and a unit, a plural."""
 
 from collections.abc import Callable, Iterable
+from math import floor, inf, log10
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_ONE_DIGIT = 3.55  # the smallest error that is written with one digit
 _ROUNDS_UP = 0.9995  # of a unit: from there on three digits round up to the whole unit
 
 
@@ -43,6 +45,22 @@ def digits(value: float) -> str:
     return f"{value:#.3g}" if value >= 0.1 else f"{value:#.2g}" if value else "0"
 
 
+def digits_within(value: float, low: float, high: float) -> str:
+    """Return a value in no more digits than its range leaves: `0.46` in [0.41, 0.51].
+
+    They are those that the Particle Data Group writes beside an error of half the range, which has two digits
+    up to 354 and else one.
+    """
+    error = (high - low) / 2
+    if not 0 < value < 1e9 or not 0 < error < inf:
+        return digits(value)
+    first, last = floor(log10(value)), floor(log10(error / _ONE_DIGIT))  # 2 are hundreds, -1 tenths
+    if last <= first - (2 if value >= 0.1 else 1):
+        return digits(value)
+    last = min(first, last)
+    return f"{round(value, -last):.{max(0, -last)}f}"
+
+
 def interval(low: float | None, high: float | None, shown: Callable[[float], str]) -> str:
     """Return an interval: `[2.6, 3.2]`, with a question mark for an unbounded end."""
     return f"[{'?' if low is None else shown(low)}, {'?' if high is None else shown(high)}]"
@@ -69,8 +87,14 @@ def count(number: int, one: str, several: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def first_few(names: Iterable[str], most: int = 3) -> str:
-    """Return the first names, and how many more there are: `a, b, c and 2 more`."""
-    listed = list(names)
-    shown = ", ".join(listed[:most])
-    return f"{shown} and {len(listed) - most:,} more" if len(listed) > most else shown
+def first_few(names: Iterable[str], most: int | None = 3) -> str:
+    """Return the first names, and how many more there are: `a, b, c and 2 more`; without `most` all."""
+    known = list(names)
+    shown = ", ".join(known[:most])
+    return shown if most is None or len(known) <= most else f"{shown} and {len(known) - most:,} more"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names in a sentence: `a`, `a and b`, `a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

@@ -1,7 +1,7 @@
 """From tests that other work disturbed to one line: how many, which most, and what leaves them alone."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_gpuperf.analysis import noise
@@ -27,17 +27,16 @@ class _Disturbed(NamedTuple):
     by: Interference
 
 
-def lines(
-    rows: Iterable[tuple[str, Record]], tests: int, variables: Mapping[str, str] | None = None
-) -> Iterator[str]:
+def lines(tests: Sequence[tuple[str, Record]], variables: Mapping[str, str] | None = None) -> Iterator[str]:
     """Yield how many tests other work disturbed, the one that it disturbed most, and a remedy, if it did any.
 
-    `variables` are those of the environment in which the tests ran, `rows` their names and records.
+    `tests` are all of a run, by their names, in any order: each form of a report names the same one. The
+    `variables` are those of the environment in which they ran.
     """
-    found = [*_disturbed(rows)]
+    found = [*_disturbed(tests)]
     if found:
-        worst = min(found, key=lambda each: each.by.own_share)
-        count = f"{len({each.name for each in found})} of {units.count(tests, 'test')}"
+        worst = min(found, key=lambda each: (each.by.own_share, -(each.by.waited or 0.0), each.name))
+        count = f"{len({each.name for each in found})} of {units.count(len(tests), 'test')}"
         how = f"worst {worst.name}, {noise.in_short(worst.by)}"
         yield f"machine busy: {count}; {how}: {_remedy(found, variables or {})}"
 

@@ -92,8 +92,7 @@ def _table(shown: View) -> Iterator[str]:
         yield table_row(_name(row.name), [cells[heading] for heading in headings])
     if has_plot:
         yield f"\n{plot_legend(records)}"
-    if shown.apart:
-        yield f"\n{code_span(shown.apart[0])}"
+    yield from (f"\n{code_span(each.text)}" for each in shown.explanations)
     if others := [row.record for row in shown.rows[_MOST_ROWS:]]:
         tests = units.count(len(others), "more test is", "more tests are")
         yield f"\n{tests} not in the table, only in the report: {counts(others)}."

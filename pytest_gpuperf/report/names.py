@@ -10,6 +10,7 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
 
 _DIGEST = 12  # hex digits: two of a million changed names share them with a chance of 1 in 500
+_CUT = "..."  # as pytest's own summary has it: plain letters, which each terminal has
 _MARKS = ("Mn", "Me")  # which lie over the letter before
 
 
@@ -35,10 +36,12 @@ def _short_functions(functions: Collection[str]) -> dict[str, str]:
 
 
 def shorten(name: str, width: int) -> str:
-    """Return a name without its middle, where the whole takes too many columns: `test_a_sma~numpy[8]`."""
+    """Return a name without its middle, where the whole takes too many columns: `test_a_s...numpy[8]`."""
     if columns(name) <= width:
         return name
-    return f"{beginning(name, width // 2)}~{end(name, width - width // 2 - 1)}"
+    room = max(0, width - len(_CUT))
+    first = (room + 1) // 2
+    return f"{beginning(name, first)}{_CUT}{end(name, room - first)}"
 
 
 def distinct(text: str, longest: int | None = None) -> str:

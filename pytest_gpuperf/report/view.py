@@ -14,19 +14,20 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
-from pytest_gpuperf.report import busy
+from pytest_gpuperf.report import alike, busy
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.verdicts import FAILURES, Counts, place, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.wording import (
+    Explanation,
     Saying,
     cells_of,
     explained_by_variant,
+    explanations,
     gate_lines,
     gpu_text,
     left_alone,
     sayings_of,
     threshold_sentence,
-    why_apart,
 )
 
 _SEVERAL_KINDS = (
@@ -34,6 +35,7 @@ _SEVERAL_KINDS = (
 )
 """Codes whose texts say unlike things, none of which another one stands for."""
 _DIGITS = 12  # of a commit's id: as many tell the commits of large repositories apart
+_MOST_IN_HEAD = 3  # names of tests before what is said of them
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 
 ShownAbove = Mapping[str, str]
@@ -68,8 +70,8 @@ class Sizes(NamedTuple):
 class View(NamedTuple):
     """A run as its reader sees it.
 
-    `headline` has the devices, `cautions` what a reader may not overlook, `apart` why rows have speedups that
-    are not those of their times, `notes` what is said of tests;
+    `headline` has the devices, `cautions` what a reader may not overlook, `explanations` what
+    cells of some rows mean, `notes` what is said of tests;
     `more_notes` is how many texts those leave out, `busy` what other work did to tests. `gate` is about the
     regression check: what it compared, `gate_failures` why it failed, `not_compared` what it lacked.
     """
@@ -81,7 +83,7 @@ class View(NamedTuple):
     cautions: Sequence[str]
     headings: Sequence[str]
     rows: Sequence[Row]
-    apart: Sequence[str]
+    explanations: Sequence[Explanation]
     notes: Sequence[Note]
     more_notes: int
     busy: Sequence[str]
@@ -109,14 +111,16 @@ def of(
     `worst_first` there are all rows, failed ones first.
     """
     records = shown_records(run)
-    listed = sorted(records, key=place) if worst_first else _with_rows(records)
-    told = [*listed, *(each for each in _unmarked_error(records, above) if each not in listed)]
-    with_rows, names, explained = rows_of(listed), short_names(told), explained_by_variant(records)
+    by_place = sorted(records, key=place)
+    listed = by_place if worst_first else _with_rows(records)
+    told = {each.nodeid for each in (*listed, *_unmarked_error(records, above))}
+    with_rows, names, explained = rows_of(listed), short_names(records), explained_by_variant(records)
+    disturbed = [(names[record.nodeid], record) for record in rows_of(records)]
     rows = [
         Row(record, names[record.nodeid], cells_of(record), list(sayings_of(record, explained)))
         for record in with_rows
     ]
-    said = list(_said(sorted(told, key=place), explained, above))
+    said = list(_said([each for each in by_place if each.nodeid in told], explained, above))
     if only_failures:
         said = [(record, each) for record, each in said if record.verdict in FAILURES and each.code is None]
     notes, more = _notes(said, names, all_notes=all_notes)
@@ -125,13 +129,13 @@ def of(
         counts=run_counts(run),
         headline=_headline(run, records),
         commit=_commit(run.commit) if run.commit else None,
-        cautions=list(_cautions(run)),
+        cautions=list(_cautions(run, all_names=all_notes)),
         headings=_headings(rows),
         rows=rows,
-        apart=list(why_apart(with_rows)),
+        explanations=list(explanations([(row.name, row.record) for row in rows], all_names=all_notes)),
         notes=notes,
         more_notes=more,
-        busy=[*busy.lines(((row.name, row.record) for row in rows), len(rows), run.environment.variables)],
+        busy=list(busy.lines(disturbed, run.environment.variables)),
         thresholds=list(_thresholds(run, above)),
         scalings=_scalings(run),
         gate=list(gate_lines(run, all_names=all_notes)),
@@ -193,12 +197,12 @@ def _commit(commit: Commit) -> str:
     return printable(f"commit {commit.id[:_DIGITS]}{branch}{changed}")
 
 
-def _cautions(run: Run) -> Iterator[str]:
+def _cautions(run: Run, *, all_names: bool) -> Iterator[str]:
     """Yield what the rows do not show of the run."""
     if not run.complete:
         yield "the run ended early: this is not all of it"
     if run.unknown_values:  # their tests ran as if they had no marker
-        yield left_alone(run.unknown_values)
+        yield left_alone(run.unknown_values, all_names=all_names)
     if waited := sum(record.turn_wait or 0.0 for record in run.records):
         yield f"waited {units.seconds(waited)} in all for other processes that measured"
 
@@ -236,21 +240,35 @@ def _notes(
 ) -> tuple[list[Note], int]:
     """Return the notes, and how many texts they leave out.
 
-    Texts on the same tests are one note. Of a kind of note that differs from test to test, one is shown.
+    Texts on the same tests are one note, and so are texts that differ in the device alone. Of a kind of note
+    that differs from test to test, one is shown.
     """
-    kinds: dict[tuple[str | None, str], dict[str, list[str]]] = {}
+    kinds: dict[tuple[object, ...], dict[tuple[str, str], list[tuple[alike.Parts, str]]]] = {}
+    every = set()
     for record, saying in said:
+        parts = alike.parts(saying.text, record)
+        every.add((saying.code, parts.around))
         if all_notes or not (saying.only_explains or saying.code == "interference"):
-            is_own = saying.code in _SEVERAL_KINDS
-            kind = (None, saying.text) if all_notes or is_own else (saying.code, "")
-            kinds.setdefault(kind, {}).setdefault(saying.text, []).append(names[record.nodeid])
+            is_own = all_notes or saying.code in _SEVERAL_KINDS
+            kind = (None, parts.around) if is_own else (saying.code,)
+            kinds.setdefault(kind, {}).setdefault(parts.around, []).append((parts, names[record.nodeid]))
     notes: dict[tuple[str, ...], list[str]] = {}
     for texts in kinds.values():
-        (text, tests), *others = texts.items()
+        shown, *others = texts.values()
+        text = alike.joined(parts for parts, _ in shown)
         rest = f" ({units.count(len(others), 'note')} of this kind more)" if others else ""
-        notes.setdefault(tuple(tests), []).append(f"{text}{rest}")
-    left_out = len({(saying.code, saying.text) for _, saying in said}) - len(kinds)
-    return [Note(units.first_few(tests, most=1), texts) for tests, texts in notes.items()], left_out
+        notes.setdefault(tuple(dict.fromkeys(name for _, name in shown)), []).append(f"{text}{rest}")
+    left_out = len(every) - len(kinds)
+    return [_note(tests, texts, all_names=all_notes) for tests, texts in notes.items()], left_out
+
+
+def _note(tests: Sequence[str], texts: Sequence[str], *, all_names: bool) -> Note:
+    """Return a note; many names stand below what is said of their tests."""
+    if not all_names:
+        return Note(units.first_few(tests, most=1), texts)
+    if len(tests) <= _MOST_IN_HEAD:
+        return Note(", ".join(tests), texts)
+    return Note(units.count(len(tests), "test"), [*texts, f"in {', '.join(tests)}"])
 
 
 def _said(
@@ -321,10 +339,12 @@ def _is_unseen(record: Record) -> bool:
 def _totals(run: Run, records: Sequence[Record]) -> Iterator[str]:
     """Yield how many of several tests are worth it."""
     faster = f"more than {run.cost_ratio:g} times as fast" if run.cost_ratio else "faster"
-    labels = (f"worth it (GPU surely {faster})", f"emulated device {faster}")
+    labels = (f"worth it (GPU surely {faster})", f"emulated device surely {faster}")
     for label, is_emulated in zip(labels, (False, True), strict=True):
         compared = [record for record in records if record.gpu and record.is_emulated == is_emulated]
         offloads = [record.offload for record in compared if record.offload]
         if len(offloads) > 1:
             worth = sum(offload.worth is True for offload in offloads)
-            yield f"{label}: {worth} of {len(offloads)}"
+            unclear = sum(offload.worth is None for offload in offloads)
+            doubt = f", {unclear} unclear" if unclear else ""
+            yield f"{label}: {worth} of {units.count(len(offloads), 'test')}{doubt}"

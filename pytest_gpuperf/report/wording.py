@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pytest_gpuperf.analysis.scaling import efficiency_text, karp_flatt_text
 from pytest_gpuperf.analysis.verdict import ratio
@@ -10,16 +11,21 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, Metric
 from pytest_gpuperf.model.demand import UnknownValue
-from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
+from pytest_gpuperf.report import alike
 from pytest_gpuperf.report.verdicts import FAILURES, GRAVITY, CountedCode, in_words, verdict, worst
 
 PROPERTY_PREFIX = "gpuperf."
 _APART = 0.05  # from the ratio of the times in the row: more than rounding and usual noise
 _OF_ROUNDS = "the median of the rounds' ratios, because times changed between rounds"
 _WITH_MORE = "with copies or waits, as its limit"
+_NO_END = (
+    "? in a range: an end that is not known, for one round shows no range, or other work may have taken any "
+    "share of the time"
+)
 _METRICS: dict[Metric, str] = {
     "speedup": "",
     "gpu_time": "GPU ",
@@ -37,11 +43,19 @@ def cells_of(record: Record) -> dict[str, str]:
         "GPU": gpu,
         "emulated": gpu,
         "speedup": f"{'~' if is_apart(record) else ''}{ratio(record.speedup)}" if record.speedup else "-",
-        "with copies": f"{units.digits(always.value)}x" if always else "-",
+        "with copies": ratio(always) if always else "-",
         "limit": _limit(record),
         "change": _change(record),
         "verdict": verdict(record),
     }
+
+
+def in_one_row(record: Record) -> dict[str, str]:
+    """Return the cells that are shorter where a test takes one row: without a range, and rounded to it."""
+    always = record.offload.always if record.offload else None
+    if always is None or always.low is None or always.high is None:
+        return {}
+    return {"with copies": f"{units.digits_within(always.value, always.low, always.high)}x"}
 
 
 def is_apart(record: Record) -> bool:
@@ -52,13 +66,64 @@ def is_apart(record: Record) -> bool:
     return abs(record.speedup.value * gpu / cpu - 1) > _APART
 
 
-def why_apart(records: Iterable[Record]) -> Iterator[str]:
-    """Yield what the mark before some speedups stands for, if there are any."""
-    apart = [record.demand for record in records if is_apart(record)]
+class Explanation(NamedTuple):
+    """What a mark or a value in a column's cells means, which its heading does not say."""
+
+    heading: str
+    text: str
+
+
+def explanations(rows: Sequence[tuple[str, Record]], *, all_names: bool = False) -> Iterator[Explanation]:
+    """Yield what is to be known of some cells in the rows of named tests, if any are so."""
+    apart = [record.demand for _, record in rows if is_apart(record)]
     includes_more = [demand.transfer != "never" or demand.latency for demand in apart]
     causes = [*[_OF_ROUNDS] * (not all(includes_more)), *[_WITH_MORE] * any(includes_more)]
     if causes:
-        yield f"~ not the ratio of the row's two times, but {'; or '.join(causes)}"
+        text = f"~ not the ratio of the row's two times, but {'; or '.join(causes)}"
+        yield Explanation("speedup", text)
+    if any(record.gpu is None and _longest_gpu_call(record) != "-" for _, record in rows):
+        yield Explanation("GPU", "needs: how long a call may take on a GPU to meet the limit")
+    if any(_is_open(_of_speedup(record)) for _, record in rows):
+        yield Explanation("speedup", _NO_END)
+    elif any(_is_open([record.offload.always]) for _, record in rows if record.offload):
+        yield Explanation("with copies", _NO_END)
+    if above := [name for name, record in rows if _is_above_without(record)]:
+        tests = units.first_few(above, None if all_names else 3)
+        why = "by noise, for copies only add time: the two rest on other rounds"
+        yield Explanation("with copies", f"with copies above the speedup ({tests}): {why}")
+
+
+def words_in_limits(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
+    """Yield the words that stand behind the limits of tests, each with its meaning."""
+    limited = [record.demand for record in records if record.scaling is None and record.demand.limits]
+    if any(demand.transfer == "always" for demand in limited):
+        yield "always", "with copies at every call"
+    if any(demand.transfer == "once" for demand in limited):
+        yield "once/N", "with copies once for N calls"
+    if any(demand.latency for demand in limited):
+        yield "latency", "of single calls, each waited for"
+    if any(record.scaling and record.scaling.is_judged for record in records):
+        yield "eff.", "parallel efficiency on the most devices"
+
+
+def _of_speedup(record: Record) -> Iterator[Speedup | Estimate | None]:
+    """Yield what is said of a test with its range: its speedup or efficiency, and its comparisons."""
+    yield record.speedup
+    yield record.scaling.efficiency if record.scaling else None
+    for compared in record.comparisons:
+        yield from (compared.baseline, compared.found, compared.ratio)
+
+
+def _is_open(estimates: Iterable[Speedup | Estimate | None]) -> bool:
+    """Return whether an end of any range is not known."""
+    return any(each is not None and None in (each.low, each.high) for each in estimates)
+
+
+def _is_above_without(record: Record) -> bool:
+    """Return whether the speedup with copies in every call is above the one without them."""
+    if record.offload is None or record.offload.always is None or record.offload.never is None:
+        return False
+    return record.offload.always.value > record.offload.never.value
 
 
 def _longest_gpu_call(record: Record) -> str:
@@ -177,8 +242,18 @@ def explained_by_variant(records: Iterable[Record]) -> frozenset[str]:
 def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Saying]:
     """Yield a record's reason and its doubts, and what holds it back where it failed or is not worth it.
 
-    CPU variants in `explained` leave out why a GPU variant has no speedup.
+    CPU variants in `explained` leave out why a GPU variant has no speedup. What is said of both devices in
+    the same words is one saying.
     """
+    found: dict[tuple[object, ...], tuple[Saying, list[alike.Parts]]] = {}
+    for saying in _sayings_of(record, explained):
+        parts = alike.parts(saying.text, record)
+        kind = (saying.code, saying.only_explains, parts.around)
+        found.setdefault(kind, (saying, []))[1].append(parts)
+    yield from (replace(saying, text=alike.joined(parts)) for saying, parts in found.values())
+
+
+def _sayings_of(record: Record, explained: Collection[str]) -> Iterator[Saying]:
     yield from (
         Saying(reason) for reason in (record.reason, *(each.reason for each in record.comparisons)) if reason
     )
@@ -197,10 +272,11 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
             yield Saying(note.text, note.code)
 
 
-def left_alone(unknown: Sequence[UnknownValue]) -> str:
+def left_alone(unknown: Sequence[UnknownValue], *, all_names: bool = False) -> str:
     """Return how many tests ran as if they had no marker, for values of which no backend knows the device."""
     tests = units.count(sum(value.tests for value in unknown), "test")
-    few = units.first_few(sorted(f"{value.parameter}={value.value}" for value in unknown), most=6)
+    values = sorted(f"{value.parameter}={value.value}" for value in unknown)
+    few = units.first_few(values, None if all_names else 6)
     remedy = "gpuperf_device_values maps them: VALUE=DEVICE"
     return f"left alone: {tests} on devices that are not known ({few}); {remedy}"
 

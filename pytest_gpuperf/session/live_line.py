@@ -21,7 +21,7 @@ _INTERVAL = 0.5  # seconds before the line is shown and between two changes: mos
 # afterwards the saved position holds. Without automatic wrapping the line stays one whatever its width is.
 _SHOW = "\x1bD\x1b[A\x1b7\r\n\x1b[K\x1b[?7l{}\x1b[?7h\x1b8"
 _ERASE = "\x1b[J"
-_SHORTEST = 8  # columns: a name that is cut shorter says nothing
+_SHORTEST = 10  # columns: a name that is cut shorter says nothing
 
 
 class LiveLine:

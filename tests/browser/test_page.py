@@ -18,6 +18,13 @@ LUMINANCE = """
     return alpha ? (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255 : 1;
 }
 """
+LINES = """
+all => all.map(each => {
+    const text = new Range();
+    text.selectNodeContents(each);
+    return [each.textContent.trim(), new Set([...text.getClientRects()].map(box => box.top)).size];
+})
+"""
 BOXES = "all => all.map(each => each.getBoundingClientRect().toJSON())"
 
 
@@ -109,6 +116,16 @@ def test_five_hundred_tests_with_a_baseline_have_a_line_each_below_heads_that_st
     assert pytest.approx(head["bottom"], abs=1.5) in groups
     plots = shown.eval_on_selector_all("#table .plot svg", BOXES)
     assert 1 == len({box["x"] for box in plots})  # the axis lies above all rows
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_time_stands_on_one_line_with_its_unit_and_so_does_a_range(opened, width):
+    wide = factories.record("wide", speedup=factories.speedup(0.0036, 0.0035, 1.22))
+    needs = factories.on_cpu_only(nodeid="needs", demand=Demand(min=3))
+    shown = opened(page.text(factories.run_of(wide, needs)), width=width)
+    found = shown.eval_on_selector_all(".test td:is(.CPU, .GPU), .speedup span", LINES)
+    expected = {"20.0 ms": 1, "2.00 ms": 1, "needs 6.67 ms": 1, "[0.0035, 1.22]": 1}
+    assert expected == dict(found)
 
 
 def test_ten_thousand_tests_open_and_are_filtered(opened):

@@ -73,8 +73,8 @@ def test_a_measurement_without_a_turn_says_why_once(on_hosts):
     assert ["recorded"] * 3 == [record["status"] for record in records]
     said = [line for line in result.outlines if "the measurement lock was unavailable" in line]
     assert len(said) == 1
-    assert said[0].strip().startswith(("test_nap[0] and 2 more: ", "the measurement lock"))
-    assert 1 == sum(line.startswith("test_nap[0] and 2 more: ") for line in result.outlines)
+    assert said[0].strip().startswith(("test_nap[0], test_nap[1], test_nap[2]: ", "the measurement lock"))
+    assert 1 == sum(line.startswith("test_nap[0], test_nap[1], test_nap[2]: ") for line in result.outlines)
 
 
 def test_a_lock_file_in_the_ini_file_starts_at_the_root_wherever_pytest_is_called(pytester, monkeypatch):

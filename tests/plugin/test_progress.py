@@ -49,8 +49,8 @@ ON_A_TERMINAL = {"CI": None, "BUILD_NUMBER": None, "JPY_PARENT_PID": None, "TERM
 
 
 def test_verbose_lines_have_the_speedup_and_what_it_rests_on(run, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    found, slow = "(9.95x [[]9.95, 9.95], required", "30x, 1?? rounds in 2.0? s, 2.?? s)"
+    monkeypatch.setenv("COLUMNS", "130")
+    found, slow = "(9.95x [[]9.95, 9.95], required", "30x, failed, 1?? rounds in 2.0? s, 2.?? s)"
     run(SUITE + MORE, "-v", "-rA", LONG).stdout.fnmatch_lines(
         [
             "gpuperf: 8 tests are measured, for at most 36 min",
@@ -58,13 +58,23 @@ def test_verbose_lines_have_the_speedup_and_what_it_rests_on(run, monkeypatch):
             f"test_it.py::test_missed FAILED {found} {slow} *%]",
             f"test_it.py::test_expected XFAIL {found} {slow} (a bad day) *%]",
             "test_it.py::test_plain PASSED   *%]",
-            "test_it.py::test_at_most FAILED (9.95x [[]9.95, 9.95], required at most 3x, * rounds in *)*",
+            "test_it.py::test_at_most FAILED (9.95x [[]9.95, 9.95], required at most 3x, failed, * rounds*",
             "test_it.py::test_free PASSED (9.95x [[]9.95, 9.95], 7 rounds in 77.0 ms, 36? ms)*",
             "test_it.py::test_near FAILED (2.01x [[]2.01, 2.01], required 2x, inconclusive, * rounds *)*",
-            "test_it.py::test_differs FAILED (9.98x [[]9.98, 9.98], required 3x, results differ, *)*",
+            "test_it.py::test_differs FAILED (9.98x [[]9.98, 9.98], required 3x, failed: results differ, *)*",
             "test_it.py::test_raises FAILED  *%]",
             "PASSED test_it.py::test_met",  # the summary at the end has the words alone
             "FAILED test_it.py::test_missed - *",
+        ]
+    )
+
+
+def test_verbose_lines_say_the_verdict_of_what_pytest_counts_otherwise(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    run(SUITE, "-v", "--gpuperf-fail=nothing").stdout.fnmatch_lines(
+        [
+            "test_it.py::test_met PASSED (9.95x [[]9.95, 9.95], required 3x, 7 rounds *)*",
+            "test_it.py::test_missed PASSED (9.95x [[]9.95, 9.95], required 30x, failed, * rounds *)*",
         ]
     )
 
@@ -164,9 +174,9 @@ NAMES = f"""
     [
         ("test_missed is measured, at most 10 s more", 5, 100, 12, []),
         ("test_missed is measured, at most 10 s more", 5, 100, 2, []),  # in the last row it scrolls
-        ("test_e~ected is measured, at most 9 s more", 5, 42, 12, ["-v"]),
-        ("test~sed is measured, at mo", 5, 27, 3, ["-v"]),
-        ("test_日日日~日日日日日日 is measured, at most 10 s more", 4, 56, 12, ["-v"]),  # none of FULL
+        ("test_...cted is measured, at most 9 s more", 5, 42, 12, ["-v"]),
+        ("test...sed is measured, at ", 5, 27, 3, ["-v"]),
+        ("test_日日日...日日日日日 is measured, at most 10 s more", 4, 56, 12, ["-v"]),  # none of FULL
         (None, 0, 100, 1, []),
         (None, 0, 100, 24, []),
     ],

@@ -26,7 +26,13 @@ from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
-from pytest_gpuperf.report.wording import comparison_cells, environment_facts, scaling_cells, scaling_heading
+from pytest_gpuperf.report.wording import (
+    comparison_cells,
+    environment_facts,
+    scaling_cells,
+    scaling_heading,
+    words_in_limits,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -84,6 +90,7 @@ def text(run: Run, history: History | None = None) -> str:
     verdicts = {test.row.record.nodeid: test.verdicts for test in tests}
     series = curves.worst_first(history) if history else []
     facts_of_runs = curves.facts_of_all(series)
+    headings = _headings(shown)
     styles, script = _asset("page.css"), _asset("page.js")
     return template().render(
         run=run,
@@ -95,7 +102,9 @@ def text(run: Run, history: History | None = None) -> str:
         lists=list(_lists(shown.rows, run.cost_ratio)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(record.speedup for record in records) else None,
         legend=forest.legend(records),
-        headings=_headings(shown),
+        headings=headings,
+        limits=list(words_in_limits(records)),
+        explanations=[each.text for each in shown.explanations if each.heading in dict(headings)],
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
         thresholds=[(each, curves.of_threshold(each)) for each in shown.thresholds],
@@ -164,8 +173,8 @@ def _headings(shown: view.View) -> list[tuple[str, str]]:
     """Return each column's key and name, in order; columns that are empty in all rows are left out."""
     gpu = "emulated" if "emulated" in shown.headings else "GPU"
     names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
-    empty = {"change", "limit"} - {*shown.headings}
-    return [(key, name) for key, name in names.items() if key not in empty]
+    in_cells = {key: "speedup" if key == "plot" else name for key, name in names.items()}
+    return [(key, name) for key, name in names.items() if in_cells[key] in shown.headings]
 
 
 def _required(records: Sequence[Record]) -> str | None:

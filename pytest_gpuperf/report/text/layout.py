@@ -52,20 +52,26 @@ def lines(
 
     Columns that leave too little room for names are written out below their rows, the first of `expendable`
     first. A name that has no room beside its cells stands above them, and its function once for all of its
-    tests in a row. With `one_row` such columns are left out instead, and long names lose their middles,
-    unless that makes two names one.
+    tests in a row. With `one_row` long names lose their middles instead, unless that makes two names one.
     """
     sizes = _sizes(rows, headings, width, expendable)
     room = _room(sizes, width)
     entries = list(_labelled(_cut(rows, room) if one_row else rows, room))
     longest = max(len(_HEADING), *(columns(label) for _, label, _ in entries))
-    below = [] if one_row else [name for name in headings if name not in sizes]
+    below = [name for name in headings if name not in sizes]
     yield _line(_HEADING, longest, {name: name for name in headings}, sizes, width)
     for above, label, row in entries:
         yield from (Line(line) for name in above for line in folded(name, width))
         yield _line(label, longest, row.cells, sizes, width)._replace(colour=row.colour)
         rest = ", ".join(f"{name} {row.cells[name]}" for name in below if row.cells[name] != "-")
         yield from map(Line, wrap(rest, width, initial_indent=_BELOW, subsequent_indent=_BELOW))
+
+
+def with_room(
+    rows: Sequence[Row], headings: Sequence[str], width: int, expendable: Sequence[Sequence[str]]
+) -> list[str]:
+    """Return the columns that leave room for names; the first of `expendable` are left out first."""
+    return [*_sizes(rows, headings, width, expendable)]
 
 
 def wrapped(text: str, width: int, indent: str = _INDENT, most: int | None = None) -> list[str]:

@@ -15,22 +15,22 @@ _SOON = 60.0  # seconds, which nobody has to be prepared for
 
 
 def outcome(record: Record) -> str | None:
-    """Return what a finished test has measured: `2.9x [2.8, 3.0], required 3x, 12 rounds in 0.3 s, 0.4 s`.
+    """Return what a finished test has measured: `2.9x [2.8, 3.0], required 3x, failed, 12 rounds in 0.3 s`.
 
-    Of a scaling test it is the efficiency. None where it has measured nothing.
+    Of a scaling test it is the efficiency. Its verdict is said unless it passed or only recorded: pytest may
+    count it otherwise. None where it has measured nothing.
     """
     scaling = record.scaling
     speedup = scaling.speedup if scaling else record.speedup
     if speedup is None:
         sides = (("CPU", record.cpu), ("GPU", record.gpu))
         facts = [f"{name} {units.seconds(side.median)}" for name, side in sides if side and side.median]
+        facts += _ended(record) if facts else ()
     else:
         seen_in = f" in {units.seconds(record.rounds_elapsed)}" if record.rounds_elapsed else ""
-        is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
         facts = [
             *([*_of_scaling(scaling)] if scaling else [ratio(speedup), _required(record.demand)]),
-            "inconclusive" if record.status == "inconclusive" else cause(record) or "",
-            "regressed" if is_regressed else "",
+            *_ended(record),
             units.count(speedup.rounds, "round") + seen_in,
         ]
     if facts and record.elapsed:
@@ -51,6 +51,15 @@ def time_limits(limits: Sequence[float], slow_time: float | None = None) -> str 
     if len(limits) > 1 and len({*limits}) == 1:
         return f"{tests} measured, each for at most {limits[0]:g} s ({_rounded_up(longest)} in all){slow}"
     return f"{tests} measured, for at most {_rounded_up(longest)}{slow}"
+
+
+def _ended(record: Record) -> Iterator[str]:
+    """Yield the verdict and its cause, unless it is that of a test that passed or only recorded."""
+    if record.status not in ("passed", "recorded"):
+        why = cause(record)
+        yield f"{record.status}: {why}" if why else record.status
+    if record.is_regressed:
+        yield "regressed"
 
 
 def _of_scaling(scaling: Scaling) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pytest_gpuperf.report.text import layout
 from pytest_gpuperf.report.text.layout import Colour, Line, Row
 from pytest_gpuperf.report.verdicts import FAILURES, shown_records
 from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, Sizes, View
-from pytest_gpuperf.report.wording import comparison_cells, scaling_heading, scaling_lines
+from pytest_gpuperf.report.wording import comparison_cells, in_one_row, scaling_heading, scaling_lines
 
 _EXPENDABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
 _COLOURS: dict[VerdictCode, Colour | None] = {
@@ -20,7 +20,6 @@ _COLOURS: dict[VerdictCode, Colour | None] = {
     "recorded": None,
 }
 """Of all other verdicts it is yellow."""
-_PLAIN = ("passed", "recorded", "skipped")
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_TEXTS, _MOST_LINES = 10, 3  # of notes, and of each of them
 _INDENT = "    "  # of a text's second and later lines
@@ -52,8 +51,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     if not shown_records(run):
         return below
     headline = [Line(text) for text in _wrapped([shown.headline], text_width)]
-    apart = map(Line, _wrapped(shown.apart, text_width))
-    return [*headline, *_table(shown, width, one_row=not all_notes), *apart, *below]
+    return [*headline, *_table(shown, width, one_row=not all_notes), *below]
 
 
 def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> list[Line]:
@@ -89,10 +87,8 @@ def _thresholds(shown: Iterable[Sizes]) -> Iterator[str]:
 
 
 def _totals(shown: View) -> list[str]:
-    """Return the totals, a line each; of tests that all passed or skipped pytest says the number itself."""
-    tests, compared = shown.counts
-    is_plain = not compared and len(tests) < 2 and all(each.code in _PLAIN for each in tests)
-    return [*([] if is_plain else [_counted(shown)]), *shown.totals]
+    """Return the totals, a line each."""
+    return [*([_counted(shown)] if shown.counts.tests else []), *shown.totals]
 
 
 def _counted(shown: View) -> str:
@@ -118,8 +114,18 @@ def _few(texts: Sequence[str], more: int, width: int) -> list[str]:
 def _table(shown: View, width: int, *, one_row: bool) -> list[Line]:
     if not shown.rows:
         return []
-    rows = [Row(row.name, row.cells, _COLOURS.get(row.record.verdict, "yellow")) for row in shown.rows]
-    return [Line(""), *layout.lines(rows, shown.headings, width, _EXPENDABLE, one_row=one_row)]
+    rows = [
+        Row(
+            row.name,
+            {**row.cells, **in_one_row(row.record)} if one_row else row.cells,
+            _COLOURS.get(row.record.verdict, "yellow"),
+        )
+        for row in shown.rows
+    ]
+    columns = layout.with_room(rows, shown.headings, width, _EXPENDABLE) if one_row else shown.headings
+    texts = [each.text for each in shown.explanations if each.heading in columns]
+    below = map(Line, _wrapped(texts, min(width, _WIDEST_TEXT)))
+    return [Line(""), *layout.lines(rows, columns, width, _EXPENDABLE, one_row=one_row), *below]
 
 
 def changes(records: Sequence[Record], width: int) -> Iterator[str]:

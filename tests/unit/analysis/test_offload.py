@@ -297,6 +297,7 @@ def test_the_reason_says_time_copies_price_and_why_a_range_that_excludes_the_lim
         "copied once and awaited, at 2.5 times the price": (awaited, PRICED),
         "on a busy CPU": (seen(found=WON, own_share=0.3), PLAN),
         "on a busy CPU, at 2.5 times the price": (seen(found=WON, own_share=0.5), PRICED),
+        "on a CPU that may have done other work only": (seen(found=WON, own_share=0.0), PLAN),
         "on a slow GPU": (seen(found=WON, throttled="the GPU was slowed down"), PLAN),
         "in a short time": (seen(found=(1.5, 1.4, 1.6), seconds=0.1), PLAN),
         "in a short time, at 2.5 times the price": (short, PRICED),

@@ -141,6 +141,25 @@ def rows():
     said["one that differs by more than 5 %"] = brief(*unlike.values())
     said["one that includes more than its row's times"] = brief(with_more)
     said["both"] = brief(unlike[9.4], with_more)
+    with_copies = {
+        "sure": speedup(8.23, 8.22, 8.24),
+        "less sure": speedup(0.464, 0.414, 0.509),
+        "doubtful": speedup(1.46, 0.61, 2.9),
+        "of one round": speedup(0.464, None, None),
+    }
+    copied = [record(name, offload=offload(always=found)) for name, found in with_copies.items()]
+    said["a speedup with copies in as many digits as its range leaves, and with its range"] = brief(
+        *copied
+    ) + full(*copied)
+    above = {"never": speedup(1.02, 0.97, 1.05), "always": speedup(1.03, 0.9, 1.2)}
+    noisy = [record(name, offload=offload(**above)) for name in ("a", "b")]
+    said["what is faster with copies by noise alone"] = brief(*noisy)
+    said["not of a column that has no room"] = shown(section.lines(run_of(*noisy), 60))
+    said["an end of a range that is not known"] = brief(
+        record("one round", speedup=speedup(low=None, high=None))
+    )
+    widened = replace(comparison("inconclusive"), baseline=estimate(10.0, None, 12.0))
+    said["one of the baseline's"] = brief(record("a", comparisons=(widened,)))
     said["what a call may take on a GPU that is not here"] = brief(
         on_cpu_only(nodeid="at least", demand=Demand(min=3)),
         on_cpu_only(nodeid="awaited", demand=Demand(min=3, latency=True), cpu=AWAITED),
@@ -186,7 +205,20 @@ def notes():
     explained = record("a", **SLOW, offload=offload(), diagnosis=(WHY,))
     said["a reason that a note repeats"] = full(record("a", **SLOW, **noted("too slow")))
     said["what failed first"] = full(expected, record("b", **SLOW))
-    said["tests with one reason"] = full(*alike)
+    said["tests with one reason"] = brief(*alike) + full(*alike)
+    said["many tests with one reason"] = full(*(skipped(f"{n}", "no GPU") for n in range(4)))
+    changed_once = [
+        noted(f"the first call on {device} changed an array", "work_in_doubt")["notes"]
+        for device in ("the CPU", "the GPU", "both devices")
+    ]
+    both_sides = record("a", notes=(*changed_once[0], *changed_once[1]))
+    said["a note on both devices"] = full(both_sides) + brief(both_sides, record("b", notes=changed_once[2]))
+    idle = [
+        record(name, gpu=measurement(replace(GPU, name=gpu), 2e-3), **noted(f"nothing on {gpu}: idle", code))
+        for code in ("not_on_device", "aside_failed")
+        for name, gpu in ((f"{code} a", "H200"), (f"{code} b", "MI300 X"))
+    ]
+    said["a note that differs in the GPU's name"] = full(*idle) + brief(*idle)
     said["what only explains, with all notes"] = full(restarted)
     said["what only explains, in short"] = brief(restarted)
     said["what holds a failed test back"] = full(explained) + brief(explained)
@@ -327,6 +359,8 @@ def totals():
     said["one test that pays is not counted"] = brief(real[0], emulated[0])
     said["tests that pay"] = brief(*real[1:], cost_ratio=2.5)
     said["tests that pay, those of emulated devices apart"] = brief(*real, *emulated)
+    doubt = [record(f"{worth}", offload=offload(worth=worth), **EMULATED) for worth in (False, None, None)]
+    said["none that surely pays"] = brief(*doubt)
     for count in (0, 2, 21):
         measured = [record(f"test_{n}", source="all", cpu=measurement(CPU, 1.0 + n)) for n in range(count)]
         said[f"{count} tests without a marker"] = brief(*measured, unmarked=count)

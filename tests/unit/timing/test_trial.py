@@ -549,7 +549,10 @@ def test_a_cpu_that_the_gpus_turn_slows_down_decides_nothing_between_its_two_spe
     assert found.speedup.value == pytest.approx(15 / 9, rel=0.02)
     assert found.speedup.certain.low < 10 / 9 < found.speedup.certain.high
     assert (found.cpu.alone, found.gpu.alone) == pytest.approx((10e-3, 9e-3))
-    said = "a call on the CPU takes 15.0 ms in turn with the GPU, and 10.0 ms where the CPU works alone"
+    said = (
+        "a call on the CPU takes 15.0 ms in turn with the GPU, and 10.0 ms where the CPU works alone (in "
+        "turn: the median of the later half of the rounds)"
+    )
     assert [(note.code, note.text) for note in found.notes] == [("turns_differ", said)] * (
         status != "inconclusive"
     )

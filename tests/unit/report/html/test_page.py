@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 from factories import (
+    CPU,
     GPU,
     HERE,
     comparison,
@@ -16,9 +17,12 @@ from factories import (
     history_of,
     measurement,
     offload,
+    on_cpu_only,
     record,
     run_of,
+    scaled,
     scaling_curve,
+    skipped,
     speedup,
 )
 from golden import assert_golden, run_with_everything, without_assets
@@ -30,6 +34,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
+from pytest_gpuperf.report import view
 from pytest_gpuperf.report.html.page import text
 
 NOTE = Note(code="not_exclusive", text="another process used the GPU")
@@ -106,7 +111,46 @@ def test_what_is_the_same_in_every_row_has_no_column_and_no_explanation():
     free = record(demand=Demand())
     assert [None, None, "CPU", "GPU", "speedup"] == columns(free)
     assert "change" in columns(record(comparisons=(comparison(),)))
-    assert [False, True] == ["In limits" in text(run_of(each)) for each in (free, record())]
+    assert [None, None] == columns(skipped("a"))
+    assert [None, None, "CPU", "GPU"] == columns(on_cpu_only(demand=Demand(min=3)))
+
+
+def test_the_page_explains_the_words_that_stand_on_it_and_no_others():
+    limits = {
+        "": Demand(min=3),
+        "always": Demand(min=3, transfer="always"),
+        "once/N": Demand(min=3, transfer="once", calls=9),
+        "latency": Demand(min=3, latency=True),
+    }
+
+    def explained(*records):
+        caption = text(run_of(*records)).partition("<caption>")[2].partition("</caption>")[0]
+        return re.findall("<i>(.*?)</i>", caption)
+
+    for word, demand in limits.items():
+        assert [word] * bool(word) == explained(record(demand=demand))
+    assert ["eff."] == explained(scaled(4, 0.6, required=0.5))
+    two = [record(demand=limits[word]) for word in ("latency", "always")]
+    assert ["always", "latency"] == explained(*two)
+    assert "<caption>" not in text(run_of(skipped("a")))
+    assert "<caption>needs:" in text(run_of(on_cpu_only(demand=Demand(min=3))))
+    unknown = speedup(low=None, high=None)
+    of_copies = record(offload=offload(always=unknown))  # which have no column here
+    assert [True, False] == [
+        "? in a range" in text(run_of(each)) for each in (record(speedup=unknown), of_copies)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("says_how", "run"),
+    [
+        (True, run_of(skipped("a"), environment=NO_GPU)),
+        (False, run_of(skipped("a"))),
+        (False, run_of(record(), environment=NO_GPU)),
+    ],
+)
+def test_the_page_of_a_run_without_a_gpu_says_how_to_see_verdicts(says_how, run):
+    assert says_how == ("emulate it with <code>--gpuperf-gpu=" in text(run))
 
 
 @pytest.mark.parametrize(
@@ -164,6 +208,19 @@ def test_what_the_page_leaves_out_of_a_history_is_counted():
 )
 def test_above_the_tests_the_page_says_what_all_of_them_ran_on(said, run):
     assert said in " ".join(Page(text(run)).texts)
+
+
+def test_the_page_and_the_terminal_name_the_same_test_as_the_worst():
+    """Of two that are as bad it is the first by name, and one without a row counts."""
+    alike = replace(BUSY, own_share=0.0)
+    marked = [record("test_b", interference=alike), record("test_a", **LIMITED, interference=alike)]
+    fast, slow = (measurement(CPU, time) for time in (1e-3, 1.0))
+    unmarked = [record(f"test_{n}", source="all", cpu=fast if n == 0 else slow) for n in range(21)]
+    unmarked[0] = replace(unmarked[0], interference=alike)
+    for expected, records in {"test_a": marked, "test_0": unmarked}.items():
+        run = run_of(*records, unmarked=21)
+        assert f"worst {expected}, which" in "".join(view.of(run).busy)
+        assert view.of(run).busy == view.of(run, worst_first=True).busy
 
 
 def listed(*records, **changes):
