@@ -91,6 +91,7 @@ class TorchDevice(LibraryDevice):
         self.native = device
         self._is_cuda = device.type == "cuda"
         self._module: Any = getattr(torch, device.type, None)  # torch.cuda, torch.xpu, torch.mps, ...
+        self._spin: list[Any] = []  # the events before and after the last one
 
     def make_current(self) -> None:
         """Let tensors that a test makes for "cuda" live here; some types have one device only."""
@@ -288,11 +289,15 @@ class TorchDevice(LibraryDevice):
         if hasattr(self._module, "empty_cache"):
             self._module.empty_cache()
 
+    def occupied(self) -> float | None:
+        """Return how long the last spin took, which is shorter than was asked for where clocks rose."""
+        return self._spin[0].elapsed_time(self._spin[1]) / 1000 if self._spin else None
+
     def _occupy(self, seconds: float) -> None:
         """Spin for so many cycles as take that long at the clock of this moment: torch counts in cycles."""
         cuda = self._module
         with cuda.device(self.native):
-            start, end = (cuda.Event(enable_timing=True) for _ in range(2))
+            start, end, *self._spin = (cuda.Event(enable_timing=True) for _ in range(4))
             stream = cuda.current_stream(self.native)
             cuda._sleep(1)  # noqa: SLF001 - torch's own tests use it; this loads the kernel
             start.record(stream)
@@ -300,7 +305,9 @@ class TorchDevice(LibraryDevice):
             end.record(stream)
             end.synchronize()
             rate = _TRIAL_CYCLES / (start.elapsed_time(end) / 1000)
+            self._spin[0].record(stream)
             cuda._sleep(round(min(seconds, LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
+            self._spin[1].record(stream)
 
     @cached_property
     def _properties(self) -> Any:
