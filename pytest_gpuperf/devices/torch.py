@@ -41,6 +41,7 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 
 # Counters of its allocators in bytes: Intel's counts nothing else, those of HPU and MTIA not even these.
 _ALLOCATED, _HELD, _PEAK = (f"allocated_bytes.all.{name}" for name in ("allocated", "current", "peak"))
+_NOT_APPLES = {"float64": "float32", "complex128": "complex64"}  # with what to use in their place
 _TRIAL_CYCLES = 2_000_000  # about a millisecond
 _TOOLKIT = (
     "reinstall torch's build for CUDA, which brings what it compiles with: "
@@ -119,10 +120,21 @@ class TorchDevice(LibraryDevice):
         )
 
     def asarray(self, host: Any) -> Any:
-        """Copy to this device."""
-        if isinstance(host, self._torch.Tensor):
-            return host.detach().to(self.native, copy=True)
-        return self._torch.tensor(np.asarray(host, order="C"), device=self.native)
+        """Copy to this device; GpuPerfError for a dtype that Apple's GPUs lack."""
+        is_tensor = isinstance(host, self._torch.Tensor)
+        values: Any = host.detach() if is_tensor else np.asarray(host, order="C")
+        try:
+            if is_tensor:
+                return values.to(self.native, copy=True)
+            return self._torch.tensor(values, device=self.native)
+        except TypeError as error:
+            dtype = str(values.dtype).removeprefix("torch.")
+            if self.native.type != "mps" or dtype not in _NOT_APPLES:
+                raise
+            raise GpuPerfError(
+                f"torch has no {dtype} on Apple's GPUs, and device.asarray was given a {dtype} array of "
+                f"shape {tuple(values.shape)}; give it {_NOT_APPLES[dtype]} on both devices"
+            ) from error
 
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host on the current stream, and wait for it."""

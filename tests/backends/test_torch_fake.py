@@ -9,6 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from cases import for_each
 
@@ -161,6 +162,25 @@ def test_apples_gpu_has_its_own_name_where_torch_tells_it(torch):
     torch.backends.mps = SimpleNamespace(get_name=lambda: "Apple M2 Pro", get_core_count=lambda: 19)
     info = Machine("torch:mps").gpu().info
     assert ("Apple M2 Pro", 19) == (info.name, info.multiprocessors)
+
+
+@for_each(
+    ("dtype", "kind", "said"),
+    [
+        (np.float64, "mps", r"a float64 array of shape \(3, 4\); give it float32 on both devices"),
+        (np.complex128, "mps", r"complex128 array of shape \(3, 4\); give it complex64 on both"),
+        (np.float32, "mps", "as torch says it"),
+        (np.float64, "xpu", "as torch says it"),
+    ],
+)
+def test_an_array_that_apples_gpus_cannot_have_is_named_with_the_dtype_to_use(torch, dtype, kind, said):
+    def refuse(values, device):
+        assert values is host, "which nobody has copied"
+        raise TypeError("as torch says it")
+
+    torch.mps, torch.tensor, host = SimpleNamespace(), refuse, np.ones((3, 4), dtype)
+    with pytest.raises(GpuPerfError if "give it" in said else TypeError, match=said):
+        Machine(f"torch:{kind}").gpu().asarray(host)
 
 
 @for_each(
