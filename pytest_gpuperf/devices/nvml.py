@@ -27,6 +27,7 @@ _COUNTERS = {
     "hardware power brake": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN",
 }
 _OLDER_COUNTER = "thermal slowdown"
+NOT_OF_NVIDIA = "the GPU's clocks are unknown: only NVIDIA's GPUs are asked for them"
 _BUS_ID = 32  # bytes that hold a bus id
 _DRIVER = "libcuda.so.1"
 _MULTIPROCESSORS = 16  # cuda.h, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT

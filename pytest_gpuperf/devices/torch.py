@@ -28,10 +28,10 @@ from pytest_gpuperf.devices.library import (
     may_use_tf32,
     noted_calls,
     observed_warnings,
-    shown_setting,
+    shown_settings,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import cuda_driver
+from pytest_gpuperf.devices.nvml import NOT_OF_NVIDIA, cuda_driver
 from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.devices.torch_and_jax import host_copy
 from pytest_gpuperf.model import ask
@@ -346,6 +346,8 @@ class TorchDevice(LibraryDevice):
                 yield f"cudnn.{name}={value}"
 
     def _pci_bus_id(self) -> str:
+        if getattr(self._torch.version, "hip", None):
+            raise GpuPerfError(NOT_OF_NVIDIA)
         gpu: Any = self._properties if self._is_cuda else None
         if not hasattr(gpu, "pci_bus_id"):
             raise GpuPerfError("torch does not report the GPU's bus id, which NVML needs")
@@ -457,9 +459,10 @@ class TorchBackend(LibraryBackend):
             count, titled = _count(torch, kind), f"torch {torch.__version__}"
             if 0 < count <= int(index or 0):
                 problem = f"{titled} sees {count} device(s) of type {kind}, and {selector} was requested"
-                hidden = f"; {shown_setting(VISIBLE)}" if kind == "cuda" else ""
+                hidden = f"; {shown_settings(VISIBLE)}" if kind == "cuda" else ""
                 raise Unavailable(problem + hidden) from error
-            cause = unusable(f"{titled} cannot use {kind}:{index or 0}", error, _remedy(kind), _TOOLKIT)
+            remedy = _remedy(torch, kind)
+            cause = unusable(f"{titled} cannot use {kind}:{index or 0}", error, remedy, _TOOLKIT)
             # It counts no CUDA device where the driver fails; of other types a build may have none.
             is_broken = cause.broken and (kind == "cuda" or count > 0)
             raise Unavailable(str(cause), broken=is_broken) from error
@@ -511,10 +514,11 @@ def _count(torch: Any, kind: str) -> int:
         return 0
 
 
-def _remedy(kind: str) -> str:
+def _remedy(torch: Any, kind: str) -> str:
     if kind != "cuda":
         return f"check the device, its driver, and that torch is built for {kind}"
-    return "check that nvidia-smi (rocm-smi) shows it as free and healthy"
+    tool = "rocm-smi" if getattr(torch.version, "hip", None) else "nvidia-smi"
+    return f"check that {tool} shows it as free and healthy"
 
 
 def _accelerator(torch: Any) -> str:

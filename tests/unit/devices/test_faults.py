@@ -124,7 +124,7 @@ def test_a_number_beyond_the_devices_says_how_many_there_are_and_what_may_hide_t
 
 
 REMEDIES = {
-    "something new\n  more of it": "check with nvidia-smi that it is free and healthy",
+    "something new\n  more of it": "check with nvidia-smi (rocm-smi) that it is free and healthy",
     "CuPy may not function because multiple CuPy packages are installed": "uninstall every CuPy",
     "Failed to find CUDA headers. Please install cuda-toolkit": "install the parts of CUDA's toolkit",
     "nvrtc: error: failed to open libnvrtc-builtins.so.13.0": "install the parts of CUDA's toolkit",
@@ -133,12 +133,13 @@ REMEDIES = {
     "libcusolver.so.12: invalid ELF header": "reinstall it with the CUDA",
     "DLL load failed while importing runtime: The module could not be found": "reinstall it with the CUDA",
     "CUDA-capable device(s) is/are busy or unavailable": "wait for the process that has it in exclusive",
+    "HIP error: invalid device function": "install the library's build for this GPU's generation",
     "no kernel image is available for execution on the device": "install the library's build for this GPU",
     "NVIDIA B200 with capability sm_100 is not compatible with the current": "install the library's build",
-    "CUDA driver version is insufficient for CUDA runtime version": "update the NVIDIA driver",
-    "The NVIDIA driver on your system is too old (found version 11040)": "update the NVIDIA driver",
-    "the provided PTX was compiled with an unsupported toolchain": "update the NVIDIA",
-    "CUDA error: out of memory": "free memory of the GPU: nvidia-smi lists the processes that hold it",
+    "CUDA driver version is insufficient for CUDA runtime version": "update the GPU's driver",
+    "The NVIDIA driver on your system is too old (found version 11040)": "update the GPU's driver",
+    "the provided PTX was compiled with an unsupported toolchain": "update the GPU's driver",
+    "CUDA error: out of memory": "free memory of the GPU: nvidia-smi (rocm-smi) lists the processes",
     "system has unsupported display driver / cuda driver combination": "restart the machine: its driver was",
     "forward compatibility was attempted on non supported HW": "restart the machine if its driver was",
     "OS call failed or operation not supported on this OS": "run `nvidia-modprobe -u` as root",
