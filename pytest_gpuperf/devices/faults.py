@@ -144,7 +144,7 @@ _CAUSES = (
         remedy="end other programs that use the GPU through MPS, which takes no more of them",
     ),
     Cause(
-        said=r"MPS client failed|MPS server|MPS_?(Connection|Rpc|Server)",
+        said=r"MPS server|MPS_?(Connection|Rpc|Server)",
         remedy="restart MPS (`echo quit | nvidia-cuda-mps-control`, then `nvidia-cuda-mps-control -d`), or "
         "use the GPU without it",
     ),
