@@ -375,6 +375,7 @@ def with_cupy(installed):
         waited = []
         runtime = SimpleNamespace(
             CUDARuntimeError=CudaError,
+            is_hip=False,
             getDeviceCount=lambda: count,
             getDeviceProperties=lambda index: {
                 "name": f"GPU {index}",

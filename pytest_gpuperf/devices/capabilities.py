@@ -60,6 +60,11 @@ def occupy(device: Any, seconds: float) -> bool:
     return call_optional(device, "occupy", seconds, otherwise=False) is not False
 
 
+def occupied(device: Any) -> float | None:
+    """Return for how long the device was last kept busy, once that is over; None for as long as asked for."""
+    return call_optional(device, "occupied", expected=float)  # type: ignore[no-any-return]  # as the capability is typed
+
+
 def pause(device: Any, seconds: float) -> None:
     """Let so many seconds pass on the device's clock; a clock of its own needs the method for that."""
     if getattr(device, "pause", None) is not None:

@@ -20,9 +20,9 @@ from pytest_gpuperf.devices.library import (
     may_use_tf32,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import cuda_version
+from pytest_gpuperf.devices.nvml import NOT_OF_NVIDIA, cuda_version
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.model.errors import Fault, Unavailable
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _TOOLKIT = (
@@ -63,15 +63,16 @@ class CupyDevice(LibraryDevice):
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         name = properties["name"]
         self.name = name.decode() if isinstance(name, bytes) else str(name)
-        runtime = _installed_runtime(cupy)
-        driver = cuda_version(cupy.cuda.runtime.driverGetVersion())
-        self._may_use_tf32 = may_use_tf32(properties["major"])
-        self._library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
+        is_hip = cupy.cuda.runtime.is_hip
+        runtime = _hip_version(cupy) if is_hip else f"CUDA {_installed_runtime(cupy)}"
+        driver = None if is_hip else cuda_version(cupy.cuda.runtime.driverGetVersion())
+        self._may_use_tf32 = not is_hip and may_use_tf32(properties["major"])
+        self._library = f"cupy {cupy.__version__}, {runtime}{f', driver for {driver}' if driver else ''}"
         self._details = {
             "memory": properties["totalGlobalMem"],
             "multiprocessors": properties["multiProcessorCount"],
-            "driver": f"for CUDA {driver}",
-            "runtime": f"CUDA {runtime}",
+            "driver": f"for CUDA {driver}" if driver else None,
+            "runtime": runtime,
         }
 
     def make_current(self) -> None:
@@ -194,6 +195,8 @@ class CupyDevice(LibraryDevice):
         return self.xp.RawKernel(_SPIN, "gpuperf_spin")
 
     def _pci_bus_id(self) -> str:
+        if self.xp.cuda.runtime.is_hip:
+            raise GpuPerfError(NOT_OF_NVIDIA)
         return str(self.native.pci_bus_id)
 
 
@@ -201,11 +204,15 @@ class CupyBackend(LibraryBackend):
     """`cupy[:N]`: device N of those that CUDA_VISIBLE_DEVICES shows."""
 
     name = "cupy"
-    library = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
+    library = (
+        "cupy",
+        "CuPy",
+        "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU, cupy-rocm-7-0 for AMD's",
+    )
     gpus = "CUDA device"
     automatic = True
     hidden_by = VISIBLE
-    remedy = "check with nvidia-smi that it is free and healthy"
+    remedy = "check with nvidia-smi (rocm-smi) that it is free and healthy"
     toolkit = _TOOLKIT
 
     def count(self) -> int:
@@ -231,11 +238,19 @@ class CupyBackend(LibraryBackend):
 
 def _no_device(cupy: Any, error: Any) -> Unavailable:
     """Return why CUDA sees no device, with its remedy."""
-    if error.status == _INSUFFICIENT_DRIVER and cupy.cuda.runtime.driverGetVersion() == 0:
+    is_hip = cupy.cuda.runtime.is_hip
+    if not is_hip and error.status == _INSUFFICIENT_DRIVER and cupy.cuda.runtime.driverGetVersion() == 0:
         return Unavailable(
             "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
         )
-    return unusable("CUDA cannot be used", error, "check that nvidia-smi shows the GPU as healthy")
+    name, tool = ("HIP", "rocm-smi") if is_hip else ("CUDA", "nvidia-smi")
+    return unusable(f"{name} cannot be used", error, f"check that {tool} shows the GPU as healthy")
+
+
+def _hip_version(cupy: Any) -> str:
+    """Return the version of HIP, which counts 60342133 for 6.3 (hip_version.h), and goes with ROCm's."""
+    number = cupy.cuda.runtime.runtimeGetVersion()
+    return f"ROCm {number // 10_000_000}.{number // 100_000 % 100}"
 
 
 def _installed_runtime(cupy: Any) -> str:

@@ -15,9 +15,11 @@ from time import perf_counter, process_time
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Environment, ThreadPool
 
-_PACKAGES = """pytest-gpuperf pytest numpy scipy threadpoolctl cupy-cuda12x cupy-cuda13x cupy nvidia-ml-py
-    torch array-api-compat jax jaxlib keras tensorflow tensorflow-cpu mlx dpnp dpctl triton numba numba-cuda
-    rmm-cu12 rmm-cu13 nvidia-cublas nvidia-cublas-cu12 nvidia-cudnn-cu12 nvidia-cudnn-cu13""".split()  # noqa: SIM905 - as a list each has its line
+_PACKAGES = """pytest-gpuperf pytest numpy scipy threadpoolctl cupy-cuda12x cupy-cuda13x cupy-rocm-7-0 cupy
+    nvidia-ml-py torch array-api-compat jax jaxlib jax-cuda12-plugin jax-cuda12-pjrt
+    jax-cuda13-plugin jax-cuda13-pjrt jax-rocm7-plugin jax-rocm7-pjrt libtpu keras tensorflow
+    tensorflow-cpu mlx dpnp dpctl triton numba numba-cuda rmm-cu12 rmm-cu13 nvidia-cublas
+    nvidia-cublas-cu12 nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-nccl-cu12 nvidia-nccl-cu13""".split()  # noqa: SIM905 - as a list each has its line
 THREADS = """OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMEXPR_NUM_THREADS BLIS_NUM_THREADS
     VECLIB_MAXIMUM_THREADS POLARS_MAX_THREADS NPROC""".split()  # noqa: SIM905 - as above
 # AMD's two make the host wait before each kernel or copy (1), after it (2), or both (3).
@@ -27,13 +29,14 @@ _BLOCKING = {
     "AMD_SERIALIZE_KERNEL": ("1", "2", "3"),
     "AMD_SERIALIZE_COPY": ("1", "2", "3"),
 }
-_SETTINGS = """OPENBLAS_CORETYPE CUDA_VISIBLE_DEVICES CUPY_TF32 NVIDIA_TF32_OVERRIDE CUPY_ACCELERATORS
-    CUPY_CUDA_PER_THREAD_DEFAULT_STREAM CUDA_MODULE_LOADING CUDA_DEVICE_MAX_CONNECTIONS
-    CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_ACTIVE_THREAD_PERCENTAGE CUBLAS_WORKSPACE_CONFIG PYTORCH_ALLOC_CONF
-    PYTORCH_CUDA_ALLOC_CONF TORCH_ALLOW_TF32_CUBLAS_OVERRIDE XLA_FLAGS XLA_PYTHON_CLIENT_ALLOCATOR
-    XLA_PYTHON_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_PREALLOCATE JAX_PLATFORMS
-    JAX_DEFAULT_MATMUL_PRECISION JAX_ENABLE_X64 JAX_NUM_CPU_DEVICES KERAS_BACKEND MLX_ENABLE_TF32
-    TF_GPU_ALLOCATOR TF_FORCE_GPU_ALLOW_GROWTH ONEAPI_DEVICE_SELECTOR""".split()  # noqa: SIM905 - as above
+_SETTINGS = """OPENBLAS_CORETYPE CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES CUPY_TF32
+    NVIDIA_TF32_OVERRIDE CUPY_ACCELERATORS CUPY_CUDA_PER_THREAD_DEFAULT_STREAM
+    CUDA_MODULE_LOADING CUDA_DEVICE_MAX_CONNECTIONS CUDA_MPS_PIPE_DIRECTORY
+    CUDA_MPS_ACTIVE_THREAD_PERCENTAGE CUBLAS_WORKSPACE_CONFIG PYTORCH_ALLOC_CONF
+    PYTORCH_CUDA_ALLOC_CONF TORCH_ALLOW_TF32_CUBLAS_OVERRIDE XLA_FLAGS
+    XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_PREALLOCATE
+    JAX_PLATFORMS JAX_DEFAULT_MATMUL_PRECISION JAX_ENABLE_X64 JAX_NUM_CPU_DEVICES KERAS_BACKEND
+    MLX_ENABLE_TF32 TF_GPU_ALLOCATOR TF_FORCE_GPU_ALLOW_GROWTH ONEAPI_DEVICE_SELECTOR""".split()  # noqa: SIM905 - as above
 _VARIABLES = (*THREADS, *_SETTINGS, *_BLOCKING)
 # What is masked in their values. Each rule keeps its first group.
 _SECRETS = (

@@ -87,7 +87,12 @@ _CAUSES = (
         remedy=_REINSTALL,
     ),
     Cause(
-        said=r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device|Error_?No_?Device",
+        said=r"no HIP GPUs|no ROCm-capable device|hipErrorNoDevice",
+        remedy="check `rocm-smi`: a container must be given /dev/kfd and /dev/dri",
+        gpu="not shown",
+    ),
+    Cause(
+        said=r"no CUDA GPUs|no CUDA-capable device|Error_?No_?Device",
         remedy=_HIDDEN,
         gpu="not shown",
     ),
@@ -100,13 +105,13 @@ _CAUSES = (
         remedy="wait for the process that has it in exclusive mode, or run `nvidia-smi -c 0`",
     ),
     Cause(
-        said=r"no kernel image|not compatible with the current",
+        said=r"no kernel image|not compatible with the current|HIP error: invalid device function",
         remedy="install the library's build for this GPU's generation",
     ),
     Cause(
         said=r"driver version is insufficient|system is too old|installed CUDA driver|unsupported toolchain"
         r"|Insufficient_?Driver",
-        remedy="update the NVIDIA driver, or install the library's build for an older CUDA",
+        remedy="update the GPU's driver, or install the library's build for an older CUDA or ROCm",
     ),
     Cause(
         said=r"No visible GPU devices|no supported devices found for platform",
@@ -114,7 +119,7 @@ _CAUSES = (
     ),
     Cause(
         said=r"out of memory",
-        remedy="free memory of the GPU: nvidia-smi lists the processes that hold it",
+        remedy="free memory of the GPU: nvidia-smi (rocm-smi) lists the processes that hold it",
     ),
     Cause(
         said=r"unsupported display driver|System_?Driver_?Mismatch",
@@ -139,7 +144,7 @@ _CAUSES = (
         remedy="end other programs that use the GPU through MPS, which takes no more of them",
     ),
     Cause(
-        said=r"MPS client failed|MPS server|MPS_?(Connection|Rpc|Server)",
+        said=r"MPS server|MPS_?(Connection|Rpc|Server)",
         remedy="restart MPS (`echo quit | nvidia-cuda-mps-control`, then `nvidia-cuda-mps-control -d`), or "
         "use the GPU without it",
     ),

@@ -129,6 +129,15 @@ class DeviceGroup(Single):
             for reason, amount in (capabilities.throttle_counters(device) or {}).items()
         }
 
+    def other_processes(self) -> int | None:
+        """Return how many other processes use that of the devices which most of them use."""
+        counts = map(capabilities.other_processes, self.all)
+        return max((count for count in counts if count is not None), default=None)
+
+    def sm_mhz(self) -> int | None:
+        """Return the clock of the slowest device, for which the others wait."""
+        return min(filter(None, map(capabilities.sm_mhz, self.all)), default=None)
+
     def idle(self, arrays: Iterable[Any]) -> list[int]:
         """Return the numbers of the devices that hold none of these arrays."""
         arrays = list(arrays)

@@ -17,6 +17,7 @@ from pytest_gpuperf.devices.library import (
     BFLOAT16_EPS,
     TF32_EPS,
     VISIBLE,
+    VISIBLE_TO_AMD,
     LibraryBackend,
     LibraryDevice,
     Namespace,
@@ -44,6 +45,7 @@ _EXACT = (
     "TF32_TF32_F32_X3",
 )
 _FINER_THAN_TF32 = "BF16_BF16_F32_X3"
+_PLUGINS = "jax[cuda13], jax[cuda12], jax-rocm7-plugin, jax[tpu]"
 AXIS = "devices"
 """The name of the only axis of a group's mesh."""
 
@@ -376,9 +378,9 @@ class JaxBackend(LibraryBackend):
     def _not_started(self, problem: str) -> Unavailable:
         """Return why no platform for an accelerator has started: of a GPU that is there, if one is."""
         failures = jax_platforms.failures(self.load())
-        remedy = f"check its plugin (jax[cuda13], jax[cuda12], jax[tpu]) and its driver{_settings()}"
+        remedy = f"check its plugin ({_PLUGINS}) and its driver{_settings()}"
         causes = [unusable(problem, failure, remedy) for failure in failures]
-        install = "install JAX's plugin for your GPU (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
+        install = f"install JAX's plugin for your device ({_PLUGINS}) and its driver"
         none = Unavailable(f"{problem}; {install}, and give a container its GPUs{_settings()}")
         return max(causes, key=lambda cause: cause.broken, default=none)
 
@@ -389,7 +391,8 @@ def _accelerators(jax: Any) -> list[Any]:
 
 def _settings() -> str:
     """Return those variables that are set and may hide devices from JAX, to be appended to a message."""
-    return "".join(f"; {shown_setting(name)}" for name in ("JAX_PLATFORMS", VISIBLE) if name in environ)
+    names = ("JAX_PLATFORMS", VISIBLE, *VISIBLE_TO_AMD)
+    return "".join(f"; {shown_setting(name)}" for name in names if name in environ)
 
 
 def _wait_for(array: Any) -> None:

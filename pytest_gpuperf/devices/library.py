@@ -28,6 +28,8 @@ LONGEST_SPIN = 1.0
 """Seconds for which a kernel may keep a GPU busy: one that also drives a screen may kill it after two."""
 BFLOAT16_EPS, TF32_EPS = 2.0**-7, 2.0**-10  # the relative spacing to which these modes round float32
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+VISIBLE_TO_AMD = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+"""What hides AMD's GPUs besides `VISIBLE`, which HIP reads, too."""
 NVIDIA_DRIVER, NVIDIA_NODES = "/proc/driver/nvidia", "/dev"
 """The folders in which NVIDIA's driver for Linux lists its GPUs, and in which programs open them."""
 _REFUSED = (
@@ -162,7 +164,7 @@ class LibraryBackend:
     def too_few(self, count: int, index: int) -> Unavailable:
         """Return the error for a number that is too large: the library sees `count` devices."""
         problem = f"{self.library[1]} sees {count} {self.gpus}(s) and number {index} was requested"
-        return Unavailable(f"{problem}; {shown_setting(self.hidden_by)}" if self.hidden_by else problem)
+        return Unavailable(f"{problem}; {shown_settings(self.hidden_by)}" if self.hidden_by else problem)
 
     def emulated(self, name: str, index: int) -> TimedDevice:
         """Return the library's CPU, or that of its devices there, as a GPU of that name."""
@@ -224,7 +226,7 @@ def unusable(problem: str, error: Exception, remedy: str, toolkit: str | None = 
     if known.gpu == "absent":
         return Unavailable(said)
     is_broken = should_show_gpu()
-    return Unavailable(f"{said}; {_REFUSED if is_broken else shown_setting(VISIBLE)}", broken=is_broken)
+    return Unavailable(f"{said}; {_REFUSED if is_broken else shown_settings(VISIBLE)}", broken=is_broken)
 
 
 def should_show_gpu() -> bool:
@@ -246,6 +248,11 @@ def shown_setting(name: str) -> str:
     """Return what a variable that chooses among devices is set to: `CUDA_VISIBLE_DEVICES is not set`."""
     value = environ.get(name)
     return f"{name} is {'not set' if value is None else f'{value!r}, which may hide devices'}"
+
+
+def shown_settings(name: str) -> str:
+    """Return what a variable that chooses among devices is set to, and those of AMD's that are set."""
+    return "; ".join(shown_setting(each) for each in (name, *VISIBLE_TO_AMD) if each in (name, *environ))
 
 
 def any_product(operators: Iterable[bool | None]) -> bool | None:

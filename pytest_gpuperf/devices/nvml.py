@@ -27,6 +27,7 @@ _COUNTERS = {
     "hardware power brake": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN",
 }
 _OLDER_COUNTER = "thermal slowdown"
+NOT_OF_NVIDIA = "the GPU's clocks are unknown: only NVIDIA's GPUs are asked for them"
 _BUS_ID = 32  # bytes that hold a bus id
 _DRIVER = "libcuda.so.1"
 _MULTIPROCESSORS = 16  # cuda.h, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
@@ -88,7 +89,7 @@ class MonitoredDevice(Single):
 
         In a container NVML may call this process by another number: of those that it lists one is this one.
         """
-        listed = self._ask(lambda nvml, gpu: nvml.nvmlDeviceGetComputeRunningProcesses(gpu))
+        listed = self._processes()
         if listed is None:
             return None
         own = next((process for process in listed if process.pid == getpid()), None)
@@ -98,6 +99,23 @@ class MonitoredDevice(Single):
         instance = getattr(own, "gpuInstanceId", None) if own else next(iter(instances), None)
         beside = [process for process in listed if getattr(process, "gpuInstanceId", None) == instance]
         return max(0, len(beside) - 1)
+
+    def _processes(self) -> list[Any] | None:
+        """Return the processes that compute on the GPU, this one among them; None if NVML does not tell."""
+        listed = self._ask(lambda nvml, gpu: nvml.nvmlDeviceGetComputeRunningProcesses(gpu))
+        if listed is None:
+            return None
+        drawing = self._ask(lambda nvml, gpu: nvml.nvmlDeviceGetGraphicsRunningProcesses(gpu)) or ()
+        drawing = {process.pid for process in drawing} - {getpid()}
+        # Under Windows' own driver model, which tells no process's memory, what only draws is listed, too.
+        found = [each for each in listed if each.pid not in drawing or each.usedGpuMemory is not None]
+        clients = self._ask(lambda nvml, gpu: nvml.nvmlDeviceGetMPSComputeRunningProcesses(gpu)) or []
+        if not clients:
+            return found
+        # One of the others is MPS's server, which has no work but that of its clients.
+        beside = [each for each in found if each.pid not in {client.pid for client in clients}]
+        server = next((each for each in beside if each.pid != getpid()), None)
+        return clients + [each for each in beside if each is not server]
 
     @cached_property
     def driver_version(self) -> str | None:

@@ -28,10 +28,10 @@ from pytest_gpuperf.devices.library import (
     may_use_tf32,
     noted_calls,
     observed_warnings,
-    shown_setting,
+    shown_settings,
     unusable,
 )
-from pytest_gpuperf.devices.nvml import cuda_driver
+from pytest_gpuperf.devices.nvml import NOT_OF_NVIDIA, cuda_driver
 from pytest_gpuperf.devices.protocol import Activity, Observation, Watched
 from pytest_gpuperf.devices.torch_and_jax import host_copy
 from pytest_gpuperf.model import ask
@@ -41,6 +41,7 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 
 # Counters of its allocators in bytes: Intel's counts nothing else, those of HPU and MTIA not even these.
 _ALLOCATED, _HELD, _PEAK = (f"allocated_bytes.all.{name}" for name in ("allocated", "current", "peak"))
+_NOT_APPLES = {"float64": "float32", "complex128": "complex64"}  # with what to use in their place
 _TRIAL_CYCLES = 2_000_000  # about a millisecond
 _TOOLKIT = (
     "reinstall torch's build for CUDA, which brings what it compiles with: "
@@ -91,6 +92,7 @@ class TorchDevice(LibraryDevice):
         self.native = device
         self._is_cuda = device.type == "cuda"
         self._module: Any = getattr(torch, device.type, None)  # torch.cuda, torch.xpu, torch.mps, ...
+        self._spin: list[Any] = []  # the events before and after the last one
 
     def make_current(self) -> None:
         """Let tensors that a test makes for "cuda" live here; some types have one device only."""
@@ -118,10 +120,21 @@ class TorchDevice(LibraryDevice):
         )
 
     def asarray(self, host: Any) -> Any:
-        """Copy to this device."""
-        if isinstance(host, self._torch.Tensor):
-            return host.detach().to(self.native, copy=True)
-        return self._torch.tensor(np.asarray(host, order="C"), device=self.native)
+        """Copy to this device; GpuPerfError for a dtype that Apple's GPUs lack."""
+        is_tensor = isinstance(host, self._torch.Tensor)
+        values: Any = host.detach() if is_tensor else np.asarray(host, order="C")
+        try:
+            if is_tensor:
+                return values.to(self.native, copy=True)
+            return self._torch.tensor(values, device=self.native)
+        except TypeError as error:
+            dtype = str(values.dtype).removeprefix("torch.")
+            if self.native.type != "mps" or dtype not in _NOT_APPLES:
+                raise
+            raise GpuPerfError(
+                f"torch has no {dtype} on Apple's GPUs, and device.asarray was given a {dtype} array of "
+                f"shape {tuple(values.shape)}; give it {_NOT_APPLES[dtype]} on both devices"
+            ) from error
 
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host on the current stream, and wait for it."""
@@ -288,11 +301,15 @@ class TorchDevice(LibraryDevice):
         if hasattr(self._module, "empty_cache"):
             self._module.empty_cache()
 
+    def occupied(self) -> float | None:
+        """Return how long the last spin took, which is shorter than was asked for where clocks rose."""
+        return self._spin[0].elapsed_time(self._spin[1]) / 1000 if self._spin else None
+
     def _occupy(self, seconds: float) -> None:
         """Spin for so many cycles as take that long at the clock of this moment: torch counts in cycles."""
         cuda = self._module
         with cuda.device(self.native):
-            start, end = (cuda.Event(enable_timing=True) for _ in range(2))
+            start, end, *self._spin = (cuda.Event(enable_timing=True) for _ in range(4))
             stream = cuda.current_stream(self.native)
             cuda._sleep(1)  # noqa: SLF001 - torch's own tests use it; this loads the kernel
             start.record(stream)
@@ -300,7 +317,9 @@ class TorchDevice(LibraryDevice):
             end.record(stream)
             end.synchronize()
             rate = _TRIAL_CYCLES / (start.elapsed_time(end) / 1000)
+            self._spin[0].record(stream)
             cuda._sleep(round(min(seconds, LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
+            self._spin[1].record(stream)
 
     @cached_property
     def _properties(self) -> Any:
@@ -327,6 +346,8 @@ class TorchDevice(LibraryDevice):
                 yield f"cudnn.{name}={value}"
 
     def _pci_bus_id(self) -> str:
+        if getattr(self._torch.version, "hip", None):
+            raise GpuPerfError(NOT_OF_NVIDIA)
         gpu: Any = self._properties if self._is_cuda else None
         if not hasattr(gpu, "pci_bus_id"):
             raise GpuPerfError("torch does not report the GPU's bus id, which NVML needs")
@@ -438,9 +459,10 @@ class TorchBackend(LibraryBackend):
             count, titled = _count(torch, kind), f"torch {torch.__version__}"
             if 0 < count <= int(index or 0):
                 problem = f"{titled} sees {count} device(s) of type {kind}, and {selector} was requested"
-                hidden = f"; {shown_setting(VISIBLE)}" if kind == "cuda" else ""
+                hidden = f"; {shown_settings(VISIBLE)}" if kind == "cuda" else ""
                 raise Unavailable(problem + hidden) from error
-            cause = unusable(f"{titled} cannot use {kind}:{index or 0}", error, _remedy(kind), _TOOLKIT)
+            remedy = _remedy(torch, kind)
+            cause = unusable(f"{titled} cannot use {kind}:{index or 0}", error, remedy, _TOOLKIT)
             # It counts no CUDA device where the driver fails; of other types a build may have none.
             is_broken = cause.broken and (kind == "cuda" or count > 0)
             raise Unavailable(str(cause), broken=is_broken) from error
@@ -492,10 +514,11 @@ def _count(torch: Any, kind: str) -> int:
         return 0
 
 
-def _remedy(kind: str) -> str:
+def _remedy(torch: Any, kind: str) -> str:
     if kind != "cuda":
         return f"check the device, its driver, and that torch is built for {kind}"
-    return "check that nvidia-smi (rocm-smi) shows it as free and healthy"
+    tool = "rocm-smi" if getattr(torch.version, "hip", None) else "nvidia-smi"
+    return f"check that {tool} shows it as free and healthy"
 
 
 def _accelerator(torch: Any) -> str:

@@ -37,13 +37,17 @@ def other_library(value: Any, device: Device) -> str | None:
 
 
 def host_copy(tensor: Any) -> Any:
-    """Return a tensor's values as a new NumPy array; those of a dtype that NumPy lacks, as float32."""
+    """Return a tensor's values as a new NumPy array; those of a dtype that NumPy lacks, as float32.
+
+    TypeError where its layout has none, as that of a nested tensor.
+    """
     torch, host = sys.modules["torch"], tensor.detach().to("cpu", copy=True).resolve_conj().resolve_neg()
     try:
         return host.numpy()
-    except RuntimeError:  # a subclass whose numbers are in other tensors
+    except RuntimeError as error:  # not of the device: the copy is on the host
         if type(host) is torch.Tensor:
-            raise
+            raise TypeError(f"NumPy has no array like this tensor: {error}") from error
+        # A subclass whose numbers are in other tensors
         plain = torch.empty(host.shape, dtype=host.dtype)
         plain.copy_(host)
         return host_copy(plain)

@@ -42,6 +42,7 @@ _DONATED = (
     "a call that donates an array deletes it: keep the new one, and let the reset of gpuperf.workload(call, "
     "reset=...), of the fixture gpuperf, make the first one anew"
 )
+_NO_FLOAT64 = "torch has no float64 on Apple's GPUs: use float32 on both devices"
 _OF_LIBRARY = (
     "for what {library} computes choose gpuperf_gpu = {library} in the ini file (--gpuperf-gpu={library}:cpu "
     "without a GPU): device.asarray then makes its arrays, and device.native is its device, to be used in "
@@ -116,6 +117,8 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
     text = text_of(str, error)
     if "deleted or donated" in text:
         return _DONATED
+    if "MPS framework doesn't support float64" in text:
+        return _NO_FLOAT64
     if device is not None and device.backend in ("torch", "jax") and _MISSING.search(text):
         return _NOT_HERE.format(library=device.backend)
     if device is None or not isinstance(error, TypeError | ValueError | AttributeError):

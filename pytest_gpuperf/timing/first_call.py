@@ -42,6 +42,7 @@ LAST_IS_IDLE = (
 
 _MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the time of submitting a call
 _MAX_OCCUPIED = 0.1
+_PROBES = 3
 _LOOKS, _LOOKING = 30, 10e-3  # calls, and seconds, until a call is taken for one that does no work
 _SHORTEST_LAUNCH = 1.5e-6  # seconds: CUDA's, of all libraries' the shortest, takes longer from Python
 _BEHIND_WORK = 32  # calls behind other work: the shortest kernels of so many take longer than two events
@@ -170,6 +171,7 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     synchronizes, or has filled the queue of launches: then so many are submitted while the GPU is occupied
     that less of the call is left. Where that may be so, it is not known whether it synchronizes.
     A call that takes long to submit, or for which too little time is `remaining` (seconds), is not probed.
+    Where clocks rise the GPU may be done before the call is submitted: then it is occupied once more.
     """
     inspection, device = timer.inspection, timer.device
     if inspection is None or inspection.host_time is None or device.kind != "gpu":
@@ -180,18 +182,24 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     if occupied > _MAX_OCCUPIED or remaining <= 2 * last_block:
         return
     with capabilities.context(device):
-        timer.workload.prepare()
-        device.synchronize()
-        begun = device.clock()
-        if not capabilities.occupy(device, occupied):
+        for _ in range(_PROBES):
+            timer.workload.prepare()
+            device.synchronize()
+            begun = device.clock()
+            if not capabilities.occupy(device, occupied):
+                return
+            call = _observed_call(timer.workload.call, device, when_idle=False)
+            lasted = capabilities.occupied(device) or occupied
+            if call.host_time < _BLOCKING_SHARE * lasted:
+                device_time = call.observation.device_time
+                timer.inspection = structs.replace(inspection, device_time=device_time, synchronizes=False)
+                return
+            if lasted > _BLOCKING_SHARE * occupied:
+                break
+        else:
             return
-        call = _observed_call(timer.workload.call, device, when_idle=False)
-    if call.host_time < _BLOCKING_SHARE * occupied:
-        device_time = call.observation.device_time
-        timer.inspection = structs.replace(inspection, device_time=device_time, synchronizes=False)
-        return
     on_idle_device = min(inspection.host_time, timer.fastest_sample)
-    submitted_before = on_idle_device - (seconds_between(begun, call.returned) - occupied)
+    submitted_before = on_idle_device - (seconds_between(begun, call.returned) - lasted)
     if submitted_before < _LAUNCH_QUEUE * _SHORTEST_LAUNCH:
         timer.inspection = structs.replace(timer.inspection, synchronizes=True)
 
@@ -239,7 +247,7 @@ def _time_behind_work(workload: Workload, count: int, occupied: float) -> float 
         if not capabilities.occupy(workload.device, occupied):
             return None
         call = _observed_call(partial(_repeat, workload.call, count), workload.device, when_idle=False)
-        if call.host_time < occupied:
+        if call.host_time < (capabilities.occupied(workload.device) or occupied):
             return call.observation.device_time  # what ends after it is timed by the host, less exactly
     return None
 

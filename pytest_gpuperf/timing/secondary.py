@@ -32,6 +32,7 @@ from pytest_gpuperf.timing.workload import Workload
 TIMED_WITH_BODY = (
     "the whole body is the workload, including its transfers; return a callable to time them separately"
 )
+_NO_HOST_FORM = "an array of the result cannot be copied to the host, so the transfers were not timed"
 _NOTHING = (
     "nothing is transferred: no input was uploaded with device.asarray and the result holds no device array, "
     "so all transfer modes are equal"
@@ -77,6 +78,8 @@ def untimed(workload: Workload, reason: str | None = None, loop: BlockTimer | No
     """
     if workload.scope == "body":
         return Transfer(h2d=None, d2h=None, reason=TIMED_WITH_BODY)
+    if not workload.has_host_form:
+        return Transfer(h2d=None, d2h=None, reason=_NO_HOST_FORM)
     up = Copies(bytes=sum(upload.bytes for upload in workload.uploads), arrays=len(workload.uploads))
     down = Copies(bytes=workload.result_bytes, arrays=workload.result_arrays)
     reason = reason if up.bytes or down.bytes else _NOTHING

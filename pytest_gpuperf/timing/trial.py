@@ -1,6 +1,7 @@
 """From a test's body and its devices to a record: one test is measured, without pytest."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from math import inf
@@ -32,7 +33,7 @@ from pytest_gpuperf.timing.kept_results import (
     look_for_kept_in_turn,
     remember,
 )
-from pytest_gpuperf.timing.leaves import Leaf
+from pytest_gpuperf.timing.leaves import Leaf, incomparable
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, require_same_types
 from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.result_check import are_equal
@@ -397,6 +398,9 @@ class Trial:
             self._checks.looking += left - self._budget.remaining()
             secondary.require_separable(self.demand, workload)
             values = [self._checks.copy_to_host(result, device, workload.used_dtypes)]
+            holds = capabilities.holds(device)
+            if any(holds(leaf.value) for leaf in incomparable(values[0])):
+                workload = replace(workload, has_host_form=False)
             if workload.restore is not None:
                 values.append(self._checks.copy_to_host(workload.call(), device, workload.used_dtypes))
         if device.kind == "gpu":

@@ -43,7 +43,8 @@ class Workload:
     were copied from the host, `created_bytes` those that were made on the device. The inputs of a whole body
     are the arrays that fixtures gave to it, which it does not hold; `brought_dtypes` are theirs and those of
     its uploads. `returned` are references to what the first call returned, `returned_types` the libraries and
-    dtypes of its arrays, `other_library` one that is not the device's. `live_before` is what the device held
+    dtypes of its arrays, `other_library` one that is not the device's; it `has_host_form` unless
+    one of them cannot be copied to the host. `live_before` is what the device held
     before the setup, or before the first call of a whole body, `brought_bytes` are those of the inputs among
     it, `held_after_setup` is what it holds more since the setup, and `first_call_memory` what the first call
     added at its peak; None where it does not report that. `first_device_time` is how long the device surely
@@ -66,6 +67,7 @@ class Workload:
     created_bytes: int = 0
     result_bytes: int = 0
     result_arrays: int = 0
+    has_host_form: bool = True
     dtypes: tuple[str, ...] = ()
     brought_dtypes: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()

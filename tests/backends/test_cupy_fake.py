@@ -14,6 +14,7 @@ import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices.machine import Machine
+from pytest_gpuperf.model.errors import Unavailable
 
 H200 = 9  # the first number of its compute capability
 
@@ -150,6 +151,39 @@ def test_an_array_in_fortrans_order_is_copied_as_it_is(opened):
     assert host.flags.f_contiguous
 
 
-def test_rocm_has_no_spinning_kernel(opened):
+@pytest.fixture
+def rocm(opened):
+    """Let CuPy be its build for ROCm, whose runtime is HIP."""
     opened.cuda.runtime.is_hip = True
-    assert opened().occupy is None
+    opened.cuda.runtime.runtimeGetVersion = opened.cuda.runtime.driverGetVersion = lambda: 60342133
+    return opened
+
+
+def test_rocm_has_its_own_version_and_neither_tf32_nor_a_spinning_kernel_nor_nvidias_clocks(
+    rocm, setting, with_nvml
+):
+    setting("CUPY_TF32", "1")
+    assert [] == with_nvml()
+    gpu = rocm()
+    info = gpu.info
+    assert ("cupy 14, ROCm 6.3", "ROCm 6.3", None) == (info.library, info.runtime, info.driver)
+    assert (None, None, None) == (info.reduced_precision, gpu.occupy, gpu.sm_mhz())
+    assert "the GPU's clocks are unknown: only NVIDIA's GPUs are asked for them" == gpu.clocks_reason
+
+
+def test_without_an_amd_gpu_the_reason_names_its_tools_and_variables_and_none_of_nvidias(rocm, setting):
+    def fail():
+        raise error
+
+    setting("CUDA_VISIBLE_DEVICES", None)
+    setting("HIP_VISIBLE_DEVICES", "3")
+    rocm.cuda.runtime.getDeviceCount = fail
+    for status, text in ((100, "hipErrorNoDevice: no ROCm-capable device is detected"), (35, "driver")):
+        error = CudaError(status)
+        error.args = (text,)
+        with pytest.raises(Unavailable, match=f"^HIP cannot be used: {text}; check .*rocm-smi") as caught:
+            rocm()
+        assert "nvidia" not in str(caught.value).casefold()
+        is_absent = status != 35
+        assert is_absent is (not caught.value.broken)
+        assert is_absent is ("HIP_VISIBLE_DEVICES is '3', which may hide devices" in str(caught.value))

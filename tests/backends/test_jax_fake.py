@@ -114,7 +114,7 @@ NO_DRIVER = "operation cuInit(0) failed: Unknown CUDA error 303; cuGetErrorName 
 UNKNOWN = "Unable to initialize backend 'cuda': Backend 'cuda' is not in the list of known backends"
 FULL = "Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices."
 ADVICE = f"{FULL} (you may need to uninstall the failing plugin package, or set JAX_PLATFORMS=cpu)"
-NONE = "JAX sees no GPU; install JAX's plugin for your GPU .*, and give a container its GPUs"
+NONE = "JAX sees no GPU; install JAX's plugin for your device .*, and give a container its GPUs"
 EMULATED = "; --gpuperf-gpu=jax:cpu emulates one$"
 HIDES = f", which may hide devices{EMULATED}"
 

@@ -43,7 +43,8 @@ GPU_FIRST = """
 from pytest_gpuperf.devices.machine import Machine
 
 Machine("sycl").has_gpu()
-print(Machine("sycl:cpu").gpu().info.emulated)
+info = Machine("sycl:cpu").gpu().info
+print(info.emulated, info.memory > 0, info.multiprocessors > 0)
 """
 
 
@@ -52,7 +53,7 @@ def test_the_cpu_is_found_after_the_gpu_was_looked_for(setting):
     for name in ("OCL_ICD_FILENAMES", "ONEAPI_DEVICE_SELECTOR"):  # as set for this process
         setting(name, None)
     ran = subprocess.run([sys.executable, "-c", GPU_FIRST], capture_output=True, text=True, check=True)
-    assert ran.stdout == "True\n"
+    assert ran.stdout == "True True True\n"
 
 
 def test_observing_leaves_a_profiler_in_place(gpu):

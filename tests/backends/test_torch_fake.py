@@ -9,6 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from cases import for_each
 
@@ -164,6 +165,25 @@ def test_apples_gpu_has_its_own_name_where_torch_tells_it(torch):
 
 
 @for_each(
+    ("dtype", "kind", "said"),
+    [
+        (np.float64, "mps", r"a float64 array of shape \(3, 4\); give it float32 on both devices"),
+        (np.complex128, "mps", r"complex128 array of shape \(3, 4\); give it complex64 on both"),
+        (np.float32, "mps", "as torch says it"),
+        (np.float64, "xpu", "as torch says it"),
+    ],
+)
+def test_an_array_that_apples_gpus_cannot_have_is_named_with_the_dtype_to_use(torch, dtype, kind, said):
+    def refuse(values, device):
+        assert values is host, "which nobody has copied"
+        raise TypeError("as torch says it")
+
+    torch.mps, torch.tensor, host = SimpleNamespace(), refuse, np.ones((3, 4), dtype)
+    with pytest.raises(GpuPerfError if "give it" in said else TypeError, match=said):
+        Machine(f"torch:{kind}").gpu().asarray(host)
+
+
+@for_each(
     ("expected", "changes"),
     [
         ((), {"enabled": True, "benchmark": False, "deterministic": False}),
@@ -201,7 +221,8 @@ def test_the_report_knows_memory_and_runtime_and_tells_rocm_from_cuda(torch):
     gpu = Machine("torch").gpu()
     assert (1 << 37, 132, "CUDA 13.0") == (gpu.info.memory, gpu.info.multiprocessors, gpu.info.runtime)
     torch.version.hip = "6.4"
-    assert gpu.info.runtime == "ROCm 6.4"
+    info = Machine("torch").gpu().info
+    assert ("ROCm 6.4", None) == (info.runtime, info.driver)
     assert gpu.occupy is None, "this torch has no kernel for it"
 
 
@@ -294,6 +315,31 @@ def test_clocks_are_of_the_place_on_the_bus_that_torch_tells(torch, with_nvml, i
     assert device.sm_mhz() == (1980 if is_told else None)
     assert {*asked} == ({"00000000:18:00.0"} if is_told else set())
     assert is_told or "does not report the GPU's bus id" in device.clocks_reason
+
+
+def test_an_amd_gpu_is_no_nvidia_gpu_in_any_reason(torch, with_nvml, setting):
+    setting("ROCR_VISIBLE_DEVICES", "1")
+    setting("CUDA_VISIBLE_DEVICES", None)
+    torch.version.hip = "7.0"
+    assert [] == with_nvml()
+    gpu = Machine("torch").gpu()
+    assert (None, None) == (gpu.sm_mhz(), gpu.other_processes())
+    assert "the GPU's clocks are unknown: only NVIDIA's GPUs are asked for them" == gpu.clocks_reason
+
+    def fail(size, device):
+        raise RuntimeError(said)
+
+    torch.ones, torch.cuda.device_count = fail, lambda: 0
+    hidden = (
+        "check `rocm-smi`: .* /dev/kfd and /dev/dri; .*ROCR_VISIBLE_DEVICES is '1', which may hide devices"
+    )
+    for said, told in (
+        ("No HIP GPUs are available", hidden),
+        ("new", "check that rocm-smi shows it as free"),
+    ):
+        with pytest.raises(Unavailable, match=f"{said}; {told}") as caught:
+            Machine("torch").gpu()
+        assert "nvidia" not in str(caught.value).casefold()
 
 
 _FALLS_BACK = "The operator 'aten::{}' is not currently supported on the {} backend and will run on "

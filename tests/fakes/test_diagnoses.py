@@ -104,6 +104,27 @@ def test_each_bound_is_told_from_the_others_and_the_device_time_is_that_of_the_k
     assert device_time in (None, pytest.approx(records[name]["gpu"]["device_time"], abs=1e-6))
 
 
+LATE = """
+from time import sleep
+import numpy as np
+import pytest
+
+@pytest.mark.speedup(check=False)
+def test_late_kernel(device, gpuperf):
+    a = device.asarray(np.ones(1000, dtype=np.float32))
+    def work():
+        sleep(0.03)
+        return device.xp.sin(a)
+    return gpuperf.workload(work, reset=lambda: sleep(0.02))  # longer than the GPU keeps its clocks
+"""
+
+
+def test_where_clocks_rise_no_time_of_submission_is_that_of_the_kernels(ran, records_of):
+    output, path = ran("torch:cuda", LATE, FAKE_CUDA_RAMP_US="20000", FAKE_CUDA_KERNELS="sin=500")
+    assert " 1 passed" in output, output
+    assert records_of(path)["late_kernel"]["gpu"]["device_time"] in (None, pytest.approx(500e-9, abs=1e-6))
+
+
 def test_a_fake_device_is_emulated_wherever_a_report_names_it(report, records, capsys):
     run = json.loads(report.read_text())
     assert run["environment"]["gpu"]["emulated"]

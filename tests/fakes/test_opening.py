@@ -61,7 +61,7 @@ REMEDIES = {  # and whether the GPU is there: then a run that names it fails
     UNCOUNTED[804]: ("a container's image must not bring cuda-compat", True),
     **{UNCOUNTED[number]: (RESTART_MPS, True) for number in (805, 806, 807)},
     **{UNCOUNTED[number]: ("end other programs that use the GPU through MPS", True) for number in (808, 809)},
-    NO_MEMORY: ("free memory of the GPU: nvidia-smi lists the processes that hold it", True),
+    NO_MEMORY: ("free memory of the GPU: nvidia-smi (rocm-smi) lists the processes that hold it", True),
     UNCOUNTED[999]: ("reload the driver, or restart the machine", True),
     OLD_CUDNN: ("install JAX with the CUDA libraries that it was built for", True),
     FULL: ("free the GPU: nvidia-smi lists the processes that fill it", True),

@@ -24,6 +24,7 @@ HOST = np.ones(3)
 # By their names: what they take beside the device, what a device may return, and what is made of none.
 ABILITIES = {
     "occupy": ((0.5,), True, False),
+    "occupied": ((), 0.4, None),
     "clocks": ((), COOL, None),
     "throttle": ((), ("power cap",), ()),
     "free_memory": ((), 1000, None),

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from ast import literal_eval
 from importlib.metadata import version
 from math import inf
 from pathlib import Path
@@ -75,6 +76,31 @@ def test_the_survey_names_what_the_numbers_depend_on():
         assert os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") == found.host["memory"]
     for name in ("pytest-gpuperf", "pytest", "numpy"):
         assert found.packages[name] == version(name)
+
+
+def test_the_survey_has_the_versions_of_what_compiles_for_a_gpu_or_joins_several(tmp_path):
+    names = [
+        "jax-cuda13-plugin",
+        "jax-cuda13-pjrt",
+        "jax-rocm7-plugin",
+        "libtpu",
+        "nvidia-nccl-cu13",
+        "cupy-rocm-7-0",
+    ]
+    for name in names:
+        folder = tmp_path / f"{name.replace('-', '_')}-1.2.3.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2.3\n")
+    source = "from pytest_gpuperf.devices.environment import survey; print(survey(None, None).packages)"
+    path = os.pathsep.join([str(tmp_path), *sys.path])  # each process looks once
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert dict.fromkeys(names, "1.2.3").items() <= literal_eval(done.stdout).items()
 
 
 def test_a_report_s_limit_that_is_no_number_limits_nothing():
@@ -190,12 +216,15 @@ def test_the_survey_has_the_variables_that_are_set_and_no_other(setting):
     for name, value in {
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
+        "HIP_VISIBLE_DEVICES": "0",
+        "ROCR_VISIBLE_DEVICES": "1",
         "CUPY_TF32": None,
         "SECRET": "xyz",
     }.items():
         setting(name, value)
     found = survey().variables
     assert ("1", "") == (found["OMP_NUM_THREADS"], found["CUDA_VISIBLE_DEVICES"])
+    assert ("0", "1") == (found["HIP_VISIBLE_DEVICES"], found["ROCR_VISIBLE_DEVICES"])
     assert not {"CUPY_TF32", "SECRET"} & {*found}
 
 

@@ -83,6 +83,19 @@ def test_any_device_that_is_slowed_down_slows_the_group_down_and_each_has_counte
     assert lone.throttle_counters() == {"thermal": 1}
 
 
+@pytest.mark.parametrize(
+    ("others", "mhz", "of_each"), [(2, 345, [(0, 1980), (2, None), (None, 345)]), (0, 1980, [(0, 1980)])]
+)
+def test_its_other_users_are_those_of_the_busiest_device_and_its_clock_is_the_slowest(others, mhz, of_each):
+    run = run_with(len(of_each))
+    group = run.group(len(of_each))
+    assert (None, None) == (group.other_processes(), group.sm_mhz())
+    for device, (processes, clock) in zip(group.all, of_each, strict=True):
+        device.other_processes = lambda processes=processes: processes
+        device.sm_mhz = lambda clock=clock: clock
+    assert (others, mhz) == (group.other_processes(), group.sm_mhz())
+
+
 def test_a_fault_of_any_device_is_the_groups(group):
     group.all[0].fault = lambda error: None
     assert group.fault(SimulatedDeviceLost("gone")).kind == "lost"

@@ -91,8 +91,8 @@ def test_either_name_of_the_reasons_is_enough_for_an_older_binding_or_driver_and
 WHOLE = 0xFFFFFFFF  # of a GPU that is not divided into instances
 
 
-def process(pid, instance=WHOLE):
-    return SimpleNamespace(pid=pid, gpuInstanceId=instance)
+def process(pid, instance=WHOLE, memory=1 << 20):
+    return SimpleNamespace(pid=pid, gpuInstanceId=instance, usedGpuMemory=memory)
 
 
 @for_each(
@@ -111,6 +111,36 @@ def process(pid, instance=WHOLE):
 def test_other_processes_are_those_beside_this_one_on_its_part_of_the_gpu(gpu, others, processes):
     found = gpu(nvmlDeviceGetComputeRunningProcesses=processes and (lambda _: processes))
     assert found.other_processes() == others
+
+
+@for_each(
+    ("others", "processes", "clients"),
+    [
+        (3, [process(9)], [process(OWN), process(1), process(2), process(3)]),  # 9 is MPS's server
+        (3, [process(9)], [process(pid) for pid in (4, 1, 2, 3)]),  # in a container
+        (0, [process(9)], [process(OWN)]),
+        (1, [process(9), process(OWN), process(1)], [process(OWN), process(1)]),  # both lists have them
+        (2, [process(9), process(8)], [process(OWN), process(1)]),
+        (2, [process(OWN), process(9)], [process(1), process(2)]),  # this one does without MPS
+        (1, [process(OWN), process(1)], []),
+    ],
+)
+def test_clients_of_mps_are_other_processes_and_its_server_is_none(gpu, others, processes, clients):
+    lists = {
+        "nvmlDeviceGetComputeRunningProcesses": lambda _: processes,
+        "nvmlDeviceGetMPSComputeRunningProcesses": lambda _: clients,
+    }
+    assert others == gpu(**lists).other_processes()
+
+
+@for_each(("others", "memory", "own"), [(1, None, OWN), (0, None, 3), (4, 1 << 20, OWN)])
+def test_windows_programs_that_only_draw_are_no_other_users_of_the_gpu(gpu, others, memory, own):
+    pids = [3, 4, 5, OWN, 1] if own == OWN else [3, 4, 5, 1]
+    lists = {
+        "nvmlDeviceGetComputeRunningProcesses": lambda _: [process(pid, memory=memory) for pid in pids],
+        "nvmlDeviceGetGraphicsRunningProcesses": lambda _: [process(pid) for pid in (3, 4, 5, OWN)],
+    }
+    assert others == gpu(**lists).other_processes()
 
 
 FIELDS = {
@@ -184,4 +214,6 @@ def test_nvidias_own_binding_has_what_is_asked_of_it():
     for name in ("NVML_CLOCK_SM", "NVML_CLOCK_MEM", "NVML_TEMPERATURE_GPU", "NVMLError", "nvmlInit"):
         assert hasattr(pynvml, name)
     assert all(hasattr(pynvml, name) for name in (*FIELDS, "nvmlDeviceGetFieldValues"))
-    assert pynvml.nvmlDeviceGetComputeRunningProcesses
+    for kind in ("Compute", "Graphics", "MPSCompute"):
+        assert hasattr(pynvml, f"nvmlDeviceGet{kind}RunningProcesses")
+    assert "usedGpuMemory" in dict(pynvml.c_nvmlProcessInfo_v3_t._fields_)

@@ -159,3 +159,9 @@ def test_a_body_shows_what_is_timed_with_its_work(suite):
 def test_a_device_that_the_library_lacks_is_told_to_be_device_native(text, backend, is_said):
     hint = hint_on_device(RuntimeError(text), SimpleNamespace(backend=backend))
     assert is_said is (hint is not None and "use device.native in place of a device by name" in hint)
+
+
+def test_what_a_test_makes_in_float64_on_apples_gpus_is_told_to_be_float32():
+    said = "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64."
+    hint = hint_on_device(TypeError(said), SimpleNamespace(backend="torch"))
+    assert "torch has no float64 on Apple's GPUs: use float32 on both devices" == hint

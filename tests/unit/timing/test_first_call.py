@@ -247,6 +247,37 @@ def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_ti
     assert (None, expected and pytest.approx(expected)) == (found.synchronizes, found.device_time)
 
 
+@for_each(
+    ("expected", "shares", "waits"),
+    [
+        ((False, 1e-4), (0.1, 0.1, 1.0), False),  # clocks rise meanwhile: it is occupied for less
+        ((True, None), (0.1, 0.1, 1.0), True),
+        ((True, None), (0.95,), True),
+        ((False, 1e-4), (0.6,), False),  # for long enough all the same
+        ((None, None), (0.1, 0.1, 0.1, 1.0), True),
+        ((None, None), (0.1, 0.1, 0.1, 1.0), False),
+    ],
+)
+def test_a_device_whose_clocks_rise_is_occupied_again_until_that_lasts_for_the_call(expected, shares, waits):
+    device, left = simulated(), iter(shares)
+
+    def occupy(seconds):
+        device.lasted = next(left) * seconds
+        type(device).occupy(device, device.lasted)
+
+    device.occupy, device.occupied = occupy, lambda: device.lasted
+
+    def call():
+        device.pause(1.2e-3)
+        device.launch(1e-4)
+        if waits:
+            device.synchronize()
+
+    found = inspection(device, call)
+    blocks, seconds = expected
+    assert (blocks, seconds and pytest.approx(seconds)) == (found.synchronizes, found.device_time)
+
+
 def of_many_dtypes(seen):
     a, b = seen.asarray(np.ones((3, 4), np.float32)), seen.xp.ones(3, dtype=np.int16)
     c = seen.asarray(np.ones((), np.float32))

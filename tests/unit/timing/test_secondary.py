@@ -12,7 +12,13 @@ from msgspec.structs import replace
 from walks import simulated, walked
 
 from pytest_gpuperf.analysis.diagnosis import find
-from pytest_gpuperf.devices.simulated import Clock, SimulatedDeviceLost, SimulatedOutOfMemory
+from pytest_gpuperf.devices.simulated import (
+    Clock,
+    SimulatedDevice,
+    SimulatedDeviceLost,
+    SimulatedOutOfMemory,
+    Timing,
+)
 from pytest_gpuperf.model.demand import Demand, SamplingPlan
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.model.record import Record
@@ -103,6 +109,36 @@ def test_only_a_quick_call_is_timed_in_a_loop_with_its_copies_too(looped, kernel
     found = measured(gpu=kernel, bandwidth=8e6).transfer
     assert [pytest.approx(kernel + 2e-3)] * looped == list(found.loop)
     assert [pytest.approx(2e-3)] * 7 == found.samples
+
+
+class Nested:
+    """An array of the device, as torch's nested tensors are: NumPy has nothing like it."""
+
+    dtype, shape, nbytes = "float32", (), SIZE
+
+
+class WithNested(SimulatedDevice):
+    def holds(self, value):
+        return isinstance(value, Nested) or super().holds(value)
+
+    def asnumpy(self, array):
+        if isinstance(array, Nested):
+            raise TypeError("can't convert it to numpy")
+        return super().asnumpy(array)
+
+
+@for_each("demand", [Demand(), Demand(min=0.1, check=False)])
+def test_a_result_that_has_no_form_on_the_host_is_never_copied_and_the_record_says_so(demand):
+    def body(device):
+        a = device.asarray(HOST)
+        return lambda: (a + 1, Nested())[1]
+
+    clock = Clock()
+    on = tuple(WithNested(kind, clock=clock, timing=Timing(kernel=1e-3)) for kind in ("cpu", "gpu"))
+    found = measured(body, demand, on)
+    assert ("passed" if demand.min else "recorded") == found.verdict
+    assert (None, None, ()) == (found.transfer.h2d, found.transfer.d2h, tuple(found.transfer.loop))
+    assert "an array of the result cannot be copied to the host" in found.transfer.reason
 
 
 @for_each("max_time", [0.11, 0.12, 0.17])  # in the first and the last the loop comes after the call
