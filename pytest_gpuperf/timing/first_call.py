@@ -190,6 +190,7 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
         device_time = call.observation.device_time
         timer.inspection = structs.replace(inspection, device_time=device_time, synchronizes=False)
         return
+    timer.inspection = structs.replace(inspection, device_time=None)
     on_idle_device = min(inspection.host_time, timer.fastest_sample)
     submitted_before = on_idle_device - (seconds_between(begun, call.returned) - occupied)
     if submitted_before < _LAUNCH_QUEUE * _SHORTEST_LAUNCH:
