@@ -9,7 +9,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.torch_and_jax import other_library
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult
+from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult, is_outcome
 from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
@@ -188,6 +188,7 @@ class ResultChecks:
                 "work on a copy made inside it, write to another array, or restore it with "
                 "gpuperf.workload(call, reset=...)"
             )
+        changes = _of_values(changes, workload, has_time)
         on = workload.device.kind.upper()
         alike: dict[str, list[str]] = {}  # of one sentence the arrays that it is said of
         for change in changes:
@@ -246,3 +247,23 @@ class ResultChecks:
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
         if compared.agreed is False and (alike := result_check.same_up_to(cpu, gpu, self._demand)):
             self._hints = _ALIKE_HINTS[alike]
+
+
+def _of_values(
+    changes: tuple[inputs.Change, ...], workload: Workload, has_time: Callable[[], bool]
+) -> tuple[inputs.Change, ...]:
+    """Return the changes without those of buffers that had no values: the body runs again to show it."""
+    is_suspected = any(change.goes_on is False for change in changes)
+    if not is_suspected or workload.set_up_again is None or not has_time():
+        return changes
+    try:
+        call = workload.set_up_again()
+    except Exception as error:
+        if is_outcome(error):
+            raise
+        return changes  # a body that need not run twice
+    return tuple(
+        change
+        for change in changes
+        if change.goes_on is not False or inputs.had_values(change, call, workload.device)
+    )

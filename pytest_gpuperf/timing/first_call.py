@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from msgspec import structs
 
 from pytest_gpuperf.devices import capabilities
@@ -98,6 +99,7 @@ def first_call(
             call=function,
             scope="call",
             restore=restore,
+            set_up_again=partial(_set_up, bind, device),
             setup=call.elapsed,
             live_before=call.observation.live,
             held_after_setup=call.observation.held,
@@ -276,6 +278,20 @@ def _without_submission(inspection: Inspection) -> Inspection:
     return structs.replace(inspection, device_time=None)
 
 
+def _set_up(bind: Bind, device: TimedDevice) -> Any:
+    """Return the callable that the body returns for a device, which it was returned before."""
+    call = bind(device)()
+    return call.call if ask.is_really(call, ResettableCall) else call
+
+
+def _host_arrays(call: Callable[[], Any], device: TimedDevice) -> tuple[Callable[[], Any], ...]:
+    """Return references to NumPy's arrays that a GPU's call refers to: it may copy its results there."""
+    if device.kind == "cpu":
+        return ()
+    found = inputs.reached(call, lambda value: ask.is_really(value, np.ndarray))
+    return tuple(map(any_array.reference, found))
+
+
 def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callable[[], Any]) -> Workload:
     """Return the workload with what it reads, and what of it was uploaded: by the body or by fixtures."""
     call, device = workload.call, workload.device
@@ -296,6 +312,7 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
         inputs=arrays,
         state=inputs.state_of(call, device, arrays),
         uploads=tuple(uploads.uploads),
+        host_arrays=_host_arrays(call, device),
         created_bytes=sum(entry.bytes for entry in made),
         brought_bytes=sum(entry.bytes for entry in brought),
         dtypes=tuple({entry.dtype for entry in arrays}),
