@@ -370,7 +370,7 @@ class TorchDevice(LibraryDevice):
         if was_idle:
             start.synchronize()  # an event of ours that is still on its way is no work of the call's
         yield
-        observation.worked = not stream.query()
+        observation.worked = observation.unfinished = not stream.query()
         end.record(stream)
         end.synchronize()
         waited = self.clock()

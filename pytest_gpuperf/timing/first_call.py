@@ -364,9 +364,11 @@ def _surely_worked(call: _ObservedCall) -> float | None:
     """Return how long the device worked on after a call had returned, at least; None without its events.
 
     Until then the host may have imported, compiled or waited for what was tried: the events of a device that
-    was idle meanwhile enclose that, too.
+    was idle meanwhile enclose that, too, and an interruption of the host before the last one.
     """
     timed = call.observation.device_time
+    if timed is not None and call.observation.unfinished is False:
+        return 0.0
     return None if timed is None else max(0.0, timed - call.host_time)
 
 

@@ -508,6 +508,10 @@ def test_a_first_call_that_works_for_more_than_twice_as_long_as_later_ones_is_no
             lambda device: at_first(device, kernels(40), kernels(1)),
             {"change": lambda observation: setattr(observation, "device_time", None)},
         ),
+        (
+            lambda device: at_first(device, kernels(40), kernels(1)),
+            {"change": lambda observation: setattr(observation, "unfinished", False)},
+        ),
     ],
     ids=[
         "twice as long",
@@ -520,6 +524,7 @@ def test_a_first_call_that_works_for_more_than_twice_as_long_as_later_ones_is_no
         "a call in the setup",
         "the first call after each reset",
         "a device without events",
+        "a device that was done as the call returned, before the host was interrupted",
     ],
 )
 def test_a_first_call_that_did_no_other_work_that_matters_is_not_noted(body, timing):
