@@ -125,14 +125,14 @@ class CupyDevice(LibraryDevice):
         with pool:
             yield observation
         with self.native:  # of a group another one is current
-            unfinished = not cuda.get_current_stream().done
+            observation.unfinished = not cuda.get_current_stream().done
             end.record()
             end.synchronize()
         waited = self.clock()
         self.synchronize()
         observation.finished = self.clock()
         observation.outside_time = observation.finished - waited
-        observation.worked = unfinished or pool.uses > 0 or live is None
+        observation.worked = observation.unfinished or pool.uses > 0 or live is None
         observation.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
         if live is not None:
             observation.allocations = pool.allocations

@@ -55,6 +55,7 @@ class Device(Protocol):
 class Observation:
     """What a device observed of the work in a `with device.observe()` block, filled in at its end.
 
+    It was `unfinished` where its stream had work left at the block's end; None where nobody asked.
     `device_time` runs from the start of the work on the device to the end that its own events record, and
     `outside_time` (seconds too) is how long the device worked on after that. `finished` is the device's clock
     when its work was done, before anything else was asked. `allocations` counts those made by the device
@@ -64,6 +65,7 @@ class Observation:
     """
 
     worked: bool = False
+    unfinished: bool | None = None
     device_time: float | None = None
     outside_time: float | None = None
     finished: float | None = None

@@ -57,6 +57,7 @@ _PRODUCT = re.compile(  # addmm, cudnn_convolution
 _OWN = {"aten", "autograd", "c10d", "_c10d_functional", "prim", "prims", "profiler", "torch"}
 # Classes and methods that launch work past torch's dispatcher, by the module that has them.
 _LAUNCHERS = {"torch.cuda": ("CUDAGraph", "replay"), "triton": ("JITFunction", "run")}
+_GRAPHED = "make_graphed_callables.<locals>."  # functions that it makes, which hold their graphs in a class
 
 # Operators that only copy, and those that touch no element though they make no view.
 _COPIES = frozenset(("_to_copy", "clone", "copy", "copy_", "lift_fresh", "_local_scalar_dense"))
@@ -150,14 +151,23 @@ class TorchDevice(LibraryDevice):
         return isinstance(value, self._torch.Tensor) and value.device == self.native
 
     def holds_work(self, value: Any) -> bool:
-        """Return whether `value` is a CUDA graph."""
-        return self._is_cuda and isinstance(value, self._module.CUDAGraph)
+        """Return whether `value` is a CUDA graph, or what `make_graphed_callables` made of a function."""
+        if not self._is_cuda:
+            return False
+        is_graphed = str(ask.attribute(value, "__qualname__")).startswith(_GRAPHED)
+        return isinstance(value, self._module.CUDAGraph) or (
+            is_graphed and ask.module_of(value) == "torch.cuda.graphs"
+        )
 
     def reuses_results(self, function: Any) -> bool:
-        """Return whether torch.compile runs a function as a CUDA graph, as with mode="reduce-overhead"."""
+        """Return whether torch.compile runs a function as a CUDA graph, as with mode="reduce-overhead".
+
+        Of another compiler than torch's own that is not known: it may, as backend="cudagraphs" does.
+        """
         if not ask.has(function, "_torchdynamo_orig_callable"):
             return False
-        return function.get_compiler_config().get("triton.cudagraphs") is True
+        config = function.get_compiler_config()
+        return config is None or config.get("triton.cudagraphs") is True
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
@@ -381,7 +391,7 @@ class TorchDevice(LibraryDevice):
         if was_idle:
             start.synchronize()  # an event of ours that is still on its way is no work of the call's
         yield
-        observation.worked = not stream.query()
+        observation.worked = observation.unfinished = not stream.query()
         end.record(stream)
         end.synchronize()
         waited = self.clock()

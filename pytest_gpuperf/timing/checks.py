@@ -9,7 +9,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.torch_and_jax import other_library
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult
+from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult, is_outcome
 from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
@@ -189,6 +189,7 @@ class ResultChecks:
                 "work on a copy made inside it, write to another array, or restore it with "
                 "gpuperf.workload(call, reset=...)"
             )
+        changes = _of_values(changes, workload, has_time)
         on = workload.device.kind.upper()
         alike: dict[str, list[str]] = {}  # of one sentence the arrays that it is said of
         for change in changes:
@@ -261,3 +262,23 @@ def _written(workload: Workload) -> list[str]:
     with capabilities.context(workload.device):
         found = inputs.changed((*workload.inputs, *workload.state), workload.device)
     return [describe(entry.array()) for entry in found]
+
+
+def _of_values(
+    changes: tuple[inputs.Change, ...], workload: Workload, has_time: Callable[[], bool]
+) -> tuple[inputs.Change, ...]:
+    """Return the changes without those of buffers that had no values: the body runs again to show it."""
+    is_suspected = any(change.goes_on is False for change in changes)
+    if not is_suspected or workload.set_up_again is None or not has_time():
+        return changes
+    try:
+        call = workload.set_up_again()
+    except Exception as error:
+        if is_outcome(error):
+            raise
+        return changes  # a body that need not run twice
+    return tuple(
+        change
+        for change in changes
+        if change.goes_on is not False or inputs.had_values(change, call, workload.device)
+    )

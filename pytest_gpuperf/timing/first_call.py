@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from msgspec import structs
 
 from pytest_gpuperf.devices import capabilities
@@ -20,7 +21,7 @@ from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.any_array import is_array
-from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.blocks import BlockTimer, Waiting
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.kept_results import remember, returns_new
 from pytest_gpuperf.timing.lazy import LAZY, computes_from_inputs
@@ -99,6 +100,7 @@ def first_call(
             call=function,
             scope="call",
             restore=restore,
+            set_up_again=partial(_set_up, bind, device),
             setup=call.elapsed,
             live_before=call.observation.live,
             held_after_setup=call.observation.held,
@@ -171,7 +173,8 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     synchronizes, or has filled the queue of launches: then so many are submitted while the GPU is occupied
     that less of the call is left. Where that may be so, it is not known whether it synchronizes.
     A call that takes long to submit, or for which too little time is `remaining` (seconds), is not probed.
-    Where clocks rise the GPU may be done before the call is submitted: then it is occupied once more.
+    Where clocks rise the GPU may be done before the call is submitted: then it is occupied once more. Time in
+    which threads waited for a processor is none in which the call was held up by the device.
     """
     inspection, device = timer.inspection, timer.device
     if inspection is None or inspection.host_time is None or device.kind != "gpu":
@@ -188,7 +191,9 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
             begun = device.clock()
             if not capabilities.occupy(device, occupied):
                 return
+            waiting = Waiting()
             call = _observed_call(timer.workload.call, device, when_idle=False)
+            waited = waiting.seconds
             lasted = capabilities.occupied(device) or occupied
             if call.host_time < _BLOCKING_SHARE * lasted:
                 device_time = call.observation.device_time
@@ -198,8 +203,9 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
                 break
         else:
             return
+    timer.inspection = structs.replace(inspection, device_time=None)
     on_idle_device = min(inspection.host_time, timer.fastest_sample)
-    submitted_before = on_idle_device - (seconds_between(begun, call.returned) - lasted)
+    submitted_before = on_idle_device - (seconds_between(begun, call.returned) - lasted - waited)
     if submitted_before < _LAUNCH_QUEUE * _SHORTEST_LAUNCH:
         timer.inspection = structs.replace(timer.inspection, synchronizes=True)
 
@@ -283,6 +289,20 @@ def _without_submission(inspection: Inspection) -> Inspection:
     return structs.replace(inspection, device_time=None)
 
 
+def _set_up(bind: Bind, device: TimedDevice) -> Any:
+    """Return the callable that the body returns for a device, which it was returned before."""
+    call = bind(device)()
+    return call.call if ask.is_really(call, ResettableCall) else call
+
+
+def _host_arrays(call: Callable[[], Any], device: TimedDevice) -> tuple[Callable[[], Any], ...]:
+    """Return references to NumPy's arrays that a GPU's call refers to: it may copy its results there."""
+    if device.kind == "cpu":
+        return ()
+    found = inputs.reached(call, lambda value: ask.is_really(value, np.ndarray))
+    return tuple(map(any_array.reference, found))
+
+
 def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callable[[], Any]) -> Workload:
     """Return the workload with what it reads, and what of it was uploaded: by the body or by fixtures."""
     call, device = workload.call, workload.device
@@ -303,6 +323,7 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
         inputs=arrays,
         state=inputs.state_of(call, device, arrays),
         uploads=tuple(uploads.uploads),
+        host_arrays=_host_arrays(call, device),
         created_bytes=sum(entry.bytes for entry in made),
         brought_bytes=sum(entry.bytes for entry in brought),
         dtypes=tuple({entry.dtype for entry in arrays}),
@@ -354,9 +375,11 @@ def _surely_worked(call: _ObservedCall) -> float | None:
     """Return how long the device worked on after a call had returned, at least; None without its events.
 
     Until then the host may have imported, compiled or waited for what was tried: the events of a device that
-    was idle meanwhile enclose that, too.
+    was idle meanwhile enclose that, too, and an interruption of the host before the last one.
     """
     timed = call.observation.device_time
+    if timed is not None and call.observation.unfinished is False:
+        return 0.0
     return None if timed is None else max(0.0, timed - call.host_time)
 
 

@@ -115,10 +115,15 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A changed array, as messages name it, and whether calls go on to change it; None where time was up."""
+    """An array that has changed, and whether calls go on to change it; None where time was up."""
 
-    described: str
+    entry: Fingerprint
     goes_on: bool | None
+
+    @property
+    def described(self) -> str:
+        """The array as messages name it."""
+        return describe(self.entry.array())
 
 
 def fingerprints(
@@ -184,8 +189,22 @@ def changes_of(
     for place, (entry, then) in enumerate(zip(entries, before, strict=True)):
         goes_on = _now(entry, device) != then
         if place < len(of_inputs) if goes_on else not entry.is_uniform:
-            changes.append(Change(describe(entry.array()), goes_on))
+            changes.append(Change(entry, goes_on))
     return tuple(changes)
+
+
+def had_values(change: Change, call: Callable[[], Any], device: TimedDevice) -> bool:
+    """Return whether an array had values before it was changed: the body has run again, and returned `call`.
+
+    That has the array itself, which a fixture made, or one with the same values. A buffer that was never
+    written, as of `empty`, has what was in its memory before: other values each time.
+    """
+    entry, described = change.entry, change.described
+    arrays = [*carried_arrays(call, device), *reached(call, capabilities.holds(device))]
+    if any(array is entry.array() for array in arrays):
+        return True
+    alike = [_sample(array, entry.step, device) for array in arrays if describe(array) == described]
+    return not alike or any(values is None or _checksum(values) == entry.checksum for values in alike)
 
 
 class AfterReset:
@@ -236,11 +255,11 @@ class AfterReset:
             first = {sums[place] for sums in self._first}
             others = {sums[place] for sums in (self._before, *self._second)}
             if len(first) > 1:
-                changes.append(Change(describe(entry.array()), goes_on=True))
+                changes.append(Change(entry, goes_on=True))
             elif made < 4:
-                changes.append(Change(describe(entry.array()), goes_on=None))
+                changes.append(Change(entry, goes_on=None))
             elif others == first:
-                changes.append(Change(describe(entry.array()), goes_on=False))
+                changes.append(Change(entry, goes_on=False))
         return tuple(changes)
 
     def _sums(self) -> list[int | None]:

@@ -72,7 +72,7 @@ def look_for_kept(
     holds = capabilities.holds(device)
     parts = [leaf.value for leaf in values_of(result, holds)]
     arrays = [value for value in parts if _is_array(value, holds)]
-    made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload.arrays)}
+    made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload.known)}
     if arrays and not made:  # it returns its inputs
         return None
     call, on = median(samples), device.kind.upper()
@@ -98,7 +98,8 @@ def look_for_kept(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
             "than it takes to write the result; time the computation itself, and return only what it writes"
         )
-    if made and (call > _AMPLE * write.seconds > 0 or _reuses_results(workload)):
+    is_buffer = all(_is_of(value, workload.reached) for value in made.values())
+    if made and (is_buffer or call > _AMPLE * write.seconds > 0 or _reuses_results(workload)):
         return None
     text = (
         f"each call on the {on} returned the very result of the one before; if it is cached, time the "
@@ -108,8 +109,12 @@ def look_for_kept(
 
 
 def _reuses_results(workload: Workload) -> bool:
-    """Return whether a call refers to a function that writes each result where the one before was."""
-    reuses = partial(capabilities.reuses_results, workload.device)
+    """Return whether a call refers to what writes each result where the one before was, as a graph does."""
+    device = workload.device
+
+    def reuses(value: Any) -> bool:
+        return capabilities.holds_work(device, value) or capabilities.reuses_results(device, value)
+
     return next(inputs.reached(workload.call, reuses, through_functions=True), None) is not None
 
 

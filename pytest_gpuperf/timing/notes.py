@@ -15,6 +15,7 @@ from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
+from pytest_gpuperf.timing.any_array import root
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.process_state import Change
@@ -185,8 +186,10 @@ def on_emulation(workload: Workload, result: Any) -> Note | None:
     if not device.info.emulated or getattr(device, "arrays_are_on_host", False):
         return None
     values = (leaf.value for leaf in values_of(result, capabilities.holds(device)))
-    arrays = [value for value in values if ask.is_really(value, np.ndarray)]
-    if any(not device.holds(array) for array in arrays) and inputs.mentions_numpy(workload.call):
+    # What NumPy computes is its own memory, unlike a view of another library's array, or a pinned buffer.
+    owners = [root(value) for value in values if ask.is_really(value, np.ndarray) and not device.holds(value)]
+    is_of_numpy = any(ask.is_really(owner, np.ndarray) and owner.flags.owndata for owner in owners)
+    if is_of_numpy and inputs.mentions_numpy(workload.call):
         text = (
             f"the result on {device.name} is an array of NumPy, which may have computed it: NumPy takes the "
             "arrays of an emulated GPU, and refuses or copies those of a GPU; use xp or the library's own"

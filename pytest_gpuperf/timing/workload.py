@@ -38,15 +38,16 @@ class Workload:
     """A call without arguments on one device, as its first call showed it. Times in seconds, sizes in bytes.
 
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
-    the body itself is called. `restore` brings back the state that calls change: it runs before each block
-    and is not timed; `state` are the arrays in objects that the call refers to. `uploads` are the inputs that
-    were copied from the host, `created_bytes` those that were made on the device. The inputs of a whole body
-    are the arrays that fixtures gave to it, which it does not hold; `brought_dtypes` are theirs and those of
-    its uploads. `returned` are references to what the first call returned, `returned_types` the libraries and
-    dtypes of its arrays, `other_library` one that is not the device's; it `has_host_form` unless
-    one of them cannot be copied to the host. `live_before` is what the device held
-    before the setup, or before the first call of a whole body, `brought_bytes` are those of the inputs among
-    it, `held_after_setup` is what it holds more since the setup, and `first_call_memory` what the first call
+    the body itself is called; `set_up_again` runs that body once more. `restore` brings back the state that
+    calls change: it runs before each block and is not timed; `state` are the arrays in objects that the call
+    refers to. `uploads` are the inputs that were copied from the host, `host_arrays` NumPy's that it refers
+    to, `created_bytes` those that were made on the device. The inputs of a whole body are the arrays that
+    fixtures gave to it, which it does not hold; `brought_dtypes` are theirs and those of its uploads.
+    `returned` are references to what the first call returned, `returned_types` the libraries and dtypes of
+    its arrays, `other_library` one that is not the device's; it `has_host_form` unless one of them cannot be
+    copied to the host. `live_before` is what the device held before the setup, or before the first call of a
+    whole body, `brought_bytes` are those of the inputs among it, `held_after_setup` is what it holds more
+    since the setup, and `first_call_memory` what the first call
     added at its peak; None where it does not report that. `first_device_time` is how long the device surely
     worked in the first call: by its own events, without the time in which the call was submitted. It
     `returned_new` arrays where one of its first result is none that it can reach. `watched` is what the
@@ -57,6 +58,7 @@ class Workload:
     call: Callable[[], Any]
     scope: Literal["body", "call"]
     restore: Callable[[], None] | None = None
+    set_up_again: Callable[[], Any] | None = None
     setup: float | None = None
     first_call: float = 0.0
     inputs: tuple[Fingerprint, ...] = ()
@@ -64,6 +66,7 @@ class Workload:
     returned: tuple[Part, ...] = ()
     returned_types: tuple[str, ...] = ()
     uploads: tuple[Upload, ...] = ()
+    host_arrays: tuple[Callable[[], Any], ...] = ()
     created_bytes: int = 0
     result_bytes: int = 0
     result_arrays: int = 0
@@ -103,6 +106,12 @@ class Workload:
         """The arrays that it is known to use, and those in objects that it refers to, that exist."""
         entries = (*self.inputs, *self.state)
         return [array for entry in entries if (array := entry.array()) is not None]
+
+    @property
+    def known(self) -> list[Any]:
+        """The arrays that it is known to use, and NumPy's that it refers to, that exist."""
+        on_host = (known() for known in self.host_arrays)
+        return [*self.arrays, *(array for array in on_host if array is not None)]
 
     @property
     def used_dtypes(self) -> tuple[str, ...]:

@@ -230,6 +230,10 @@ def test_library(device):
 def test_device(device):
     return lambda: float(device.asarray(HOST).sum())
 
+def test_copy(device):
+    a = device.asarray(HOST)
+    return lambda: np.asarray(a + a)
+
 def test_array(device):
     a = device.asarray(HOST)
     return lambda: a + a

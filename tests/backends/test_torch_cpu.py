@@ -38,6 +38,7 @@ def test_numpys_device_takes_a_tensor_as_a_new_array_and_where_nothing_is_compar
     [
         (True, lambda: torch.compile(torch.sin, mode="reduce-overhead")),
         (True, lambda: torch.compile(torch.nn.Linear(2, 2), options={"triton.cudagraphs": True})),
+        (True, lambda: torch.compile(torch.sin, backend="cudagraphs")),
         (False, lambda: torch.compile(torch.sin)),
         (False, lambda: torch.sin),
     ],

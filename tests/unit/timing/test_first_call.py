@@ -218,6 +218,15 @@ def test_a_call_that_waits_for_its_device_is_told_by_that_alone(blocks, device_t
     assert (blocks, device_time and pytest.approx(device_time)) == (found.synchronizes, found.device_time)
 
 
+def test_what_events_saw_of_a_call_that_waits_for_its_device_is_not_the_devices_time():
+    def interrupted(observation):  # after the call returned, and before the last event
+        observation.device_time += 1.0
+
+    device = observing(simulated(), interrupted)
+    found = inspection(device, lambda: float(device.xp.ones(3).sum()))
+    assert (True, None) == (found.synchronizes, found.device_time)
+
+
 @for_each(("behind", "launch", "kernel"), [(5 * 2e-3, 1e-3, 2e-3), (5 * 1e-3, 2e-3, 1e-3)])
 def test_behind_other_work_the_devices_time_has_no_launch_in_it(behind, launch, kernel):
     device = simulated(launch=launch, kernel=kernel)
@@ -530,6 +539,10 @@ def test_a_first_call_that_works_for_more_than_twice_as_long_as_later_ones_is_no
             lambda device: at_first(device, kernels(40), kernels(1)),
             {"change": lambda observation: setattr(observation, "device_time", None)},
         ),
+        (
+            lambda device: at_first(device, kernels(40), kernels(1)),
+            {"change": lambda observation: setattr(observation, "unfinished", False)},
+        ),
     ],
     ids=[
         "twice as long",
@@ -542,6 +555,7 @@ def test_a_first_call_that_works_for_more_than_twice_as_long_as_later_ones_is_no
         "a call in the setup",
         "the first call after each reset",
         "a device without events",
+        "a device that was done as the call returned, before the host was interrupted",
     ],
 )
 def test_a_first_call_that_did_no_other_work_that_matters_is_not_noted(body, timing):

@@ -1,5 +1,6 @@
 """Inputs: what a workload reads is found in it, and one change shows what calls go on to change."""
 
+from contextlib import suppress
 from copy import copy, deepcopy
 from functools import partial
 from itertools import count
@@ -296,6 +297,54 @@ def test_what_calls_change_once_is_told_from_what_they_go_on_to_change_and_from_
 ):
     found = changes_of(prepared(simulated(), body), calls)
     assert expected == next((each.partition(":")[0] for each in found), None)
+
+
+def of_which_the_body_makes(values, again):
+    """Return a body whose calls fill an array: of these values, and of others when the body runs again."""
+    made = iter((values, again))
+
+    def body(device):
+        out, nine = next(made), device.asarray(np.array([9.0]))
+        out = device.asarray(np.array(out)) if isinstance(out, list) else out()
+        return lambda: out.__setitem__(..., nine)
+
+    return body
+
+
+FIXTURES = np.array([5.0, 6.0, 7.0])
+
+
+@for_each(
+    ("expected", "values", "again"),
+    [
+        ([], [5.0, 6.0, 7.0], [8.0, 6.0, 7.0]),  # `empty` has what was in its memory
+        ([], [5.0, 6.0, 7.0], [0.0, 0.0, 0.0]),
+        (["noted"], [5.0, 6.0, 7.0], [5.0, 6.0, 7.0]),  # an input
+        (["noted"], lambda: FIXTURES, lambda: FIXTURES),
+        (["noted"], [5.0, 6.0, 7.0], [8.0]),  # it made no such array again
+        (["noted"], [5.0, 6.0, 7.0], lambda: 1 / 0),
+    ],
+)
+def test_a_buffer_that_was_never_written_is_told_from_an_input_by_what_the_body_makes_again(
+    expected, values, again
+):
+    FIXTURES[:] = 5.0, 6.0, 7.0
+    workload = prepared(host(), of_which_the_body_makes(values, again))
+    assert expected == [each.partition(":")[0] for each in changes_of(workload)]
+
+
+def test_the_body_runs_again_only_while_there_is_time_and_it_may_end_the_run():
+    def ended():
+        runs.append("again")
+        pytest.exit("not twice")
+
+    runs = []
+    workload = prepared(host(), of_which_the_body_makes([5.0, 6.0, 7.0], ended))
+    with suppress(pytest.exit.Exception):
+        changes_of(workload, has_time=lambda: False)
+    assert runs == []
+    with pytest.raises(pytest.exit.Exception, match="not twice"):
+        changes_of(workload)
 
 
 def noise(device):

@@ -141,6 +141,17 @@ def filled(device):
     return call
 
 
+class Filling:
+    """A call that fills a buffer of its own."""
+
+    def __init__(self, out):
+        self.out = out
+
+    def __call__(self):
+        self.out[...] = 3.0
+        return self.out
+
+
 def view_of_a_buffer(device):
     call = filled(device)
     return lambda: call()[: SIZE // 2]
@@ -194,6 +205,7 @@ BODIES = {
     "kept number of Python": ("noted - - -", partial(number_of_an_array, is_kept=True)),
     "number of Python": ("- - - -", partial(number_of_an_array, is_kept=False)),
     "buffer": ("refused refused noted -", filled),
+    "buffer of an object": ("refused refused - -", lambda device: Filling(device.xp.zeros(SIZE))),
     "view of a buffer": ("refused refused noted -", view_of_a_buffer),
     "two kept in turn": ("refused refused noted -", kept_in_turn),
     "seven kept in turn": ("refused refused - -", partial(kept_in_turn, results=7)),
@@ -218,10 +230,17 @@ def test_what_a_call_returns_is_refused_or_noted_by_the_time_that_it_takes_to_wr
 
 
 def test_a_function_that_the_library_runs_as_a_graph_returns_its_one_buffer_without_a_note():
-    device = simulated()
-    assert "noted" == found(filled, SECONDS["as long"], device)
-    device.reuses_results = lambda value: getattr(value, "__name__", "") == "call"
-    assert "-" == found(filled, SECONDS["as long"], device)
+    assert "noted" == found(filled, SECONDS["as long"], simulated())
+    for name in ("reuses_results", "holds_work"):
+        device = simulated()
+        setattr(device, name, lambda value: getattr(value, "__name__", "") == "call")
+        assert "-" == found(filled, SECONDS["as long"], device)
+
+
+@for_each(("expected", "kind"), [("-", "gpu"), ("refused", "cpu")])
+def test_an_array_on_the_host_that_a_gpu_copies_to_may_be_filled_faster_than_the_host_writes(expected, kind):
+    device = Writing(kind, Clock())
+    assert expected == found(lambda _: Filling(np.zeros(SIZE)), SECONDS["impossible"], device)
 
 
 @for_each(
