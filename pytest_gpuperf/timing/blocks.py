@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import repeat
-from math import ceil, inf
+from math import inf
 from random import Random
 from statistics import median
 from time import perf_counter, thread_time
@@ -32,9 +32,6 @@ from pytest_gpuperf.timing.workload import Workload
 # Seconds by the host's clock of a block that the device's own clock shows as too short, and of work that
 # raises clocks, whose calls take nanoseconds of simulated time.
 LONGEST_ON_HOST = 1.0
-# What warms up late counts calls: times are late after so many where these take at most so many seconds.
-_LATE_CALLS, _FEWEST_LATE_CALLS = ((256, 0.13), (64, 0.35)), 24
-_LATE_BLOCKS, _AS_BEFORE = (3, 6), 1.2  # that are timed then, and that confirm a difference by that factor
 _FOUND_WORK = 2  # empty waits: a longer one waited for work
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
@@ -56,6 +53,7 @@ class BlockTimer:
     in one of them; None where the system does not report them. `others_worked` is how long processors have
     worked for others since the first block, where that is known: threads that waited longer waited for each
     other. `least_time` is what a call needs in any case.
+    `calls` are all that were made, the first one and those of blocks, of whatever became of their times.
     `second_call` is a call's time in the first block, which is one call; infinite before that.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `sm_mhz` are the clocks of a GPU right after the timed blocks, where it reports them.
@@ -74,6 +72,7 @@ class BlockTimer:
     block_calls: int = 1
     warmup: float = 0.0
     warmup_calls: int = 1
+    calls: int = 1
     steady: bool = False
     synchronize_cost: float = 0.0
     block_time: float | None = None
@@ -334,26 +333,6 @@ class BlockTimer:
         self.drop_result()
         return self.run_block()
 
-    def changed_late(self, remaining: float) -> float | None:
-        """Return the seconds of a call after more work, where they differ from the samples by a fifth.
-
-        None where they do not, or where there is no time for that work and as many samples again.
-        """
-        before, calls = median(self.samples), self.block_calls
-        made = self.warmup_calls + len(self.samples) * calls + _LATE_BLOCKS[0] * calls
-        ahead = ceil((_late_calls(before) - made) / calls)
-        if (max(0, ahead) + sum(_LATE_BLOCKS)) * calls * before > remaining / 2:
-            return None
-        for _ in range(ahead):
-            self.run_untimed()
-        late = list[float]()
-        for more in _LATE_BLOCKS:
-            late += [self.run_untimed() for _ in range(more)]
-            now = median(late)
-            if max(now, before) <= _AS_BEFORE * min(now, before):
-                return None
-        return now
-
     def measure_least_time(self, remaining: float) -> None:
         """Measure how long a call takes at least, if it was disturbed and that can be done in time.
 
@@ -407,6 +386,7 @@ class BlockTimer:
             block = timed_block(
                 self.workload, calls, calls_wait=self.calls_wait, empty_wait=self.synchronize_cost
             )
+        self.calls += calls
         if is_first_block:
             self.second_call = block.sample
         if seen is not None:
@@ -543,8 +523,3 @@ def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any
         return result
 
     return call_and_synchronize if wait is None else call_and_wait
-
-
-def _late_calls(seconds: float) -> int:
-    """Return after how many calls, of so many seconds each, times are late."""
-    return next((calls for calls, most in _LATE_CALLS if calls * seconds <= most), _FEWEST_LATE_CALLS)

@@ -17,6 +17,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.any_array import root
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.late_look import LateTime
 from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.process_state import Change
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -126,14 +127,15 @@ def on_first_call(timer: BlockTimer) -> Note | None:
     return Note(code="work_in_doubt", text=text)
 
 
-def late_change(timer: BlockTimer, late: float) -> Change:
-    """Return by which factor the speedup was too large, since later calls took so many seconds each."""
-    before, kind = median(timer.samples), timer.device.kind
+def late_change(found: LateTime) -> Change:
+    """Return by which factor the speedup was too large, since later calls take another time."""
+    timer, before, now = found
+    kind = timer.device.kind
     text = (
-        f"on the {kind.upper()} later calls took {units.seconds(late)} each, "
+        f"on the {kind.upper()} later calls took {units.seconds(now)} each, "
         f"and the timed ones {units.seconds(before)}"
     )
-    return Change(factor=before / late if kind == "cpu" else late / before, text=text)
+    return Change(factor=before / now if kind == "cpu" else now / before, text=text)
 
 
 def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note]:

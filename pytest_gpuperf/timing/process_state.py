@@ -32,6 +32,7 @@ _APART = 3.0  # times that no warm-up of a few calls explains
 _BLOCKS, _BLOCK_TIME, _MOST_CALLS = 3, 0.5e-3, 1000  # so many blocks, of so many seconds, if calls suffice
 _MORE_BLOCKS, _TURNS = 20, 4  # where a change is suspected: blocks, and times that each body runs once more
 _FEWEST_TURNS = 2  # of bodies that take long
+_AGREE, _SLOW = 1.5, 2e-3  # times; seconds
 _SHARE, _LONGEST = 1 / 50, 1 / 8  # of the test's time: for the blocks, and for the longest call that is tried
 
 
@@ -87,8 +88,10 @@ class StateProbe:
         if inf in (self.before, now):
             return None
         before, self.before = self.before, inf  # after a restart, other work has changed it
-        if max(before, now) < _APART * min(before, now):
+        if not _are_apart(before, now):
             return None
+        if before > _SLOW and not _are_apart(before, self.timer.second_call):
+            return None  # it changed later than that body has run: the first calls were cold
         kind, others = self.timer.device.kind.upper(), other.kind.upper()
         times = f"{units.seconds(now)} after the test has prepared the {others}"
         times = f"{times}, and {units.seconds(before)} before"
@@ -136,14 +139,21 @@ class StateProbe:
         return self._least_time(_MORE_BLOCKS)
 
     def _least_time(self, blocks: int = _BLOCKS) -> float:
+        """Return the least time of a call in blocks: in one, where a slow first call took about as long."""
         workload, device, least = self.timer.workload, self.timer.device, inf
         started = device.clock()
         for _ in range(blocks):
             with gc_paused():
                 least = min(least, timed_block(workload, self._calls).sample or inf)
+            if blocks == _BLOCKS and least > _SLOW and workload.first_call < _AGREE * least:
+                break
             if seconds_between(started, device.clock()) > _SHARE * self.max_time:
                 break
         return least
+
+
+def _are_apart(before: float, now: float) -> bool:
+    return max(before, now) >= _APART * min(before, now)
 
 
 def require_same_types(workload: Workload, result: Any) -> None:

@@ -1,6 +1,6 @@
 """From the timers of one test to its rounds: as many as decide, without those of a throttled GPU."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from math import inf
@@ -25,6 +25,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.clock_step import let_pass
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
+from pytest_gpuperf.timing.late_look import LateLook
 from pytest_gpuperf.timing.time_budget import CountedSeconds, OtherLimit, seconds_between
 
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
@@ -143,20 +144,33 @@ class RoundSampler:
         loop: BlockTimer | None = None,
         *,
         others: Sequence[BlockTimer] = (),
+        late: LateLook | None = None,
         may_stop: Callable[[], bool] = lambda: True,
     ) -> None:
         """Take rounds of both devices, and of a `loop` of calls with their transfers if any, in random order.
 
-        The `others` take a sample in each round, too. Where rounds decide, but `may_stop` does not allow it,
-        take more while there is time.
+        The `others` take a sample in each round, too. Some rounds are `late`, if that is asked. Where rounds
+        decide, but `may_stop` does not allow it, take more while there is time.
         """
         timers = [cpu, gpu, *filter(None, [loop]), *others]
         self._alone = cpu.alone, gpu.alone
         # Of scaling both are groups of GPUs, of which one is idle in the loop of the other, too.
         sides = (cpu, gpu) if cpu.device.kind == "cpu" else ()
         lone = LoneWork(sides, self._context.options, self._context.remaining)
-        self._take(timers, gpu, loop, lambda: cpu.samples[-1], lone, may_stop)
+        self._take(timers, gpu, loop, lambda: cpu.samples[-1], lone, may_stop, late)
         lone.confirm(self._turns)
+
+    def late_look(self, cpu: BlockTimer, gpu: BlockTimer) -> LateLook:
+        """Return what shows whether calls take another time later: those that would then turn the verdict."""
+
+        def suspects() -> Iterator[BlockTimer]:
+            value = self.sampled.value
+            if not self._limits or any(limit.low < value for limit in self._limits):
+                yield cpu
+            if not self._limits or any(limit.high > value for limit in self._limits):
+                yield gpu
+
+        return LateLook([cpu, gpu], suspects, self._context.order, self._context.remaining)
 
     def take_against(
         self,
@@ -197,11 +211,14 @@ class RoundSampler:
         cpu_sample: Callable[[], float],
         lone: LoneWork,
         may_stop: Callable[[], bool],
+        late: LateLook | None = None,
     ) -> None:
         """Take rounds until a look decides, until none can, or until the time is up."""
         device, longest = gpu.device, self._time_for(timers)
         take_round = blocks.round_of(timers, self._context.order)
         while not self._is_over(longest, lone, may_stop):
+            if late is not None:
+                late.call_ahead(lambda: self._memory.collect_if_grown(device))
             started = device.clock()
             self._keep_out_of_step(timers, longest)
             self.begun += 1

@@ -33,6 +33,7 @@ from pytest_gpuperf.timing.kept_results import (
     look_for_kept_in_turn,
     remember,
 )
+from pytest_gpuperf.timing.late_look import LateLook
 from pytest_gpuperf.timing.leaves import Leaf, incomparable
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, require_same_types
 from pytest_gpuperf.timing.question import Facts, Question
@@ -134,8 +135,9 @@ class Trial:
                 loop = self._demanded_loop(self._gpu)
                 warm_up.share_calls(cpu_timer, gpu_timer, *filter(None, [loop]))
                 others = self._in_rounds(self._cpu, self._gpu)
+                late = self._rounds.late_look(cpu_timer, gpu_timer) if self._asks_later else None
                 self._rounds.take_interleaved(
-                    cpu_timer, gpu_timer, loop, others=others, may_stop=self._may_stop
+                    cpu_timer, gpu_timer, loop, others=others, late=late, may_stop=self._may_stop
                 )
                 if self._checks.differ:
                     return self._judge()
@@ -144,9 +146,8 @@ class Trial:
                 self._require_last_work(self._gpu)
                 if self._checks.differ or self._rounds.too_late_to_restart:
                     break
-                is_usable = self._samples_usable
-                is_late = is_usable and self._changed_late(cpu_timer, gpu_timer)
-                if is_usable and not is_late:
+                is_late = late is not None and self._changed_late(late)
+                if self._samples_usable and not is_late:
                     break
             else:
                 if is_late:  # and the restart was used
@@ -361,21 +362,24 @@ class Trial:
     def _stands(self, speedup: Speedup, changed: Speedup, look: Look | None = None) -> bool:
         return verdict.stands(speedup, changed, self.demand, look or self._rounds.sampled.look)
 
-    def _changed_late(self, *timers: BlockTimer) -> bool:
-        """Return whether quick numbers rest on times that later calls do not take; asked once in a test.
+    @property
+    def _asks_later(self) -> bool:
+        """Whether it is asked if later calls take another time: once in a test."""
+        return self.options.sampling.may_restart and self._late_change is None
 
-        On a busy machine every block may take another time.
+    def _changed_late(self, late: LateLook) -> bool:
+        """Return whether quick numbers rest on times that later calls do not take.
+
+        On a busy machine every block may take another time. Times that are only unstable may have changed so.
         """
         is_quick = self._rounds.rounds and (self._rounds.elapsed or 0.0) < _QUICK
-        is_asked = self.options.sampling.may_restart and not self._is_busy
-        if not is_quick or not is_asked or self._late_change:
+        found_other_work = (self._interference(timer) for timer in self._timers)
+        is_busy = any(found and found.kind == "cpu_contention" for found in found_other_work)
+        if not is_quick or is_busy or (found := late.changed()) is None:
             return False
-        for timer in timers:
-            self._device = timer.device
-            if (late := timer.changed_late(self._budget.remaining())) is not None:
-                self._late_change = notes.late_change(timer, late)
-                return True
-        return False
+        self._device = found.timer.device
+        self._late_change = notes.late_change(found)
+        return True
 
     def _attempts(self, *timers: BlockTimer) -> Iterator[None]:
         """Yield once, and again after a restart, which discards what was sampled before it."""

@@ -36,9 +36,9 @@ _STEPS = 100  # of the clock in a block: the readings at its two ends are off by
 _MOST_BESIDE_CALLS = 0.01  # of a block's time, where a block of so many seconds is long enough for it
 _LONGEST_BLOCK, _LONGEST_IN_DOUBT = 0.1, 5  # seconds; times the plan's block time
 _ROUNDED = 1.001  # what a sum of floats may be off, and more
-_MOST_PAIRS = 6  # of blocks of k and of 2k calls
-# Longer ones have so many times as many calls: the first where that takes a quarter of the time for pairs.
-_FAR, _NEAR, _SHARE_OF_FAR, _FEWEST_FAR = 7, 3, 1 / 4, 3
+_PAIRS = 3  # of blocks of k and of 2k calls; twice as many where these show surely that a block is too short
+# Longer ones have so many times as many calls: the first where that takes a sixteenth of the time for pairs.
+_FAR, _NEAR, _SHARE_OF_FAR, _FEWEST_FAR = 7, 3, 1 / 16, 3
 _BENT = 0.1  # of a longer or shifted block's time, by which it is off
 _MOST_LONGER = 4  # comparisons more, each of seven times as many calls, where these take hardly longer
 _SHIFT, _SHIFTED = 0.38, 4  # of a block's time; blocks for each longer one
@@ -255,6 +255,14 @@ class _Times:
         is_off = abs(expected - far) > _BENT * far
         return is_off or any(abs(shifted - once) > _BENT * once for shifted in self.shifted)
 
+    @property
+    def seems_short(self) -> bool:
+        """Whether a block takes more beside its calls than it may; noise in a few may show that, too."""
+        found = self.beside()
+        if found is None or found.surely == found.seconds:  # a clock without any noise
+            return False
+        return found.surely > _MOST_BESIDE_CALLS * self.calls * found.each
+
     def beside(self) -> _Beside | None:
         """Return what blocks of twice as many calls show, or what others surely show to be more.
 
@@ -297,9 +305,10 @@ def _compare_blocks(timer: BlockTimer, seconds: float) -> _Times:
         let_pass(timer.device, share * once)
         times.shifted.append(calls * _run(timer))
 
-    for _ in range(_MOST_PAIRS):
+    for pairs in range(1, 2 * _PAIRS + 1):
         take(1, 2)
-        if seconds_between(started, clock()) > seconds:
+        is_enough = pairs >= _PAIRS and not times.seems_short
+        if is_enough or seconds_between(started, clock()) > seconds:
             break
     once = median(times.of(1))
     far = _FAR if _FAR * once <= _SHARE_OF_FAR * seconds else _NEAR

@@ -79,13 +79,13 @@ def test_busy(device, slow):
     own = lambda: TIMES.pop() if TIMES else 10e-3
     return lambda: device.launch(own() if device.kind == "cpu" else 1e-3)
 
-@pytest.mark.speedup(min=25)
+@pytest.mark.speedup(min=15)
 def test_restarted(device):
     # The body may run only once, so that nothing more can be known than that the time changed.
     assert device.kind not in RAN
     RAN.append(device.kind)
     if device.kind == "gpu":
-        TIMES.extend([20e-3] * 16)
+        TIMES.extend([5e-3] * 16)
     own = lambda: TIMES.pop() if TIMES else (1e-3 if RAN == ["cpu"] else 4e-3)
     return lambda: device.launch(own() if device.kind == "cpu" else 1e-4)
 

@@ -33,7 +33,7 @@ MISTAKES = {  # test bodies, and what is said of each
         "the workload's result changes",
     ),
     "runs_out": (
-        "n = iter([1, 2]); return lambda: next(n)",
+        "n = iter([1]); return lambda: next(n)",
         "StopIteration, raised on the CPU (simulated CPU)",
     ),
     "raises_later": (
