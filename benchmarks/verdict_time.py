@@ -1,10 +1,14 @@
-"""How long a clear verdict takes: one test, 500 of them with a report, and the sizes of a threshold."""
+"""How long a clear verdict takes: one test, 500 of them with a report, and the sizes of a threshold.
+
+Where dpnp is installed, also tests of three lengths of calls on a device that is asynchronous, SYCL's CPU,
+beside pytest-benchmark on both sides.
+"""
 
 import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -19,8 +23,13 @@ from xml.etree import ElementTree
 import numpy as np
 from common import ALONE, Cost, Pairs, Target, conclude, duel, pytest, table
 
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.sycl import SyclBackend
 from pytest_gpuperf.report.json import document
 
+# Milliseconds of a call on the CPU and on SYCL's CPU device, and pytest-benchmark's time for both over ours.
+LENGTHS = (((8.0, 1.0), 9.0), ((1.0, 0.2), 14.0), ((30.0, 3.0), 4.5))
 MOST_MILLISECONDS = 170.0
 MOST_OF_PEER = 0.18  # of pytest-benchmark's time for one side
 MOST_SECONDS = 85.0
@@ -31,6 +40,7 @@ ELEMENTS = 10_000
 SIZES = tuple(2**power for power in range(10))
 UNIT = 20e-6  # seconds of the CPU for size 1; the stand-in takes 16 units and a quarter: they meet at 21
 OURS_WITH = ("pytest_gpuperf.plugin", "--gpuperf-gpu=standin", "--gpuperf-json=report.json")
+OURS_ON_SYCL = ("pytest_gpuperf.plugin", "--gpuperf-gpu=sycl:cpu", "--gpuperf-json=report.json")
 THRESHOLD = '@pytest.mark.offload_threshold("n", at_most=32)'
 
 CONFTEST = """
@@ -75,6 +85,48 @@ def test_size(device, n):
         return result
 
     return work
+"""
+ON_SYCL = """
+import numpy as np
+import pytest
+
+@pytest.mark.parametrize("number", range({tests}))
+@pytest.mark.speedup(min={limit})
+def test_clear(device, number):
+    data = device.asarray(np.linspace(0, 1, {elements}))
+    steps, exp = {steps}[device.kind], device.xp.exp
+
+    def work():
+        for _ in range(steps):
+            result = exp(data)
+        return result
+
+    return work
+"""
+PEER_ON_SYCL = """
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.sycl import SyclBackend
+
+DEVICES = {{"cpu": HostDevice("CPU"), "gpu": SyclBackend().gpu("cpu")}}
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_clear(benchmark, kind):
+    device = DEVICES[kind]
+    data = device.asarray(np.linspace(0, 1, {elements}))
+    steps, exp = {steps}[kind], device.xp.exp
+
+    def work():
+        for _ in range(steps):
+            result = exp(data)
+        device.synchronize()
+        return result
+
+    for _ in range(5):
+        work()  # it takes the time of the first call for that of each
+    benchmark(work)
 """
 PEER = """
 import numpy as np
@@ -122,7 +174,9 @@ def main() -> int:
         table(["", "median of a test", "process"], rows)
         print_parts([*single, many])
         print_report_cost(report, many.process)
+        lengths = list(on_sycl(folder, arguments.tests_of_length)) if find_spec("dpnp") and peers else []
         sizes = size_groups(folder, arguments.size_groups)  # last: a busy machine may leave one inconclusive
+    print_lengths(lengths)
     print_size_groups(sizes)
     targets = [
         Target(name="one clear test, ms", figure=1e3 * middle(single), limit=MOST_MILLISECONDS),
@@ -134,13 +188,97 @@ def main() -> int:
         targets.append(
             Target(name="one clear test / pytest-benchmark, one side", figure=share, limit=MOST_OF_PEER)
         )
+    targets += [
+        Target(
+            name=f"pytest-benchmark / a clear test, {each.name}",
+            figure=each.ratio,
+            limit=each.wanted,
+            at_least=True,
+        )
+        for each in lengths
+    ]
     return conclude(targets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """Clear tests of calls of one length, and pytest-benchmark's tests of both sides; times in seconds."""
+
+    name: str
+    ours: tuple[float, ...]
+    rounds: tuple[float, ...]
+    restarts: int
+    peer: float
+    wanted: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long pytest-benchmark takes for both sides."""
+        return self.peer / median(self.ours)
+
+
+def on_sycl(folder: Path, tests: int) -> Iterator[Length]:
+    """Time clear tests on an asynchronous device, and the same two calls with pytest-benchmark, in turn."""
+    devices: tuple[TimedDevice, ...] = HostDevice("CPU"), SyclBackend().gpu("cpu")
+    for milliseconds, wanted in LENGTHS:
+        sides = zip(milliseconds, devices, strict=True)
+        steps = {device.kind: steps_in(each / 1e3, device) for each, device in sides}
+        chosen = {"tests": tests, "limit": LIMIT, "elements": ELEMENTS, "steps": steps}
+        peer = sum(run_suite(folder, PEER_ON_SYCL.format(**chosen), "pytest_benchmark.plugin").tests)
+        found = run_suite(folder, ON_SYCL.format(**chosen), *OURS_ON_SYCL)
+        records = report_in(folder)["records"]
+        yield Length(
+            name="{:g} and {:g} ms".format(*milliseconds),
+            ours=found.tests,
+            rounds=tuple(record["rounds_elapsed"] for record in records),
+            restarts=sum(record["restart_reason"] is not None for record in records),
+            peer=peer,
+            wanted=wanted,
+        )
+
+
+def steps_in(seconds: float, device: TimedDevice) -> int:
+    """Return how many steps of a device's workload take that long here."""
+    data = device.asarray(np.linspace(0, 1, ELEMENTS))
+
+    def steps() -> None:
+        for _ in range(50):
+            device.xp.exp(data)
+        device.synchronize()
+
+    return max(1, round(seconds / (min(Timer(steps).repeat(20, 1)) / 50)))
+
+
+def print_lengths(lengths: list[Length]) -> None:
+    """Print what a clear test takes beside pytest-benchmark on both sides, by the length of calls."""
+    rows = [
+        [
+            each.name,
+            f"{1e3 * median(each.ours):.0f} ms",
+            f"{1e3 * median(each.rounds):.0f} ms",
+            f"{each.restarts} of {len(each.ours)}",
+            f"{each.peer:.2f} s",
+            f"{each.ratio:.1f}",
+        ]
+        for each in lengths
+    ]
+    if rows:
+        heading = [
+            "a call on the CPU, on sycl:cpu",
+            "a test",
+            "its rounds",
+            "begun again",
+            "pytest-benchmark",
+            "ratio",
+        ]
+        table(heading, rows)
 
 
 def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--tests", type=int, default=500, help="clear tests in the long run")
     parser.add_argument("--repeats", type=int, default=9, help="runs with one test")
+    parser.add_argument("--tests-of-length", type=int, default=9, help="clear tests of each length of calls")
     parser.add_argument("--size-groups", type=int, default=7, help="runs of a size group, and of its items")
     return parser.parse_args()
 

@@ -145,6 +145,7 @@ class StateProbe:
         for _ in range(blocks):
             with gc_paused():
                 least = min(least, timed_block(workload, self._calls).sample or inf)
+            self.timer.calls += self._calls
             if blocks == _BLOCKS and least > _SLOW and workload.first_call < _AGREE * least:
                 break
             if seconds_between(started, device.clock()) > _SHARE * self.max_time:

@@ -1005,7 +1005,7 @@ def test_a_verdict_that_took_a_quarter_of_a_second_stands():
 def test_a_late_change_after_the_restart_leaves_the_verdict_open():
     """The restart is that of a busy machine; the CPU's calls change in the rounds after it."""
     bench = Busy(0.01, rounds=7, cpu=5e-3, gpu=0.05e-3)
-    found = bench.measure(partial(quicker, after=68, seconds=1e-3), Demand(min=3))
+    found = bench.measure(partial(quicker, after=62, seconds=1e-3), Demand(min=3))
     (text,) = (note.text for note in found.notes if note.code == "work_in_doubt")
     assert ("inconclusive", BUSY) == (found.status, found.restart_reason)
     assert text == "on the CPU later calls took 1.00 ms each, and the timed ones 5.00 ms"
