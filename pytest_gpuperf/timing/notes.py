@@ -20,7 +20,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.late_look import LateTime
 from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.process_state import Change
-from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 from pytest_gpuperf.timing.time_budget import OtherLimit
 from pytest_gpuperf.timing.workload import Workload
 
@@ -29,6 +29,10 @@ _NO_TIME = "time was up before the first round: the first call took {} on the CP
 _NO_TIME_BESIDE_LOOKS = (
     "time was up before the first round: to copy inputs and results and look at them took {}, the first call "
     "{} on the CPU and {} on the GPU; use smaller inputs, return fewer objects, or {more}"
+)
+_NO_TIME_ON_HOST = (
+    "time was up before the first round: simulated devices compute on this machine, and the calls before it "
+    "took {} of its time; use smaller arrays, or device.launch(seconds) in place of work"
 )
 _MORE = "allow more time with max_time"
 _OTHERS = "raise {}'s limit of {}, which ends this test before max_time does"
@@ -42,15 +46,18 @@ _LEAST_AT_FIRST = 1e-4  # seconds more: less is a plan or a workspace that is ma
 
 
 def why_no_rounds(
-    rounds: RoundSampler, first_calls: tuple[float, float], looking: float, other: OtherLimit | None = None
+    context: TrialContext, rounds: RoundSampler, first_calls: tuple[float, float], looking: float
 ) -> tuple[Literal["gpu_throttled", "not_enough_time"], str]:
     """Return why a test has no rounds: all of them were dropped, or there was no time.
 
     `first_calls` are the seconds of those on the CPU and on the GPU, `looking` those of bringing inputs and
-    results to the host, and looking at them. `other` is somebody else's limit, where that is the shorter one.
+    results to the host, and looking at them.
     """
     if rounds.throttled is not None:
         return "gpu_throttled", rounds.throttled
+    if (on_host := context.up_on_host()) is not None:
+        return "not_enough_time", _NO_TIME_ON_HOST.format(units.seconds(on_host))
+    other = context.other_limit()
     calls = [*map(units.seconds, first_calls)]
     more = _MORE if other is None else _OTHERS.format(other.owner, units.seconds(other.seconds))
     if looking > sum(first_calls):

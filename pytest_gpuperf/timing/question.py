@@ -91,9 +91,7 @@ class Question:
         on_speedup, offload, said = Verdict(status="recorded", reason=None), None, list[Note]()
         if facts.speedup is None:
             first_calls = cpu.first_call, gpu.workload.first_call
-            code, why = notes.why_no_rounds(
-                rounds, first_calls, facts.checks.looking, facts.context.other_limit()
-            )
+            code, why = notes.why_no_rounds(facts.context, rounds, first_calls, facts.checks.looking)
             said = [Note(code=code, text=why)]
             if demand.limits:
                 on_speedup = Verdict(status="inconclusive", reason=why, reason_code=code)

@@ -58,7 +58,8 @@ class TrialContext:
     `remaining` returns the seconds that the test has left, below zero when time is up, and `extend` raises
     its limit to so many, and `excuse` lets so many not count: a trial passes those of its `TimeBudget`.
     `on_round` is called after each round, outside what is timed; None where nobody watches. `other_limit`
-    returns the time limit of somebody else where that is the shorter one.
+    returns the time limit of somebody else where that is the shorter one, and `up_on_host` after how many
+    seconds on the host simulated time is up, where it is.
     """
 
     demand: Demand
@@ -69,6 +70,7 @@ class TrialContext:
     excuse: Callable[[float], None] = lambda _: None
     on_round: OnRound | None = None
     other_limit: Callable[[], OtherLimit | None] = lambda: None
+    up_on_host: Callable[[], float | None] = lambda: None
 
 
 class RoundSampler:

@@ -127,12 +127,17 @@ class TimeBudget:
         left = min(self._most, self._other.remaining() + used)
         return left if left < self._asked else None
 
+    @property
+    def up_on_host(self) -> float | None:
+        """The seconds on the host after which simulated time is up, where it is; None of other time."""
+        if self._started_on_host is None:
+            return None
+        most = max(self._limit, _MOST_ON_HOST)
+        return most if perf_counter() - self._started_on_host > most else None
+
     def _own_remaining(self) -> float:
         left = self._limit + self._unlimited - (self._elapsed() or 0.0)
-        if self._started_on_host is None:
-            return left
-        left_on_host = max(self._limit, _MOST_ON_HOST) - (perf_counter() - self._started_on_host)
-        return left if left_on_host >= 0 else min(left, left_on_host)
+        return left if self.up_on_host is None else min(left, -1.0)
 
     def _elapsed(self) -> float | None:
         if self._started is None:

@@ -98,6 +98,7 @@ class Trial:
             excuse=self._budget.excuse,
             on_round=on_round,
             other_limit=lambda: other_limit if budget.cut_to is not None else None,
+            up_on_host=lambda: budget.up_on_host,
         )
         if size_group is not None:
             # The threshold of a size group lies where the speedup crosses 1: each size must be clear of it.

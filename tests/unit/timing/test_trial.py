@@ -652,6 +652,15 @@ def test_without_time_for_a_round_the_reason_names_the_results_where_they_took_i
     )
 
 
+def test_without_time_for_a_round_the_reason_names_the_hosts_time_that_simulated_work_took(monkeypatch):
+    hours = count(step=3600.0)
+    monkeypatch.setattr("pytest_gpuperf.timing.time_budget.perf_counter", hours.__next__)
+    assert Bench().compare(quick, Demand(min=3)).reason == (
+        "time was up before the first round: simulated devices compute on this machine, and the calls before "
+        "it took 30.0 s of its time; use smaller arrays, or device.launch(seconds) in place of work"
+    )
+
+
 @for_each(("status", "bandwidth"), [("inconclusive", 5e3), ("passed", 5e6)])  # 16 s to copy the input
 def test_to_look_at_the_inputs_counts_as_time_of_the_test_and_the_calls_themselves_do_not(status, bandwidth):
     def body(device):
