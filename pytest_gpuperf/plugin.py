@@ -167,8 +167,8 @@ def pytest_collection_modifyitems(
         if item.nodeid != nodeid:  # pytest-xdist has appended a group
             item.stash[NODEID] = nodeid
     found = finder.find(config, collected, marked)
-    for item in marked:
-        item.stash[_READ] = _marks(item)
+    for item, marks in marked:
+        item.stash[_READ] = marks
     if found.is_empty:
         return
     if config.pluginmanager.has_plugin("run-parallel"):
@@ -181,7 +181,7 @@ def pytest_collection_modifyitems(
     def begin(selected: Sequence[pytest.Item]) -> None:
         _hooks(config).finish_hooks.begin(found, selected, deselected)
 
-    config.pluginmanager.register(CollectionHooks(begin))
+    config.pluginmanager.register(CollectionHooks(found.items, begin))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -305,20 +305,19 @@ def _add_markers(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{calls[name]}: {text} (pytest-gpuperf)")
 
 
-def _marks(item: pytest.Item) -> list[pytest.Mark]:
-    return [mark for mark in item.iter_markers() if mark.name in _MARKERS]
+def _marks(node: pytest.Item | pytest.Collector) -> list[pytest.Mark]:
+    return [mark for mark in node.iter_markers() if mark.name in _MARKERS]
 
 
-def _marked(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the items with a marker of ours, their own or one of a class or module."""
-    parent_is_marked: dict[pytest.Collector | None, bool] = {}
+def _marked(items: list[pytest.Item]) -> list[tuple[pytest.Item, list[pytest.Mark]]]:
+    """Return the items with markers of ours and these: their own, and then those of classes and module."""
+    of_parents: dict[pytest.Collector | None, list[pytest.Mark]] = {}
     marked = []
     for item in items:  # every item of every suite comes here: plain loops are fastest
-        if (parent := item.parent) not in parent_is_marked:
-            parent_is_marked[parent] = parent is not None and any(map(parent.get_closest_marker, _MARKERS))
-        is_marked = parent_is_marked[parent]
-        for mark in item.own_markers:
-            is_marked = is_marked or mark.name in _MARKERS
-        if is_marked:
-            marked.append(item)
+        if (parent := item.parent) not in of_parents:
+            of_parents[parent] = [] if parent is None else _marks(parent)
+        inherited = of_parents[parent]
+        marks = [mark for mark in item.own_markers if mark.name in _MARKERS]
+        if marks or inherited:
+            marked.append((item, marks + inherited))
     return marked

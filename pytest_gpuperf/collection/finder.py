@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import fixtures, markers, no_device, pairs, sweeps
+from pytest_gpuperf.collection import fixtures, markers, no_device, pairs
 from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
     WHY_NO_DEVICE,
     ItemSpec,
-    item_spec,
-    problems,
+    Problems,
+    SpecReader,
     refuse,
     test_id,
     unmarked_spec,
@@ -56,7 +56,11 @@ class Found:
         return not self.items and not self.lacks_gpu
 
 
-def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[pytest.Item]) -> Found:
+Marked = Sequence[tuple[pytest.Item, Sequence[pytest.Mark]]]
+"""The items that have markers of ours, each with these: its own, and those of its classes and module."""
+
+
+def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Marked) -> Found:
     """Read the markers of the `marked` items, once: all plugins and conftests have added theirs.
 
     `items` must be all that were collected, so that variants and sizes which will not run are known, too.
@@ -64,14 +68,19 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
     """
     run_options = options.run_options(config)
     parser = _device_parser(config, run_options.gpu)
-    # A marked module may hold doctests, too, which are not functions.
-    functions = [item for item in marked if isinstance(item, pytest.Function)]
-    found = _Reader(config, parser, run_options).read(items, functions)
-    has_foreign_scaling = options.has_foreign_marker(config, sweeps.SCALING)
-    found += sweeps.read_scaling(functions, has_foreign_marker=has_foreign_scaling)
+    found = _Reader(config, parser, run_options).read(items, _having("speedup", marked))
+    if swept := _having("scaling", marked):
+        from pytest_gpuperf.collection import sweeps  # which other suites need not import
+
+        has_foreign_scaling = options.has_foreign_marker(config, sweeps.SCALING)
+        found += sweeps.read_scaling(swept, has_foreign_marker=has_foreign_scaling)
     pairs.pair_items(found)
-    found += sweeps.read_size_groups(functions)
-    found = list(dict.fromkeys(found))  # a wrong size group is a problem of an item that was found before
+    if sized := _having("offload_threshold", marked):
+        from pytest_gpuperf.collection import sweeps
+
+        found += sweeps.read_size_groups(sized)
+    # A wrong size group is a problem of an item that was found before.
+    found = list(dict.fromkeys(found))
     if not options.times_all(config):
         return Found(items=found, unmarked=None, lacks_gpu=False)
     selected, others = _select_unmarked(items, parser)
@@ -87,11 +96,18 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Iterable[p
     return every
 
 
+def _having(name: str, marked: Marked) -> list[pytest.Function]:
+    """Return the functions with a marker of this name; a marked module may hold doctests, too."""
+    found = dict.fromkeys(item for item, marks in marked for mark in marks if mark.name == name)
+    return [item for item in found if isinstance(item, pytest.Function)]
+
+
 class _Reader:
     """Gives marked items, and their unmarked variants, their specs."""
 
     def __init__(self, config: pytest.Config, parser: DeviceParser, run_options: RunOptions) -> None:
         self._parser = parser
+        self._specs = SpecReader(parser)
         self._default_device = _default_device(config, parser, run_options.default_device)
         # The suite has a marker called speedup of its own: then one that cannot be ours is ignored.
         self._has_foreign_marker = options.has_foreign_marker(config)
@@ -106,12 +122,9 @@ class _Reader:
         found: list[pytest.Item] = []
         unknown: dict[str, dict[pytest.Function, UnknownDevice]] = {}
         for item in marked:
-            if item.get_closest_marker("speedup") is None:
-                continue
             try:
-                with problems():
-                    demand, pair_options = markers.read(item)
-                    spec = item_spec(item, self._parser, demand, pair_options)
+                with Problems():
+                    spec = self._specs.spec(item)
             except UnknownDevice as error:
                 if not self._has_foreign_marker:
                     unknown.setdefault(function_of(test_id(item)), {})[item] = error
@@ -122,18 +135,18 @@ class _Reader:
                     refuse(item, str(error))
                     found.append(item)
             else:
-                if self._has_foreign_marker and demand.is_default and not fixtures.uses_ours(item):
+                if self._has_foreign_marker and spec.demand.is_default and not fixtures.uses_ours(item):
                     continue
                 if not spec.has_device:
                     spec = spec._replace(device=self._default_device)
                     item.stash[WHY_NO_DEVICE] = no_device.why(item, self._parser)
                 item.stash[SPEC] = spec
                 found.append(item)
-        specs = [item.stash[SPEC] for item in found]
-        known = {function_of(spec.nodeid) for spec in specs if spec.problem is None}
+        specs = [spec for item in found if (spec := item.stash[SPEC]).problem is None]
+        known = {function_of(spec.nodeid) for spec in specs}
         for function, errors in unknown.items():
             found += self._refuse_or_leave_alone(errors, is_known=function in known)
-        return found + self._unmarked_variants(items, [spec for spec in specs if spec.problem is None])
+        return found + self._unmarked_variants(items, specs)
 
     def _refuse_or_leave_alone(
         self, errors: dict[pytest.Function, UnknownDevice], *, is_known: bool
@@ -159,13 +172,20 @@ class _Reader:
 
         `pytest.param(cupy, marks=pytest.mark.speedup)` marks the GPU item only; its CPU variant is `numpy`.
         """
+        functions = {function_of(spec.nodeid) for spec in marked if spec.pair is not None}
+        others = [
+            item
+            for item in items
+            if SPEC not in item.stash
+            and function_of(test_id(item)) in functions
+            and UNKNOWN not in item.stash
+        ]
+        if not others:
+            return []
         marked_by_pair = {spec.pair: spec for spec in marked if spec.pair is not None}
         pairs_on_gpu = {spec.pair for spec in marked if spec.kind == "gpu"}
-        functions = {function_of(spec.nodeid) for spec in marked_by_pair.values()}
         found: list[pytest.Item] = []
-        for item in items if functions else ():
-            if SPEC in item.stash or UNKNOWN in item.stash or function_of(test_id(item)) not in functions:
-                continue
+        for item in others:
             spec = unmarked_spec(item, self._parser)
             if spec is None or spec.pair is None or spec.pair not in marked_by_pair:
                 continue
@@ -226,6 +246,8 @@ def registered_backends(config: pytest.Config) -> list[Any]:
 
 def _offered_backends(config: pytest.Config) -> list[Any]:
     """Return what the hook does; raise GpuPerfError for what is no backend."""
+    if not config.hook.pytest_gpuperf_devices.get_hookimpls():
+        return []  # without importing the report's modules for that
     from pytest_gpuperf.report.exports import errors_named
 
     with errors_named("the hook"):

@@ -1,6 +1,6 @@
 """pytest's hooks once the speedup tests are known: what is said before the first of them runs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pytest
 
@@ -15,14 +15,16 @@ class CollectionHooks:
     Registered where there is a speedup test, so that other suites do not pay for it.
     """
 
-    def __init__(self, begin: Callable[[Sequence[pytest.Item]], None]) -> None:
+    def __init__(self, found: Sequence[pytest.Item], begin: Callable[[Sequence[pytest.Item]], None]) -> None:
+        self._found = found
         self._begin = begin
 
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item]
     ) -> list[str]:
         """Return a line for each wrong marker, and one on how long the run may take, if that is long."""
-        lines = [f"gpuperf: {line}" for line in _problems(items)]
+        wrong = {item for item in self._found if item.stash[SPEC].problem is not None}
+        lines = [f"gpuperf: {line}" for line in _problems(item for item in items if item in wrong)]
         # pytest would print it under -q, too.
         if config.getoption("verbose") < 0 or runs_no_test(config):
             return lines
@@ -43,13 +45,12 @@ class CollectionHooks:
             self._begin(session.items)
 
 
-def _problems(items: Sequence[pytest.Item]) -> Iterator[str]:
+def _problems(items: Iterable[pytest.Item]) -> Iterator[str]:
     """Yield what is wrong with the markers of these items, once for the parametrizations of a function."""
-    wrong: dict[tuple[str, str], list[str]] = {}
+    wrong: dict[tuple[str, str | None], list[str]] = {}
     for item in items:
-        spec = item.stash.get(SPEC, None)
-        if spec is not None and spec.problem is not None:
-            wrong.setdefault((function_of(spec.nodeid), spec.problem), []).append(spec.nodeid)
+        spec = item.stash[SPEC]
+        wrong.setdefault((function_of(spec.nodeid), spec.problem), []).append(spec.nodeid)
     for (_, problem), (first, *others) in wrong.items():
         more = f" (and {len(others)} more of its parametrizations)" if others else ""
         yield f"error: {first}{more}: {problem}"

@@ -1,16 +1,17 @@
 """From a collected item with a speedup marker to its ItemSpec, or to what is wrong with it."""
 
 import dataclasses
-from collections.abc import Collection, Generator, Hashable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from operator import contains
+from types import MethodType, TracebackType
 from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from pytest_gpuperf.collection import fixtures
+from pytest_gpuperf.collection import fixtures, markers
 from pytest_gpuperf.collection.markers import PairOptions, why_not_timeable
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model import ask
@@ -99,16 +100,20 @@ def refuse(item: pytest.Item, problem: str) -> None:
     item.stash[SPEC] = spec._replace(problem=problem)
 
 
-@contextmanager
-def problems() -> Generator[None]:
-    """Raise ValueError, which is a problem of the item alone, for whatever reading an item raises."""
-    try:
-        yield
-    except ValueError:
-        raise
-    except BaseException as error:
-        if ends_run(error):
-            raise
+class Problems:
+    """Raises ValueError, which is a problem of the item alone, for whatever reading an item raises.
+
+    A class, because collection enters it thousands of times and a generator takes longer.
+    """
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, ValueError) or ends_run(error):
+            return
         raise ValueError(
             f"reading the test's marker, parameters and fixtures raised {first_line(error)}; a value among "
             "them, another plugin or pytest-gpuperf is at fault: remove it or the marker, and report it"
@@ -153,12 +158,54 @@ def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, optio
     )
 
 
+class SpecReader:
+    """Reads the specs of marked items: what those of one function share is read once for each device."""
+
+    def __init__(self, parser: DeviceParser) -> None:
+        self._parser = parser
+        self._names = tuple(dict.fromkeys(("device", *parser.names)))
+        # With what it was read from, so that no other object gets the identity of one of these.
+        self._read: dict[tuple[int, ...], tuple[ItemSpec, tuple[Any, ...]]] = {}
+
+    def spec(self, item: pytest.Function) -> ItemSpec:
+        """Return the spec of a marked item; raise ValueError with what is wrong with marker or item."""
+        shared = self._shared(item)
+        key = tuple(map(id, shared))
+        if key in self._read:
+            spec, _ = self._read[key]
+            nodeid, pair = test_id(item), spec.pair
+            if pair is not None:
+                values = _values(parameters(item), spec.device_parameters)
+                pair = PairKey("function", function_of(nodeid), values)
+            return spec._replace(nodeid=nodeid, pair=pair)
+        demand, options = markers.read(item)
+        spec = item_spec(item, self._parser, demand, options)
+        if options.pair is None and (spec.pair is None or spec.pair.kind == "function"):
+            self._read[key] = spec, shared
+        return spec
+
+    def _shared(self, item: pytest.Function) -> tuple[Any, ...]:
+        """Return the objects that a marker and a device are read from; no value is asked anything."""
+        function, values = item.obj, parameters(item)
+        return (
+            item.parent,  # whose markers, class and module these are
+            item.originalname,
+            function.__func__ if type(function) is MethodType else function,  # each item binds its own
+            item._fixtureinfo,  # noqa: SLF001 - see fixtures.py
+            item.fixturenames,
+            *[values.get(name, _ABSENT) for name in self._names],
+            *item.own_markers,
+            _ABSENT,
+            *(item.callspec.marks if values else ()),
+        )
+
+
 def unmarked_spec(item: pytest.Item, parser: DeviceParser) -> ItemSpec | None:
     """Return the spec of an unmarked item under a marker without arguments, or None if it cannot be timed."""
     if not isinstance(item, pytest.Function) or why_not_timeable(item):
         return None
     try:
-        with problems():
+        with Problems():
             return item_spec(item, parser, Demand(), PairOptions())
     except ValueError:
         return None
@@ -171,17 +218,20 @@ def test_id(item: pytest.Item) -> str:
     what the command line says of the file, so that tests of several modules may have one node id.
     """
     nodeid = item.stash.get(NODEID, item.nodeid)
-    module = item.getparent(pytest.Module)
-    if module is None:
+    parent = item.parent
+    if parent is None:
         return nodeid
-    file = module.stash.get(_FILE, None)
-    if file is None:
-        file = module.stash[_FILE] = _file_or_name(module)
-    return f"{file}{nodeid.removeprefix(module.nodeid)}"
+    begins = parent.stash.get(_BEGINS, None)
+    if begins is None:
+        module = parent.getparent(pytest.Module)
+        begins = ("", "") if module is None else (module.nodeid, _file_or_name(module))
+        parent.stash[_BEGINS] = begins
+    module_id, file = begins
+    return f"{file}{nodeid.removeprefix(module_id)}"
 
 
-_FILE = pytest.StashKey[str]()
-"""In the stash of each module: what the ids of its tests begin with."""
+_BEGINS = pytest.StashKey[tuple[str, str]]()
+"""In the stash of each module or class: what pytest's ids of its tests begin with, and what theirs do."""
 
 
 def _file_or_name(module: pytest.Module) -> str:
@@ -341,6 +391,7 @@ class _ByValue:
         return isinstance(other, _ByValue) and ask.answer(contains, (self._value,), other._value) is True
 
 
+_ABSENT = object()
 _COMPARED_BY_VALUE = frozenset((str, int, float, bool, bytes, type(None), type))
 _BY_IDENTITY: Any = object.__eq__
 _MOST_PARTS = 1000

@@ -21,17 +21,16 @@ def pair_items(items: Iterable[pytest.Item]) -> None:
     """
     groups: dict[PairKey, _Group] = {}
     named: dict[Hashable, list[pytest.Item]] = {}
-    items = list(items)
-    for item in items:
-        pair = item.stash[SPEC].pair
-        if pair is not None and pair.kind == "name":
-            named.setdefault(pair.name, []).append(item)
-    for of_one_name in named.values():
-        _leave_out_what_goes_with_the_device(of_one_name)
     for item in items:
         spec = item.stash[SPEC]
-        if spec.pair is not None:
+        if spec.pair is not None and spec.pair.kind == "name":
+            named.setdefault(spec.pair.name, []).append(item)
+        elif spec.pair is not None:
             groups.setdefault(spec.pair, []).append((item, spec))
+    for of_one_name in named.values():
+        for item, spec in _without_what_goes_with_the_device(of_one_name):
+            if spec.pair is not None:
+                groups.setdefault(spec.pair, []).append((item, spec))
     alone: dict[Hashable, _Group] = {}  # by function or name: the groups that are on one device only
     for key, whole in groups.items():
         for group in [whole] if key.kind == "function" else _by_module(whole):
@@ -42,7 +41,7 @@ def pair_items(items: Iterable[pytest.Item]) -> None:
         _tell_what_differs(group)
 
 
-def _leave_out_what_goes_with_the_device(items: Sequence[pytest.Item]) -> None:
+def _without_what_goes_with_the_device(items: Sequence[pytest.Item]) -> _Group:
     """Leave parameters that have other values on the CPU than on the GPU out of the keys of one `pair` name.
 
     Unless the rest does not tell the tests of a device apart: then these are cases, which have no variant.
@@ -59,6 +58,7 @@ def _leave_out_what_goes_with_the_device(items: Sequence[pytest.Item]) -> None:
         for item, spec, parameters in zip(items, specs, left, strict=True):
             pair = spec.pair and spec.pair._replace(parameters=parameters)
             item.stash[SPEC] = spec._replace(pair=pair)
+    return [(item, item.stash[SPEC]) for item in items]
 
 
 def _named_parameters(spec: ItemSpec) -> frozenset[tuple[str, Hashable]]:
@@ -90,9 +90,9 @@ def _pair_group(group: _Group) -> None:
         group = [(item, spec._replace(awaits_gpu=True)) for item, spec in group]
         for item, spec in group:
             item.stash[SPEC] = spec
-    group = _refuse_same_devices(_without_stood_in_for(group))
-    cpus = [(item, spec) for item, spec in group if spec.kind == "cpu"]
-    gpus = [(item, spec) for item, spec in group if spec.kind == "gpu"]
+    cpus, gpus = _by_kind(group)
+    if len(cpus) > 1 or len(gpus) > 1:  # else each is on a device of its own
+        cpus, gpus = _by_kind(_refuse_same_devices(_without_stood_in_for(group)))
     if not cpus or not gpus:
         return
     for item, spec in gpus:
@@ -116,6 +116,12 @@ def _pair_group(group: _Group) -> None:
     for item, spec in cpus:
         if spec.demand.is_default:
             item.stash[SPEC] = spec._replace(demand=gpus[0][1].demand)
+
+
+def _by_kind(group: _Group) -> tuple[_Group, _Group]:
+    """Return the items on a CPU, and those on a GPU."""
+    cpus, gpus = ([(item, spec) for item, spec in group if spec.kind == kind] for kind in KINDS)
+    return cpus, gpus
 
 
 def _partner(gpu: ItemSpec, cpus: Sequence[ItemSpec]) -> ItemSpec | None:

@@ -12,8 +12,8 @@ from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
     ItemSpec,
+    Problems,
     parameters,
-    problems,
     refuse,
     swept_key,
     test_id,
@@ -60,7 +60,7 @@ def read_scaling(items: Iterable[pytest.Function], *, has_foreign_marker: bool) 
         if not marks:
             continue
         try:
-            with problems():
+            with Problems():
                 its_own, demand = _its_scaling(item, marks)
         except ValueError as error:
             if has_foreign_marker:
@@ -93,7 +93,7 @@ def read_size_groups(items: Iterable[pytest.Function]) -> list[pytest.Item]:
         if not marks or UNKNOWN in item.stash or (SPEC in item.stash and item.stash[SPEC].problem):
             continue
         try:
-            with problems():
+            with Problems():
                 member = _member(item, threshold(*marks))
         except ValueError as error:
             refused.append(_refused(item, error))

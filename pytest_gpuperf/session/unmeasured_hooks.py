@@ -112,10 +112,10 @@ def _is_left_alone(item: pytest.Function) -> bool:
 def _cannot_be_ours(item: pytest.Function) -> bool:
     """Return whether a marker of a suite that has its own of this name is ignored by other runs, too."""
     from pytest_gpuperf.collection import fixtures, markers
-    from pytest_gpuperf.collection.items import problems
+    from pytest_gpuperf.collection.items import Problems
 
     try:
-        with problems():
+        with Problems():
             demand, _ = markers.read(item)
     except ValueError:
         return True

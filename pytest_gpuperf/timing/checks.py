@@ -16,7 +16,7 @@ from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import inputs, result_check
 from pytest_gpuperf.timing.any_array import describe
 from pytest_gpuperf.timing.lazy import is_lazy, why_lazy
-from pytest_gpuperf.timing.leaves import Leaf, incomparable, snapshot
+from pytest_gpuperf.timing.leaves import Leaf, Result, incomparable, snapshot, values_of
 from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.work import CpuWork
 from pytest_gpuperf.timing.workload import Workload
@@ -132,17 +132,17 @@ class ResultChecks:
     def copy_to_host(self, result: Any, device: TimedDevice, dtypes: Iterable[str] = ()) -> list[Leaf]:
         """Return a result's values on the host; refuse a lazy result, and one that cannot be compared.
 
-        `dtypes` are those that the workload is known to use.
+        `dtypes` are those that the workload is known to use. The result may be one that was walked before.
         """
         started = device.clock()
-        values = snapshot(
-            result,
-            capabilities.holds(device),
-            device.asnumpy,
-            device.info.reduced_eps,
-            dtypes,
-            unpack=capabilities.unpack(device),
-        )
+        holds, unpack = capabilities.holds(device), capabilities.unpack(device)
+        if type(result) is not Result:
+            parts: Iterable[Leaf] = values_of(result, holds, unpack)
+        elif unpack is None:
+            parts = result.values
+        else:  # only the host needs the contents of a data frame
+            parts = values_of(result.whole, holds, unpack)
+        values = snapshot(parts, holds, device.asnumpy, device.info.reduced_eps, dtypes)
         seconds = seconds_between(started, device.clock())
         self.looking += seconds
         self.longest_look = max(self.longest_look, seconds)

@@ -25,7 +25,15 @@ from pytest_gpuperf.timing.blocks import BlockTimer, Waiting
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.kept_results import remember, returns_new
 from pytest_gpuperf.timing.lazy import LAZY, computes_from_inputs
-from pytest_gpuperf.timing.leaves import leaves, require_waited_for, stored_values, values_of
+from pytest_gpuperf.timing.leaves import (
+    Leaf,
+    Result,
+    leaves,
+    require_waited_for,
+    stored_values,
+    values_of,
+    walked,
+)
 from pytest_gpuperf.timing.time_budget import require_seconds, seconds_between
 from pytest_gpuperf.timing.workload import ResettableCall, Workload
 
@@ -73,7 +81,7 @@ def first_call(
     device: TimedDevice,
     without_limit: Callable[[], AbstractContextManager[None]] = nullcontext,
     on_end: Callable[[], None] = lambda: None,
-) -> tuple[Workload, Any]:
+) -> tuple[Workload, Result]:
     """Run the body once and return the workload with its first result.
 
     A body that returns a callable was the setup and the callable is the workload; any other body is the
@@ -126,14 +134,15 @@ def first_call(
     require_waited_for(call.result)
     _require_no_fallback(call, device)
     _require_computation(workload)
-    workload = _with_first_call(workload, call)
+    result = walked(call.result, capabilities.holds(device))
+    workload = _with_first_call(workload, call, result)
     if device.kind == "gpu" and not workload.did_device_work:
         with without_limit():
             workload = replace(workload, did_device_work=is_seen_to_work(workload))
-    return workload, call.result
+    return workload, result
 
 
-def inspected_call(timer: BlockTimer) -> Any:
+def inspected_call(timer: BlockTimer) -> Result:
     """Return the result of one more call, which the device times by its own events.
 
     A device may miss short work that allocates nothing, so only a call that is too short to submit any is
@@ -151,7 +160,8 @@ def inspected_call(timer: BlockTimer) -> Any:
         timer.fastest_sample < _SHORTEST_LAUNCH or capabilities.sees_all_work(workload.device)
     ):
         raise GpuPerfError(LAST_IS_IDLE.format(workload.device.name))
-    timer.shows_at_last = returns_new(workload, call.result) or (
+    result = walked(call.result, capabilities.holds(workload.device))
+    timer.shows_at_last = returns_new(workload, result.values) or (
         call.observation.worked and not is_blind(workload.device)
     )
     inspection = Inspection(
@@ -162,7 +172,7 @@ def inspected_call(timer: BlockTimer) -> Any:
         memory=call.observation.memory,
     )
     timer.inspection = inspection
-    return call.result
+    return result
 
 
 def probe_blocking(timer: BlockTimer, remaining: float) -> None:
@@ -331,16 +341,16 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
     )
 
 
-def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
+def _with_first_call(workload: Workload, call: _ObservedCall, result: Result) -> Workload:
     """Return the workload with what its first call returned and did.
 
     A device may miss short work that allocates nothing: what the call can reach there counts as well. A lazy
     library computes nothing of that: of it only new arrays count, which were computed to be waited for.
     """
     if workload.restore is None:  # else it may return what it changes
-        _require_computed(call.result, workload)
+        _require_computed(result, workload)
     holds = capabilities.holds(workload.device)
-    values = [leaf.value for leaf in values_of(call.result, holds)]
+    values = [leaf.value for leaf in result.values]
     on_device = [value for value in values if holds(value)]
     if capabilities.is_lazy(workload.device):
         known = {id(array) for array in workload.arrays}
@@ -358,14 +368,14 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         first_call=call.elapsed,
         result_bytes=sum(map(any_array.bytes_of, on_device)),
         result_arrays=len(on_device),
-        returned=remember(call.result, workload.device),
-        returned_types=array_types(call.result, workload.device),
+        returned=remember(result.values, workload.device),
+        returned_types=array_types(result.values),
         other_library=next(filter(None, made_by), None),
         dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
         shapes=workload.shapes or _shapes(values),
         first_call_memory=call.observation.memory,
         first_device_time=_surely_worked(call),
-        returned_new=returns_new(workload, call.result),
+        returned_new=returns_new(workload, result.values),
         used_device_at_first=call.observation.worked,
         did_device_work=call.observation.worked or may_have_worked,
     )
@@ -383,12 +393,10 @@ def _surely_worked(call: _ObservedCall) -> float | None:
     return None if timed is None else max(0.0, timed - call.host_time)
 
 
-def array_types(result: Any, device: TimedDevice) -> tuple[str, ...]:
-    """Return the library and the dtype of each array in a result, in order: `numpy float64`."""
-    values = (leaf.value for leaf in values_of(result, capabilities.holds(device)))
-    return tuple(
-        f"{ask.package(type(value))} {any_array.dtype_of(value)}" for value in values if is_array(value)
-    )
+def array_types(values: Iterable[Leaf]) -> tuple[str, ...]:
+    """Return the library and the dtype of each array among a result's values, in order: `numpy float64`."""
+    arrays = (leaf.value for leaf in values if is_array(leaf.value))
+    return tuple(f"{ask.package(type(array))} {any_array.dtype_of(array)}" for array in arrays)
 
 
 def _shapes(values: Iterable[Any]) -> tuple[str, ...]:
@@ -423,18 +431,18 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
     )
 
 
-def _require_computed(result: Any, workload: Workload) -> None:
+def _require_computed(result: Result, workload: Workload) -> None:
     """Refuse an object where no array of the result is new, or the library is lazy: its work may be left."""
     known = {id(any_array.root(array)) for array in workload.arrays}
     holds = capabilities.holds(workload.device)
-    arrays = [leaf for leaf in values_of(result, holds) if is_array(leaf.value)]
+    arrays = [leaf for leaf in result.values if is_array(leaf.value)]
     for leaf in arrays:
         if computes_from_inputs(leaf.value, holds, known):
             raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {LAZY}")
     is_new = any(id(any_array.root(leaf.value)) not in known for leaf in arrays)
     if is_new and not capabilities.is_lazy(workload.device):
         return
-    for leaf in leaves(result):
+    for leaf in leaves(result.whole):
         if not is_array(leaf.value) and any(is_array(part.value) for part in stored_values(leaf, set())):
             raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {LAZY}")
 

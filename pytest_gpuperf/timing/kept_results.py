@@ -1,7 +1,7 @@
 """From the results of two calls to whether the second was made anew, or kept from the first."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.leaves import Holds, Numbers, is_masked, values_of
+from pytest_gpuperf.timing.leaves import Holds, Leaf, Numbers, Result, is_masked, walked
 from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
@@ -31,10 +31,10 @@ Returned = tuple[any_array.Part, ...]
 """What a call returned; empty where that is not known."""
 
 
-def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returned:
-    """Return references to the parts of a result, which keep its arrays alive only where they shall."""
+def remember(values: Iterable[Leaf], device: TimedDevice, *, keep: bool = False) -> Returned:
+    """Return references to the values of a result, which keep its arrays alive only where they shall."""
     found, holds = [], capabilities.holds(device)
-    for value in (leaf.value for leaf in values_of(result, holds)):
+    for value in (leaf.value for leaf in values):
         if _is_array(value, holds):
             if keep and getattr(value, "requires_grad", False):
                 value = value.detach()  # else its autograd graph, with all activations, is kept as well
@@ -59,7 +59,7 @@ def are_same(before: Returned, now: Returned) -> bool:
 
 
 def look_for_kept(
-    workload: Workload, result: Any, samples: Sequence[float], *, is_same: bool, is_busy: bool
+    workload: Workload, result: Result, samples: Sequence[float], *, is_same: bool, is_busy: bool
 ) -> Note | None:
     """Return a note where a call may not have made its result; raise GpuPerfError where it did not.
 
@@ -70,9 +70,10 @@ def look_for_kept(
     """
     device = workload.device
     holds = capabilities.holds(device)
-    parts = [leaf.value for leaf in values_of(result, holds)]
+    parts = [leaf.value for leaf in result.values]
     arrays = [value for value in parts if _is_array(value, holds)]
-    made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload.known)}
+    known = _Memory(workload.known)
+    made = {id(any_array.root(value)): value for value in arrays if not known.has(value)}
     if arrays and not made:  # it returns its inputs
         return None
     call, on = median(samples), device.kind.upper()
@@ -98,7 +99,7 @@ def look_for_kept(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
             "than it takes to write the result; time the computation itself, and return only what it writes"
         )
-    is_buffer = all(_is_of(value, workload.reached) for value in made.values())
+    is_buffer = all(map(_Memory(workload.reached).has, made.values()))
     if made and (is_buffer or call > _AMPLE * write.seconds > 0 or _reuses_results(workload)):
         return None
     text = (
@@ -136,8 +137,8 @@ def look_for_kept_in_turn(
     for _ in range(_IN_TURN):
         if not has_time():
             return
-        result = workload.call()
-        returned = remember(result, device)
+        result = walked(workload.call(), capabilities.holds(device))
+        returned = remember(result.values, device)
         if any(are_same(earlier, returned) for earlier in seen):
             look_for_kept(workload, result, samples, is_same=True, is_busy=is_busy)
             return
@@ -201,20 +202,28 @@ def _new_array_like(array: Any, device: TimedDevice) -> Any:
     return device.asarray(np.array(host)) if device.holds(array) else np.array(host)
 
 
-def returns_new(workload: Workload, result: Any) -> bool:
-    """Return whether a result has an array of the device that is none of those that the call can reach."""
+def returns_new(workload: Workload, values: Iterable[Leaf]) -> bool:
+    """Return whether one of a result's values is an array of the device that the call cannot reach."""
     holds = capabilities.holds(workload.device)
-    values = [leaf.value for leaf in values_of(result, holds) if holds(leaf.value)]
-    reached = workload.reached if values else []
-    return any(not _is_of(value, reached) for value in values)
+    arrays = [leaf.value for leaf in values if holds(leaf.value)]
+    reached = _Memory(workload.reached if arrays else [])
+    return not all(map(reached.has, arrays))
 
 
-def _is_of(value: Any, read: Sequence[Any]) -> bool:
-    """Return whether an array is one of others, or a view of one."""
-    place = any_array.place(value)
-    allocations = {found.allocation for array in read if (found := any_array.place(array)) is not None}
-    is_view = place is not None and place.allocation in allocations
-    return is_view or any(any_array.root(array) is any_array.root(value) for array in read)
+class _Memory:
+    """The memory of arrays. Each is asked once, for there may be as many results as inputs."""
+
+    def __init__(self, arrays: Iterable[Any]) -> None:
+        arrays = [*arrays]
+        self._owners = {id(owner): owner for owner in map(any_array.root, arrays)}
+        places = map(any_array.place, arrays)
+        self._allocations = {place.allocation for place in places if place is not None}
+
+    def has(self, array: Any) -> bool:
+        """Return whether an array is one of these, or a view of one."""
+        place = any_array.place(array)
+        is_view = place is not None and place.allocation in self._allocations
+        return is_view or id(any_array.root(array)) in self._owners
 
 
 def _is_made_anew(value: Any) -> bool:

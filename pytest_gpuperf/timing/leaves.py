@@ -98,6 +98,18 @@ class Leaf(NamedTuple):
         return self.place.path
 
 
+class Result(NamedTuple):
+    """What a call returned, and the values in it: it is walked once, however often they are looked at."""
+
+    whole: Any
+    values: list[Leaf]
+
+
+def walked(result: Any, holds: Holds) -> Result:
+    """Return a result with its values; it keeps all of them alive."""
+    return Result(result, [*values_of(result, holds)])
+
+
 def leaves(
     result: Any, place: Place = RESULT, unpack: Unpack | None = None, *, once: bool = False
 ) -> Iterator[Leaf]:
@@ -284,16 +296,15 @@ class Host:
 
 
 def snapshot(
-    result: Any,
+    values: Iterable[Leaf],
     holds: Holds,
     asnumpy: Callable[[Any], Any],
     reduced_eps: float | None = None,
     dtypes: Iterable[str] = (),
-    unpack: Unpack | None = None,
 ) -> list[Leaf]:
-    """Return the result's values on the host, as `Host` copies them."""
+    """Return a result's values on the host, as `Host` copies them."""
     host = Host(holds, asnumpy, reduced_eps, dtypes)
-    return [copy for leaf in values_of(result, holds, unpack) for copy in host.copies(leaf)]
+    return [copy for leaf in values for copy in host.copies(leaf)]
 
 
 def apart(leaf: Leaf) -> Iterable[Leaf]:

@@ -1,9 +1,9 @@
 """From the live measurement of one test to the notes on its numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, log
 from statistics import fmean, median
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.any_array import root
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.late_look import LateTime
-from pytest_gpuperf.timing.leaves import values_of
+from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.process_state import Change
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 from pytest_gpuperf.timing.time_budget import OtherLimit
@@ -189,12 +189,12 @@ def _kind(timer: BlockTimer) -> str:
     return timer.device.kind.upper()
 
 
-def on_emulation(workload: Workload, result: Any) -> Note | None:
+def on_emulation(workload: Workload, result: Iterable[Leaf]) -> Note | None:
     """Return a note where a call that was timed on an emulated GPU would not use a real one."""
     device = workload.device
     if not device.info.emulated or getattr(device, "arrays_are_on_host", False):
         return None
-    values = (leaf.value for leaf in values_of(result, capabilities.holds(device)))
+    values = (leaf.value for leaf in result)
     # What NumPy computes is its own memory, unlike a view of another library's array, or a pinned buffer.
     owners = [root(value) for value in values if ask.is_really(value, np.ndarray) and not device.holds(value)]
     is_of_numpy = any(ask.is_really(owner, np.ndarray) and owner.flags.owndata for owner in owners)

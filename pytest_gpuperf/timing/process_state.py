@@ -5,9 +5,9 @@ workloads are timed in turn after both bodies have run, and so the first one wou
 body left.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import Any
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices import capabilities
@@ -18,6 +18,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer, Waiting, timed_block
 from pytest_gpuperf.timing.clock_step import FINE, step_of
 from pytest_gpuperf.timing.first_call import Bind, array_types
 from pytest_gpuperf.timing.gc_pause import gc_paused
+from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.time_budget import seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
@@ -157,9 +158,9 @@ def _are_apart(before: float, now: float) -> bool:
     return max(before, now) >= _APART * min(before, now)
 
 
-def require_same_types(workload: Workload, result: Any) -> None:
+def require_same_types(workload: Workload, values: Iterable[Leaf]) -> None:
     """Refuse results whose arrays are of another library or dtype than those of the first call."""
-    for was, now in zip(workload.returned_types, array_types(result, workload.device), strict=False):
+    for was, now in zip(workload.returned_types, array_types(values), strict=False):
         if was != now:
             on = workload.device.kind.upper()
             raise GpuPerfError(

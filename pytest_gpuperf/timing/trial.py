@@ -7,7 +7,6 @@ from itertools import repeat
 from math import inf
 from random import Random
 from statistics import median
-from typing import Any
 from zlib import crc32
 
 from msgspec import structs
@@ -34,7 +33,7 @@ from pytest_gpuperf.timing.kept_results import (
     remember,
 )
 from pytest_gpuperf.timing.late_look import LateLook
-from pytest_gpuperf.timing.leaves import Leaf, incomparable
+from pytest_gpuperf.timing.leaves import Leaf, Result, incomparable, walked
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, require_same_types
 from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.result_check import are_equal
@@ -411,7 +410,7 @@ class Trial:
         if device.kind == "gpu":
             self._checks.runs_products = self._runs_products
             self._checks.require_device_work(workload)
-            self._emulation = notes.on_emulation(workload, result)
+            self._emulation = notes.on_emulation(workload, result.values)
         timer = BlockTimer(workload=workload)
         self._add_note(self._question.after_first_call(timer, device))
         return timer, values
@@ -482,15 +481,19 @@ class Trial:
     def _checked_last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
         """Return the last results; refuse a workload that changed its inputs or kept a result."""
         sampled, workload = self._sampled(timer), timer.workload
-        used = workload.used_dtypes
+        used, holds = workload.used_dtypes, capabilities.holds(timer.device)
         results = []
         returned = workload.returned
         if sampled.samples:
-            require_same_types(workload, sampled.last_result)
-        if sampled.samples and workload.restore is None:
-            results.append(self._checks.copy_to_host(sampled.last_result, timer.device, used))
-            self._look_for_kept_result(timer, sampled.last_result, returned)
-            returned = remember(sampled.last_result, timer.device, keep=True)
+            result = walked(sampled.last_result, holds)
+            require_same_types(workload, result.values)
+            if workload.restore is None:
+                results.append(self._checks.copy_to_host(result, timer.device, used))
+                now = remember(result.values, timer.device, keep=True)
+                self._look_for_kept_result(timer, result, returned, now)
+                returned = now
+                del now
+            del result
         sampled.drop_result()
         timer.keeps_result = sampled.keeps_result = False
         has_time = partial(self._has_time, sampled)
@@ -505,14 +508,16 @@ class Trial:
             if after_reset is not None:
                 after_reset.look(is_first=True)
             if after_reset is not None and has_time():
-                returned = remember(result, timer.device, keep=True)
+                returned = remember(result.values, timer.device, keep=True)
                 del result
-                result = workload.call()
+                result = walked(workload.call(), holds)
                 results.append(self._checks.copy_to_host(result, timer.device, used))
                 after_reset.look(is_first=False)
             # Of a call that wrote its state again the buffer is the same, and the result is another one.
             if after_reset is None or (len(results) > 1 and are_equal(*results)):
-                self._look_for_kept_result(timer, result, returned)
+                now = remember(result.values, timer.device, keep=True)
+                self._look_for_kept_result(timer, result, returned, now)
+                del now
             del result
         with timer.settling_memory():
             del returned
@@ -522,11 +527,13 @@ class Trial:
             look_for_kept_in_turn(workload, sampled.samples, has_time, is_busy=is_busy)
         return results
 
-    def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> None:
+    def _look_for_kept_result(
+        self, timer: BlockTimer, result: Result, before: Returned, now: Returned
+    ) -> None:
         """Note where a call may not have made its result."""
         sampled = self._sampled(timer)
         if samples := sampled.samples:
-            is_same = are_same(before, remember(result, timer.device, keep=True))
+            is_same = are_same(before, now)
             is_busy = self._interference(timer) is not None
             note = look_for_kept(timer.workload, result, samples, is_same=is_same, is_busy=is_busy)
             self._add_note(note)

@@ -14,7 +14,7 @@ from plugins import skip_module
 
 from pytest_gpuperf.devices.accelerators import chosen_accelerator
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.timing.leaves import snapshot
+from pytest_gpuperf.timing.leaves import snapshot, values_of
 
 PACKAGES = ("networkx", "nx_parallel", "polars", "sklearn", "sklearnex")
 if missing := [name for name in PACKAGES if find_spec(name) is None]:
@@ -218,7 +218,7 @@ def test_a_context_leaves_the_library_as_it_was(choice):
 
 
 def contents(device, value):
-    found = snapshot(value, device.holds, device.asnumpy, unpack=device.unpack)
+    found = snapshot(values_of(value, device.holds, device.unpack), device.holds, device.asnumpy)
     return {leaf.path: leaf.value.tolist() for leaf in found}
 
 

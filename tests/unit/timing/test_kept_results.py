@@ -1,9 +1,12 @@
 """Kept results: work of an earlier call is named or refused, honest work in one buffer is neither."""
 
 import gc
+import sys
+from collections import Counter
 from functools import cache, partial
 from itertools import chain, count, cycle, repeat
 from math import inf
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -15,7 +18,9 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedArray, SimulatedDev
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.testing import StandIn
+from pytest_gpuperf.timing import any_array
 from pytest_gpuperf.timing.kept_results import are_same, remember
+from pytest_gpuperf.timing.leaves import values_of
 
 SIZE = 10**4
 WRITE = 1e-3  # seconds to write a result
@@ -325,7 +330,7 @@ def measured(body, demand):
 )
 @for_each("kind", ["cpu", "gpu"])
 def test_a_kept_result_is_an_error_on_either_side_of_any_demand(kind, others, demand):
-    made = []
+    made: ClassVar = []
 
     def body(device):
         compute = cache(lambda: made.append(device.xp.ones(3) + 1) or made[0])
@@ -362,16 +367,79 @@ def test_a_result_that_only_later_calls_keep_is_an_error(works):
         measured(body, Demand(max=1))
 
 
-def test_whole_numbers_are_no_sign_of_a_kept_result_for_python_keeps_them_itself():
+def remembered(result):
     device = host()
-    assert () == remember([number % 7 for number in range(1000)], device)
-    assert () == remember([number > 7 for number in range(1000)], device)
+    return remember(values_of(result, device.holds), device)
+
+
+def test_whole_numbers_are_no_sign_of_a_kept_result_for_python_keeps_them_itself():
+    assert () == remembered([number % 7 for number in range(1000)])
+    assert () == remembered([number > 7 for number in range(1000)])
 
 
 def test_many_numbers_are_the_very_result_only_if_each_of_them_is():
-    device, numbers = host(), [float(number) for number in range(1000)]
-    before = remember({"x": numbers}, device)
-    assert are_same(before, remember({"x": tuple(numbers)}, device))
-    assert not are_same(before, remember({"x": [number + 0 for number in numbers]}, device))
+    numbers = [float(number) for number in range(1000)]
+    before = remembered({"x": numbers})
+    assert are_same(before, remembered({"x": tuple(numbers)}))
+    assert not are_same(before, remembered({"x": [number + 0 for number in numbers]}))
     numbers[5] += 1
-    assert not are_same(before, remember({"x": numbers}, device))
+    assert not are_same(before, remembered({"x": numbers}))
+
+
+class Walked(list):
+    """A result that counts how often it is walked through; `made` are all of them."""
+
+    made: ClassVar = []
+
+    def __init__(self, values):
+        super().__init__(values)
+        self.times = 0
+        self.made.append(self)
+
+    def __iter__(self):
+        self.times += 1
+        return super().__iter__()
+
+
+def measured_on_both(body):
+    clock = Clock()
+    return walked(body, SimulatedDevice("cpu", clock=clock), SimulatedDevice("gpu", clock=clock))
+
+
+def test_a_result_is_walked_once_however_often_its_values_are_looked_at(monkeypatch):
+    by_itself = Walked([1.0])
+    list(values_of(by_itself, host().holds))
+    monkeypatch.setattr(Walked, "made", [])
+
+    def body(device):
+        array = device.asarray(np.ones(3))
+        return lambda: Walked([array + 1])
+
+    measured_on_both(body)
+    first, *_ = walks = [result.times / by_itself.times for result in Walked.made]
+    assert 2 == first, "once for handles of work that nobody has waited for"
+    assert [0, 1] == sorted({*walks} - {first})
+
+
+def test_the_looks_at_one_array_are_as_many_however_many_there_are():
+    few, many = (looks_at(arrays) for arrays in (20, 200))
+    assert 12 * few > many
+
+
+def looks_at(arrays):
+    """Return how often arrays are asked for their memory in a test with so many inputs and results."""
+    counted = Counter()
+
+    def count_call(frame, event, argument):
+        counted[event] += frame.f_code in (any_array.place.__code__, any_array.root.__code__)
+
+    def body(device):
+        inputs = [device.asarray(np.ones(3)) for _ in range(arrays)]
+        return lambda: [array + 1 for array in inputs]
+
+    sys.setprofile(count_call)
+    try:
+        measured_on_both(body)
+    finally:
+        sys.setprofile(None)
+    return counted["call"]
