@@ -1,7 +1,7 @@
 """The plugin that pytest loads: options, the marker, the fixtures, and the hooks that every run sees.
 
-A suite without speedup tests pays for this module, `options` and `hookspecs` only. The other hooks belong to
-objects that are registered when they are first needed:
+A suite without speedup tests pays for this module, `option_table` and `hookspecs` only. The other hooks
+belong to objects that are registered when they are first needed:
 
 object            registered                          hooks
 ----------------  ----------------------------------  --------------------------------------------------------
@@ -40,7 +40,7 @@ worker's data.
 # Annotations stay text: every start of pytest would have to evaluate them.
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -71,9 +71,9 @@ _TOO_LATE = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add our options."""
-    from pytest_gpuperf import options
+    from pytest_gpuperf import option_table
 
-    options.add_options(parser)
+    option_table.add_to(parser)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -81,11 +81,14 @@ def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, None, None]:
     """Refuse a misspelt option of ours, once the suite's conftest files have added theirs."""
-    from pytest_gpuperf import options
+    is_checked = any(word.startswith(("--gpuperf", "@")) for word in args)
+    if is_checked:
+        from pytest_gpuperf import options
 
-    options.typed_words(early_config)  # before a conftest, or a test, changes the working folder
+        options.typed_words(early_config)  # of an @FILE, before a conftest, or a test, changes the folder
     yield
-    options.check_names(parser, args)
+    if is_checked:
+        options.check_names(parser, args)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -97,15 +100,20 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and check the user's options before the first test runs."""
-    from pytest_gpuperf import options
+    from pytest_gpuperf import option_table
 
     _add_markers(config)
-    options.check_keys(config)
-    config.stash[_IS_OFF] = options.is_off(config)
+    # pytest has it for its own warning; a pytest without it leaves us with that warning.
+    unknown_keys: Iterable[str] = getattr(config, "_get_unknown_ini_keys", tuple)()
+    if unknown_keys:
+        from pytest_gpuperf import options
+
+        options.check_keys(unknown_keys)
+    config.stash[_IS_OFF] = option_table.is_off(config)
     config.stash[_COLLECTED] = []
     if config.stash[_IS_OFF]:
         _register_unmeasured_hooks(config)
-    if options.any_option_given(config):
+    if option_table.any_given(config):
         _session(config).check(config)
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         from pytest_gpuperf.integrations import xdist
@@ -154,10 +162,10 @@ def pytest_collection_modifyitems(
     config.stash[_COLLECTED].clear()
     if config.stash[_IS_OFF]:
         return
-    from pytest_gpuperf import options
+    from pytest_gpuperf import option_table
 
     marked = _marked(collected)
-    if not marked and not options.times_all(config):
+    if not marked and not option_table.times_all(config):
         return
     from pytest_gpuperf.collection import finder
     from pytest_gpuperf.collection.hooks import CollectionHooks
