@@ -91,7 +91,7 @@ def targets(start: float, unwritten: float, long: Found, share: float) -> list[T
 
 def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=21, help="pairs of collect-only runs")
+    parser.add_argument("--pairs", type=int, default=31, help="pairs of collect-only runs")
     parser.add_argument("--tests", type=int, default=10_000, help="unmarked tests to run")
     parser.add_argument("--long-pairs", type=int, default=15, help="pairs of runs of those")
     return parser.parse_args()

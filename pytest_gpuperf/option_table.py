@@ -3,6 +3,8 @@
 Every start of pytest imports this module, in suites without a speedup test too, and where no bytecode is
 written it compiles it each time: what reads and checks the values is in `options`, which is imported when an
 option is given or a test is marked. It imports only what pytest itself has loaded by then.
+
+PYTEST_DONT_REWRITE: there is no assert here, which pytest would look for at each start without bytecode.
 """
 
 # Annotations stay text: every start of pytest would have to evaluate them.

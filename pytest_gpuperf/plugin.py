@@ -35,6 +35,8 @@ RunHooks has measured what was marked before; runtestloop creates the session be
 needs it; the controller's runtest_logreport creates the session for the first report of ours, and
 FinishHooks gets the others; testnodedown ends the run for a worker's usage error before FinishHooks reads the
 worker's data.
+
+PYTEST_DONT_REWRITE: there is no assert here, which pytest would look for at each start without bytecode.
 """
 
 # Annotations stay text: every start of pytest would have to evaluate them.
@@ -227,7 +229,9 @@ def device(request: pytest.FixtureRequest) -> Device:
     """In a speedup test one device after the other; in any other test a parameter: [cpu] and [gpu]."""
     kind = getattr(request, "param", "cpu" if request.config.stash[_IS_OFF] else None)
     if kind is None:
-        return _DevicePlaceholder("device")  # replaced by a device in the measured call
+        from pytest_gpuperf.session.device_placeholder import DevicePlaceholder
+
+        return DevicePlaceholder("device")  # replaced by a device in the measured call
     from pytest_gpuperf.model import ask
 
     found = _session(request.config).devices
@@ -240,7 +244,9 @@ def devices(request: pytest.FixtureRequest) -> DeviceGroup:
     count = getattr(request, "param", None)
     if count is None or request.config.stash[_IS_OFF]:
         return _session(request.config).devices.group(count or 1)
-    return _DevicePlaceholder("devices")  # type: ignore[return-value]  # replaced by the devices in the measured call
+    from pytest_gpuperf.session.device_placeholder import DevicePlaceholder
+
+    return DevicePlaceholder("devices")  # type: ignore[return-value]  # replaced by the devices in the measured call
 
 
 @pytest.fixture(scope="session")
@@ -255,23 +261,6 @@ def gpuperf(request: pytest.FixtureRequest) -> GpuPerfFixture:
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
 
     return GpuPerfFixture(_session(request.config), request.node)
-
-
-class _DevicePlaceholder:
-    """Placeholder for the device of a speedup test; any use outside the measured call raises UsageError."""
-
-    def __init__(self, fixture: str) -> None:
-        self._fixture = fixture
-
-    @property
-    def xp(self) -> _DevicePlaceholder:
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        raise pytest.UsageError(
-            f"`{self._fixture}` has no attribute {name!r} before the test is measured; request it as an "
-            "argument of the test function, and use it in no fixture or getfixturevalue()"
-        )
 
 
 def _session(config: pytest.Config) -> GpuPerfSession:
