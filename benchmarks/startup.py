@@ -1,18 +1,22 @@
 """What the plugin costs a suite that does not use it: at start-up, and for each test."""
 
+import os
 import pstats
 import sys
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
 
 from common import ALONE, Cost, Pairs, Target, conclude, paired, pytest, table
 
 OURS = ("-p", "pytest_gpuperf.plugin")
 PEER = ("-p", "pytest_benchmark.plugin")
-MOST_OF_PEER = 0.35  # of what pytest-benchmark adds to the start
+MOST_OF_PEER = 0.25  # of what pytest-benchmark adds to the start
+MOST_UNWRITTEN = 0.3  # the same where Python writes no bytecode, as in most images
 MOST_PERCENT = 1.0
 
 Found = list[tuple[Cost, Cost]]
@@ -26,11 +30,16 @@ class Contest:
     with_it: tuple[str, ...]
     without: tuple[str, ...] = ()
     autoload: bool = False
+    sources: Path | None = None  # a folder of packages without bytecode, which then stays so
 
     @property
     def variables(self) -> dict[str, str]:
         """The environment variables that pytest needs for it."""
-        return {} if self.autoload else ALONE
+        loading = {} if self.autoload else ALONE
+        if self.sources is None:
+            return loading
+        paths = filter(None, (str(self.sources), os.environ.get("PYTHONPATH")))
+        return {**loading, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 ALONE_OURS = Contest(name="gpuperf, no other plugin", with_it=OURS)
@@ -45,12 +54,17 @@ NOTHING = Contest(name="no plugin on either side: the noise", with_it=())
 def main() -> int:
     arguments = read_arguments()
     contests = [ALONE_OURS, ALONE_PEER, NOTHING]
-    with TemporaryDirectory() as folder:
-        suite = Path(folder)
+    with TemporaryDirectory() as folder, TemporaryDirectory() as packages:
+        suite, sources = Path(folder), Path(packages)
         write_suite(suite, 50)
+        copy_sources(sources, "pytest_gpuperf", "pytest_benchmark")
+        unwritten = [
+            replace(contest, name=f"{contest.name}, no bytecode", sources=sources)
+            for contest in (ALONE_OURS, ALONE_PEER)
+        ]
         starts = [
             (contest, contend(contest, ("--collect-only", "-q"), suite, arguments.pairs))
-            for contest in (INSTALLED, *contests)
+            for contest in (INSTALLED, *contests, *unwritten)
         ]
         write_suite(suite, arguments.tests)
         runs = [(contest, contend(contest, ("-q",), suite, arguments.long_pairs)) for contest in contests]
@@ -60,14 +74,16 @@ def main() -> int:
     print(f"{arguments.tests} unmarked tests, median of {arguments.long_pairs} pairs, with / without\n")
     table(["", "wall", "processor", "95 % interval"], [run_row(*found) for found in runs])
     start = {contest: processor(found).difference for contest, found in starts}
-    return conclude(targets(start[ALONE_OURS] / start[ALONE_PEER], dict(runs)[ALONE_OURS], share))
+    shares = start[ALONE_OURS] / start[ALONE_PEER], start[unwritten[0]] / start[unwritten[1]]
+    return conclude(targets(*shares, dict(runs)[ALONE_OURS], share))
 
 
-def targets(start: float, long: Found, share: float) -> list[Target]:
+def targets(start: float, unwritten: float, long: Found, share: float) -> list[Target]:
     """Return the targets. One process's time varies by more than 1 %: a miss is one beyond the doubt."""
     more = 100 * (processor(long).interval[0] - 1)
     return [
         Target(name="start-up, share of pytest-benchmark's", figure=start, limit=MOST_OF_PEER),
+        Target(name="the same where no bytecode is written", figure=unwritten, limit=MOST_UNWRITTEN),
         Target(name="unmarked tests, more processor time in %, lower end", figure=more, limit=MOST_PERCENT),
         Target(name="unmarked tests, our hooks by cProfile in %", figure=share, limit=MOST_PERCENT),
     ]
@@ -75,7 +91,7 @@ def targets(start: float, long: Found, share: float) -> list[Target]:
 
 def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=21, help="pairs of collect-only runs")
+    parser.add_argument("--pairs", type=int, default=31, help="pairs of collect-only runs")
     parser.add_argument("--tests", type=int, default=10_000, help="unmarked tests to run")
     parser.add_argument("--long-pairs", type=int, default=15, help="pairs of runs of those")
     return parser.parse_args()
@@ -85,6 +101,13 @@ def write_suite(folder: Path, tests: int) -> None:
     """Write a file of trivial tests in the place of the one before."""
     lines = (f"def test_{number}():\n    assert {number} == {number}\n" for number in range(tests))
     (folder / "test_trivial.py").write_text("\n\n".join(lines), encoding="utf-8")
+
+
+def copy_sources(folder: Path, *packages: str) -> None:
+    """Copy packages into a folder without their bytecode."""
+    for package in packages:
+        (place,) = find_spec(package).submodule_search_locations
+        copytree(place, folder / package, ignore=ignore_patterns("__pycache__"))
 
 
 def contend(contest: Contest, arguments: tuple[str, ...], suite: Path, pairs: int) -> Found:

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
-from pytest_gpuperf import cli, options
+from pytest_gpuperf import cli, option_table
 from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.model.comparison import AbsenceCause, GateFailureCode, Metric, Outcome
 from pytest_gpuperf.model.offload import DiagnosisCode
@@ -122,7 +122,7 @@ def _stretches() -> Iterator[str]:
 
 
 def _options() -> Iterator[str]:
-    for group, members in options.GROUPS.items():
+    for group, members in option_table.GROUPS.items():
         yield from (f"## {group.capitalize()}", "")
         for option in members:
             flag = option.flag if option.metavar is None else f"{option.flag}={option.metavar}"

@@ -1,7 +1,7 @@
 """The plugin that pytest loads: options, the marker, the fixtures, and the hooks that every run sees.
 
-A suite without speedup tests pays for this module, `options` and `hookspecs` only. The other hooks belong to
-objects that are registered when they are first needed:
+A suite without speedup tests pays for this module, `option_table` and `hookspecs` only. The other hooks
+belong to objects that are registered when they are first needed:
 
 object            registered                          hooks
 ----------------  ----------------------------------  --------------------------------------------------------
@@ -35,12 +35,14 @@ RunHooks has measured what was marked before; runtestloop creates the session be
 needs it; the controller's runtest_logreport creates the session for the first report of ours, and
 FinishHooks gets the others; testnodedown ends the run for a worker's usage error before FinishHooks reads the
 worker's data.
+
+PYTEST_DONT_REWRITE: there is no assert here, which pytest would look for at each start without bytecode.
 """
 
 # Annotations stay text: every start of pytest would have to evaluate them.
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -71,9 +73,9 @@ _TOO_LATE = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add our options."""
-    from pytest_gpuperf import options
+    from pytest_gpuperf import option_table
 
-    options.add_options(parser)
+    option_table.add_to(parser)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -81,11 +83,14 @@ def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, None, None]:
     """Refuse a misspelt option of ours, once the suite's conftest files have added theirs."""
-    from pytest_gpuperf import options
+    is_checked = any(word.startswith(("--gpuperf", "@")) for word in args)
+    if is_checked:
+        from pytest_gpuperf import options
 
-    options.typed_words(early_config)  # before a conftest, or a test, changes the working folder
+        options.typed_words(early_config)  # of an @FILE, before a conftest, or a test, changes the folder
     yield
-    options.check_names(parser, args)
+    if is_checked:
+        options.check_names(parser, args)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -97,15 +102,20 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and check the user's options before the first test runs."""
-    from pytest_gpuperf import options
+    from pytest_gpuperf import option_table
 
     _add_markers(config)
-    options.check_keys(config)
-    config.stash[_IS_OFF] = options.is_off(config)
+    # pytest has it for its own warning; a pytest without it leaves us with that warning.
+    unknown_keys: Iterable[str] = getattr(config, "_get_unknown_ini_keys", tuple)()
+    if unknown_keys:
+        from pytest_gpuperf import options
+
+        options.check_keys(unknown_keys)
+    config.stash[_IS_OFF] = option_table.is_off(config)
     config.stash[_COLLECTED] = []
     if config.stash[_IS_OFF]:
         _register_unmeasured_hooks(config)
-    if options.any_option_given(config):
+    if option_table.any_given(config):
         _session(config).check(config)
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         from pytest_gpuperf.integrations import xdist
@@ -154,10 +164,10 @@ def pytest_collection_modifyitems(
     config.stash[_COLLECTED].clear()
     if config.stash[_IS_OFF]:
         return
-    from pytest_gpuperf import options
+    from pytest_gpuperf import option_table
 
     marked = _marked(collected)
-    if not marked and not options.times_all(config):
+    if not marked and not option_table.times_all(config):
         return
     from pytest_gpuperf.collection import finder
     from pytest_gpuperf.collection.hooks import CollectionHooks
@@ -219,7 +229,9 @@ def device(request: pytest.FixtureRequest) -> Device:
     """In a speedup test one device after the other; in any other test a parameter: [cpu] and [gpu]."""
     kind = getattr(request, "param", "cpu" if request.config.stash[_IS_OFF] else None)
     if kind is None:
-        return _DevicePlaceholder("device")  # replaced by a device in the measured call
+        from pytest_gpuperf.session.device_placeholder import DevicePlaceholder
+
+        return DevicePlaceholder("device")  # replaced by a device in the measured call
     from pytest_gpuperf.model import ask
 
     found = _session(request.config).devices
@@ -232,7 +244,9 @@ def devices(request: pytest.FixtureRequest) -> DeviceGroup:
     count = getattr(request, "param", None)
     if count is None or request.config.stash[_IS_OFF]:
         return _session(request.config).devices.group(count or 1)
-    return _DevicePlaceholder("devices")  # type: ignore[return-value]  # replaced by the devices in the measured call
+    from pytest_gpuperf.session.device_placeholder import DevicePlaceholder
+
+    return DevicePlaceholder("devices")  # type: ignore[return-value]  # replaced by the devices in the measured call
 
 
 @pytest.fixture(scope="session")
@@ -247,23 +261,6 @@ def gpuperf(request: pytest.FixtureRequest) -> GpuPerfFixture:
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
 
     return GpuPerfFixture(_session(request.config), request.node)
-
-
-class _DevicePlaceholder:
-    """Placeholder for the device of a speedup test; any use outside the measured call raises UsageError."""
-
-    def __init__(self, fixture: str) -> None:
-        self._fixture = fixture
-
-    @property
-    def xp(self) -> _DevicePlaceholder:
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        raise pytest.UsageError(
-            f"`{self._fixture}` has no attribute {name!r} before the test is measured; request it as an "
-            "argument of the test function, and use it in no fixture or getfixturevalue()"
-        )
 
 
 def _session(config: pytest.Config) -> GpuPerfSession:

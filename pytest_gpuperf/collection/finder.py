@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf import options
+from pytest_gpuperf import option_table, options
 from pytest_gpuperf.collection import fixtures, markers, no_device, pairs
 from pytest_gpuperf.collection.items import (
     SPEC,
@@ -81,7 +81,7 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Marked) ->
         found += sweeps.read_size_groups(sized)
     # A wrong size group is a problem of an item that was found before.
     found = list(dict.fromkeys(found))
-    if not options.times_all(config):
+    if not option_table.times_all(config):
         return Found(items=found, unmarked=None, lacks_gpu=False)
     selected, others = _select_unmarked(items, parser)
     # Torch, JAX and Keras are on the CPU here, and would be on a GPU where there is one.

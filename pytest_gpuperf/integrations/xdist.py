@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, USAGE_ERROR, usage_error
+from pytest_gpuperf.model.worker_keys import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, USAGE_ERROR
 
 _DIST = "gpuperf_dist"  # in a worker's input: the controller's value of --dist
 _BY_NODE_ID = ("loadscope", "loadfile", "loadgroup")  # in which xdist loses tests that share a node id
@@ -41,6 +41,8 @@ class _Worker:
         marked = Counter(item.nodeid for item in session.items if SPEC in item.stash)
         for nodeid, count in marked.most_common(1):
             if count > 1:
+                from pytest_gpuperf.options import usage_error
+
                 raise usage_error(session.config, _LOST.format(self._dist, count, nodeid))
 
 

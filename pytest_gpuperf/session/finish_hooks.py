@@ -22,7 +22,8 @@ from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError, InconclusiveWarning
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Report, Run, Verdict
-from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE, arguments, asks_for_gate
+from pytest_gpuperf.model.worker_keys import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
+from pytest_gpuperf.options import arguments, asks_for_gate
 from pytest_gpuperf.report import git, outputs
 from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec, document

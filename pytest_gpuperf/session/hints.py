@@ -119,7 +119,7 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
         return _DONATED
     if "MPS framework doesn't support float64" in text:
         return _NO_FLOAT64
-    if device is not None and device.backend in ("torch", "jax") and _MISSING.search(text):
+    if device is not None and device.backend in ("torch", "jax") and lacks_device(error):
         return _NOT_HERE.format(library=device.backend)
     if device is None or not isinstance(error, TypeError | ValueError | AttributeError):
         return None
@@ -131,6 +131,11 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
         ):
             return _device_for(library, device)
     return None
+
+
+def lacks_device(error: BaseException) -> bool:
+    """Return whether torch or JAX says that the device which a test names is not here."""
+    return _MISSING.search(text_of(str, error)) is not None
 
 
 def _device_for(library: str, device: TimedDevice) -> str | None:

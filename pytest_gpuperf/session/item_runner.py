@@ -5,10 +5,13 @@ from math import inf
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable, UnknownResult
+from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
+from pytest_gpuperf.session import hints
 from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.run_devices import RunDevices
 from pytest_gpuperf.timing.first_call import Bind
@@ -40,6 +43,10 @@ _OTHER_LIBRARY = (
     "the test computes with {library}, and no GPU was chosen for {library}{unseen}: gpuperf_gpu = {library} "
     "in the ini file (keras for a test of Keras) compares its CPU and its GPU; without a GPU, "
     "--gpuperf-gpu={library}:cpu emulates one"
+)
+_NAMED = (
+    "the test's own parameter names a device that is not here ({}), and {} emulates one only where tests use "
+    "device.native, of the fixture device"
 )
 _UNSEEN = ", so that its calls were not looked at"
 _SHARE_OF_ONE_DEVICE = 0.25  # of the time limit, where one device is measured without a variant
@@ -187,6 +194,16 @@ class ItemRunner:
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         gpu = self._devices.gpu(spec.device)
+        try:
+            return self._time_variant(trial, spec, bind, gpu)
+        except Exception as error:
+            # An own parameter names a device, as "cuda", which what emulates a GPU need not understand.
+            is_named = spec.source != "all" and bool(spec.device_parameters)
+            if not (is_named and gpu.info.emulated and hints.lacks_device(error)):
+                raise
+            self._devices.none(_NAMED.format(first_line(error), gpu.info.name))
+
+    def _time_variant(self, trial: Trial, spec: ItemSpec, bind: Bind, gpu: TimedDevice) -> Verdict:
         if (result := self._cpu_variants.result_for(spec)) is not None:
             return trial.compare_with(result, bind, gpu)
         cpu_record = self._cpu_variants.end_for(spec)

@@ -13,7 +13,7 @@ from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Record, Status, Verdict
-from pytest_gpuperf.options import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
+from pytest_gpuperf.model.worker_keys import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
 from pytest_gpuperf.report.text import progress
 from pytest_gpuperf.report.wording import left_alone
 from pytest_gpuperf.session import debugger

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf import options
+from pytest_gpuperf import option_table, options
 from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.errors import GpuPerfError
 
@@ -64,7 +64,7 @@ class UnmeasuredHooks:
     ) -> str | list[str]:
         """Return a line where CodSpeed, and not the user, has switched us off."""
         marked = sum(item.get_closest_marker("speedup") is not None for item in items)
-        if not marked or not options.codspeed_is_on(config):
+        if not marked or not option_table.codspeed_is_on(config):
             return []
         tests = units.count(marked, "test")
         return f"gpuperf: off, because CodSpeed measures: {tests} with a speedup marker run as without it"

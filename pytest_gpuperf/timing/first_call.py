@@ -21,7 +21,7 @@ from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.any_array import is_array
-from pytest_gpuperf.timing.blocks import BlockTimer, Waiting
+from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.kept_results import remember, returns_new
 from pytest_gpuperf.timing.lazy import LAZY, computes_from_inputs
@@ -183,8 +183,7 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     synchronizes, or has filled the queue of launches: then so many are submitted while the GPU is occupied
     that less of the call is left. Where that may be so, it is not known whether it synchronizes.
     A call that takes long to submit, or for which too little time is `remaining` (seconds), is not probed.
-    Where clocks rise the GPU may be done before the call is submitted: then it is occupied once more. Time in
-    which threads waited for a processor is none in which the call was held up by the device.
+    Where clocks rise the GPU may be done before the call is submitted: then it is occupied once more.
     """
     inspection, device = timer.inspection, timer.device
     if inspection is None or inspection.host_time is None or device.kind != "gpu":
@@ -201,9 +200,7 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
             begun = device.clock()
             if not capabilities.occupy(device, occupied):
                 return
-            waiting = Waiting()
             call = _observed_call(timer.workload.call, device, when_idle=False)
-            waited = waiting.seconds
             lasted = capabilities.occupied(device) or occupied
             if call.host_time < _BLOCKING_SHARE * lasted:
                 device_time = call.observation.device_time
@@ -215,7 +212,7 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
             return
     timer.inspection = structs.replace(inspection, device_time=None)
     on_idle_device = min(inspection.host_time, timer.fastest_sample)
-    submitted_before = on_idle_device - (seconds_between(begun, call.returned) - lasted - waited)
+    submitted_before = on_idle_device - (seconds_between(begun, call.returned) - lasted)
     if submitted_before < _LAUNCH_QUEUE * _SHORTEST_LAUNCH:
         timer.inspection = structs.replace(timer.inspection, synchronizes=True)
 

@@ -381,6 +381,27 @@ def test_a_device_by_name_that_is_not_there_is_told_to_be_device_native(ended, l
     assert 2 == str(result.stdout).count(said)
 
 
+OWN_NAMES = """
+import pytest, torch
+
+@pytest.mark.speedup(min=2)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_own(device):
+    values = torch.ones(2, device=device)
+    return lambda: values + 1
+"""
+
+
+def test_an_own_parameter_that_names_a_device_which_is_not_there_is_skipped_on_an_emulated_gpu(ended):
+    result, records = ended(OWN_NAMES, "torch:cpu")
+    result.assert_outcomes(passed=1, skipped=1)
+    (skipped,) = (record for record in records.values() if record["status"] == "skipped")
+    assert "no_gpu" == skipped["reason_code"]
+    assert skipped["reason"].startswith("the test's own parameter names a device that is not here (")
+    required, _ = ended(OWN_NAMES, "torch:cpu", "--gpuperf-require-gpu")
+    required.assert_outcomes(passed=1, failed=1)
+
+
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
     result, records = ended(TORCH, None, *SOON)
     result.assert_outcomes(skipped=COUNTS["torch"])

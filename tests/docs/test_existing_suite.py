@@ -245,9 +245,9 @@ def test_with_a_gpu_the_verdicts_are_those_of_its_exact_times(measured, kernel, 
 
 def test_all_of_its_variants_are_recorded_without_a_marker_and_no_outcome_changes(run):
     ran = run(
-        "--gpuperf-all", "--gpuperf-lock=none", "--gpuperf-gpu=cupy", "--gpuperf-json=r.json", kernel=FAST
+        "--gpuperf-all", "--gpuperf-lock=none", "--gpuperf-gpu=cupy", "--gpuperf-json=r.json", kernel=SLOW
     )
-    assert ran.outcomes == run("-p", "no:gpuperf", kernel=FAST).outcomes
+    assert ran.outcomes == run("-p", "no:gpuperf", kernel=SLOW).outcomes
     assert {"all"} == {record["source"] for record in ran.records.values()}
     found = ends(ran.records)
     in_one_test = MARKED - {"test_images.py::BlurTest::test_blur_cupy"}  # which is a test of its own
