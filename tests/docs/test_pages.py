@@ -231,6 +231,13 @@ def test_the_readme_is_short_enough_to_be_read():
     assert [] == [line for block in _SHELL.findall(README) for line in block.splitlines() if len(line) > 100]
 
 
+def test_each_picture_of_the_readme_is_an_image_of_the_repository():
+    pictures = re.findall(r"<picture>(.*?)</picture>", README, flags=re.DOTALL)
+    images = [re.findall(r'(?:<img [^>]*src|srcset)="([^"]+)"', picture) for picture in pictures]
+    assert [2] == [len(found) for found in images]
+    assert all((ROOT / name).is_file() for found in images for name in found)
+
+
 def test_the_command_of_the_readme_prints_its_table(pytester, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     (source,) = re.findall(r"^```python\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)

@@ -150,7 +150,7 @@ def test_the_page_explains_the_words_that_stand_on_it_and_no_others():
     ],
 )
 def test_the_page_of_a_run_without_a_gpu_says_how_to_see_verdicts(says_how, run):
-    assert says_how == ("emulate it with <code>--gpuperf-gpu=" in text(run))
+    assert says_how == ("emulate it; <code>gpuperf devices</code>" in text(run))
 
 
 @pytest.mark.parametrize(
