@@ -49,6 +49,7 @@ _CHANGED_ONCE = (
     "it, they may find their work done, as in one that is sorted in place; then work on a copy made inside "
     "the call"
 )
+_LONGEST_SETUP = 1.0  # seconds: a longer one is not repeated for a note
 _NOT_KNOWN = (
     "time was up before it was known whether calls on the {on} overwrite an array ({array}) or its reset "
     "forgets it; allow more time with max_time"
@@ -222,7 +223,7 @@ class ResultChecks:
         if workload is not None and workload.restore is not None:
             when = "after each reset"
         elif workload is not None and (changed := _written(workload)):
-            also = f", and so does what it writes to ({first_few(changed)})"
+            also = f" (calls have written to {first_few(changed)})"
             copied = "work on a copy made inside it, "
         raise GpuPerfError(
             f"the workload's result changes {when}{also}, so repeated calls do not do the same work; {copied}"
@@ -269,14 +270,16 @@ def _of_values(
 ) -> tuple[inputs.Change, ...]:
     """Return the changes without those of buffers that had no values: the body runs again to show it."""
     is_suspected = any(change.goes_on is False for change in changes)
-    if not is_suspected or workload.set_up_again is None or not has_time():
+    is_quick = (workload.setup or 0.0) <= _LONGEST_SETUP
+    if not is_suspected or workload.set_up_again is None or not is_quick or not has_time():
         return changes
     try:
         call = workload.set_up_again()
     except Exception as error:
-        if is_outcome(error):
+        fault = capabilities.fault(workload.device, error)
+        if is_outcome(error) or (fault is not None and fault.kind != "out_of_memory"):
             raise
-        return changes  # a body that need not run twice
+        return changes  # a body that need not run twice, or has no room beside what it made before
     return tuple(
         change
         for change in changes

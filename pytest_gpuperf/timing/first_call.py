@@ -197,9 +197,9 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
         for _ in range(_PROBES):
             timer.workload.prepare()
             device.synchronize()
-            begun = device.clock()
             if not capabilities.occupy(device, occupied):
                 return
+            begun = device.clock()  # a trial of how fast the clock is may have gone before
             call = _observed_call(timer.workload.call, device, when_idle=False)
             lasted = capabilities.occupied(device) or occupied
             if call.host_time < _BLOCKING_SHARE * lasted:

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from copy import copy, deepcopy
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
@@ -331,6 +332,11 @@ def test_a_buffer_that_was_never_written_is_told_from_an_input_by_what_the_body_
     FIXTURES[:] = 5.0, 6.0, 7.0
     workload = prepared(host(), of_which_the_body_makes(values, again))
     assert expected == [each.partition(":")[0] for each in changes_of(workload)]
+
+
+def test_a_set_up_that_took_long_does_not_run_again():
+    workload = prepared(host(), of_which_the_body_makes([5.0, 6.0, 7.0], lambda: pytest.fail("it ran again")))
+    assert ["noted"] == [each.partition(":")[0] for each in changes_of(replace(workload, setup=2.0))]
 
 
 def test_the_body_runs_again_only_while_there_is_time_and_it_may_end_the_run():

@@ -383,7 +383,7 @@ def adding_to_what_was_brought(device, array):
     [
         ("result is of type set", strange_at_last, 10e-3),
         ("changes from call to call, so repeated calls", changing, 10e-3),
-        ("call to call, and so does what it writes to (int8 array of shape (4,))", doubling_its_input, 1e-3),
+        ("call to call (calls have written to int8 array of shape (4,))", doubling_its_input, 1e-3),
         ("no work reached simulated GPU", lambda device: np.ones(4), 10e-3),
         ("no work reached simulated GPU", lambda device: None, 10e-3),
         ("modifies its input", adding_to_its_input, 4.0),
