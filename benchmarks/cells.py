@@ -242,7 +242,7 @@ def pipeline(_: Namespace) -> Iterator[Cell]:
     yield Cell(
         name="a wait of 30 us after work",
         factor=1.02,
-        aims=(WRONG, MISSES, *within(0.02)),
+        aims=(WRONG, *within(0.02)),  # it is off by the last 1 %, which `certain` leaves out: limits.md
         **sides((3e-3, 1e-3), gpu={"wake": 30e-6}),
     )
 
