@@ -306,7 +306,7 @@ class Machine:
         return self._opened_by(backend, selector or self._selector_of_worker(backend))
 
     def _opened_by(self, backend: Backend, selector: str) -> TimedDevice:
-        """Return a backend's GPU; if it has none, raise Unavailable with the option that emulates one."""
+        """Return a backend's GPU. Where there is none, Unavailable names the option that emulates one."""
         try:
             return backend.gpu(selector)
         except Unavailable as cause:

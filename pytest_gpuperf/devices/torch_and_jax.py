@@ -39,7 +39,7 @@ def other_library(value: Any, device: Device) -> str | None:
 def host_copy(tensor: Any) -> Any:
     """Return a tensor's values as a new NumPy array; those of a dtype that NumPy lacks, as float32.
 
-    TypeError where its layout has none, as that of a nested tensor.
+    Raises TypeError for a tensor that has no dense form, such as a nested tensor.
     """
     torch, host = sys.modules["torch"], tensor.detach().to("cpu", copy=True).resolve_conj().resolve_neg()
     try:

@@ -51,7 +51,7 @@ LAST_IS_IDLE = (
 
 _MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the time of submitting a call
 _MAX_OCCUPIED = 0.1
-_PROBES = 3
+_PROBES = 3  # clocks that rise need about two
 _LOOKS, _LOOKING = 30, 10e-3  # calls, and seconds, until a call is taken for one that does no work
 _SHORTEST_LAUNCH = 1.5e-6  # seconds: CUDA's, of all libraries' the shortest, takes longer from Python
 _BEHIND_WORK = 32  # calls behind other work: the shortest kernels of so many take longer than two events
@@ -297,7 +297,7 @@ def _without_submission(inspection: Inspection) -> Inspection:
 
 
 def _set_up(bind: Bind, device: TimedDevice) -> Any:
-    """Return the callable that the body returns for a device, which it was returned before."""
+    """Run the body once more and return its callable, without its reset."""
     call = bind(device)()
     return call.call if ask.is_really(call, ResettableCall) else call
 

@@ -16,7 +16,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 _CALLS = ((256, 0.13), (50, 0.27))  # times are late after so many where these take at most so many seconds
 _EARLY = 4  # rounds before that, of the seven of a clear test
 _CONFIRMED = 6  # rounds more that must show a difference, too
-_AS_BEFORE = 1.2  # times: a smaller difference is none
+_AS_BEFORE = 1.2  # a factor: times that differ by less count as equal
 
 
 class LateTime(NamedTuple):
