@@ -4,8 +4,8 @@ import pytest
 
 from pytest_gpuperf.testing import SimulatedBackend, Timing
 
-CPU = Timing(kernel=0.3e-6, per_element=0.5e-9)  # 32 GB/s: 16 bytes of each element are moved
-GPU = Timing(launch=20e-6, kernel=3e-6, per_element=0.01e-9, synchronize=10e-6, bandwidth=2e10)
+CPU = Timing(kernel=1e-6, per_element=1.5e-9)  # 11 GB/s: 16 bytes of each element are moved
+GPU = Timing(launch=20e-6, kernel=3e-6, per_element=0.03e-9, synchronize=10e-6, bandwidth=2e10)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -99,7 +99,7 @@ class SimulatedArray(np.ndarray[Any, Any]):
             options["out"] = tuple(_to_numpy(output) for output in outputs)
         result = getattr(ufunc, method)(*map(_to_numpy, inputs), **options)
         self.home.launch_for(result)
-        return outputs[0] if outputs else self.home.place(result)
+        return outputs[0] if outputs else self.home.place(result, is_new=True)
 
     def __array_function__(self, function: Any, _: Any, inputs: Any, options: Any) -> Any:
         return self.home.run(function, inputs, options)
@@ -202,13 +202,13 @@ class SimulatedDevice(Single):
         self.launch_for(result)
         return self.place(result)
 
-    def place(self, value: Any) -> Any:
-        """Return `value` with its arrays, in tuples and lists too, on this device."""
+    def place(self, value: Any, *, is_new: bool = False) -> Any:
+        """Return `value` with its arrays, in tuples and lists too, on this device; new ones need no copy."""
         if isinstance(value, tuple | list):
-            return _like(value, map(self.place, value))
+            return _like(value, (self.place(part, is_new=is_new) for part in value))
         if not isinstance(value, np.ndarray | np.generic):
             return value
-        return self._allocate(np.array(value))
+        return self._allocate(np.asarray(value) if is_new else np.array(value))
 
     def asarray(self, host: Any) -> SimulatedArray:
         """Copy to this device at its bandwidth; from another GPU once the work of both before it is done."""
