@@ -70,7 +70,7 @@ DEFAULT_DEVICE = Option(
 REQUIRE_GPU = Option(
     "require-gpu",
     "fail tests that need a GPU, instead of skipping them, where none can be used, and a run in which no "
-    "speedup test was measured on one",
+    "speedup test was measured on one; refuse what only emulates a GPU",
 )
 
 ALL = Option(

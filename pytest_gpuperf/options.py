@@ -280,6 +280,14 @@ def wrong(config: pytest.Config, flag: str, problem: object) -> pytest.UsageErro
     return _error(config, next(option for option in table.OPTIONS if option.flag == flag), problem)
 
 
+def emulates(config: pytest.Config, choice: str) -> pytest.UsageError:
+    """Return the error that ends a run which requires a GPU and chooses what emulates one."""
+    required = _set_by(config, table.REQUIRE_GPU)
+    problem = f"{choice} emulates a GPU and is none, and {required} requires one"
+    remedy = f"name the GPU's library, such as cupy or torch, or leave {required} out"
+    return _error(config, table.GPU, f"{problem}; {remedy}")
+
+
 def requires_library(config: pytest.Config) -> bool:
     """Return whether the library of --gpuperf-gpu must be installed: the command itself names it.
 

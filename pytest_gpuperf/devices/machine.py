@@ -31,7 +31,7 @@ from pytest_gpuperf.model.record import Clocks, Environment
 # In the order in which `auto` tries them.
 _BACKENDS = (CupyBackend, SyclBackend, TorchBackend, JaxBackend, KerasBackend, MlxBackend, SimulatedBackend)
 _OWN_CPU, _OWN_GPU = ("cpu", ""), ("", "")  # their keys among the opened devices
-_EMULATED = ("jax", "keras", "sycl", "torch")  # by the CPU of the library; MLX says so itself
+_EMULATED = ("jax", "keras", "mlx", "sycl", "torch")  # by the CPU of the library
 _GROUP = "group"  # the first part of the keys of several
 _TURNED_OFF = "the GPU is turned off by {}; leave the option out to use it"
 _MISSING = "install pytest-gpuperf[cuda13] (NVIDIA) or [sycl] (Intel), or pass --gpuperf-gpu=torch or jax"
@@ -66,7 +66,8 @@ class Machine:
     `choice` is `auto`, `none`, `NAME[:SELECTOR]`, a stand-in's or an accelerator's. `registered` returns
     other plugins' backends and is called once, at the first use of a device: hooks must not run before.
     Without a selector, the processes that share a run are spread over the devices by their number `worker`.
-    `setting` is how the user wrote the choice: an option, unless it says otherwise.
+    `setting` is how the user wrote the choice: an option, unless it says otherwise. Where a GPU is `required`
+    no reason for a missing one tells to emulate it.
 
     `lost` names the test that lost the GPU, if one has. `broken` is why each GPU that is there, or a library
     for one, could not be used.
@@ -78,6 +79,8 @@ class Machine:
         registered: Callable[[], Iterable[Backend]] = tuple,
         worker: int | None = None,
         setting: str | None = None,
+        *,
+        required: bool = False,
     ) -> None:
         self.setting = setting or f"--gpuperf-gpu={choice}"
         self.off = choice == "none"
@@ -86,6 +89,7 @@ class Machine:
         self._choice = choice
         self._registered = registered
         self._worker = worker
+        self._required = required
         self._found: Backend | None = None  # by `auto`
         self._opened: dict[tuple[str, str], TimedDevice | Unavailable] = {}
         self._last_used: TimedDevice | None = None  # of the GPUs
@@ -99,6 +103,13 @@ class Machine:
         for a choice that nobody offers.
         """
         return capabilities.call_optional(self._chosen, "missing", expected=str) if self._chosen else None
+
+    def emulates(self) -> bool:
+        """Return whether the choice emulates a GPU, as its backend says; this opens nothing."""
+        says_so: bool = capabilities.call_optional(
+            self._chosen, "is_emulation", self._selector, otherwise=False, expected=bool
+        )
+        return says_so
 
     def cpu(self, spec: DeviceSpec | None = None) -> TimedDevice:
         """Return the CPU of a spec's library, or the run's own; opening it probes no GPU."""
@@ -281,13 +292,13 @@ class Machine:
             "file compares its CPU and its GPU"
             for name in seeing or used
         ]
-        emulation = _emulation(used)
+        emulation = [] if self._required else [_emulation(used)]
         if self.broken:  # a GPU is there: to mend it comes first
-            raise Unavailable("; ".join([*reasons, *imported, emulation]))
+            raise Unavailable("; ".join([*reasons, *imported, *emulation]))
         if seeing:
             raise Unavailable("; ".join(["auto chooses no library that replaces NumPy", *imported, _MORE]))
         # What suits the suite stands first: a table cuts what is long.
-        said = [*imported, emulation, *reasons] if used else [*(reasons or [_MISSING]), emulation]
+        said = [*imported, *emulation, *reasons] if used else [*(reasons or [_MISSING]), *emulation]
         raise Unavailable(f"no GPU found: {'; '.join([*said, _MORE])}")
 
     def _other(self, library: str) -> Backend:
@@ -310,8 +321,8 @@ class Machine:
         try:
             return backend.gpu(selector)
         except Unavailable as cause:
-            is_emulating = self._whole is not None
-            if cause.missing or cause.broken or is_emulating or backend.name not in _EMULATED:
+            is_no_remedy = self._required or self._whole is not None
+            if cause.missing or cause.broken or is_no_remedy or backend.name not in _EMULATED:
                 raise
             raise Unavailable(f"{cause}; --gpuperf-gpu={backend.name}:cpu emulates one") from cause
 

@@ -24,7 +24,7 @@ from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-_REMEDY = "use a Mac with Apple silicon, or MLX's build for NVIDIA's GPUs (mlx[cuda13]); mlx:cpu emulates one"
+_REMEDY = "use a Mac with Apple silicon, or MLX's build for NVIDIA's GPUs (mlx[cuda13])"
 _SCALARS = 64  # bytes: a number in an expression is an array at once, though nothing is computed
 _PRIMITIVE = re.compile(r'label ?= ?"(\w+)')  # in a graph of MLX
 _PRODUCT = re.compile(r"Matmul|MM$|Convolution|Attention")

@@ -140,7 +140,8 @@ class Backend(Protocol):
     Optional methods: `selectors()` returns a list with a selector for each device, or `count()` how many are
     there, which then are numbered. With one of them the processes that share a run are spread over the
     devices, and `gpuperf devices` lists them all. `group(devices)` returns several of them as one, for tests
-    of scaling; without it their arrays are lists with a part for each device.
+    of scaling; without it their arrays are lists with a part for each device. `is_emulation(selector)` is
+    whether that device is no GPU: a run that requires one is then refused before its first test.
     """
 
     @property

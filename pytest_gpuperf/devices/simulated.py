@@ -370,6 +370,10 @@ class SimulatedBackend:
                 f"the device of {self.name} is a number below {len(self._gpus)}, not {selector!r}"
             )
 
+    def is_emulation(self, selector: str) -> bool:
+        """Return whether that device is no GPU, as its `info` says; one that cannot be used emulates none."""
+        return self._unavailable is None and self._gpus[int(selector or 0)].info.emulated
+
     def count(self) -> int:
         """Return how many GPUs are simulated."""
         return len(self._gpus)

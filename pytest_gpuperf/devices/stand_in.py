@@ -86,6 +86,10 @@ class StandIn:
         elif selector:
             raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
 
+    def is_emulation(self, selector: str) -> bool:  # noqa: ARG002 - as other backends have it
+        """Return that its device is no GPU."""
+        return True
+
     def count(self) -> int:
         """Return how many devices there are: as many of JAX's as `JAX_NUM_CPU_DEVICES` says, else one."""
         if self.module != _NAMESPACES["jax"]:

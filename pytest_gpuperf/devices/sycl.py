@@ -151,6 +151,10 @@ class SyclBackend(LibraryBackend):
         if selector not in ("", "gpu", "cpu"):
             raise GpuPerfError(f"the device of sycl is gpu or cpu, e.g. sycl:gpu, not {selector!r}")
 
+    def is_emulation(self, selector: str) -> bool:
+        """Return whether that device is no GPU."""
+        return selector == "cpu"
+
     def gpu(self, selector: str) -> SyclDevice:
         """Return the device after one kernel and one synchronize on it."""
         kind = selector or "gpu"

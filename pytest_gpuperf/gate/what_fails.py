@@ -158,7 +158,7 @@ def required_gpu_unused(records: Sequence[Record], options: RunOptions) -> str |
 
     A suite may skip its own GPU tests, each for a good reason; when it skips all of them, nothing is checked.
     """
-    if not options.require_gpu or any(record.gpu for record in records):
+    if not options.require_gpu or any(record.gpu and not record.is_emulated for record in records):
         return None
     ran = [record for record in records if not (record.is_deselected or record.is_cut_off)]
     marked = [record for record in ran if record.source != "all" and not record.expected_failure]

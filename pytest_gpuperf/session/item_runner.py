@@ -28,8 +28,9 @@ _NO_CPU_VARIANT = (
 _NO_GPU_VARIANT = (
     "nothing to compare with: this test runs on the CPU, and no other variant of it runs on a GPU; keep both "
     "in the suite and skip the GPU one where there is no GPU; where torch or JAX sees none, its tests run on "
-    "the CPU (--gpuperf-gpu=jax:cpu or torch:cpu emulates one)"
+    "the CPU"
 )
+_EMULATE_EITHER = " (--gpuperf-gpu=jax:cpu or torch:cpu emulates one)"
 _DIFFERS = (
     "nothing to compare with: no variant of this test on the {other} has the same {parameters}; parametrize "
     "the device by itself, or give both devices equal values (an array, or an object without `==`, is equal "
@@ -41,9 +42,9 @@ _ON_CPU_BY_DEFAULT = (
 )
 _OTHER_LIBRARY = (
     "the test computes with {library}, and no GPU was chosen for {library}{unseen}: gpuperf_gpu = {library} "
-    "in the ini file (keras for a test of Keras) compares its CPU and its GPU; without a GPU, "
-    "--gpuperf-gpu={library}:cpu emulates one"
+    "in the ini file (keras for a test of Keras) compares its CPU and its GPU"
 )
+_EMULATE_IT = "; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
 _NAMED = (
     "the test's own parameter names a device that is not here ({}), and {} emulates one only where tests use "
     "device.native, of the fixture device"
@@ -124,8 +125,12 @@ class ItemRunner:
         `unseen` says that nothing is known of its calls: this run's CPU does not wait for that library.
         """
         if library is not None and not self._machine.off:
-            reason = _OTHER_LIBRARY.format(library=library, unseen=unseen)
+            reason = self._or(_OTHER_LIBRARY, _EMULATE_IT).format(library=library, unseen=unseen)
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
+
+    def _or(self, remedy: str, emulate: str) -> str:
+        """Return a remedy, with the way to emulate a GPU where none is required."""
+        return remedy if self._options.require_gpu else remedy + emulate
 
     def _compare_counts(self, trial: Trial, scaling: Scaling, bind: Bind) -> Verdict:
         """Measure a test on so many devices, in rounds with the fewest of its group."""
@@ -173,7 +178,7 @@ class ItemRunner:
             reason = _ON_CPU_BY_DEFAULT.format(library=library, emulated=f"{library}:cpu")
             return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
         elif not spec.demand.bare or spec.pair.kind == "name":
-            trial.note("no_partner", _why_alone(spec, _NO_GPU_VARIANT))
+            trial.note("no_partner", _why_alone(spec, self._no_gpu_variant))
         return _RECORDED
 
     def missing_counterpart_reason(self, spec: ItemSpec) -> str | None:
@@ -190,7 +195,11 @@ class ItemRunner:
             return None
         has_gpu = self._machine.has_gpu() and not (spec.awaits_gpu and self._machine.gpu().info.emulated)
         has_gpu = has_gpu or self._options.require_gpu
-        return _why_alone(spec, _NO_GPU_VARIANT) if has_gpu else None
+        return _why_alone(spec, self._no_gpu_variant) if has_gpu else None
+
+    @property
+    def _no_gpu_variant(self) -> str:
+        return self._or(_NO_GPU_VARIANT, _EMULATE_EITHER)
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         gpu = self._devices.gpu(spec.device)

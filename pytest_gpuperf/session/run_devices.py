@@ -79,9 +79,12 @@ class RunDevices:
             pytest.fail(self.machine.lost, pytrace=False)
         reason, must_fail = None, False
         try:
-            self.machine.gpu(device)
+            gpu = self.machine.gpu(device)
         except Unavailable as cause:
             reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
+        else:
+            if gpu.info.emulated:  # of a backend that does not say so at the start
+                self._fail_where_required(f"{gpu.name} emulates a GPU and is none")
         if reason is not None:
             self._fail_where_required(reason)
         if must_fail:

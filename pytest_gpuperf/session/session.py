@@ -89,6 +89,7 @@ class GpuPerfSession:
             partial(registered_backends, config),
             _worker_number(config),
             options.gpu_setting(config),
+            required=self.options.require_gpu,
         )
         self.cpu_variants = CpuVariants(
             self.records.by_nodeid, most_kept=_MOST_KEPT if hasattr(config, "workerinput") else None
@@ -104,7 +105,7 @@ class GpuPerfSession:
     def check(self, config: pytest.Config) -> None:
         """Raise UsageError for a --gpuperf-gpu that no backend offers, or without its library.
 
-        This opens no device.
+        So it is for one that emulates a GPU where one is required. This opens no device.
         """
         if self.options.gpu == "auto":
             return
@@ -112,6 +113,8 @@ class GpuPerfSession:
             missing = self.machine.missing()
         except GpuPerfError as error:
             raise options.wrong(config, "--gpuperf-gpu", error) from error
+        if self.options.require_gpu and not self.options.off and self.machine.emulates():
+            raise options.emulates(config, self.options.gpu)
         if missing and options.requires_library(config):
             skips = "--gpuperf-allow=no-gpu skips the tests instead"
             raise options.wrong(config, "--gpuperf-gpu", f"{missing}; {skips}")

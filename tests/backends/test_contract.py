@@ -170,7 +170,7 @@ def test_what_is_called_a_gpu_is_compared_with_its_own_cpu_or_with_numpy(choice,
         ("torch", r"built without any GPU|cannot use \w+:0: .+; install the driver"),
         ("jax", "JAX sees no GPU.*; install (JAX's plugin|the driver)"),
         ("keras", r"(sees no GPU|without any GPU|cannot use).*; install"),
-        ("mlx", r"MLX \S+ has no GPU here; use a Mac .*; mlx:cpu emulates one"),
+        ("mlx", r"MLX \S+ has no GPU here; use a Mac .*; --gpuperf-gpu=mlx:cpu emulates one"),
         ("sycl", "no Intel GPU; install its compute runtime"),
     ],
 )
@@ -181,6 +181,9 @@ def test_without_a_gpu_the_remedy_is_named(name, remedy):
     with pytest.raises(Unavailable, match=remedy) as cause:
         Machine(name).gpu()
     assert (False, False) == (cause.value.missing, cause.value.broken)
+    with pytest.raises(Unavailable) as required:
+        Machine(name, required=True).gpu()
+    assert "emulates" not in str(required.value)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+from cards import CARD
 from cases import for_each
 from repositories import git
 from ruamel.yaml import YAML
@@ -85,8 +86,10 @@ def job(pytester, monkeypatch):
     monkeypatch.setenv("GITHUB_RUN_ATTEMPT", "1")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
 
-    def call(name, source, *, gpu="simulated", by_hand=False):
+    def call(name, source, *, gpu="card", by_hand=False):
         pytester.makepyfile(test_it=source)
+        if gpu == "card":
+            pytester.makeconftest(CARD)
         for left in LEFT_BY_A_JOB:  # actions/checkout cleans the folder
             (pytester.path / left).unlink(missing_ok=True)
         codes = {}
@@ -226,7 +229,7 @@ def test_a_pull_request_that_changes_nothing_is_as_fast_as_its_base(job, pyteste
     for message in ("base", "merge"):
         git(pytester.path, "add", "--all")
         git(pytester.path, "commit", "--quiet", "--allow-empty", f"--message={message}")
-    assert [0] == job("pull-request.yml", SUITE)
+    assert [0] == job("pull-request.yml", SUITE, gpu="simulated")
     for name in ("speedups.txt", "speedups-pr-1.html", "report.json"):
         assert "not regressed" in Path(name).read_text(encoding="utf-8").replace("not_", "not ")
 

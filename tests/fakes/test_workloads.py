@@ -158,7 +158,7 @@ def test_returns_its_input(device):
 @pytest.mark.parametrize("device", ["cupy", "torch"])
 def test_a_call_that_does_nothing_on_the_gpu_is_an_error(statuses, device):
     names = ("returns_early", "swallows_what_is_missing", "has_no_batches", "returns_its_input")
-    assert dict.fromkeys(names, "error") == statuses(device, "--gpuperf-require-gpu", suite=IDLE)
+    assert dict.fromkeys(names, "error") == statuses(device, suite=IDLE)
 
 
 KERAS = """

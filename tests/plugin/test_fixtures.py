@@ -1,6 +1,7 @@
 """The fixtures cpu, gpu, device and xp, and the skips where there is no GPU."""
 
 import pytest
+from cards import REAL
 
 GPU_TEST = """
     def test_scan(gpu):
@@ -123,10 +124,29 @@ def test_skipped(device):
 def test_plain():
     pass
 """
-    found = suite(source, "--gpuperf-require-gpu")
+    found = suite(source, "--gpuperf-require-gpu", conftest=REAL)
     found.ended(passed=1, skipped=1)
     assert pytest.ExitCode.TESTS_FAILED == found.result.ret
     found.says("FAILED: a GPU is required (--gpuperf-require-gpu), and none of 1 speedup test was measured")
+
+
+SILENT = """
+    from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+    class Silent(SimulatedBackend):
+        is_emulation = None  # as in another plugin's backend, which says nothing before it is opened
+
+    def pytest_gpuperf_devices():
+        return [Silent(name="silent")]
+"""
+
+
+def test_where_a_gpu_is_required_an_emulated_one_is_an_error_of_each_test_at_the_latest(run, pytester):
+    pytester.makeconftest(SILENT)
+    result = run(GPU_TEST + SPEEDUP_TEST, "--gpuperf-require-gpu", gpu="silent")
+    result.assert_outcomes(passed=1, errors=2)
+    said = "a GPU is required (--gpuperf-require-gpu): simulated GPU emulates a GPU and is none"
+    result.stdout.fnmatch_lines([said, said])
 
 
 FIXTURES = """

@@ -570,7 +570,7 @@ def test_a_run_that_measured_nothing_fails_unless_it_may_lack_a_gpu(held, source
 
 
 def test_a_required_gpu_is_not_missed_by_tests_that_the_command_line_left_out(ends):
-    ends(BARE, "--gpuperf-require-gpu", "-knothing").stdout.no_fnmatch_line("FAILED*")
+    ends(BARE, "--gpuperf-require-gpu", "--gpuperf-gpu=auto", "-knothing").stdout.no_fnmatch_line("FAILED*")
 
 
 # What cannot be asked: tests/unit/test_options.py has the rest

@@ -7,11 +7,12 @@ import pytest
 
 CONFTEST = """
 import pytest
+from cards import taken_for_gpus
 from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_gpuperf_devices():
-    return [SimulatedBackend(gpu=Timing(kernel=0.0), count={count}, unavailable={unavailable!r})]
+    return [{real}(SimulatedBackend(gpu=Timing(kernel=0.0), count={count}, unavailable={unavailable!r}))]
 """
 SUITE = """
 import numpy as np
@@ -33,8 +34,8 @@ STRONG = "@pytest.mark.scaling([1, 2, 4], efficiency=0.8)"
 def suite(run, pytester):
     """Run one scaling test on so many simulated devices; the report is written beside it."""
 
-    def call(*options, marker=STRONG, extra=0.0, count=4, unavailable=None, source=SUITE):
-        pytester.makeconftest(CONFTEST.format(count=count, unavailable=unavailable))
+    def call(*options, marker=STRONG, extra=0.0, count=4, unavailable=None, source=SUITE, real=""):
+        pytester.makeconftest(CONFTEST.format(count=count, unavailable=unavailable, real=real))
         return run(source.format(marker=marker, extra=extra), "--gpuperf-json=report.json", *options)
 
     return call
@@ -104,7 +105,7 @@ def test_too_few_devices_skip_with_the_reason_and_fail_where_a_gpu_is_required(s
     result.assert_outcomes(passed=2, skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED * 4 devices are needed, and simulated shows 2 devices"])
     assert report()["records"][-1]["reason_code"] == "too_few_gpus"
-    required = suite("--gpuperf-require-gpu", count=2)
+    required = suite("--gpuperf-require-gpu", count=2, real="taken_for_gpus")
     required.assert_outcomes(passed=2, errors=1)
     required.stdout.fnmatch_lines(["*a GPU is required (--gpuperf-require-gpu): 4 devices are needed*"])
 

@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 from functools import partial
 
 import pytest
+from cards import REAL
 
 
 @pytest.fixture
@@ -647,10 +648,11 @@ def test_{name}(xp):
 
 def test_where_a_gpu_is_required_a_limit_on_an_unknown_device_is_an_error(suite):
     source = TYPO.format(name="limit", limit="min=1e-9") + TYPO.format(name="bare", limit="")
-    found = suite(source + LONELY, "--gpuperf-require-gpu")
+    found = suite(source + LONELY, "--gpuperf-require-gpu", conftest=REAL)
     found.ended(errors=2, passed=5)
     reason = found.records["test_lonely[numpy]"]["reason"]
     assert "no other variant of it runs on a GPU" in reason
+    assert "emulates" not in reason
     assert reason.startswith("left alone: 1 test on devices that are not known (xp='cuppy')")
     found.says("test_limit[[]cuppy]: xp='cuppy' is not a known *left alone")
 

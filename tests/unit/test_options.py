@@ -102,7 +102,12 @@ def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester
     pytester.makeini("[pytest]\naddopts = --gpuperf-strict\ngpuperf_cost_ratio = 3\n")
     outputs = ("--gpuperf-markdown", "m.md", "--gpuperf-history=h")
     outputs += ("--gpuperf-export=csv:e.csv", "--gpuperf-baseline-missing=create")
-    ours = ("--gpuperf-require-gpu", "--gpuperf-fail-on=gpu_time:5%", "--gpuperf-baseline=b.json")
+    ours = (
+        "--gpuperf-require-gpu",
+        "--gpuperf-gpu=none",
+        "--gpuperf-fail-on=gpu_time:5%",
+        "--gpuperf-baseline=b.json",
+    )
     ours += ("--gpuperf-fail-on=speedup:10%", "--gpuperf-lock=none")
     report = reported("-q", *outputs, "--gpuperf-max-time", "3", *ours, "-k", "not slow")
     assert ["--gpuperf-gpu=simulated", "--gpuperf-max-time=3", *ours] == report["arguments"]
@@ -240,6 +245,14 @@ CHECKS = [
     ("baseline=base.json fail-on=threshold:10%", "*use at_most in @pytest.mark.offload_threshold*"),
     ("baseline=base.json fail-on=improvement", "*improvement needs a tolerance*"),
     ("baseline=base.json fail-on=speedup:9% off", "off measures nothing, so --gpuperf-fail-on could *"),
+    (
+        "require-gpu gpu=torch:cpu",
+        "gpu: torch:cpu emulates a GPU and is none, and --gpuperf-require-gpu requires one; name *, or *",
+    ),
+    *(
+        (f"require-gpu gpu={choice}", f"gpu: {choice} emulates a GPU and is none, *")
+        for choice in ("jax:cpu", "simulated", "standin:numpy", "sycl:cpu", "accelerator:polars:streaming")
+    ),
     ("require-gpu off", "off measures nothing, so --gpuperf-require-gpu could *"),
     ("baseline-missing=create", "baseline-missing requires --gpuperf-baseline"),
     ("baseline=base.json strict", "strict requires --gpuperf-fail-on: without it nothing fails"),
@@ -308,6 +321,8 @@ def test_what_cannot_be_asked_is_refused_with_the_way_to_ask_it(refusal, asked, 
 IN_INI = [  # a line of the ini file without `gpuperf_`, and how it is refused
     ("gpu=tensorflow", "gpu in the ini file: *'tensorflow'*use keras*"),
     ("gpu=cupy:first", "gpu in the ini file: the device of cupy is a number*"),
+    ("gpu=torch:cpu --gpuperf-require-gpu", "gpu in the ini file: torch:cpu emulates a GPU and is none, *"),
+    ("gpu=jax:cpu -o=gpuperf_require_gpu=1", "gpu in *, and gpuperf_require_gpu in the ini file requires *"),
     ("max_time=0", "max_time in the ini file: 0.0 is not a positive number*"),
     ("lock=notes.md", "lock in the ini file: *notes.md exists and was not written by *"),
     ("json=new/", "json in the ini file: new/ is a folder; choose a file in it"),
@@ -321,4 +336,4 @@ IN_INI = [  # a line of the ini file without `gpuperf_`, and how it is refused
 @pytest.mark.skipif(os.name != "posix", reason="other systems have other names")
 @for_each(("line", "message"), IN_INI)
 def test_what_the_ini_file_asks_for_is_refused_by_its_key(refusal, line, message):
-    assert fnmatch(refusal(f"-o=gpuperf_{line}"), f"gpuperf_{message}")
+    assert fnmatch(refusal(*f"-o=gpuperf_{line}".split()), f"gpuperf_{message}")

@@ -83,6 +83,10 @@ class Accelerator:
         if selector:
             raise GpuPerfError(f"{self.name} takes no selector, not {selector!r}")
 
+    def is_emulation(self, selector: str) -> bool:  # noqa: ARG002 - as other backends have it
+        """Return whether the accelerator works on the CPU."""
+        return not self.is_gpu
+
     def gpu(self, selector: str) -> TimedDevice:  # noqa: ARG002 - the protocol passes it
         """Return the library with its accelerator; raise Unavailable where either cannot be used."""
         library = self.namespace()

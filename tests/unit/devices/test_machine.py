@@ -182,6 +182,9 @@ def test_without_a_gpu_auto_says_why_and_what_to_do(installed, reason, imported,
     with pytest.raises(Unavailable, match=reason) as caught:
         choose("auto", *([asked] if cause else [])).gpu()
     assert len(str(caught.value)) < 230  # three lines beside a name
+    with pytest.raises(Unavailable) as required:
+        Machine("auto", lambda: [asked] if cause else [], required=True).gpu()
+    assert "emulates" not in str(required.value)
 
 
 TORCH_ON_GPU = {
