@@ -252,7 +252,7 @@ def read_body(function: Callable[..., Any]) -> Body:
 
 
 def _patch(tree: ast.FunctionDef) -> str | None:
-    """Return the calls of monkeypatch in a body, and not in what it defines, with values of the body's own."""
+    """Return the calls of monkeypatch in a body, not in what it defines, with values of the body's own."""
     nodes = [*_own_nodes(tree.body)]
     arguments = {each.arg for each in ast.walk(tree.args) if isinstance(each, ast.arg)}
     made = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
