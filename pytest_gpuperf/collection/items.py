@@ -18,8 +18,13 @@ from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import KINDS, Demand, Kind, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.errors import ends_run
 from pytest_gpuperf.model.nodeid import function_of
-from pytest_gpuperf.model.plain_text import first_line
+from pytest_gpuperf.model.plain_text import first_line, quote
 from pytest_gpuperf.model.scaling import Scaling
+
+_RUNS_ON_BOTH = (
+    "{} is for a test on one device, and this one runs on the CPU and on the GPU: the fixture `device` or "
+    "`xp` gives it both; leave it out, and choose the GPU with gpuperf_gpu in the ini file, as torch or jax:1"
+)
 
 
 class PairKey(NamedTuple):
@@ -138,9 +143,11 @@ def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, optio
     spec = ItemSpec(nodeid=test_id(item), demand=demand)
     kind: Any = parameters(item).get("device")
     if ask.is_one_of(kind, KINDS) and fixtures.is_built_on_ours(item, "device"):
+        _refuse_on_both(device=options.device)
         kind = "gpu" if str.__str__(kind) == "gpu" else "cpu"  # of a subclass, whose methods may be anything
         parsed = ParsedDevice(spec=DeviceSpec(kind=kind), parameters=frozenset(("device",)))
     elif slots := fixtures.slots(item):
+        _refuse_on_both(pair=options.pair, device=options.device)
         return spec._replace(slots=slots)
     else:
         parsed = _device(item, parser, options)
@@ -156,6 +163,12 @@ def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, optio
         device_parameters=parsed.parameters,
         pair=_pair_key(item, parsed.parameters, options, parser),
     )
+
+
+def _refuse_on_both(**given: Any) -> None:
+    """Raise ValueError where arguments choose one of two tests, and the test runs on both devices."""
+    if useless := [f"{name}={quote(value)}" for name, value in given.items() if value is not None]:
+        raise ValueError(_RUNS_ON_BOTH.format(" and ".join(useless)))
 
 
 class SpecReader:

@@ -54,7 +54,8 @@ class JaxDevice(LibraryDevice):
     """One JAX device; work runs asynchronously on it, the CPU's too.
 
     `xp` is jax.numpy: an array that it makes is committed to this device, and a function with an array
-    argument runs where that array is. A test's own function without one runs on JAX's default device.
+    argument runs where that array is. What says nothing of a device, as `jax.numpy.ones` or a jitted function
+    of its array, runs where JAX's own context says, so `context` is entered around each use.
     JAX's own `jax_enable_x64` decides whether float64 is kept: without it, asarray makes it float32.
     NumPy has no bfloat16: such arrays are copied to the host as float32.
     """
@@ -112,6 +113,11 @@ class JaxDevice(LibraryDevice):
             return np.array(host)
         host.flags.writeable = True  # JAX protects its cache, which is gone with the view
         return host
+
+    def context(self) -> AbstractContextManager[Any]:
+        """Return JAX's own context that makes this device the default one of this thread."""
+        default: AbstractContextManager[Any] = self._jax.default_device(self.native)
+        return default
 
     def synchronize(self) -> None:
         """Wait for a computation that runs after all others, and for every live array.

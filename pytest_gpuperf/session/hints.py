@@ -30,7 +30,7 @@ _NOTHING_UPLOADED = (
 _NOT_RETURNED = "the body makes {name}, and neither calls nor returns it; return it to time it"
 _HAS_ENDED = "{} has ended when the timed callable runs; what it needs of that belongs in it, or in a fixture"
 _PATCHED = (
-    "`{}` in the body lasts until the test ends: both devices are timed with what the second body set; do it "
+    "{} in the body: until the test ends, both devices are timed with what the second body set; do it "
     "inside the returned callable, or in a fixture that requests `device`"
 )
 _SWALLOWED = (
@@ -53,11 +53,18 @@ _NOT_HERE = (
     "no such device is here: use device.native in place of a device by name; it is the one of this run, also "
     "where {library} on the CPU emulates a GPU"
 )
-_MISSING = re.compile(  # torch's words, and behind them JAX's
-    r"no NVIDIA driver|CUDA driver version is insufficient|No \w+ GPUs are available"
-    r"|not compiled with \w+ enabled|not linked with support for \w+ devices"
-    r"|no platforms that are instances of|Available backends are"
+_NOT_CHOSEN = (
+    "no such device is here: choose gpuperf_gpu = {library} in the ini file (--gpuperf-gpu={library}:cpu "
+    "without a GPU), and use device.native, of the fixture device, in place of a device by name"
 )
+_MISSING = {
+    "torch": re.compile(
+        r"no NVIDIA driver|CUDA driver version is insufficient|No \w+ GPUs are available"
+        r"|not compiled with \w+ enabled|not linked with support for \w+ devices"
+    ),
+    "jax": re.compile("Unknown backend.*(no platforms that are instances of|Available backends are)"),
+}
+"""What each library says where it lacks a device."""
 _WHOLE_BODY = (
     "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
     "callable to time that alone"
@@ -83,7 +90,7 @@ class Body:
 
     `does_more` is whether it asserts, calls NumPy itself or uploads. What it `returns` is known where it ends
     in no other way: always what is surely a callable, or always an expression that is seldom None. `block` is
-    the head of a `with` block from which it returns a callable. `patch` is a call of pytest's monkeypatch
+    the head of a `with` block from which it returns a callable. `patch` are the calls of pytest's monkeypatch
     whose values may differ from device to device.
     """
 
@@ -119,8 +126,11 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
         return _DONATED
     if "MPS framework doesn't support float64" in text:
         return _NO_FLOAT64
-    if device is not None and device.backend in ("torch", "jax") and lacks_device(error):
-        return _NOT_HERE.format(library=device.backend)
+    if device is not None and (library := lacks_device(error)) is not None:
+        is_chosen = device.backend in (library, "keras")
+        return (_NOT_HERE if is_chosen else _NOT_CHOSEN).format(
+            library=device.backend if is_chosen else library
+        )
     if device is None or not isinstance(error, TypeError | ValueError | AttributeError):
         return None
     if device.backend == "numpy" and "must be Tensor, not numpy.ndarray" in text:
@@ -133,9 +143,10 @@ def hint_on_device(error: BaseException, device: TimedDevice | None) -> str | No
     return None
 
 
-def lacks_device(error: BaseException) -> bool:
-    """Return whether torch or JAX says that the device which a test names is not here."""
-    return _MISSING.search(text_of(str, error)) is not None
+def lacks_device(error: BaseException) -> str | None:
+    """Return which of torch and JAX says that the device which a test names is not here."""
+    text = text_of(str, error)
+    return next((library for library, words in _MISSING.items() if words.search(text)), None)
 
 
 def _device_for(library: str, device: TimedDevice) -> str | None:
@@ -241,17 +252,18 @@ def read_body(function: Callable[..., Any]) -> Body:
 
 
 def _patch(tree: ast.FunctionDef) -> str | None:
-    """Return a call of monkeypatch in a body, and not in what it defines, with values of the body's own."""
+    """Return the calls of monkeypatch in a body, not in what it defines, with values of the body's own."""
     nodes = [*_own_nodes(tree.body)]
     arguments = {each.arg for each in ast.walk(tree.args) if isinstance(each, ast.arg)}
     made = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     local = (arguments | made) - {_MONKEYPATCH}
+    found = []
     for node in nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(f"{_MONKEYPATCH}."):
             given = [each for value in (*node.args, *node.keywords) for each in ast.walk(value)]
             if any(isinstance(each, ast.Name) and each.id in local for each in given):
-                return f"{ast.unparse(node.func)}(...)"
-    return None
+                found.append(f"`{ast.unparse(node.func)}(...)`")
+    return " and ".join(dict.fromkeys(found)) or None
 
 
 def _own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:

@@ -2,8 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,9 +18,11 @@ from pytest_gpuperf.devices.torch_and_jax import other_library
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
-from pytest_gpuperf.model.units import first_few
+from pytest_gpuperf.model.plain_text import first_line, text_of
+from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.any_array import is_array
+from pytest_gpuperf.timing.attributes import CALLABLES
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.kept_results import remember, returns_new
@@ -49,6 +51,10 @@ LAST_IS_IDLE = (
 )
 """What an error says of a call, with the name of its device."""
 
+_TAKES_ARGUMENTS = (
+    "the callable that the test returned takes arguments: {}; a workload is called without any, as in return "
+    "lambda: model(x)"
+)
 _MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the time of submitting a call
 _MAX_OCCUPIED = 0.1
 _PROBES = 3  # clocks that rise need about two
@@ -114,10 +120,11 @@ def first_call(
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
-        with without_limit(), capabilities.watch(device) as watched:
+        with without_limit(), capabilities.watch(device) as watched, _naming_arguments(function):
             call = _observed_call(workload.call, device)
         workload = replace(workload, watched=watched)
     else:
+        _require_no_functions(call.result)
         given += uploads.arrays
         workload = Workload(
             device=device,
@@ -469,6 +476,17 @@ def _require_no_fallback(call: _ObservedCall, device: TimedDevice) -> None:
         )
 
 
+def _require_no_functions(result: Any) -> None:
+    """Refuse a body that returns several functions, and nothing else: nobody calls them."""
+    values = [leaf.value for leaf in leaves(result)]
+    if values and all(type(value) in CALLABLES for value in values):
+        made = f"{count(len(values), 'function')} in a {type(result).__name__}"
+        raise GpuPerfError(
+            f"the test returned {made}, which nobody calls: "
+            "return one callable that calls them, as in return lambda: (a(x), b(x))"
+        )
+
+
 def _require_no_arguments(workload: Callable[..., Any]) -> None:
     """Refuse a callable that takes arguments."""
     signature: inspect.Signature | None = ask.answer(inspect.signature, workload)
@@ -477,4 +495,19 @@ def _require_no_arguments(workload: Callable[..., Any]) -> None:
     try:
         signature.bind()
     except TypeError as error:
-        raise GpuPerfError(f"the callable that the test returned takes arguments: {error}") from error
+        raise GpuPerfError(_TAKES_ARGUMENTS.format(error)) from error
+
+
+@contextmanager
+def _naming_arguments(workload: Callable[..., Any]) -> Iterator[None]:
+    """Refuse a callable that hands on any arguments, as a module of torch does, to what lacks one."""
+    try:
+        yield
+    except TypeError as error:
+        signature: inspect.Signature | None = ask.answer(inspect.signature, workload)
+        kinds = {each.kind for each in signature.parameters.values()} if signature else set()
+        if inspect.Parameter.VAR_POSITIONAL in kinds and "required positional argument" in text_of(
+            str, error
+        ):
+            raise GpuPerfError(_TAKES_ARGUMENTS.format(first_line(error))) from error
+        raise

@@ -11,8 +11,10 @@ from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.torch_and_jax import library_of
 from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.measurement import Measurement
+from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.any_array import root
@@ -211,6 +213,35 @@ def on_emulation(workload: Workload, result: Iterable[Leaf]) -> Note | None:
         )
     else:
         return None
+    return Note(code="not_on_device", text=text)
+
+
+def on_placement(workload: Workload, result: Iterable[Leaf]) -> Note | None:
+    """Return a note on a call whose arrays are its device's library's, and on another device of that.
+
+    A call that takes its inputs from there copies them each time, or works there. One that has its inputs
+    here may bring its result from a GPU to the host, and on the CPU has no reason to send it elsewhere.
+    """
+    device, holds = workload.device, capabilities.holds(workload.device)
+
+    def is_elsewhere(value: object) -> bool:
+        return library_of(value) == device.backend and not holds(value)
+
+    found: Iterator[object]
+    values = [leaf.value for leaf in result]
+    if inputs.reaches_device(workload.call, device):
+        is_sent = device.kind == "cpu" and not any(map(holds, values))
+        what, found = "returns", filter(is_elsewhere, values if is_sent else ())
+    else:
+        what, found = "reads", inputs.reached(workload.call, is_elsewhere, through_functions=True)
+    if (array := next(found, None)) is None:
+        return None
+    where = text_of(str, ask.attribute(array, "device"))
+    text = (
+        f"the call on the {device.kind.upper()} {what} arrays on {where} and none on its own device: "
+        "that one is timed, or copies; make them in the test, not in its module, with device.asarray or on "
+        "device.native"
+    )
     return Note(code="not_on_device", text=text)
 
 

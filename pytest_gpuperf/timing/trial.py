@@ -112,6 +112,7 @@ class Trial:
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
         self._emulation: Note | None = None
+        self._placement: list[Note] = []
         self._change: Change | None = None
         self._late_change: Change | None = None
         self._sight: Sight = "seen"
@@ -254,6 +255,7 @@ class Trial:
             restart_reason=self._restart_reason,
             notes=(
                 *self.notes,
+                *self._placement,
                 *self._on_other_limit(ended),
                 *(Note(code="not_exclusive", text=text) for text in self._budget.warnings),
             ),
@@ -411,6 +413,7 @@ class Trial:
             self._checks.runs_products = self._runs_products
             self._checks.require_device_work(workload)
             self._emulation = notes.on_emulation(workload, result.values)
+        self._placement += filter(None, [notes.on_placement(workload, result.values)])
         timer = BlockTimer(workload=workload)
         self._add_note(self._question.after_first_call(timer, device))
         return timer, values

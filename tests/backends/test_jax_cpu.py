@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from cpu_devices import two_of_jax
 from plugins import skip_module
-from walks import time_block
+from walks import time_block, walked
 
 from pytest_gpuperf.devices.machine import Machine
+from pytest_gpuperf.model.demand import Demand
 
 if find_spec("jax") is None:
     skip_module("JAX is not installed; CI's second environment has it")
@@ -225,6 +226,55 @@ def test_neither_the_suites_default_device_nor_xps_moves_an_array_that_has_its_p
     assert second.holds(cpu.xp.linspace(second.xp.zeros(3), 1.0, 5))
     assert second.holds(cpu.xp.asarray(second.xp.ones(3)))
     assert not cpu.holds(second.xp.ones(3))
+
+
+HERE = jnp.ones((8, 8))  # on JAX's default device, as all that a module makes
+DOUBLE = jax.jit(lambda x: 2 * x)
+
+
+def made_by_jax(device):
+    key, array = jax.random.key(0), jnp.ones((8, 8))
+    return lambda: DOUBLE(array) + jax.random.normal(key, (8, 8)).astype(jnp.float32)
+
+
+def only_computed(device):
+    jnp.ones((8, 8)) @ jnp.eye(8)
+
+
+@pytest.mark.parametrize("body", [made_by_jax, only_computed])
+def test_what_a_test_makes_with_jax_itself_is_on_the_device_that_it_is_timed_on(cpu, second, body):
+    places = []
+
+    def placed(device):
+        call = body(device)
+        places.append((device.kind, jnp.ones(1).devices(), jax.random.key(0).devices()))
+        return call
+
+    record = walked(placed, cpu, second, Demand(), max_time=0.5)
+    assert {"cpu", "gpu"} == {kind for kind, *_ in places}
+    for kind, *found in places:
+        assert [{(cpu if kind == "cpu" else second).native}] * 2 == found
+    assert [] == [note.text for note in record.notes if note.code == "not_on_device"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            lambda device: lambda: DOUBLE(HERE),
+            "the call on the GPU reads arrays on cpu:0 and none on its own",
+        ),
+        (
+            lambda device: lambda: jax.device_put(DOUBLE(HERE), jax.local_devices(backend="cpu")[1]),
+            "the call on the CPU returns arrays on cpu:1 and none on its own",
+        ),
+    ],
+    ids=["inputs", "results"],
+)
+def test_a_call_whose_arrays_are_on_another_device_is_noted(cpu, second, body, said):
+    record = walked(body, cpu, second, Demand(), max_time=0.5)
+    notes = [note.text for note in record.notes if note.code == "not_on_device"]
+    assert any(said in text for text in notes), notes
 
 
 def test_xp_can_be_traced(second):

@@ -515,6 +515,17 @@ NO_VARIANTS = [  # marks, the test's arguments, and what is said
         r"test_ones\[cupy\]: requires min=3, but its CPU variant.*test_ones\[numpy\] min=2",
     ),
     (
+        "speedup(min=3, device='cuda')",
+        "device",
+        "device='cuda' is for a test on one device, and this one runs on the CPU and on .*gpuperf_gpu",
+    ),
+    ("speedup(min=3, pair='ones', device='gpu')", "xp", "pair='ones' and device='gpu' is for a test on one"),
+    (
+        "speedup(min=3, device='gpu'), pytest.mark.usefixtures('device')",
+        "",
+        "device='gpu' is for a test on one device",
+    ),
+    (
         "speedup(pair='ones')",
         "",
         "unknown whether this is the CPU or the GPU test of pair='ones'; pass .*device='gpu'",

@@ -80,6 +80,12 @@ def test_patches_by_a_name(device, monkeypatch):
     monkeypatch.setattr(conftest, "mine", value=mine, raising=False)
     return lambda: device.xp.ones(3)
 
+def test_patches_twice(device, monkeypatch):
+    monkeypatch.setenv("MINE", device.name)
+    monkeypatch.setattr(conftest, "mine", device.xp, raising=False)
+    monkeypatch.setattr(conftest, "its", device.kind, raising=False)
+    return lambda: device.xp.ones(3)
+
 def test_patches_alike(device, monkeypatch):
     monkeypatch.setenv("MINE", "1")
     monkeypatch.setattr(conftest, "mine", np, raising=False)
@@ -124,8 +130,8 @@ HINTS = {
     "the whole body is timed, including assertions, NumPy calls or uploads in it; ": "asserts uploads "
     "asserts_with_numpys_functions asserts_with_a_function makes_a_reference",
     BLOCK: "from_nested_blocks",
-    "`monkeypatch.setattr(...)` in the body lasts until the test ends: ": "patches_for_a_device "
-    "patches_by_a_name",
+    "`monkeypatch.setattr(...)` in the body: until the test ends, ": "patches_for_a_device patches_by_a_name",
+    "`monkeypatch.setenv(...)` and `monkeypatch.setattr(...)` in the body: until": "patches_twice",
     "": "calls_its_function registers_its_function makes_a_class reads_its_names_at_once only_works "
     "from_no_block patches_alike patches_in_its_call patches_in_a_fixture[cpu] patches_in_a_fixture[gpu] "
     "patches_on_one_device",
@@ -153,12 +159,28 @@ def test_a_body_shows_what_is_timed_with_its_work(suite):
         ("Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are", "jax", True),
         ("Unknown backend cuda. Available backends are ['cpu']", "jax", True),
         ("PyTorch was not compiled with flash attention", "torch", False),
-        ("Found no NVIDIA driver on your system. Please check that", "numpy", False),
     ],
 )
 def test_a_device_that_the_library_lacks_is_told_to_be_device_native(text, backend, is_said):
     hint = hint_on_device(RuntimeError(text), SimpleNamespace(backend=backend))
     assert is_said is (hint is not None and "use device.native in place of a device by name" in hint)
+
+
+@for_each(
+    ("library", "text", "backend"),
+    [
+        ("torch", "Found no NVIDIA driver on your system. Please check that", "numpy"),
+        ("torch", "Torch not compiled with CUDA enabled", "jax"),
+        ("jax", "Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are", "numpy"),
+        ("jax", "Unknown backend cuda. Available backends are ['cpu']", "torch"),
+    ],
+)
+def test_where_another_librarys_device_is_lacking_the_hint_names_its_line_of_the_ini_file(
+    library, text, backend
+):
+    hint = hint_on_device(RuntimeError(text), SimpleNamespace(backend=backend))
+    assert f"no such device is here: choose gpuperf_gpu = {library} in the ini file" in hint
+    assert "use device.native, of the fixture device" in hint
 
 
 def test_what_a_test_makes_in_float64_on_apples_gpus_is_told_to_be_float32():

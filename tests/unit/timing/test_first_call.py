@@ -395,12 +395,22 @@ async def coroutine():
     pass
 
 
+def needs_one(argument):
+    return argument
+
+
 @for_each(
     ("said", "call"),
     [
         ("the workload is async and would never run", coroutine),
         (r"the test returned takes arguments: .*'a'", lambda a: a),
         (r"the test returned takes arguments: .*'a'", lambda *, a: a),
+        (
+            r"the test returned takes arguments: TypeError: .* missing 1 .* as in return lambda: model\(x\)",
+            lambda *given: needs_one(*given),
+        ),
+        ("the test returned 2 functions in a tuple, which nobody calls", (lambda: 1, partial(needs_one, 1))),
+        ("the test returned 1 function in a dict, which nobody calls", {"a": lambda: 1}),
     ],
 )
 def test_a_callable_that_cannot_be_called_again_and_again_is_refused(said, call):
