@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil, floor
-from statistics import median
 
 from msgspec.structs import replace
 
+from pytest_gpuperf.analysis.copied_calls import copied_call
 from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode
 from pytest_gpuperf.model.record import Record
@@ -91,27 +91,15 @@ def _host_synchronization(case: _Case) -> str | None:
 
 
 def _transfer_bound(case: _Case) -> str | None:
-    """Compare the copies with the call beside them: in a loop with copies each result is waited for."""
-    transfer = case.record.transfer
-    demand = case.record.demand
-    call = case.gpu.median if case.gpu.latency is None else case.gpu.latency
-    if transfer is None or not transfer.bytes or call is None:
+    found, transfer = copied_call(case.record), case.record.transfer
+    if found is None or transfer is None or not transfer.bytes or found.copies <= found.call:
         return None
-    in_all = median(transfer.loop) - call if transfer.loop else transfer.median
-    if in_all is None:
-        return None
-    copies = in_all
-    if demand.transfer == "once":
-        copies = in_all / (demand.calls or 1)
-        call = call if demand.latency or case.gpu.median is None else case.gpu.median
-    if copies <= call:
-        return None
-    share = 100 * copies / (copies + call)
-    rate = transfer.bytes / in_all
+    share = 100 * found.copies / found.total
+    rate = transfer.bytes / (found.copies * found.calls)
     calls = case.break_even.transfer if case.break_even else None
     return (
-        f"transfer-bound: the copies are {share:.0f} % of a call with them ({seconds(copies)} of "
-        f"{seconds(copies + call)}, {size(transfer.bytes)} at {bandwidth(rate)}); keep the data on the "
+        f"transfer-bound: the copies are {share:.0f} % of a call with them ({seconds(found.copies)} of "
+        f"{seconds(found.total)}, {size(transfer.bytes)} at {bandwidth(rate)}); keep the data on the "
         f"device and reuse it{_amortized(calls, 'the copies are')}"
     )
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from array import array
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -12,6 +13,7 @@ from factories import (
     GPU,
     HERE,
     comparison,
+    copies,
     estimate,
     histories,
     history_of,
@@ -29,9 +31,10 @@ from golden import assert_golden, run_with_everything, without_assets
 from hostile import hostile_run
 from msgspec.structs import replace
 
+from pytest_gpuperf.analysis.diagnosis import find
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Interference
+from pytest_gpuperf.model.measurement import Interference, Transfer
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.report import view
@@ -102,6 +105,21 @@ def test_the_record_of_a_test_is_json_without_samples():
     found = json.loads(next(word for word in Page(text(run_of(record()))).texts if word.startswith("{")))
     assert 10.0 == found["speedup"]["value"]
     assert "samples" not in found["gpu"]
+
+
+def test_the_copies_have_the_same_share_in_a_diagnosis_and_in_the_parts_of_a_call():
+    # 0.7 ms in a loop with calls of 0.3 ms, and a tenth of that where they are timed apart, without waits
+    moved = Transfer(h2d=copies(30e-6), d2h=copies(40e-6), loop=array("d", [1e-3]))
+    awaited = measurement(GPU, 0.2e-3, latencies=array("d", [0.3e-3]))
+    found = record(gpu=awaited, transfer=moved, scope="call")
+    diagnosis = find(found, usable=None, pool_threads=None)
+    said = Page(text(run_of(replace(found, diagnosis=diagnosis)))).texts
+    assert {"70 % of a call with them (700 us of 1.00 ms"} == {
+        word.partition("the copies are ")[2].partition(",")[0] for word in said if "transfer-bound" in word
+    }
+    assert (
+        "A call with its copies on the GPU takes 1.00 ms: call 300 us (30 %), copies 700 us (70 %)." in said
+    )
 
 
 def test_what_is_the_same_in_every_row_has_no_column_and_no_explanation():
