@@ -79,7 +79,7 @@ def explanations(rows: Sequence[tuple[str, Record]], *, all_names: bool = False)
     includes_more = [demand.transfer != "never" or demand.latency for demand in apart]
     causes = [*[_OF_ROUNDS] * (not all(includes_more)), *[_WITH_MORE] * any(includes_more)]
     if causes:
-        text = f"~ not the ratio of the row's two times, but {'; or '.join(causes)}"
+        text = f"~ not the ratio of the test's two times, but {'; or '.join(causes)}"
         yield Explanation("speedup", text)
     if any(record.gpu is None and _longest_gpu_call(record) != "-" for _, record in rows):
         yield Explanation("GPU", "needs: how long a call may take on a GPU to meet the limit")

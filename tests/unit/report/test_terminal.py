@@ -455,3 +455,15 @@ def test_no_line_is_wider_than_the_terminal(width, all_notes):
         lines = section.lines(run, width, all_notes=all_notes)
         assert [line for line in map(str, lines) if columns(line) > width] == []
     assert [line for line in section.changes(WIDE, width) if columns(line) > width] == []
+
+
+def test_what_shows_why_a_test_failed_is_left_out_last():
+    found = record("test_a_failing_one", **SLOW, comparisons=(WORSE,), offload=offload(always=speedup()))
+
+    def headings(width):
+        return " ".join(str(section.lines(run_of(found), width)[2]).split())
+
+    assert "test CPU GPU speedup with copies limit change verdict" == headings(120)
+    assert "test CPU GPU speedup limit change verdict" == headings(90)
+    assert "test speedup limit change verdict" == headings(70)
+    assert "test speedup limit verdict" == headings(60)
