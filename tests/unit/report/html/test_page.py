@@ -44,6 +44,7 @@ NOTE = Note(code="not_exclusive", text="another process used the GPU")
 BUSY = Interference(kind="cpu_contention", own_share=0.6, waited=0.4, threads=1)
 UNSEEN = Interference(kind="unstable_cpu_times", own_share=0.0, median=0.1, fastest=0.0)
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no driver was found")
+UNDECIDED = {"status": "inconclusive", "reason": "too close"}
 LIMITED = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
 
 
@@ -89,6 +90,15 @@ def test_a_run_that_has_everything_looks_as_it_did():
         ({"notes": (Note(code="interference", text="the machine was busy"),)}, None),
         ({**LIMITED, "speedup": None}, "too slow"),
         ({**LIMITED, "diagnosis": (Diagnosis(code="float64", sentence="it is slow"),)}, None),
+        # The cause comes first, also where the row says it.
+        ({**LIMITED, "notes": (NOTE,)}, "too slow"),
+        ({**LIMITED, "offload": offload(reason="copies", always=estimate(0.5, 0.4, 0.6))}, "too slow"),
+        ({**LIMITED, "comparisons": (comparison(),)}, "it regressed"),
+        ({"status": "error", "reason": "it raised", "notes": (NOTE,)}, "it raised"),
+        (
+            {**UNDECIDED, "comparisons": (comparison("inconclusive"), comparison()), "notes": (NOTE,)},
+            "it regressed",
+        ),
         ({"status": "skipped", "reason": "no GPU found", "reason_code": "no_gpu", "speedup": None}, None),
         ({"status": "error", "reason": "it raised"}, "it raised"),
         ({"status": "inconclusive", "reason": "too close"}, "too close"),
