@@ -25,7 +25,7 @@ from golden import assert_golden, assert_told, run_with_everything
 from msgspec.structs import replace
 from screen import columns
 
-from pytest_gpuperf.model.demand import Demand, Pairing
+from pytest_gpuperf.model.demand import LIBRARY_NOT_KNOWN, Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
@@ -296,6 +296,10 @@ def remedies():
         ),
         "and so is that of a variant": brief(
             replace(CPU_ONLY, interference=BUSY, pairing=Pairing(kind="cpu", library="numpy"))
+        ),
+        "unless its partner names no library, as `cuda` without a GPU": brief(
+            replace(CPU_ONLY, interference=BUSY, pairing=Pairing(kind="cpu", library="numpy")),
+            replace(SKIPPED, pairing=replace(ON_GPU.pairing, library=LIBRARY_NOT_KNOWN)),
         ),
         "two libraries of several tests": brief(
             on("numpy 2.4", "a", emulated="jax 0.10"), on("numpy 2.4", "b"), on("torch 2.14", "c")
