@@ -101,8 +101,9 @@ LOCK = Option(
 
 FAIL = Option(
     "fail",
-    "what fails: a limit that is surely missed or a sure regression, while inconclusive tests warn (sure, "
-    "default); inconclusive tests, too (doubt); or nothing, and all is reported (nothing)",
+    "which verdicts fail: a limit that is surely missed, results that differ, what cannot be timed, a sure "
+    "regression, while inconclusive tests warn (sure, default); inconclusive tests, too (doubt); or none, "
+    "and what cannot be timed skips (nothing); a test that raises fails in any case",
     "sure|doubt|nothing",
 )
 BASELINE = Option(

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil, floor
-from statistics import median
 
 from msgspec.structs import replace
 
+from pytest_gpuperf.analysis import threads
+from pytest_gpuperf.analysis.copied_calls import copied_call
 from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode
 from pytest_gpuperf.model.record import Record
@@ -91,27 +92,15 @@ def _host_synchronization(case: _Case) -> str | None:
 
 
 def _transfer_bound(case: _Case) -> str | None:
-    """Compare the copies with the call beside them: in a loop with copies each result is waited for."""
-    transfer = case.record.transfer
-    demand = case.record.demand
-    call = case.gpu.median if case.gpu.latency is None else case.gpu.latency
-    if transfer is None or not transfer.bytes or call is None:
+    found, transfer = copied_call(case.record), case.record.transfer
+    if found is None or transfer is None or not transfer.bytes or found.copies <= found.call:
         return None
-    in_all = median(transfer.loop) - call if transfer.loop else transfer.median
-    if in_all is None:
-        return None
-    copies = in_all
-    if demand.transfer == "once":
-        copies = in_all / (demand.calls or 1)
-        call = call if demand.latency or case.gpu.median is None else case.gpu.median
-    if copies <= call:
-        return None
-    share = 100 * copies / (copies + call)
-    rate = transfer.bytes / in_all
+    share = 100 * found.copies / found.total
+    rate = transfer.bytes / (found.copies * found.calls)
     calls = case.break_even.transfer if case.break_even else None
     return (
-        f"transfer-bound: the copies are {share:.0f} % of a call with them ({seconds(copies)} of "
-        f"{seconds(copies + call)}, {size(transfer.bytes)} at {bandwidth(rate)}); keep the data on the "
+        f"transfer-bound: the copies are {share:.0f} % of a call with them ({seconds(found.copies)} of "
+        f"{seconds(found.total)}, {size(transfer.bytes)} at {bandwidth(rate)}); keep the data on the "
         f"device and reuse it{_amortized(calls, 'the copies are')}"
     )
 
@@ -119,20 +108,25 @@ def _transfer_bound(case: _Case) -> str | None:
 def _cpu_threads(case: _Case) -> str | None:
     if case.usable is None or case.usable < 2 or not (case.cpu.samples and case.gpu.samples):
         return None
-    threads = case.pool_threads
+    libraries = threads.libraries(case.cpu.device)
+    limits = {threads.LIMITS[library] for library in libraries}
+    # Pools are OpenMP's and BLAS's; those of XLA and polars are not seen.
+    pool_threads = case.pool_threads if threads.OPENMP in limits or not limits else None
     used = case.cpu.processors
     # Threads that wait for a processor keep few of them busy, whatever their number.
     waited = (case.cpu.waited or 0.0) > _WAITED * sum(case.cpu.samples) * case.cpu.block_calls
     kept = "" if used is None else f", and kept {used:.2f} busy"
-    if threads is not None and threads < floor(case.usable):
+    if pool_threads is not None and pool_threads < floor(case.usable):
+        limit = threads.OPENMP if limits else f"{threads.OPENMP} and similar variables"
         why = (
-            f"its libraries may use {threads} of {case.usable:g} usable processors{kept}: the speedup "
-            "flatters the GPU; raise the limit (OMP_NUM_THREADS and similar variables)"
+            f"its libraries may use {pool_threads} of {case.usable:g} usable processors{kept}: the speedup "
+            f"flatters the GPU; unless other work needs the others, raise the limit ({limit})"
         )
     elif used is not None and used < _ONE_PROCESSOR and not waited:
+        numpy = "NumPy uses several threads in matrix products only, so " if "numpy" in libraries else ""
         why = (
             f"it kept {used:.2f} of {case.usable:g} usable processors busy: the speedup flatters the GPU; "
-            "NumPy uses several threads in matrix products only, so compare with CPU code that uses them all"
+            f"{numpy}compare with CPU code that uses them all"
         )
     else:
         return None

@@ -100,6 +100,10 @@ class SizeGroup(Value, frozen=True, kw_only=True):
     """Smallest threshold that passes."""
 
 
+LIBRARY_NOT_KNOWN = "not known"
+"""The library of a variant that was not measured, and whose value names only a kind of device."""
+
+
 class Pairing(Value, frozen=True, kw_only=True):
     """Which of two variants a test is."""
 

@@ -79,7 +79,7 @@ def explanations(rows: Sequence[tuple[str, Record]], *, all_names: bool = False)
     includes_more = [demand.transfer != "never" or demand.latency for demand in apart]
     causes = [*[_OF_ROUNDS] * (not all(includes_more)), *[_WITH_MORE] * any(includes_more)]
     if causes:
-        text = f"~ not the ratio of the row's two times, but {'; or '.join(causes)}"
+        text = f"~ not the ratio of the test's two times, but {'; or '.join(causes)}"
         yield Explanation("speedup", text)
     if any(record.gpu is None and _longest_gpu_call(record) != "-" for _, record in rows):
         yield Explanation("GPU", "needs: how long a call may take on a GPU to meet the limit")
@@ -253,10 +253,16 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
     yield from (replace(saying, text=alike.joined(parts)) for saying, parts in found.values())
 
 
+def causes_of(record: Record) -> list[str]:
+    """Return why a test failed or regressed, the gravest first; nothing of any other."""
+    own = [record.reason] if record.status in ("failed", "error") else []
+    regressed = [each.reason for each in record.comparisons if each.outcome == "regressed"]
+    return [each for each in (*own, *regressed) if each]
+
+
 def _sayings_of(record: Record, explained: Collection[str]) -> Iterator[Saying]:
-    yield from (
-        Saying(reason) for reason in (record.reason, *(each.reason for each in record.comparisons)) if reason
-    )
+    reasons = (*causes_of(record), record.reason, *(each.reason for each in record.comparisons))
+    yield from (Saying(reason) for reason in dict.fromkeys(reasons) if reason)
     offload, has_failed = record.offload, record.verdict in FAILURES
     if offload and not offload.worth:
         yield Saying(offload.reason, "not_worth_it", only_explains=True)

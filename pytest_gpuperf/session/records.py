@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.model.demand import Pairing, UnknownValue
+from pytest_gpuperf.model.demand import LIBRARY_NOT_KNOWN, Pairing, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.report import files, journal, wording
@@ -47,7 +47,7 @@ class RecordStore:
         pairing = None
         if spec.device is not None:
             measured = record.cpu if spec.kind == "cpu" else record.gpu
-            library = measured.device.backend if measured else spec.device.library or "not known"
+            library = measured.device.backend if measured else spec.device.library or LIBRARY_NOT_KNOWN
             pairing = Pairing(kind=spec.device.kind, library=library, partner=spec.partner)
         reruns = max(0, self.runs[spec.nodeid] - 1)
         return replace(record, pairing=pairing, source=spec.source, reruns=reruns)

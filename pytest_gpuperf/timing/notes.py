@@ -95,18 +95,23 @@ def on_gpu(gpu: TimedDevice) -> Iterator[Note]:
         yield Note(code="slowed_by_settings", text=text)
 
 
-def on_overlap(*measured: Measurement) -> Iterator[Note]:
-    """Yield notes where calls in a loop overlap more than those of the longest block that is timed."""
-    for each in measured:
-        left, calls = each.overlap_left or 0.0, each.block_calls
-        if left <= _MOST_LEFT:
-            continue
-        count, kind = units.count(calls, "call"), each.device.kind.upper()
-        beside = calls * left / (1 - left)  # what a block spends beside its calls, in calls
+def on_overlap(measured: Iterable[tuple[str, Measurement]]) -> Iterator[Note]:
+    """Yield a note where calls in a loop overlap more than those of the longest blocks that are timed.
+
+    It is one for all devices: the loop of which it asks for more work is the same.
+    """
+    less, needed = [], 0
+    for device, each in measured:
+        left = each.overlap_left or 0.0
+        if left > _MOST_LEFT:
+            beside = each.block_calls * left / (1 - left)  # what a block spends beside its calls, in calls
+            blocks = units.count(each.block_calls, "call")
+            less.append(f"{100 * left:.0f} % less on {device} than in blocks of {blocks}")
+            needed = max(needed, ceil(beside / _MOST_LEFT))
+    if less:
         text = (
-            f"host and device overlap in a loop, which a block of {count} shows in part: "
-            f"a call in a loop takes {100 * left:.0f} % less on the {kind}; to time such a "
-            f"loop, let one call do the work of {ceil(beside / _MOST_LEFT)}"
+            f"host and device overlap in a loop, which timed blocks show in part: a call in a loop takes "
+            f"{units.listed(less)}; to time such a loop, let one call do the work of {needed}"
         )
         yield Note(code="overlap_not_measured", text=text)
 

@@ -113,7 +113,7 @@ class Question:
             doubts = facts.disturbance, rounds.throttled
             on_speedup = verdict.judge(facts.speedup, demand, measured.look, *doubts, pace=facts.pace)
             offload, said = assess(measured, options), [*notes.on_numbers(measured)]
-            said += [] if demand.latency else notes.on_overlap(cpu, measured.gpu)
+            said += [] if demand.latency else notes.on_overlap((("the CPU", cpu), ("the GPU", measured.gpu)))
         timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]
         raised = sum(timer.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
         found = (

@@ -99,11 +99,23 @@ def are_equal(first: list[Leaf], second: list[Leaf]) -> bool:
 
 
 def degenerate(cpu: list[Leaf], gpu: list[Leaf]) -> Iterator[tuple[str, str]]:
-    """Yield the places of arrays that hold only zeros or only NaN on both devices, with which of them."""
-    for leaf, other in _matched(cpu, gpu)[0]:
+    """Yield the places of arrays that hold only zeros or only NaN on both devices, with which of them.
+
+    Zeros beside other numbers are a result, such as a bias that has not moved, or a gradient that is zero.
+    """
+    pairs = _matched(cpu, gpu)[0]
+    are_all_zero = not any(_is_computed(leaf.value) for leaf, _ in pairs)
+    for leaf, other in pairs:
         only = _only(leaf.value) if leaf.cells is None else None
-        if only is not None and only == _only(other.value):
+        if only is not None and only == _only(other.value) and (are_all_zero or only == "NaN"):
             yield leaf.path, only
+
+
+def _is_computed(value: Any) -> bool:
+    """Return whether there are numbers other than zero; one integer may be a count, which shows no work."""
+    if not ask.is_really(value, np.ndarray) or value.dtype.kind not in "fciub":
+        return False
+    return (value.size > 1 or value.dtype.kind in "fc") and bool(value.any())
 
 
 def _matched(

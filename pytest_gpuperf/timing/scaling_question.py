@@ -74,7 +74,8 @@ class ScalingQuestion(Question):
             state=scaling.describe(self._scaling, speedup),
             missed="efficiency_below_limit",
         )
-        overlap = notes.on_overlap(facts.cpu.measurement, facts.gpu.measurement)
+        measured = (facts.cpu.measurement, facts.gpu.measurement)
+        overlap = notes.on_overlap(zip(_names(self._scaling), measured, strict=True))
         return Answer(verdict=judged, notes=(*overlap, *notes.on_rounds(facts.rounds), *facts.checks.notes))
 
     def finish(self, record: Record) -> Record:
@@ -165,7 +166,7 @@ class ScalingChecks(ResultChecks):
         self._is_weak = scaling.mode == "weak"
         self._first_of_group: list[list[Leaf]] = []  # under weak scaling, of the first calls
         self._compared = 0  # of the last ones
-        self._names = (units.count(scaling.counts[0], "device"), units.count(scaling.count, "device"))
+        self._names = _names(scaling)
 
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: Any, when: When) -> None:
         """Compare fewer devices with more; under weak scaling, calls on the same devices."""
@@ -186,6 +187,11 @@ class ScalingChecks(ResultChecks):
         """Notes on results that could not be compared, which is no surprise under weak scaling."""
         expected = ("results_not_compared",) if self._is_weak else ()
         return tuple(note for note in super().notes if note.code not in expected)
+
+
+def _names(scaling: Scaling) -> tuple[str, str]:
+    """Return the names of both groups of devices."""
+    return units.count(scaling.counts[0], "device"), units.count(scaling.count, "device")
 
 
 def _aligned(few: list[Leaf], many: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:

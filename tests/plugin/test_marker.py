@@ -169,6 +169,61 @@ def test_the_user_settles_what_fails(suite, fails, options):
         found.says("SKIPPED*there is no valid measurement: no work reached simulated GPU")
 
 
+UNJUDGED = """
+import numpy as np
+import pytest
+from threading import Thread
+
+@pytest.mark.speedup(min=1000)
+def test_too_slow(device):
+    ones = device.asarray(np.ones(9))
+    return lambda: ones + ones
+
+@pytest.mark.speedup(min=1)
+def test_results_differ(device):
+    ones = device.asarray(np.full(9, 1.0 if device.kind == "cpu" else 2.0))
+    return lambda: ones + ones
+
+@pytest.mark.speedup(max_memory=10)
+def test_too_large(device):
+    ones = device.asarray(np.ones(9))
+    return lambda: ones + ones
+
+@pytest.mark.speedup(min=1)
+def test_a_handle(device):
+    return lambda: Thread()
+
+@pytest.mark.speedup(min=1)
+def test_workload_raises(device):
+    return lambda: int("no number")
+
+@pytest.mark.speedup(min=1)
+def test_body_raises(device):
+    assert device is None
+
+@pytest.mark.speedup(mim=1)
+def test_wrong_marker(device):
+    return lambda: None
+
+@pytest.mark.speedup(min=1)
+def test_no_device():
+    pass
+"""
+
+
+def test_what_fails_nothing_lets_verdicts_pass_and_nothing_that_raises(suite):
+    verdicts = ["too_slow", "results_differ", "too_large"]
+    broken = ["workload_raises", "body_raises", "wrong_marker", "no_device"]
+    found = suite(UNJUDGED, "-v", "--gpuperf-fail=nothing")
+    endings = {name.removeprefix("test_"): ending for name, ending in found.endings.items()}
+    assert ["PASSED"] * 3 == [endings[name] for name in verdicts]
+    assert "SKIPPED" == endings["a_handle"]
+    assert ["FAILED", "FAILED", "ERROR", "ERROR"] == [endings[name] for name in broken]
+    assert {"failed": 3, "error": 5} == {
+        status: [*found.statuses.values()].count(status) for status in found.statuses.values()
+    }
+
+
 OFF = """
 import numpy
 import pytest

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import ceil, isfinite
 from statistics import median
 
+from pytest_gpuperf.analysis.copied_calls import copied_call
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.record import Record
@@ -75,33 +76,37 @@ def parts_sentence(record: Record) -> str | None:
         return None
     device = "an emulated device" if record.is_emulated else "the GPU"
     copies = ""
-    if {"upload", "download"} & parts.keys():
+    if {"upload", "download", "copies"} & parts.keys():
         copies = " with its share of the copies" if record.demand.transfer == "once" else " with its copies"
     each = (f"{name} {units.seconds(part)} ({100 * (part / total):.0f} %)" for name, part in parts.items())
     return f"A call{copies} on {device} takes {units.seconds(total)}: {', '.join(each)}."
 
 
 def _parts(record: Record) -> dict[str, float]:
-    """Return the seconds of each part of a call in order; a body is timed as a whole, and has no parts.
+    """Return the seconds of each part of a call; a body is timed as a whole, and has no parts.
 
     The device is busy for no longer than a call takes: its own events may see one call alone take longer than
-    each of many in a row. Copies that several calls share count for each by its share.
+    each of many in a row. Where copies were timed in a loop with calls, that does not tell their directions.
     """
-    demand, gpu = record.demand, record.gpu
+    gpu, transfer = record.gpu, record.transfer
     if gpu is None or record.scaling is not None or record.scope == "body":
         return {}
-    samples = gpu.samples_for(demand)
-    call = median(samples) if samples else 0.0
+    samples, copied = gpu.samples_for(record.demand), copied_call(record)
+    call = copied.call if copied else median(samples) if samples else 0.0
     if call <= 0:
         return {}
-    moved = (record.transfer.h2d, record.transfer.d2h) if record.transfer else (None, None)
-    calls = demand.calls if demand.transfer == "once" and demand.calls else 1
-    upload, download = (max(0.0, (copies and copies.median) or 0.0) / calls for copies in moved)
     on_other_streams = any(diagnosis.code == "side_stream" for diagnosis in record.diagnosis)
     if gpu.device_time is None or on_other_streams:
         middle = {"call": call}
     else:
         busy = min(max(0.0, gpu.device_time), call)
         middle = {"device busy": busy, "launch and idle": call - busy}
-    found = {"upload": upload, **middle, "download": download}
+    found = middle
+    if copied and transfer and transfer.loop:
+        found = {**middle, "copies": copied.copies}
+    elif copied and transfer:
+        upload, download = (
+            max(0.0, (each and each.median) or 0.0) / copied.calls for each in (transfer.h2d, transfer.d2h)
+        )
+        found = {"upload": upload, **middle, "download": download}
     return {name: part for name, part in found.items() if part}

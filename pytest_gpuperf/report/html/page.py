@@ -27,6 +27,7 @@ from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
 from pytest_gpuperf.report.wording import (
+    causes_of,
     comparison_cells,
     environment_facts,
     scaling_cells,
@@ -263,8 +264,7 @@ def _why_failed(row: view.Row) -> str | None:
     record = row.record
     if record.reason_code in _REPEATS_ROW and record.speedup:
         return "; ".join(filter(None, [_limit(row), _bottleneck(row)]))
-    reasons = [record.reason, *(each.reason for each in record.comparisons if each.outcome == "regressed")]
-    return next((_in_short(each) for each in reasons if each), None)
+    return next(map(_in_short, causes_of(record)), None)
 
 
 def _bottleneck(row: view.Row) -> str | None:
@@ -305,16 +305,22 @@ def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test
 
 
 def _lead(row: view.Row) -> str | None:
-    """Return the gravest sentence that asks for something and that the row does not say itself."""
-    record, offload = row.record, row.record.offload
+    """Return the gravest sentence that asks for something and that the row does not say itself.
+
+    Where a test failed, that is the cause: any other sentence in its place would look like it.
+    """
+    record, offload, causes = row.record, row.record.offload, causes_of(row.record)
     always = offload.always if offload else None
-    if offload and always and record.speedup and (record.speedup.low or 0) > 1 > (always.high or inf):
-        return offload.reason  # copies change the answer
     quiet = {each.reason for each in record.comparisons if each.outcome in ("improved", "new")}
     if record.reason_code == "no_gpu" or (record.reason_code in _REPEATS_ROW and record.speedup):
         quiet.add(record.reason)  # the headline says it, or the row
     asking = (each.text for each in row.said if not each.only_explains and each.code != "interference")
-    return next((each for each in asking if each not in quiet), None)
+    lead = next((each for each in asking if each not in quiet), None)
+    if offload and always and record.speedup and (record.speedup.low or 0) > 1 > (always.high or inf):
+        lead = offload.reason  # copies change the answer
+    if causes and lead is not None:
+        return next((each for each in causes if each not in quiet), causes[0])
+    return lead
 
 
 def _details(run: Run, row: view.Row, lead: str | None, last_sizes: Collection[str]) -> _Details:

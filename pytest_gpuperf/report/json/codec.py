@@ -20,8 +20,8 @@ _LONGEST_CAUSE = 200  # characters: it may quote what the file holds
 _MOST_DIGITS = 300  # of an integer that a double can hold
 _REMEDY = "name a report, or copy this one anew"
 _NOT_UTF_8 = f"it is not JSON: it is not UTF-8; {_REMEDY}"
-ADDED = frozenset(("multiprocessors", "power_limit_watts", "settings"))
-"""Fields that reports of this version did not have at first; one without them does not know them (null)."""
+ADDED = frozenset(("alone", "multiprocessors", "power_limit_watts", "runs", "settings", "visible"))
+"""Fields that reports of this version did not have at first; one without them has their defaults."""
 _LEAVES = {str, int, float, bool, NoneType, array}
 _CANNOT = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError)
 

@@ -13,7 +13,8 @@ from pytest_gpuperf.report.verdicts import FAILURES, shown_records
 from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, Sizes, View
 from pytest_gpuperf.report.wording import comparison_cells, in_one_row, scaling_heading, scaling_lines
 
-_EXPENDABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU", "emulated"))
+_EXPENDABLE = (("with copies",), ("CPU", "GPU", "emulated"), ("change",), ("limit",))
+"""What says least comes first: without its limit or change, nobody sees why a test failed or regressed."""
 _COLOURS: dict[VerdictCode, Colour | None] = {
     **dict.fromkeys(FAILURES, "red"),
     "passed": "green",

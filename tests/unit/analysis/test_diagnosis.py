@@ -34,9 +34,9 @@ ORDER = [
 ]
 
 
-def on_cpu(*samples: float, **changes) -> Measurement:
+def on_cpu(*samples: float, device: DeviceInfo = CPU, **changes) -> Measurement:
     samples = samples or (8.0,) * 5
-    return measurement(CPU, *samples, **{"block_calls": 1, "first_call": samples[0], **changes})
+    return measurement(device, *samples, **{"block_calls": 1, "first_call": samples[0], **changes})
 
 
 def on_gpu(*samples: float, device: DeviceInfo = GPU, **changes) -> Measurement:
@@ -223,6 +223,24 @@ def test_a_cpu_that_uses_what_it_may_does_not_flatter_the_gpu(
     expected, usable, pool_threads, processors, waited
 ):
     assert expected == codes(record(cpu=on_cpu(processors=processors, waited=waited)), usable, pool_threads)
+
+
+@for_each(
+    ("remedy", "library", "pool_threads"),
+    [
+        ("unless other work needs the others, raise the limit (OMP_NUM_THREADS)", "torch 2.14", 1),
+        ("unless other work needs the others, raise the limit (OMP_NUM_THREADS)", "keras 3 on torch 2.14", 1),
+        ("unless other work needs the others, raise the limit (OMP_NUM_THREADS and similar", "own 1.0", 1),
+        # What limits NumPy does not limit XLA, and what its products use is no matter of other libraries.
+        ("compare with CPU code that uses them all", "jax 0.10", 1),
+        ("compare with CPU code that uses them all", "torch 2.14", 8),
+        ("NumPy uses several threads in matrix products only, so compare with CPU code", "numpy 2.4", 8),
+    ],
+)
+def test_the_remedy_for_few_threads_is_that_of_the_library_that_computes(remedy, library, pool_threads):
+    device = replace(CPU, backend=library.split()[0], library=library)
+    of = record(cpu=on_cpu(device=device, processors=1.0))
+    assert sentence(of, 8, pool_threads).partition("the speedup flatters the GPU; ")[2].startswith(remedy)
 
 
 @for_each(

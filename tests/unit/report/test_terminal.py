@@ -25,7 +25,7 @@ from golden import assert_golden, assert_told, run_with_everything
 from msgspec.structs import replace
 from screen import columns
 
-from pytest_gpuperf.model.demand import Demand, Pairing
+from pytest_gpuperf.model.demand import LIBRARY_NOT_KNOWN, Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
@@ -297,6 +297,10 @@ def remedies():
         "and so is that of a variant": brief(
             replace(CPU_ONLY, interference=BUSY, pairing=Pairing(kind="cpu", library="numpy"))
         ),
+        "unless its partner names no library, as `cuda` without a GPU": brief(
+            replace(CPU_ONLY, interference=BUSY, pairing=Pairing(kind="cpu", library="numpy")),
+            replace(SKIPPED, pairing=replace(ON_GPU.pairing, library=LIBRARY_NOT_KNOWN)),
+        ),
         "two libraries of several tests": brief(
             on("numpy 2.4", "a", emulated="jax 0.10"), on("numpy 2.4", "b"), on("torch 2.14", "c")
         ),
@@ -455,3 +459,15 @@ def test_no_line_is_wider_than_the_terminal(width, all_notes):
         lines = section.lines(run, width, all_notes=all_notes)
         assert [line for line in map(str, lines) if columns(line) > width] == []
     assert [line for line in section.changes(WIDE, width) if columns(line) > width] == []
+
+
+def test_what_shows_why_a_test_failed_is_left_out_last():
+    found = record("test_a_failing_one", **SLOW, comparisons=(WORSE,), offload=offload(always=speedup()))
+
+    def headings(width):
+        return " ".join(str(section.lines(run_of(found), width)[2]).split())
+
+    assert "test CPU GPU speedup with copies limit change verdict" == headings(120)
+    assert "test CPU GPU speedup limit change verdict" == headings(90)
+    assert "test speedup limit change verdict" == headings(70)
+    assert "test speedup limit verdict" == headings(60)

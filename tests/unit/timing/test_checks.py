@@ -711,6 +711,23 @@ def test_many_numbers_have_a_tolerance_of_their_own_are_not_degenerate_and_are_n
 
 
 @for_each(
+    ("said", "result"),
+    [
+        ([], {"weights": np.ones(3), "bias": np.zeros(2)}),
+        ([], (0.5, np.zeros(2))),  # a loss, and a gradient
+        ([], (np.array([2, 1]), np.zeros(2))),
+        ([], (FLOATS, np.zeros(2))),
+        (["result[1] (zero)"], (7, np.zeros(2))),  # a count
+        (["result[0] (zero), result[1] (zero)"], (np.zeros(3), np.zeros(2), 0.0)),
+        (["result[1] (NaN)"], (np.ones(3), np.full(2, np.nan), np.zeros(2))),
+    ],
+)
+def test_zeros_beside_other_numbers_are_a_result(said, result):
+    notes = checked((result, result)).notes
+    assert said == [note.text.partition(": ")[2].partition(";")[0] for note in notes]
+
+
+@for_each(
     "values",
     (
         *(FLOATS, MANY[1:], named(FLOATS), dict(enumerate(FLOATS))),

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import for_each
+from factories import CPU, GPU, measurement
 from msgspec.structs import replace
 from walks import NODEID, bound, observing, simulated, system, trial_of
 
@@ -23,6 +24,7 @@ from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note, Record, Verdict
+from pytest_gpuperf.timing import notes
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.rounds import for_gate, for_unmarked
 from pytest_gpuperf.timing.time_budget import OtherLimit
@@ -188,7 +190,7 @@ def test_a_block_that_is_too_short_to_show_the_overlap_says_so_and_what_shows_it
     assert (found.gpu.block_calls, found.status) == (7, "passed")
     assert found.speedup.value == pytest.approx(10 * 7 / 8)
     (text,) = (note.text for note in found.notes if note.code == "overlap_not_measured")
-    assert "a block of 7 calls shows in part: a call in a loop takes 12 % less on the GPU" in text
+    assert "show in part: a call in a loop takes 12 % less on the GPU than in blocks of 7 calls" in text
     (steps,) = re.findall(r"let one call do the work of (\d+)$", text)
 
     def several(device):
@@ -198,6 +200,18 @@ def test_a_block_that_is_too_short_to_show_the_overlap_says_so_and_what_shows_it
     latency = Bench(cpu=90e-3, gpu=9e-3, launch=9e-3).compare(ones, Demand(min=3, latency=True))
     assert latency.speedup.value == pytest.approx(5)
     assert "overlap_not_measured" not in codes_of(latency)
+
+
+def test_the_overlap_on_both_devices_is_one_note_with_one_loop():
+    cpu = measurement(CPU, 1e-3, block_calls=10, overlap_left=0.05)
+    gpu = measurement(GPU, 1e-3, block_calls=20, overlap_left=0.1)
+    each = {next(notes.on_overlap([("it", one)])).text.rpartition(" ")[2] for one in (cpu, gpu)}
+    assert {"27", "112"} == each  # 0.05 / 0.95 * 10 calls, and 0.1 / 0.9 * 20, are 2 % of so many
+    (note,) = notes.on_overlap([("1 device", cpu), ("4 devices", gpu)])
+    assert note.text.endswith(
+        "5 % less on 1 device than in blocks of 10 calls and 10 % less on 4 devices than in blocks of 20 "
+        "calls; to time such a loop, let one call do the work of 112"
+    )
 
 
 def test_the_overlap_is_said_beside_a_speedup_alone():

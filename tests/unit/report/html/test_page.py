@@ -2,6 +2,7 @@
 
 import json
 import re
+from array import array
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -12,6 +13,7 @@ from factories import (
     GPU,
     HERE,
     comparison,
+    copies,
     estimate,
     histories,
     history_of,
@@ -29,9 +31,10 @@ from golden import assert_golden, run_with_everything, without_assets
 from hostile import hostile_run
 from msgspec.structs import replace
 
+from pytest_gpuperf.analysis.diagnosis import find
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import Interference
+from pytest_gpuperf.model.measurement import Interference, Transfer
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.report import view
@@ -41,6 +44,7 @@ NOTE = Note(code="not_exclusive", text="another process used the GPU")
 BUSY = Interference(kind="cpu_contention", own_share=0.6, waited=0.4, threads=1)
 UNSEEN = Interference(kind="unstable_cpu_times", own_share=0.0, median=0.1, fastest=0.0)
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no driver was found")
+UNDECIDED = {"status": "inconclusive", "reason": "too close"}
 LIMITED = {"status": "failed", "reason": "too slow", "reason_code": "speedup_outside_limits"}
 
 
@@ -86,6 +90,15 @@ def test_a_run_that_has_everything_looks_as_it_did():
         ({"notes": (Note(code="interference", text="the machine was busy"),)}, None),
         ({**LIMITED, "speedup": None}, "too slow"),
         ({**LIMITED, "diagnosis": (Diagnosis(code="float64", sentence="it is slow"),)}, None),
+        # The cause comes first, also where the row says it.
+        ({**LIMITED, "notes": (NOTE,)}, "too slow"),
+        ({**LIMITED, "offload": offload(reason="copies", always=estimate(0.5, 0.4, 0.6))}, "too slow"),
+        ({**LIMITED, "comparisons": (comparison(),)}, "it regressed"),
+        ({"status": "error", "reason": "it raised", "notes": (NOTE,)}, "it raised"),
+        (
+            {**UNDECIDED, "comparisons": (comparison("inconclusive"), comparison()), "notes": (NOTE,)},
+            "it regressed",
+        ),
         ({"status": "skipped", "reason": "no GPU found", "reason_code": "no_gpu", "speedup": None}, None),
         ({"status": "error", "reason": "it raised"}, "it raised"),
         ({"status": "inconclusive", "reason": "too close"}, "too close"),
@@ -102,6 +115,21 @@ def test_the_record_of_a_test_is_json_without_samples():
     found = json.loads(next(word for word in Page(text(run_of(record()))).texts if word.startswith("{")))
     assert 10.0 == found["speedup"]["value"]
     assert "samples" not in found["gpu"]
+
+
+def test_the_copies_have_the_same_share_in_a_diagnosis_and_in_the_parts_of_a_call():
+    # 0.7 ms in a loop with calls of 0.3 ms, and a tenth of that where they are timed apart, without waits
+    moved = Transfer(h2d=copies(30e-6), d2h=copies(40e-6), loop=array("d", [1e-3]))
+    awaited = measurement(GPU, 0.2e-3, latencies=array("d", [0.3e-3]))
+    found = record(gpu=awaited, transfer=moved, scope="call")
+    diagnosis = find(found, usable=None, pool_threads=None)
+    said = Page(text(run_of(replace(found, diagnosis=diagnosis)))).texts
+    assert {"70 % of a call with them (700 us of 1.00 ms"} == {
+        word.partition("the copies are ")[2].partition(",")[0] for word in said if "transfer-bound" in word
+    }
+    assert (
+        "A call with its copies on the GPU takes 1.00 ms: call 300 us (30 %), copies 700 us (70 %)." in said
+    )
 
 
 def test_what_is_the_same_in_every_row_has_no_column_and_no_explanation():
