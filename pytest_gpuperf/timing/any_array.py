@@ -153,6 +153,12 @@ def _address(value: Any) -> int:
     return int(interface["data"][0])
 
 
+def writes(value: Any) -> int | None:
+    """Return how often an array was written, which torch counts; None where that is not known."""
+    count = ask.attribute(value, "_version") if library_of(value) == "torch" else None
+    return count if type(count) is int else None
+
+
 def view_base(value: Any) -> Any:
     """Return the array whose memory a view uses, or None; torch calls it `_base`."""
     base = ask.attribute(value, "base", _NOTHING)

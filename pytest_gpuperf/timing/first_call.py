@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from msgspec import structs
 
 from pytest_gpuperf.devices import capabilities
@@ -309,14 +308,6 @@ def _set_up(bind: Bind, device: TimedDevice) -> Any:
     return call.call if ask.is_really(call, ResettableCall) else call
 
 
-def _host_arrays(call: Callable[[], Any], device: TimedDevice) -> tuple[Callable[[], Any], ...]:
-    """Return references to NumPy's arrays that a GPU's call refers to: it may copy its results there."""
-    if device.kind == "cpu":
-        return ()
-    found = inputs.reached(call, lambda value: ask.is_really(value, np.ndarray))
-    return tuple(map(any_array.reference, found))
-
-
 def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callable[[], Any]) -> Workload:
     """Return the workload with what it reads, and what of it was uploaded: by the body or by fixtures."""
     call, device = workload.call, workload.device
@@ -337,8 +328,8 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
         inputs=arrays,
         state=inputs.state_of(call, device, arrays),
         uploads=tuple(uploads.uploads),
-        host_arrays=_host_arrays(call, device),
-        created_bytes=sum(entry.bytes for entry in made),
+        host_arrays=inputs.host_arrays_of(call, device),
+        created=tuple(made),
         brought_bytes=sum(entry.bytes for entry in brought),
         dtypes=tuple({entry.dtype for entry in arrays}),
         shapes=_shapes(entry.array() for entry in arrays),

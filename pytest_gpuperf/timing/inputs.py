@@ -160,6 +160,14 @@ def state_of(
     return fingerprints(arrays, device, _MOST_OF_STATE)
 
 
+def host_arrays_of(call: Callable[[], Any], device: TimedDevice) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints of NumPy's arrays that a GPU's call refers to: it may copy results there."""
+    if device.kind == "cpu":
+        return ()
+    arrays = reached(call, lambda value: ask.is_really(value, np.ndarray))
+    return fingerprints(arrays, device, _MOST_OF_STATE)
+
+
 def changed(before: Iterable[Fingerprint], device: TimedDevice) -> list[Fingerprint]:
     """Return the fingerprints of the arrays that have changed since."""
     return [entry for entry in before if _now(entry, device) not in (None, entry.checksum)]

@@ -72,10 +72,12 @@ def look_for_kept(
     holds = capabilities.holds(device)
     parts = [leaf.value for leaf in result.values]
     arrays = [value for value in parts if _is_array(value, holds)]
-    known = _Memory(workload.known)
+    # The device may fill an array on the host faster than the host itself.
+    known = _Memory([*workload.arrays, *_changed(workload.host_arrays, device)])
     made = {id(any_array.root(value)): value for value in arrays if not known.has(value)}
     if arrays and not made:  # it returns its inputs
-        return None
+        kept = [*filter(_Memory(workload.computed).has, arrays)] if is_same else []
+        return _cached(device) if kept and not _are_written(workload, kept) else None
     call, on = median(samples), device.kind.upper()
     size = sum(
         min(any_array.bytes_of(value), any_array.bytes_of(any_array.root(value))) for value in made.values()
@@ -99,14 +101,41 @@ def look_for_kept(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
             "than it takes to write the result; time the computation itself, and return only what it writes"
         )
-    is_buffer = all(map(_Memory(workload.reached).has, made.values()))
-    if made and (is_buffer or call > _AMPLE * write.seconds > 0 or _reuses_results(workload)):
+    is_ample = call > _AMPLE * write.seconds > 0
+    if made and (is_ample or _reuses_results(workload) or _are_written(workload, [*made.values()])):
         return None
+    return _cached(device)
+
+
+def _cached(device: TimedDevice) -> Note:
+    on = device.kind.upper()
     text = (
         f"each call on the {on} returned the very result of the one before; if it is cached, time the "
         "computation itself"
     )
     return Note(code="work_in_doubt", text=text)
+
+
+def _are_written(workload: Workload, arrays: Sequence[Any]) -> bool:
+    """Return whether calls were seen to write arrays.
+
+    They have other values than before the first call, or one more call is counted as a write.
+    """
+    changed = _Memory(_changed((*workload.inputs, *workload.state), workload.device))
+    others = [array for array in arrays if not changed.has(array)]
+    workload.prepare()
+    before = [any_array.writes(array) for array in others]
+    if None in before:
+        return False
+    if others:
+        workload.call()
+    return all(any_array.writes(array) != count for array, count in zip(others, before, strict=True))
+
+
+def _changed(entries: Iterable[inputs.Fingerprint], device: TimedDevice) -> list[Any]:
+    """Return the arrays that exist and have other values than before the first call."""
+    arrays = [entry.array() for entry in inputs.changed(entries, device)]
+    return [array for array in arrays if array is not None]
 
 
 def _reuses_results(workload: Workload) -> bool:

@@ -41,7 +41,7 @@ class Workload:
     the body itself is called; `set_up_again` runs that body once more. `restore` brings back the state that
     calls change: it runs before each block and is not timed; `state` are the arrays in objects that the call
     refers to. `uploads` are the inputs that were copied from the host, `host_arrays` NumPy's that it refers
-    to, `created_bytes` those that were made on the device. The inputs of a whole body are the arrays that
+    to, `created` those that were made on the device. The inputs of a whole body are the arrays that
     fixtures gave to it, which it does not hold; `brought_dtypes` are theirs and those of its uploads.
     `returned` are references to what the first call returned, `returned_types` the libraries and dtypes of
     its arrays, `other_library` one that is not the device's; it `has_host_form` unless one of them cannot be
@@ -66,8 +66,8 @@ class Workload:
     returned: tuple[Part, ...] = ()
     returned_types: tuple[str, ...] = ()
     uploads: tuple[Upload, ...] = ()
-    host_arrays: tuple[Callable[[], Any], ...] = ()
-    created_bytes: int = 0
+    host_arrays: tuple[Fingerprint, ...] = ()
+    created: tuple[Fingerprint, ...] = ()
     result_bytes: int = 0
     result_arrays: int = 0
     has_host_form: bool = True
@@ -108,10 +108,14 @@ class Workload:
         return [array for entry in entries if (array := entry.array()) is not None]
 
     @property
-    def known(self) -> list[Any]:
-        """The arrays that it is known to use, and NumPy's that it refers to, that exist."""
-        on_host = (known() for known in self.host_arrays)
-        return [*self.arrays, *(array for array in on_host if array is not None)]
+    def computed(self) -> list[Any]:
+        """The arrays among those that it is known to use that were made on the device, and exist."""
+        return [array for entry in self.created if (array := entry.array()) is not None]
+
+    @property
+    def created_bytes(self) -> int:
+        """The size of those inputs that were made on the device."""
+        return sum(entry.bytes for entry in self.created)
 
     @property
     def used_dtypes(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from walks import bound, trial_of, walked
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
 from pytest_gpuperf.devices.machine import Machine
+from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import Unavailable, UnknownResult
 from pytest_gpuperf.timing.checks import ResultChecks
@@ -45,6 +46,30 @@ def test_numpys_device_takes_a_tensor_as_a_new_array_and_where_nothing_is_compar
 )
 def test_a_function_that_torch_runs_as_a_cuda_graph_reuses_the_memory_of_its_result(expected, make):
     assert expected == Machine("torch:cpu").gpu().reuses_results(make())
+
+
+@for_each(
+    ("expected", "call"),
+    [
+        ([], lambda x, out: torch.mul(x, 2, out=out)),
+        ([], lambda x, out: torch.mul(x, 2, out=out.detach())),
+        (["work_in_doubt"], lambda x, out: (torch.mul(x, 2), out)[1]),
+    ],
+)
+def test_a_result_with_the_values_that_it_had_is_new_if_torch_counts_a_write_in_each_call(
+    cpu, expected, call
+):
+    cpu.clock = Clock()
+
+    def body(device):
+        x = torch.ones(10**4)
+        holder = SimpleNamespace(out=x * 2)
+        return lambda: (cpu.clock.advance(1e-3), call(x, holder.out))[1]
+
+    plan = SamplingPlan(block_time=4e-3, warmup_time=20e-3, may_restart=False)
+    trial = trial_of(Demand(check=False), RunOptions(max_time=1e3, sampling=plan))
+    trial.time_alone(bound(body), cpu, seconds=0.0)
+    assert expected == [note.code for note in trial.notes if "very result" in note.text]
 
 
 def test_a_gpu_that_the_suite_names_by_number_is_not_there_in_emulation():
