@@ -2,7 +2,8 @@
 
 Every start of pytest imports this module, in suites without a speedup test too, and where no bytecode is
 written it compiles it each time: what reads and checks the values is in `options`, which is imported when an
-option is given or a test is marked. It imports only what pytest itself has loaded by then.
+option is given or a test is marked. It imports only what pytest itself has loaded by then, and the table
+of backends.
 
 PYTEST_DONT_REWRITE: there is no assert here, which pytest would look for at each start without bytecode.
 """
@@ -14,6 +15,8 @@ import os
 from typing import Any, Literal
 
 import pytest
+
+from pytest_gpuperf.devices.registry import REGISTRY
 
 
 class Option:
@@ -59,9 +62,9 @@ _COST_RATIO = "hourly price of a GPU machine divided by that of a CPU machine"
 
 GPU = Option(
     "gpu",
-    "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], keras[:N|:cpu], mlx[:N|:cpu], "
-    "sycl[:gpu|:cpu], simulated, standin:MODULE, an array library on the CPU that emulates one, or "
-    "accelerator:NAME, a library's own accelerator, e.g. accelerator:polars",
+    f"GPU to use: auto, none, {', '.join(f'{row.name}{row.selectors}' for row in REGISTRY)}, standin:MODULE, "
+    "an array library on the CPU that emulates one, or accelerator:NAME, a library's own accelerator, e.g. "
+    "accelerator:polars",
     "DEVICE",
 )
 DEFAULT_DEVICE = Option(

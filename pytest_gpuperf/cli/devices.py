@@ -99,9 +99,10 @@ def _listing(choice: str, opened: Callable[[], Any], *, automatic: bool) -> Devi
 def _selectors(backend: Any) -> list[str]:
     """Return a selector for each device; just the first where a backend does not count them."""
     from pytest_gpuperf.devices import machine
+    from pytest_gpuperf.devices.registry import EMULATED
 
-    emulated = [_CPU] if backend.name in ("jax", "keras", "mlx", "sycl", "torch") else []
-    return [*(("",) if backend.name == "sycl" else machine.selectors(backend)), *emulated]
+    emulated = [_CPU] if backend.name in EMULATED else []
+    return [*machine.selectors(backend), *emulated]
 
 
 def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str]:

@@ -7,22 +7,15 @@ from enum import Enum
 from textwrap import shorten
 from typing import Any, Protocol
 
+from pytest_gpuperf.devices.registry import REGISTRY
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind, UnknownValue
 from pytest_gpuperf.model.plain_text import first_line, one_line, quote, stable_text
 
-_NAMES = {
-    "numpy": ("numpy", "np", "scipy"),
-    "cupy": ("cupy", "cp", "cupyx"),
-    "torch": ("torch", "pytorch"),
-    "jax": ("jax", "jnp"),
-    "keras": ("keras",),
-    "mlx": ("mlx", "mx"),
-    "sycl": ("dpnp",),
-}
+_NAMES = {"numpy": ("numpy", "np", "scipy"), **{row.name: row.values for row in REGISTRY}}
 _LIBRARIES = {name: library for library, names in _NAMES.items() for name in names}
-_ON_EITHER = ("torch", "jax", "keras")  # by default, whatever the machine has
-_ONLY_KIND: dict[str, Kind] = {"numpy": "cpu", "cupy": "gpu", "mlx": "gpu", "sycl": "gpu"}
+_ON_EITHER = frozenset(row.name for row in REGISTRY if row.is_on_either)
+_ONLY_KIND: dict[str, Kind] = {"numpy": "cpu", **{row.name: row.only for row in REGISTRY if row.only}}
 TORCH_TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 """The types of `torch.device` that are GPUs or in the place of one."""
 _KINDS: dict[str, Kind] = {

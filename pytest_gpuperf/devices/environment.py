@@ -12,14 +12,14 @@ from math import inf
 from pathlib import Path, PurePosixPath
 from time import perf_counter, process_time
 
+from pytest_gpuperf.devices.registry import REGISTRY
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Environment, ThreadPool
 
-_PACKAGES = """pytest-gpuperf pytest numpy scipy threadpoolctl cupy-cuda12x cupy-cuda13x cupy-rocm-7-0 cupy
-    nvidia-ml-py torch array-api-compat jax jaxlib jax-cuda12-plugin jax-cuda12-pjrt
-    jax-cuda13-plugin jax-cuda13-pjrt jax-rocm7-plugin jax-rocm7-pjrt libtpu keras tensorflow
-    tensorflow-cpu mlx dpnp dpctl triton numba numba-cuda rmm-cu12 rmm-cu13 nvidia-cublas
-    nvidia-cublas-cu12 nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-nccl-cu12 nvidia-nccl-cu13""".split()  # noqa: SIM905 - as a list each has its line
+_COMMON = """pytest-gpuperf pytest numpy scipy threadpoolctl nvidia-ml-py array-api-compat triton numba
+    numba-cuda rmm-cu12 rmm-cu13 nvidia-cublas nvidia-cublas-cu12 nvidia-cudnn-cu12 nvidia-cudnn-cu13
+    nvidia-nccl-cu12 nvidia-nccl-cu13""".split()  # noqa: SIM905 - as a list each has its line
+_PACKAGES = (*_COMMON, *(package for row in REGISTRY for package in row.packages))
 THREADS = """OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMEXPR_NUM_THREADS BLIS_NUM_THREADS
     VECLIB_MAXIMUM_THREADS POLARS_MAX_THREADS NPROC""".split()  # noqa: SIM905 - as above
 # AMD's two make the host wait before each kernel or copy (1), after it (2), or both (3).

@@ -333,7 +333,6 @@ class JaxBackend(LibraryBackend):
     name = "jax"
     library = ("jax", "JAX", "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])")
     gpus = "accelerator"
-    emulates = True
 
     def count(self) -> int:
         """Return how many accelerators JAX shows."""

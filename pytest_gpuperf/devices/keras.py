@@ -97,7 +97,6 @@ class KerasBackend(LibraryBackend):
 
     name = "keras"
     library = ("keras", "Keras", "install pytest-gpuperf[keras], and tensorflow, torch or jax", _CHOICE)
-    emulates = True
 
     def selectors(self) -> list[str]:
         """Return a number for each GPU of the library that Keras runs on."""

@@ -19,6 +19,7 @@ from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.registry import EMULATED
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -112,14 +113,13 @@ class LibraryBackend:
 
     `library` is what `import_library` takes, and `gpus` what its devices are called. `hidden_by` is the
     variable that chooses among them, `remedy` what to do with one that cannot be used, and `toolkit` how to
-    get what the library compiles with. `emulates` says that `NAME:cpu` is a choice: `emulated`.
+    get what the library compiles with.
     """
 
     name: str
     library: tuple[str, ...]
     gpus = "GPU"
     automatic = False
-    emulates = False
     hidden_by: str | None = None
     remedy = "check that it is free and healthy"
     toolkit: str | None = None
@@ -129,7 +129,9 @@ class LibraryBackend:
         if selector and not (selector.isascii() and selector.isdecimal()):
             problem = f"the device of {self.name} is a number, e.g. {self.name}:0, not {selector!r}"
             title = self.library[1]
-            hint = f"; {self.name}:cpu emulates a GPU with {title} on the CPU" if self.emulates else ""
+            hint = (
+                f"; {self.name}:cpu emulates a GPU with {title} on the CPU" if self.name in EMULATED else ""
+            )
             raise GpuPerfError(problem + hint)
 
     def missing(self) -> str | None:
@@ -240,7 +242,7 @@ def should_show_gpu() -> bool:
 
 
 def is_emulated(name: str) -> bool:
-    """Return whether a device is of the CUDA runtime in tests/fakes: its name begins as no GPU's does."""
+    """Return whether a device is of a runtime that emulates GPUs, and says so in the name, as no GPU does."""
     return name.startswith("Emulated ")
 
 

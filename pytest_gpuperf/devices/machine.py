@@ -11,27 +11,19 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.accelerators import ACCELERATOR, LIBRARIES, chosen_accelerator
-from pytest_gpuperf.devices.cupy import CupyBackend
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.group import DeviceGroup
-from pytest_gpuperf.devices.jax import JaxBackend
-from pytest_gpuperf.devices.keras import KerasBackend
-from pytest_gpuperf.devices.mlx import MlxBackend
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
-from pytest_gpuperf.devices.simulated import SimulatedBackend
+from pytest_gpuperf.devices.registry import EMULATED, REGISTRY
 from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in, is_jax_on_cpu
-from pytest_gpuperf.devices.sycl import SyclBackend
-from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, TooFewDevices, Unavailable
 from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Clocks, Environment
 
-# In the order in which `auto` tries them.
-_BACKENDS = (CupyBackend, SyclBackend, TorchBackend, JaxBackend, KerasBackend, MlxBackend, SimulatedBackend)
 _OWN_CPU, _OWN_GPU = ("cpu", ""), ("", "")  # their keys among the opened devices
-_EMULATED = ("jax", "keras", "mlx", "sycl", "torch")  # by the CPU of the library
+_ON_EITHER = tuple(row.name for row in REGISTRY if row.is_on_either)
 _GROUP = "group"  # the first part of the keys of several
 _TURNED_OFF = "the GPU is turned off by {}; leave the option out to use it"
 _MISSING = "install pytest-gpuperf[cuda13] (NVIDIA) or [sycl] (Intel), or pass --gpuperf-gpu=torch or jax"
@@ -40,7 +32,7 @@ _MORE = "more: gpuperf devices"
 
 def backends(registered: Iterable[Backend] = ()) -> dict[str, Backend]:
     """Return every backend by its name: our own, and other plugins', which replace one of that name."""
-    built_in: list[Backend] = [backend() for backend in _BACKENDS]
+    built_in: list[Backend] = [row.backend() for row in REGISTRY]
     return {backend.name: backend for backend in [*built_in, *registered]}
 
 
@@ -285,7 +277,7 @@ class Machine:
                     self._found = backend
                     return device
         # auto chooses none of them
-        used = [name for name in ("keras", "torch", "jax") if name in sys.modules]
+        used = [name for name in _ON_EITHER if name in sys.modules]
         seeing = [name for name in used if _listed(self._available[name])]
         imported = [
             f"{name} {'sees a GPU' if name in seeing else 'is imported'}: gpuperf_gpu = {name} in the ini "
@@ -322,7 +314,7 @@ class Machine:
             return backend.gpu(selector)
         except Unavailable as cause:
             is_no_remedy = self._required or self._whole is not None
-            if cause.missing or cause.broken or is_no_remedy or backend.name not in _EMULATED:
+            if cause.missing or cause.broken or is_no_remedy or backend.name not in EMULATED:
                 raise
             raise Unavailable(f"{cause}; --gpuperf-gpu={backend.name}:cpu emulates one") from cause
 

@@ -202,7 +202,6 @@ class MlxBackend(LibraryBackend):
         "MLX",
         "install pytest-gpuperf[mlx], on Linux with MLX's build for a GPU (mlx[cuda13])",
     )
-    emulates = True
 
     def count(self) -> int:
         """Return how many GPUs MLX shows."""

@@ -6,20 +6,16 @@ from importlib import import_module
 from importlib.util import find_spec
 from os import environ
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from pytest_gpuperf.devices import environment, jax_platforms, python_calls
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
-from pytest_gpuperf.devices.jax import JaxBackend
-from pytest_gpuperf.devices.keras import KerasBackend
 from pytest_gpuperf.devices.library import LibraryBackend, unusable
-from pytest_gpuperf.devices.mlx import MlxBackend
 from pytest_gpuperf.devices.protocol import Activity, TimedDevice
-from pytest_gpuperf.devices.sycl import SyclBackend
-from pytest_gpuperf.devices.torch import TorchBackend
+from pytest_gpuperf.devices.registry import REGISTRY, Row
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -36,11 +32,9 @@ _UNFINISHED = (
     "block_until_ready",
     "async_eval",
 )  # of dask, of JAX and what is built on it, of MLX
-_NAMESPACES = {  # of libraries whose arrays are made by another module than the first
-    "jax": "jax.numpy",
-    "keras": "keras.ops",
-    "mlx": "mlx.core",
-}
+_NAMESPACES = {row.name: row.namespace for row in REGISTRY if row.namespace}
+# By package: our own backends, which wait for what works on after a call.
+_OWN_ROWS = {row.values[0]: row for row in REGISTRY if row.emulation}
 
 
 class StandIn:
@@ -100,9 +94,11 @@ class StandIn:
 
     def group(self, devices: Sequence[TimedDevice]) -> TimedDevice:
         """Return several devices as one: a mesh of JAX's."""
-        if self.module == _NAMESPACES["jax"]:
-            return JaxBackend().group(devices)
-        return DeviceGroup(devices)
+        row = self._own_row
+        make: Callable[[Sequence[TimedDevice]], TimedDevice] = (
+            getattr(row.backend(), "group", DeviceGroup) if row else DeviceGroup
+        )
+        return make(devices)
 
     def gpu(self, selector: str) -> TimedDevice:
         """Return the emulated GPU; raise Unavailable if the library is not installed or cannot be used."""
@@ -110,11 +106,12 @@ class StandIn:
             raise Unavailable(self._missing, missing=True)
         if selector and not selector.isdecimal():
             raise Unavailable(f"{self._library}:cpu emulates a GPU, and {selector} is not there")
-        if self._library == "dpnp":
-            return SyclBackend().gpu("cpu")
+        row = self._own_row
+        if row is not None and row.emulation == "numpy":
+            return row.backend().gpu("cpu")
         try:
             self._prepare()
-            if self._library in _OWN_BACKENDS:
+            if row is not None:
                 return self._own_backend().emulated(f"{self.name} on the CPU", int(selector or 0))
             return _StandInDevice(self.name, self.module)
         except Unavailable:
@@ -129,8 +126,13 @@ class StandIn:
             return self._own_backend().cpu()
         return HostDevice(environment.cpu_name())
 
+    @property
+    def _own_row(self) -> Row | None:
+        """The row of our own backend for the library, if there is one."""
+        return _OWN_ROWS.get(self._library)
+
     def _own_backend(self) -> LibraryBackend:
-        return _OWN_BACKENDS[self._library]()
+        return cast("LibraryBackend", _OWN_ROWS[self._library].backend())
 
     def _prepare(self) -> None:
         """Let JAX keep float64 beside NumPy, unless the suite or the environment has decided that.
@@ -144,7 +146,7 @@ class StandIn:
 
     @property
     def _missing(self) -> str:
-        remedy = f"install {f'pytest-gpuperf[{self._library}]' if self._library in _OWN_BACKENDS else 'it'}"
+        remedy = f"install {f'pytest-gpuperf[{self._library}]' if self._own_row else 'it'}"
         return f"{self._library}, which emulates a GPU, is not installed; {remedy}"
 
 
@@ -154,7 +156,8 @@ def chosen_stand_in(choice: str) -> StandIn | None:
     The latter is for the libraries of our own backends, each compared with the same CPU as on a GPU.
     """
     name, _, module = choice.partition(":")
-    if name in _OWN_BACKENDS and module == "cpu":
+    row = _OWN_ROWS.get(name)
+    if row is not None and row.emulation == "itself" and module == "cpu":
         return StandIn(name, with_itself=True)
     if name != STAND_IN or not module:
         return None
@@ -167,14 +170,6 @@ def chosen_stand_in(choice: str) -> StandIn | None:
 def is_jax_on_cpu(backend: object) -> bool:
     """Return whether a backend emulates GPUs with JAX's devices of the CPU."""
     return isinstance(backend, StandIn) and backend.module == _NAMESPACES["jax"]
-
-
-_OWN_BACKENDS: dict[str, type[LibraryBackend]] = {
-    "jax": JaxBackend,
-    "keras": KerasBackend,
-    "mlx": MlxBackend,
-    "torch": TorchBackend,
-}
 
 
 class _StandInDevice(SynchronousDevice):
