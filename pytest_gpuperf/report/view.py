@@ -123,6 +123,9 @@ def of(
     said = list(_said([each for each in by_place if each.nodeid in told], explained, above))
     if only_failures:
         said = [(record, each) for record, each in said if record.verdict in FAILURES and each.code is None]
+    counted = [record for each in _counted_together(records) for record in each]
+    unclear = {each.nodeid for each in counted if each.offload and each.offload.worth is None}
+    said = [each for each in said if not (each[0].nodeid in unclear and each[1].code == "not_worth_it")]
     notes, more = _notes(said, names, all_notes=all_notes)
     return View(
         title=_title(records),
@@ -143,7 +146,11 @@ def of(
         not_compared=gate_text.not_run(run),
         totals=[
             *_would_fail(with_rows),
-            *([] if only_failures else [*_unmarked(run, with_rows), *_totals(run, records)]),
+            *(
+                []
+                if only_failures
+                else [*_unmarked(run, with_rows), *_totals(run, records, names if all_notes else {})]
+            ),
         ],
     )
 
@@ -336,15 +343,23 @@ def _is_unseen(record: Record) -> bool:
     return record.reason_code == "no_gpu" and record.cpu is None
 
 
-def _totals(run: Run, records: Sequence[Record]) -> Iterator[str]:
-    """Yield how many of several tests are worth it."""
+def _counted_together(records: Sequence[Record]) -> Iterator[list[Record]]:
+    """Yield the records of GPUs, and those of emulated devices, where the totals count several."""
+    for is_emulated in (False, True):
+        compared = [each for each in records if each.gpu and each.offload and each.is_emulated == is_emulated]
+        if len(compared) > 1:
+            yield compared
+
+
+def _totals(run: Run, records: Sequence[Record], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield how many of several tests are worth it; with `names`, which of them are unclear."""
     faster = f"more than {run.cost_ratio:g} times as fast" if run.cost_ratio else "faster"
-    labels = (f"worth it (GPU surely {faster})", f"emulated device surely {faster}")
-    for label, is_emulated in zip(labels, (False, True), strict=True):
-        compared = [record for record in records if record.gpu and record.is_emulated == is_emulated]
-        offloads = [record.offload for record in compared if record.offload]
-        if len(offloads) > 1:
-            worth = sum(offload.worth is True for offload in offloads)
-            unclear = sum(offload.worth is None for offload in offloads)
-            doubt = f", {unclear} unclear" if unclear else ""
-            yield f"{label}: {worth} of {units.count(len(offloads), 'test')}{doubt}"
+    for compared in _counted_together(records):
+        emulated = compared[0].is_emulated
+        label = f"emulated device surely {faster}" if emulated else f"worth it (GPU surely {faster})"
+        worth = [each.nodeid for each in compared if each.offload and each.offload.worth]
+        unclear = [each.nodeid for each in compared if each.offload and each.offload.worth is None]
+        doubt = f", {len(unclear)} unclear" if unclear else ""
+        if names and 0 < len(unclear) < len(compared):
+            doubt += f" ({', '.join(names[nodeid] for nodeid in unclear)})"
+        yield f"{label}: {len(worth)} of {units.count(len(compared), 'test')}{doubt}"

@@ -471,3 +471,17 @@ def test_what_shows_why_a_test_failed_is_left_out_last():
     assert "test CPU GPU speedup limit change verdict" == headings(90)
     assert "test speedup limit change verdict" == headings(70)
     assert "test speedup limit verdict" == headings(60)
+
+
+def test_tests_of_which_it_is_unclear_whether_they_are_worth_it_are_counted_and_named_once():
+    unclear = [
+        record(name, offload=offload(worth=None, reason="unclear whether it is worth it")) for name in "abc"
+    ]
+    assert "a: unclear whether it is worth it\n" in full(unclear[0])
+    several = full(*unclear[:2], record("d", **NOT_WORTH_IT))
+    assert "whether it is worth it" not in several
+    assert "d: slow link\n" in several
+    assert "worth it (GPU surely faster): 0 of 3 tests, 2 unclear (a, b)\n" in several
+    assert full(*unclear).endswith("worth it (GPU surely faster): 0 of 3 tests, 3 unclear\n")
+    emulated = record("d", **EMULATED, offload=offload(worth=None, reason="unclear on it"))
+    assert "d: unclear on it\n" in full(*unclear, emulated)
