@@ -29,7 +29,7 @@ from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.report.text import section
+from pytest_gpuperf.report.text import progress, section
 
 WIDTHS = [60, 80, 100, 120, 200]
 STAND_IN = replace(GPU, name="jax on the CPU", emulated=True)
@@ -455,3 +455,8 @@ def test_no_line_is_wider_than_the_terminal(width, all_notes):
         lines = section.lines(run, width, all_notes=all_notes)
         assert [line for line in map(str, lines) if columns(line) > width] == []
     assert [line for line in section.changes(WIDE, width) if columns(line) > width] == []
+
+
+def test_the_line_of_a_test_without_a_speedup_labels_an_emulated_device_as_its_column():
+    times = [progress.outcome(record(speedup=None, **changes)) for changes in ({}, EMULATED)]
+    assert ["GPU", "emulated"] == [said.split(", ")[1].split()[0] for said in times]
