@@ -92,7 +92,7 @@ def worst_in_report(measured: Measurement | None, recorded: Interference | None)
 
 def describe(cpu: Interference | None, gpu: Interference | None = None) -> str | None:
     """Return in words, and with its numbers, what disturbed each device; None where nothing did."""
-    disturbed = ((cpu, "CPU"), (gpu, "emulated GPU"))
+    disturbed = ((cpu, "CPU"), (gpu, "emulated device"))
     return "; ".join(_describe(each, device) for each, device in disturbed if each) or None
 
 

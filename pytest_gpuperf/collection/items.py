@@ -45,11 +45,12 @@ class ItemSpec(NamedTuple):
 
     `nodeid` is the item's `test_id`: pytest-xdist may append a group to pytest's own. `slots`: the arguments
     that get one device after the other, within one item. `calls_both`: the body uses the fixture `gpuperf`.
-    `device`: the only device that this item uses, `device_parameters` the parameters that select it, `pair`
-    the key that it shares with its variants, `partner` the id of the CPU variant that a GPU variant is
-    compared with. `differs`: the parameters whose values keep an item from having a variant on the other
-    device. `awaits_gpu`: it or a variant is on the CPU here, and on a GPU where its library has one.
-    `stand_in_taken`: why an item has no GPU, where the one that is emulated stands in for its variant's.
+    `device`: the only device that this item uses, `device_parameters` the parameters that select it,
+    `names_device` whether those are the suite's own and not our fixture's, `pair` the key that it shares with
+    its variants, `partner` the id of the CPU variant that a GPU variant is compared with. `differs`: the
+    parameters whose values keep an item from having a variant on the other device. `awaits_gpu`: it or a
+    variant is on the CPU here, and on a GPU where its library has one. `stand_in_taken`: why an item has no
+    GPU, where the one that is emulated stands in for its variant's.
     An item without slots, calls_both and device cannot be measured. `size_group`: that
     of its offload threshold. `scaling`: the numbers of devices that it is compared on, in the slot `devices`.
     `problem`: what is wrong with its marker, for which it fails at its setup.
@@ -65,6 +66,7 @@ class ItemSpec(NamedTuple):
     device: DeviceSpec | None = None
     pair: PairKey | None = None
     device_parameters: frozenset[str] = frozenset()
+    names_device: bool = False
     partner: str | None = None
     differs: tuple[str, ...] = ()
     awaits_gpu: bool = False
@@ -142,7 +144,8 @@ def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, optio
     """Return the spec of an item; raise ValueError for a device that is unknown or ambiguous."""
     spec = ItemSpec(nodeid=test_id(item), demand=demand)
     kind: Any = parameters(item).get("device")
-    if ask.is_one_of(kind, KINDS) and fixtures.is_built_on_ours(item, "device"):
+    is_of_ours = ask.is_one_of(kind, KINDS) and fixtures.is_built_on_ours(item, "device")
+    if is_of_ours:
         _refuse_on_both(device=options.device)
         kind = "gpu" if str.__str__(kind) == "gpu" else "cpu"  # of a subclass, whose methods may be anything
         parsed = ParsedDevice(spec=DeviceSpec(kind=kind), parameters=frozenset(("device",)))
@@ -161,6 +164,7 @@ def item_spec(item: pytest.Function, parser: DeviceParser, demand: Demand, optio
     return spec._replace(
         device=parsed.spec,
         device_parameters=parsed.parameters,
+        names_device=bool(parsed.parameters) and not is_of_ours,
         pair=_pair_key(item, parsed.parameters, options, parser),
     )
 

@@ -382,7 +382,9 @@ def _nothing_measured(case: _Case) -> GateFailure | None:
             f"no test has a metric of the regression check; {first.nodeid}: {first.reason or first.status}"
         )
     else:
-        remedy = f"; on a runner without a GPU pass {case.coverage.flag_prefix}allow=no-gpu" if no_gpu else ""
+        create = "; create the baseline on a machine with a GPU" if case.base is None else ""
+        allow = f"; on a runner without a GPU pass {case.coverage.flag_prefix}allow=no-gpu"
+        remedy = create + allow if no_gpu else ""
         cause = f"every test of the regression check was skipped ({len(ran)}): {ran[0].reason}{remedy}"
     return GateFailure(code="nothing_measured", text=f"nothing was measured: {cause}")
 

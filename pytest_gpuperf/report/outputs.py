@@ -89,7 +89,8 @@ def _create_baseline(path: Path, run: Run) -> Path | str:
     gate = GateOptions(tolerances=run.gate.tolerances if run.gate else ())
     held = {*comparable_tests(run, gate.compared)}
     if not held:
-        raise GpuPerfError("this run measured nothing that a later one could be compared with")
+        remedy = "; create it on a machine with a GPU" if run.environment.gpu is None else ""
+        raise GpuPerfError(f"this run measured nothing that a later one could be compared with{remedy}")
     if not run.complete:
         cause = "later runs would be compared with it as if it were complete"
         raise GpuPerfError(f"this run ended early, and {cause}")

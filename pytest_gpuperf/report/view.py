@@ -60,7 +60,7 @@ class Note(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """A threshold, its sentence, and what its sizes were measured on: `GPU`, or `emulated GPU`."""
+    """A threshold, its sentence, and what its sizes were measured on: `GPU`, or `emulated device`."""
 
     threshold: Threshold
     said: str
@@ -161,7 +161,7 @@ def _thresholds(run: Run, above: ShownAbove) -> Iterator[Sizes]:
     for each in run.thresholds:
         if each.status != "skipped":
             tests = {point.nodeid for point in each.curve}
-            gpu = "emulated GPU" if tests & emulated else "GPU"
+            gpu = "emulated device" if tests & emulated else "GPU"
             is_above = each.reason and any(each.reason in above.get(nodeid, "") for nodeid in tests)
             shown = replace(each, reason=None) if is_above else each
             yield Sizes(each, threshold_sentence(shown, f"the {gpu}"), gpu)

@@ -294,7 +294,8 @@ class FinishHooks:
         gate = self.session.gate
         new = gate.path_to_create(run.records)
         if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):
-            self._info_lines.append(f"no baseline was created at {new}: there was no GPU to measure")
+            cause = "there was no GPU to measure; create it on a machine with one"
+            self._info_lines.append(f"no baseline was created at {new}: {cause}")
             new = None
         written, problems = outputs.publish(run, self.session.outputs, new)
         self._info_lines += written

@@ -207,7 +207,7 @@ class ItemRunner:
             return self._time_variant(trial, spec, bind, gpu)
         except Exception as error:
             # An own parameter names a device, as "cuda", which what emulates a GPU need not understand.
-            is_named = spec.source != "all" and bool(spec.device_parameters)
+            is_named = spec.source != "all" and spec.names_device
             if not (is_named and gpu.info.emulated and hints.lacks_device(error)):
                 raise
             self._devices.none(_NAMED.format(first_line(error), gpu.info.name))

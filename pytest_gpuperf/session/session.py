@@ -342,6 +342,10 @@ def _baselines(gate: GateOptions) -> tuple[Report, ...]:
     elif not reports:
         missing = f"folder {path} contains no report" if path.is_dir() else f"{path} does not exist"
         problem = f"{missing}; --gpuperf-baseline-missing=create creates one"
+        if any(tolerance.metric != "cpu_time" for tolerance in gate.compared):
+            problem += (
+                " on a machine with a GPU; a runner without one needs the file and --gpuperf-allow=no-gpu"
+            )
     elif not usable:
         metrics = ", ".join(tolerance.metric for tolerance in gate.compared)
         remedy = "create it on a machine that has the GPU"

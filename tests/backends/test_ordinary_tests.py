@@ -400,6 +400,26 @@ def test_an_own_parameter_that_names_a_device_which_is_not_there_is_skipped_on_a
     assert skipped["reason"].startswith("the test's own parameter names a device that is not here (")
 
 
+OUR_DEVICE_BY_NAME = """
+import pytest, torch
+
+@pytest.fixture
+def values(device):
+    return device.asarray([1.0, 2.0])
+
+@pytest.mark.speedup(min=2)
+def test_by_name(values, device):
+    name = "cuda" if device.kind == "gpu" else "cpu"
+    return lambda: torch.ones(2, device=name) + values.to(name)
+"""
+
+
+def test_a_device_by_name_in_a_variant_of_our_fixture_is_an_error_with_its_remedy(ended):
+    result, _ = ended(OUR_DEVICE_BY_NAME, "torch:cpu")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "use device.native in place of a device by name" in str(result.stdout)
+
+
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
     result, records = ended(TORCH, None, *SOON)
     result.assert_outcomes(skipped=COUNTS["torch"])

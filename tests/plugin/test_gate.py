@@ -658,10 +658,26 @@ STOPPED = f"{BARE}\n\ndef test_stops():\n    assert False\n\n{BARE.replace('test
     [
         (1, "def test_it(): pass\n", KEPT[0], "the new baseline was not written: *measured nothing*"),
         (1, STOPPED, "-x", "the new baseline was not written: this run ended early*"),
-        (1, HOST, "-v", "the new baseline was not written: this run measured nothing*"),
-        (0, HOST, "--gpuperf-allow=no-gpu", "no baseline was created at *base.json: there was no GPU*"),
+        (
+            1,
+            HOST,
+            "-v",
+            "the new baseline was not written: * measured nothing *; create it on a * with a GPU",
+        ),
+        (
+            1,
+            HOST,
+            "-q",
+            "*every test * skipped (1): *; create the baseline * with a GPU; * pass *allow=no-gpu",
+        ),
+        (
+            0,
+            HOST,
+            "--gpuperf-allow=no-gpu",
+            "no baseline was created at *base.json: * no GPU *; create it on a machine with one",
+        ),
     ],
-    ids=["measured nothing, in a folder", "ended early", "no GPU", "no GPU, allowed"],
+    ids=["measured nothing, in a folder", "ended early", "no GPU", "no GPU, quiet", "no GPU, allowed"],
 )
 def test_a_run_that_did_not_measure_what_the_gate_is_about_makes_no_baseline(
     ends, pytester, code, source, option, told

@@ -230,7 +230,14 @@ OUTPUTS = [
 CHECKS = [
     ("fail-on=speedup:10%", "fail-on requires --gpuperf-baseline"),
     ("baseline=none fail-on=speedup:10%", "fail-on requires --gpuperf-baseline"),
-    ("baseline=gone.json", "baseline: *gone.json does not exist; --gpuperf-baseline-missing=create *"),
+    (
+        "baseline=gone.json",
+        "baseline: *gone.json does not exist; --gpuperf-baseline-missing=create *with a GPU; *=no-gpu",
+    ),
+    (
+        "baseline=gone.json fail-on=cpu_time:9%",
+        "baseline: *gone.json does not exist; --gpuperf-baseline-missing=create creates one",
+    ),
     ("baseline=notes.md", "baseline: *notes.md*not JSON*"),
     ("baseline=others/package.json", "baseline: *package.json: this is no report: *"),
     ("baseline=others", "baseline: *: this is no report: *; or move the file out of the folder"),

@@ -9,6 +9,7 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.names import distinct
+from pytest_gpuperf.report.verdicts import gpu_label
 from pytest_gpuperf.report.wording import format_time
 
 _LONGEST_NAME = 1024  # bytes: Bencher's limit of a BenchmarkName
@@ -85,7 +86,7 @@ def _tooltip(record: Record) -> str:
     """Return the chart's tooltip for a test: the times, the devices and the verdict."""
     lines = [
         f"{kind}: {format_time(measurement.median)} on {printable(measurement.device.name)}"
-        for kind, measurement in (("CPU", record.cpu), ("GPU", record.gpu))
+        for kind, measurement in (("CPU", record.cpu), (gpu_label(record), record.gpu))
         if measurement
     ]
     emulated = ["emulated: not a GPU's speedup"] if record.is_emulated else []

@@ -9,7 +9,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.report.verdicts import cause
+from pytest_gpuperf.report.verdicts import cause, gpu_label
 
 _SOON = 60.0  # seconds, which nobody has to be prepared for
 
@@ -23,7 +23,7 @@ def outcome(record: Record) -> str | None:
     scaling = record.scaling
     speedup = scaling.speedup if scaling else record.speedup
     if speedup is None:
-        sides = (("CPU", record.cpu), ("GPU", record.gpu))
+        sides = (("CPU", record.cpu), (gpu_label(record), record.gpu))
         facts = [f"{name} {units.seconds(side.median)}" for name, side in sides if side and side.median]
         facts += _ended(record) if facts else ()
     else:

@@ -29,7 +29,7 @@ from pytest_gpuperf.model.demand import LIBRARY_NOT_KNOWN, Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.report.text import section
+from pytest_gpuperf.report.text import progress, section
 
 WIDTHS = [60, 80, 100, 120, 200]
 STAND_IN = replace(GPU, name="jax on the CPU", emulated=True)
@@ -485,3 +485,8 @@ def test_tests_of_which_it_is_unclear_whether_they_are_worth_it_are_counted_and_
     assert full(*unclear).endswith("worth it (GPU surely faster): 0 of 3 tests, 3 unclear\n")
     emulated = record("d", **EMULATED, offload=offload(worth=None, reason="unclear on it"))
     assert "d: unclear on it\n" in full(*unclear, emulated)
+
+
+def test_the_line_of_a_test_without_a_speedup_labels_an_emulated_device_as_its_column():
+    times = [progress.outcome(record(speedup=None, **changes)) for changes in ({}, EMULATED)]
+    assert ["GPU", "emulated"] == [said.split(", ")[1].split()[0] for said in times]

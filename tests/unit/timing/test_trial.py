@@ -838,7 +838,7 @@ def test_no_verdict_rests_on_time_that_a_device_lost_to_others(on, expected, dem
     found = Busy({"cpu": 0.1, "gpu": 0.01}[on], on=on).measure(quick, demands[on])
     assert expected == found.status
     assert "interference" in [found.reason_code, *codes_of(found)]
-    name, lost = {"cpu": ("CPU", 90), "gpu": ("emulated GPU", 99)}[on]
+    name, lost = {"cpu": ("CPU", 90), "gpu": ("emulated device", 99)}[on]
     said = f"{name} times were disturbed: other programs may have taken up to {lost} %"
     assert said in f"{found.reason} {found.notes}"
     assert (found.interference is None, found.gpu_interference is None) == (on == "gpu", on == "cpu")
