@@ -146,6 +146,7 @@ def of(
         not_compared=gate_text.not_run(run),
         totals=[
             *_would_fail(with_rows),
+            *_not_compared(with_rows),
             *(
                 []
                 if only_failures
@@ -326,6 +327,26 @@ def _would_fail(rows: Sequence[Record]) -> Iterator[str]:
         yield f"at least {wrong} of {tests} would be {'an error' if wrong == 1 else 'errors'} on a GPU{more}"
     elif unseen:
         yield f"{unseen} of {tests} {_not_looked_at(unseen)}"
+
+
+def _not_compared(rows: Sequence[Record]) -> Iterator[str]:
+    """Yield of how many tests no result was compared, though none asked for that: they return nothing.
+
+    Such a test is green whatever the GPU computes, unless it asserts it.
+    """
+    compared = [
+        record.check
+        for record in rows
+        if record.speedup is not None and record.check is not None and record.demand.check
+    ]
+    # Values that could not be compared have an error of 0: of what is no value there is none.
+    without = sum(check.agreed is None and check.error is None for check in compared)
+    if without:
+        tests, returns = units.count(len(compared), "test"), "it returns" if without == 1 else "they return"
+        yield (
+            f"{without} of {tests} compared no results, as {returns} none: return what is computed, or pass "
+            "check=False"
+        )
 
 
 def _not_looked_at(count: int) -> str:

@@ -41,6 +41,7 @@ _OTHERS = "raise {}'s limit of {}, which ends this test before max_time does"
 _MOST_STARTUP = 0.1  # of the time limit may first calls take longer than later ones before a note says so
 _MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a note says so
 _MOST_RAISING = 0.1  # of the time limit may be spent on raising clocks before a note says so
+_NO_WORK = 150e-9  # seconds: a function of Python that returns a stored object takes about a third of it
 _FEWEST_FOR_TOTALS = 60  # rounds: fewer show no calls that are as rare
 _DIFFERENT = 1.1
 _MORE_AT_FIRST = 2  # times as long as later calls may the device work in the first one
@@ -278,8 +279,16 @@ def on_rounds(rounds: RoundSampler) -> Iterator[Note]:
 
 
 def on_numbers(measured: OffloadInput) -> Iterator[Note]:
-    """Yield notes on disturbances that did not change the verdict."""
+    """Yield notes on calls too short for any work, and on disturbances that did not change the verdict."""
     demand, disturbance = measured.demand, measured.disturbance
+    on_cpu, on_gpu = median(measured.sampled.cpu), median(measured.sampled.gpu)
+    if max(on_cpu, on_gpu) < _NO_WORK:
+        took = f"{units.seconds(on_cpu)} on the CPU and {units.seconds(on_gpu)} on the GPU"
+        text = (
+            f"a call takes {took}, too short for any work: it seems to return what was made before; let it "
+            "do the work, as in return lambda: f(x)"
+        )
+        yield Note(code="work_in_doubt", text=text)
     is_busy = disturbance is not None and disturbance.code == "interference"
     if not is_busy and (totals := _totals(measured)) is not None:  # else it was other work that took longer
         yield Note(code="totals_differ", text=totals)

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from screen import columns
 
 from pytest_gpuperf.model.demand import LIBRARY_NOT_KNOWN, Demand, Pairing
-from pytest_gpuperf.model.measurement import Interference
+from pytest_gpuperf.model.measurement import Interference, ResultCheck
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.report.text import progress, section
@@ -342,6 +342,15 @@ def totals():
         "some would be errors on a GPU": [skipped("a", **wrong), looked_at],
         "of some nothing is known": [*(skipped(name, **unseen) for name in "ab"), looked_at, *on_gpus],
         "both": [skipped("a", **wrong), skipped("b", **wrong), skipped("c", **unseen), looked_at],
+    }
+    nothing = ResultCheck(agreed=None, error=None, tolerance=None, reason="nothing")
+    alike = ResultCheck(agreed=True, error=0.0, tolerance=None, reason=None)
+    counted |= {
+        "some return nothing": [record("a", check=nothing), record("b", check=alike)],
+        "none returns nothing unasked": [
+            record("a", check=nothing, demand=Demand(check=False)),
+            record("b", check=replace(alike, agreed=None)),
+        ],
     }
     for title, records in counted.items():
         said[title] = quiet(*records)

@@ -16,7 +16,7 @@ import pytest
 from cases import for_each
 from factories import CPU, GPU, measurement
 from msgspec.structs import replace
-from walks import NODEID, bound, observing, simulated, system, trial_of
+from walks import NODEID, bound, observing, simulated, system, trial_of, walked
 
 from pytest_gpuperf.devices.environment import Quota
 from pytest_gpuperf.devices.simulated import Clock
@@ -1184,3 +1184,14 @@ def test_results_in_reference_cycles_are_freed_before_they_fill_a_device():
         gc.enable()
     assert found.speedup.rounds > 50
     assert bench.gpu.peak_bytes < 50 * 8000
+
+
+@for_each(("expected", "seconds"), [([True], 50e-9), ([], 1e-6)])
+def test_calls_too_short_for_any_work_are_noted(expected, seconds):
+    clock = Clock()
+    devices = [simulated(kind, clock, kernel=seconds, launch=1e-9) for kind in ("cpu", "gpu")]
+    found = walked(lambda device: device.launch, *devices, max_time=0.02)
+    notes = [note.text for note in found.notes if note.code == "work_in_doubt"]
+    assert expected == [
+        "too short for any work: it seems to return what was made before" in text for text in notes
+    ]
