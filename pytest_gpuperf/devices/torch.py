@@ -159,15 +159,15 @@ class TorchDevice(LibraryDevice):
             is_graphed and ask.module_of(value) == "torch.cuda.graphs"
         )
 
-    def reuses_results(self, function: Any) -> bool:
-        """Return whether torch.compile runs a function as a CUDA graph, as with mode="reduce-overhead".
+    def reuses_results(self, value: Any) -> bool:
+        """Return whether `value` is a CUDA graph, or a function that torch.compile runs as one.
 
-        Of another compiler than torch's own that is not known: it may, as backend="cudagraphs" does.
+        As with mode="reduce-overhead". Of another compiler than torch's own that is not known.
         """
-        if not ask.has(function, "_torchdynamo_orig_callable"):
-            return False
-        config = function.get_compiler_config()
-        return config is None or config.get("triton.cudagraphs") is True
+        if not self._is_cuda or not ask.has(value, "_torchdynamo_orig_callable"):
+            return self.holds_work(value)
+        config = value.get_compiler_config()
+        return config is not None and config.get("triton.cudagraphs") is True
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
