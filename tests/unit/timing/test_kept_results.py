@@ -383,7 +383,7 @@ def measured(body, demand):
 )
 @for_each("kind", ["cpu", "gpu"])
 def test_a_kept_result_is_an_error_on_either_side_of_any_demand(kind, others, demand):
-    made: ClassVar = []
+    made = []
 
     def body(device):
         compute = cache(lambda: made.append(device.xp.ones(3) + 1) or made[0])
