@@ -164,9 +164,9 @@ def holds_work(device: Any, value: Any) -> bool:
     return call_optional(device, "holds_work", value) is True
 
 
-def reuses_results(device: Any, function: Any) -> bool:
-    """Return whether a function, as a compiled one, writes each result where the one before was."""
-    return call_optional(device, "reuses_results", function) is True
+def reuses_results(device: Any, value: Any) -> bool:
+    """Return whether a value, as a CUDA graph, writes each result where the one before was."""
+    return call_optional(device, "reuses_results", value) is True
 
 
 def watch(device: Any) -> AbstractContextManager[Watched]:

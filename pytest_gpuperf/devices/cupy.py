@@ -106,6 +106,10 @@ class CupyDevice(LibraryDevice):
         """Return whether `value` is a CUDA graph, or a stream of its own."""
         return isinstance(value, self.xp.cuda.Graph | self.xp.cuda.Stream)
 
+    def reuses_results(self, value: Any) -> bool:
+        """Return whether `value` is a CUDA graph."""
+        return isinstance(value, self.xp.cuda.Graph)
+
     @contextmanager
     def observe(self) -> Iterator[Observation]:
         """Detect work by allocations and by an unfinished stream; time it by two events.

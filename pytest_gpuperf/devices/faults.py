@@ -58,12 +58,13 @@ class Cause:
     """Why a GPU cannot be used, by what a library says, and what to do.
 
     Without a `remedy` it is the library's own, for what it compiles with. `gpu` is what the text says of the
-    GPU: it is there, CUDA shows none, or none can be there.
+    GPU: it is there, CUDA shows none, or none can be there; one that `is_of_amd` HIP does not show.
     """
 
     said: str
     remedy: str | None
     gpu: Literal["there", "not shown", "absent"] = "there"
+    is_of_amd: bool = False
 
 
 # The texts of cudaGetErrorString (HIP has the same ones), or of CuPy's, torch's and JAX's own checks, and the
@@ -90,6 +91,7 @@ _CAUSES = (
         said=r"no HIP GPUs|no ROCm-capable device|hipErrorNoDevice",
         remedy="check `rocm-smi`: a container must be given /dev/kfd and /dev/dri",
         gpu="not shown",
+        is_of_amd=True,
     ),
     Cause(
         said=r"no CUDA GPUs|no CUDA-capable device|Error_?No_?Device",

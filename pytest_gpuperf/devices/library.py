@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
-from os import environ
+from os import R_OK, W_OK, access, environ
 from pathlib import Path
 from time import perf_counter, process_time
 from types import ModuleType
@@ -33,9 +33,12 @@ VISIBLE_TO_AMD = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 """What hides AMD's GPUs besides `VISIBLE`, which HIP reads, too."""
 NVIDIA_DRIVER, NVIDIA_NODES = "/proc/driver/nvidia", "/dev"
 """The folders in which NVIDIA's driver for Linux lists its GPUs, and in which programs open them."""
-_REFUSED = (
-    "the driver has a GPU that no variable hides: this user needs rights on /dev/nvidia*, and `dmesg` says "
-    "whether the GPU has failed"
+AMD_NODE = "/dev/kfd"
+"""What programs open, to read and write, for all of AMD's GPUs: https://github.com/ROCm/ROCT-Thunk-Interface."""
+_REFUSED = "the driver has a GPU that no variable hides: this user needs rights on "
+_OF_NVIDIA, _OF_AMD = (
+    "/dev/nvidia*, and `dmesg` says whether the GPU has failed",
+    "/dev/kfd and /dev/dri/renderD*, as the groups `render` and `video` have",
 )
 _AMPERE = 8.0  # the first compute capability with TF32
 
@@ -227,8 +230,21 @@ def unusable(problem: str, error: Exception, remedy: str, toolkit: str | None = 
         return Unavailable(said, broken=True)
     if known.gpu == "absent":
         return Unavailable(said)
-    is_broken = should_show_gpu()
-    return Unavailable(f"{said}; {_REFUSED if is_broken else shown_settings(VISIBLE)}", broken=is_broken)
+    if should_show_gpu():
+        return Unavailable(f"{said}; {_REFUSED}{_OF_NVIDIA}", broken=True)
+    if known.is_of_amd and _is_refused_by_amd():
+        return Unavailable(f"{said}; {_REFUSED}{_OF_AMD}", broken=True)
+    return Unavailable(f"{said}; {shown_settings(VISIBLE)}")
+
+
+def _is_refused_by_amd() -> bool:
+    """Return whether AMD's driver has a GPU that no variable hides, and that this user may not open.
+
+    Where no GPU is there, or a container was given none, there is nothing to open.
+    """
+    hidden = (VISIBLE, *VISIBLE_TO_AMD)
+    is_shown = all(environ.get(name, "0").partition(",")[0].strip().isdecimal() for name in hidden)
+    return is_shown and Path(AMD_NODE).exists() and not access(AMD_NODE, R_OK | W_OK)
 
 
 def should_show_gpu() -> bool:

@@ -93,7 +93,7 @@ class TorchDevice(LibraryDevice):
         self.native = device
         self._is_cuda = device.type == "cuda"
         self._module: Any = getattr(torch, device.type, None)  # torch.cuda, torch.xpu, torch.mps, ...
-        self._spin: list[Any] = []  # the events before and after the last one
+        self._spin: tuple[Any, Any] | None = None  # the events before and after the last one
 
     def make_current(self) -> None:
         """Let tensors that a test makes for "cuda" live here; some types have one device only."""
@@ -159,15 +159,15 @@ class TorchDevice(LibraryDevice):
             is_graphed and ask.module_of(value) == "torch.cuda.graphs"
         )
 
-    def reuses_results(self, function: Any) -> bool:
-        """Return whether torch.compile runs a function as a CUDA graph, as with mode="reduce-overhead".
+    def reuses_results(self, value: Any) -> bool:
+        """Return whether `value` is a CUDA graph, or a function that torch.compile runs as one.
 
-        Of another compiler than torch's own that is not known: it may, as backend="cudagraphs" does.
+        As with mode="reduce-overhead". Of another compiler than torch's own that is not known.
         """
-        if not ask.has(function, "_torchdynamo_orig_callable"):
-            return False
-        config = function.get_compiler_config()
-        return config is None or config.get("triton.cudagraphs") is True
+        if not self._is_cuda or not ask.has(value, "_torchdynamo_orig_callable"):
+            return self.holds_work(value)
+        config = value.get_compiler_config()
+        return config is not None and config.get("triton.cudagraphs") is True
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
@@ -313,13 +313,16 @@ class TorchDevice(LibraryDevice):
 
     def occupied(self) -> float | None:
         """Return how long the last spin took, which is shorter than was asked for where clocks rose."""
-        return self._spin[0].elapsed_time(self._spin[1]) / 1000 if self._spin else None
+        if self._spin is None:
+            return None
+        start, end = self._spin
+        return float(start.elapsed_time(end)) / 1000  # milliseconds
 
     def _occupy(self, seconds: float) -> None:
         """Spin for so many cycles as take that long at the clock of this moment: torch counts in cycles."""
         cuda = self._module
         with cuda.device(self.native):
-            start, end, *self._spin = (cuda.Event(enable_timing=True) for _ in range(4))
+            start, end, begin, done = (cuda.Event(enable_timing=True) for _ in range(4))
             stream = cuda.current_stream(self.native)
             cuda._sleep(1)  # noqa: SLF001 - torch's own tests use it; this loads the kernel
             start.record(stream)
@@ -327,9 +330,10 @@ class TorchDevice(LibraryDevice):
             end.record(stream)
             end.synchronize()
             rate = _TRIAL_CYCLES / (start.elapsed_time(end) / 1000)
-            self._spin[0].record(stream)
+            begin.record(stream)
             cuda._sleep(round(min(seconds, LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
-            self._spin[1].record(stream)
+            done.record(stream)
+            self._spin = begin, done
 
     @cached_property
     def _properties(self) -> Any:

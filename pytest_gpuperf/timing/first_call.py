@@ -81,6 +81,19 @@ class _ObservedCall:
     observation: Observation
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Probe:
+    """A call that was submitted while the device was occupied, for so many seconds.
+
+    It returned so many seconds `after` that work was submitted, and `blocks` if only once that had ended.
+    """
+
+    occupied: float
+    after: float
+    device_time: float | None
+    blocks: bool
+
+
 def first_call(
     bind: Bind,
     device: TimedDevice,
@@ -182,14 +195,11 @@ def inspected_call(timer: BlockTimer) -> Result:
 
 
 def probe_blocking(timer: BlockTimer, remaining: float) -> None:
-    """Call once while the GPU is occupied, to see whether the call blocks and how long it runs on the device.
+    """Call while the GPU is occupied, to see whether the call blocks and how long it runs on the device.
 
     Behind other work the device's events measure the work without waiting for its submission. A call that
-    blocks returns only after that other work; of what it then does, its events measure the submission. It
-    synchronizes, or has filled the queue of launches: then so many are submitted while the GPU is occupied
-    that less of the call is left. Where that may be so, it is not known whether it synchronizes.
+    blocks returns only after that other work; of what it then does, its events measure the submission.
     A call that takes long to submit, or for which too little time is `remaining` (seconds), is not probed.
-    Where clocks rise the GPU may be done before the call is submitted: then it is occupied once more.
     """
     inspection, device = timer.inspection, timer.device
     if inspection is None or inspection.host_time is None or device.kind != "gpu":
@@ -200,27 +210,47 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     if occupied > _MAX_OCCUPIED or remaining <= 2 * last_block:
         return
     with capabilities.context(device):
-        for _ in range(_PROBES):
-            timer.workload.prepare()
-            device.synchronize()
-            if not capabilities.occupy(device, occupied):
-                return
-            begun = device.clock()  # a trial of how fast the clock is may have gone before
-            call = _observed_call(timer.workload.call, device, when_idle=False)
-            lasted = capabilities.occupied(device) or occupied
-            if call.host_time < _BLOCKING_SHARE * lasted:
-                device_time = call.observation.device_time
-                timer.inspection = structs.replace(inspection, device_time=device_time, synchronizes=False)
-                return
-            if lasted > _BLOCKING_SHARE * occupied:
-                break
-        else:
-            return
-    timer.inspection = structs.replace(inspection, device_time=None)
-    on_idle_device = min(inspection.host_time, timer.fastest_sample)
-    submitted_before = on_idle_device - (seconds_between(begun, call.returned) - lasted)
-    if submitted_before < _LAUNCH_QUEUE * _SHORTEST_LAUNCH:
-        timer.inspection = structs.replace(timer.inspection, synchronizes=True)
+        probe = _probed(timer.workload, occupied)
+    if probe is None:
+        return
+    if probe.blocks:
+        synchronizes = True if _surely_synchronizes(probe, inspection.host_time, timer) else None
+        timer.inspection = structs.replace(inspection, device_time=None, synchronizes=synchronizes)
+    else:
+        timer.inspection = structs.replace(inspection, device_time=probe.device_time, synchronizes=False)
+
+
+def _probed(workload: Workload, occupied: float) -> _Probe | None:
+    """Return what a call does while the GPU is occupied for so many seconds; None where it cannot be.
+
+    Where clocks rise the GPU may be done before the call is submitted: then it is occupied once more.
+    """
+    device = workload.device
+    for _ in range(_PROBES):
+        workload.prepare()
+        device.synchronize()
+        if not capabilities.occupy(device, occupied):
+            return None
+        begun = device.clock()  # a trial of how fast the clock is may have gone before
+        call = _observed_call(workload.call, device, when_idle=False)
+        lasted = capabilities.occupied(device) or occupied
+        blocks = call.host_time >= _BLOCKING_SHARE * lasted
+        if not blocks or lasted > _BLOCKING_SHARE * occupied:
+            after = seconds_between(begun, call.returned)
+            device_time = call.observation.device_time
+            return _Probe(occupied=lasted, after=after, device_time=device_time, blocks=blocks)
+    return None
+
+
+def _surely_synchronizes(probe: _Probe, host_time: float, timer: BlockTimer) -> bool:
+    """Return whether a call that blocks waits for the device, and not for room in the queue of launches.
+
+    That holds so many that what is submitted while the GPU is occupied takes its time: less of the call is
+    left then.
+    """
+    on_idle_device = min(host_time, timer.fastest_sample)
+    submitted_before = on_idle_device - (probe.after - probe.occupied)
+    return submitted_before < _LAUNCH_QUEUE * _SHORTEST_LAUNCH
 
 
 def is_blind(device: TimedDevice) -> bool:

@@ -140,11 +140,7 @@ def _changed(entries: Iterable[inputs.Fingerprint], device: TimedDevice) -> list
 
 def _reuses_results(workload: Workload) -> bool:
     """Return whether a call refers to what writes each result where the one before was, as a graph does."""
-    device = workload.device
-
-    def reuses(value: Any) -> bool:
-        return capabilities.holds_work(device, value) or capabilities.reuses_results(device, value)
-
+    reuses = partial(capabilities.reuses_results, workload.device)
     return next(inputs.reached(workload.call, reuses, through_functions=True), None) is not None
 
 

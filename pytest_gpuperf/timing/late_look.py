@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from math import ceil
 from random import Random
 from statistics import median
-from typing import NamedTuple
 
 from pytest_gpuperf.timing.blocks import BlockTimer
 
@@ -19,7 +18,8 @@ _CONFIRMED = 6  # rounds more that must show a difference, too
 _AS_BEFORE = 1.2  # a factor: times that differ by less count as equal
 
 
-class LateTime(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateTime:
     """The seconds of a call before and after many more, of the workload that a timer times."""
 
     timer: BlockTimer
@@ -79,7 +79,7 @@ class LateLook:
                 continue
             now = median(times)
             if max(now, before) > _AS_BEFORE * min(now, before):
-                return LateTime(timer, before, now)
+                return LateTime(timer=timer, before=before, now=now)
         return None
 
 

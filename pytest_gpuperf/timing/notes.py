@@ -144,8 +144,7 @@ def on_first_call(timer: BlockTimer) -> Note | None:
 
 def late_change(found: LateTime) -> Change:
     """Return by which factor the speedup was too large, since later calls take another time."""
-    timer, before, now = found
-    kind = timer.device.kind
+    before, now, kind = found.before, found.now, found.timer.device.kind
     text = (
         f"on the {kind.upper()} later calls took {units.seconds(now)} each, "
         f"and the timed ones {units.seconds(before)}"

@@ -37,53 +37,62 @@ def is_raised_by_reset(error: BaseException) -> bool:
 class Workload:
     """A call without arguments on one device, as its first call showed it. Times in seconds, sizes in bytes.
 
-    `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
-    the body itself is called; `set_up_again` runs that body once more. `restore` brings back the state that
-    calls change: it runs before each block and is not timed; `state` are the arrays in objects that the call
-    refers to. `uploads` are the inputs that were copied from the host, `host_arrays` NumPy's that it refers
-    to, `created` those that were made on the device. The inputs of a whole body are the arrays that
-    fixtures gave to it, which it does not hold; `brought_dtypes` are theirs and those of its uploads.
-    `returned` are references to what the first call returned, `returned_types` the libraries and dtypes of
-    its arrays, `other_library` one that is not the device's; it `has_host_form` unless one of them cannot be
-    copied to the host. `live_before` is what the device held before the setup, or before the first call of a
-    whole body, `brought_bytes` are those of the inputs among it, `held_after_setup` is what it holds more
-    since the setup, and `first_call_memory` what the first call
-    added at its peak; None where it does not report that. `first_device_time` is how long the device surely
-    worked in the first call: by its own events, without the time in which the call was submitted. It
-    `returned_new` arrays where one of its first result is none that it can reach. `watched` is what the
-    library did in the first call besides the work.
+    The inputs of a whole body are the arrays that fixtures gave to it, which it does not hold. What a device
+    does not report is None.
     """
 
     device: TimedDevice
     call: Callable[[], Any]
     scope: Literal["body", "call"]
+    """`call` where the test returned a callable, whose set-up was the test's body; `body` for that itself."""
     restore: Callable[[], None] | None = None
+    """Brings back the state that calls change: it runs before each block and is not timed."""
     set_up_again: Callable[[], Any] | None = None
+    """Runs the body once more and returns its callable."""
     setup: float | None = None
+    """How long the test's body took, where that was the set-up."""
     first_call: float = 0.0
     inputs: tuple[Fingerprint, ...] = ()
     state: tuple[Fingerprint, ...] = ()
+    """The arrays in objects that the call refers to."""
     returned: tuple[Part, ...] = ()
+    """References to what the first call returned."""
     returned_types: tuple[str, ...] = ()
+    """The libraries and dtypes of the arrays that it returned."""
     uploads: tuple[Upload, ...] = ()
+    """The inputs that were copied from the host."""
     host_arrays: tuple[Fingerprint, ...] = ()
+    """NumPy's arrays that a GPU's call refers to."""
     created: tuple[Fingerprint, ...] = ()
+    """The inputs that were made on the device."""
     result_bytes: int = 0
     result_arrays: int = 0
     has_host_form: bool = True
+    """Whether each array of the result can be copied to the host."""
     dtypes: tuple[str, ...] = ()
     brought_dtypes: tuple[str, ...] = ()
+    """Those of what fixtures gave to a whole body, and of its uploads."""
     shapes: tuple[str, ...] = ()
     other_library: str | None = None
+    """The library of an array of the result, if it is not the device's."""
     live_before: int | None = None
+    """What the device held before the set-up, or before the first call of a whole body."""
     brought_bytes: int = 0
+    """Those of the inputs that were there before the set-up."""
     held_after_setup: int | None = None
+    """What the device holds more since the set-up."""
     first_call_memory: int | None = None
+    """What the first call added at its peak."""
     first_device_time: float | None = None
+    """How long the device surely worked in the first call: by its events, without the call's submission."""
     watched: Watched = field(default_factory=Watched)
+    """What the library did in the first call besides the work."""
     returned_new: bool = False
+    """Whether the first result had an array that the call cannot reach."""
     used_device_at_first: bool = False
+    """Whether the device was seen to work in the first call."""
     did_device_work: bool = False
+    """Whether a call may have worked on the device."""
 
     def prepare(self) -> None:
         """Bring back the state that calls change, if they do."""

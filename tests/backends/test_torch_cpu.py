@@ -15,6 +15,7 @@ from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.simulated import Clock
+from pytest_gpuperf.devices.torch import TorchDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import Unavailable, UnknownResult
 from pytest_gpuperf.timing.checks import ResultChecks
@@ -39,13 +40,16 @@ def test_numpys_device_takes_a_tensor_as_a_new_array_and_where_nothing_is_compar
     [
         (True, lambda: torch.compile(torch.sin, mode="reduce-overhead")),
         (True, lambda: torch.compile(torch.nn.Linear(2, 2), options={"triton.cudagraphs": True})),
-        (True, lambda: torch.compile(torch.sin, backend="cudagraphs")),
+        (True, lambda: torch.compile(torch.sin, mode="max-autotune")),
+        (False, lambda: torch.compile(torch.sin, mode="max-autotune-no-cudagraphs")),
+        (False, lambda: torch.compile(torch.sin, backend="eager")),
         (False, lambda: torch.compile(torch.sin)),
         (False, lambda: torch.sin),
     ],
 )
 def test_a_function_that_torch_runs_as_a_cuda_graph_reuses_the_memory_of_its_result(expected, make):
-    assert expected == Machine("torch:cpu").gpu().reuses_results(make())
+    assert expected == TorchDevice(torch, torch.device("cuda"), "a GPU").reuses_results(make())
+    assert not Machine("torch:cpu").gpu().reuses_results(make()), "there are no CUDA graphs"
 
 
 @for_each(

@@ -12,7 +12,7 @@ if find_spec("jax"):
 # What a busy machine, and so little time, make of any test.
 OF_TIME = {"interference", "not_enough_time", "totals_differ", "overlap_not_measured", "long_warm_up"}
 # No kernel of the fake writes, so that these return what no call was seen to write.
-OF_FAKE = {"managed_memory", "buffers_in_turn"}
+OF_FAKE = {"managed_memory", "buffers_in_turn", "pinned_copies"}
 
 
 def is_of_time(note):

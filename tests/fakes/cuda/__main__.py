@@ -42,6 +42,7 @@ def main() -> None:
         "FAKE_CUDA": str(folder),
         "LD_PRELOAD": preloaded,
         "PYTHONPATH": path,
+        "TRITON_LIBCUDA_PATH": str(folder),
     }
     os.execve(sys.executable, [sys.executable, *sys.argv[1:]], {**os.environ, **ours})  # noqa: S606 - Python
 

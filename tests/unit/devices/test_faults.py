@@ -202,3 +202,33 @@ def test_a_gpu_that_cuda_does_not_show_is_broken_where_the_driver_has_it_and_not
     assert is_broken == caught.value.broken
     monkeypatch.setattr(library, "NVIDIA_NODES", str(tmp_path / "driver"))
     assert not library.should_show_gpu(), "a container sees what the host's driver lists"
+
+
+@for_each("said", ["No HIP GPUs are available", "hipErrorNoDevice: no ROCm-capable device is detected"])
+@for_each(
+    ("is_broken", "is_there", "has_rights", "visible"),
+    [
+        (True, True, False, {}),
+        (True, True, False, {"HIP_VISIBLE_DEVICES": "0,1"}),
+        (False, True, False, {"HIP_VISIBLE_DEVICES": ""}),
+        (False, True, False, {"ROCR_VISIBLE_DEVICES": "-1"}),
+        (False, True, True, {}),
+        (False, False, False, {}),
+    ],
+)
+def test_amds_gpu_is_broken_where_it_is_there_and_this_user_has_no_rights_to_it(
+    cupy, setting, monkeypatch, tmp_path, said, is_broken, is_there, has_rights, visible
+):
+    for name in ("CUDA_VISIBLE_DEVICES", *library.VISIBLE_TO_AMD):
+        setting(name, visible.get(name))
+    node = tmp_path / "kfd"
+    if is_there:
+        node.touch()
+    else:
+        node.unlink(missing_ok=True)
+    monkeypatch.setattr(library, "AMD_NODE", str(node))
+    monkeypatch.setattr(library, "access", lambda path, mode: has_rights)  # root has all rights
+    end = "this user needs rights on /dev/kfd" if is_broken else "CUDA_VISIBLE_DEVICES is not set"
+    with pytest.raises(Unavailable, match=f"check `rocm-smi`.*; .*{end}") as caught:
+        cupy("1", RuntimeError(said))
+    assert is_broken == caught.value.broken

@@ -287,11 +287,10 @@ def test_an_input_that_the_set_up_computed_is_no_result_unless_calls_write_it(ex
 
 
 def test_a_function_that_the_library_runs_as_a_graph_returns_its_one_buffer_without_a_note():
-    assert "noted" == found(kept_where_it_was, SECONDS["as long"], simulated())
-    for name in ("reuses_results", "holds_work"):
+    for expected, ability in (("-", "reuses_results"), ("noted", "holds_work")):  # as a stream does
         device = simulated()
-        setattr(device, name, lambda value: getattr(value, "__name__", "") == "call")
-        assert "-" == found(kept_where_it_was, SECONDS["as long"], device)
+        setattr(device, ability, lambda value: getattr(value, "__name__", "") == "call")
+        assert expected == found(kept_where_it_was, SECONDS["as long"], device)
 
 
 @for_each(("expected", "kind", "fills"), [("-", "gpu", inf), ("refused", "gpu", 0), ("refused", "cpu", inf)])
@@ -384,7 +383,7 @@ def measured(body, demand):
 )
 @for_each("kind", ["cpu", "gpu"])
 def test_a_kept_result_is_an_error_on_either_side_of_any_demand(kind, others, demand):
-    made: ClassVar = []
+    made = []
 
     def body(device):
         compute = cache(lambda: made.append(device.xp.ones(3) + 1) or made[0])
