@@ -81,7 +81,7 @@ class ItemRunner:
         cpu = self._machine.cpu(spec.accelerator)
         cpu = LoneHostDevice(cpu.name) if isinstance(cpu, HostDevice) else cpu
         try:
-            trial.time_alone(bind, cpu, seconds)
+            trial.time_alone(bind, cpu, seconds, in_turn=trial.options.sampling.compared)
             trial.describe_copies()
         except UnknownResult as found:  # of a library that has its own GPU
             if found.library is None:
@@ -141,10 +141,10 @@ class ItemRunner:
         return _RECORDED
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
-        waiting = [
-            each for each in self._cpu_variants.waiting_for(spec) if self._machine.has_gpu(each.device)
-        ]
+        variants = self._cpu_variants.waiting_for(spec)
+        waiting = [each for each in variants if self._machine.has_gpu(each.device)]
         is_awaited = bool(waiting)
+        lacks_gpu = not is_awaited and (bool(variants) or spec.awaits_gpu)
         sampling = trial.options.sampling
         decides = any(each.demand.limits or each.size_group for each in waiting)
         if is_awaited and (decides or sampling.compared):
@@ -156,7 +156,8 @@ class ItemRunner:
         else:
             seconds = sampling.precision_time
         try:
-            result = trial.time_alone(bind, self._machine.cpu(spec.device), seconds)
+            in_turn = sampling.compared or not lacks_gpu
+            result = trial.time_alone(bind, self._machine.cpu(spec.device), seconds, in_turn=in_turn)
         except UnknownResult as found:
             if found.library is None or is_awaited:
                 raise

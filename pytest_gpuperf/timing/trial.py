@@ -1,6 +1,7 @@
 """From a test's body and its devices to a record: one test is measured, without pytest."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
@@ -182,14 +183,19 @@ class Trial:
             self._gpu.note_memory_left()
         return self._judge()
 
-    def time_alone(self, bind: Bind, device: TimedDevice, seconds: float) -> CpuResult:
-        """Time the body on one device: two blocks, and more within `seconds`."""
+    def time_alone(
+        self, bind: Bind, device: TimedDevice, seconds: float, *, in_turn: bool = True
+    ) -> CpuResult:
+        """Time the body on one device: two blocks, and more within `seconds`.
+
+        What decides nothing need not be `in_turn`: other processes may measure meanwhile.
+        """
         timer, results = self._first_call(bind, device)
         if device.kind == "cpu":
             self._cpu = timer
         else:
             self._gpu = timer
-        with self._budget.lock():
+        with self._budget.lock() if in_turn else nullcontext():
             for _ in self._attempts(timer):
                 (sampled,) = self._warmed_up(timer)
                 self._rounds.take_alone(sampled, seconds, others=self._in_rounds(timer))

@@ -57,6 +57,29 @@ def test_variants_take_their_turns_too(on_hosts, pytester, lock_file):
     assert gpu["turn_wait"] is None
 
 
+def test_without_a_gpu_nothing_is_decided_and_no_test_waits_for_a_turn(on_hosts, lock_file):
+    source = """
+        import pytest
+
+        @pytest.fixture
+        def made(device):
+            return device.asarray([1.0])
+
+        @pytest.mark.speedup(min=2)
+        def test_variants(made):
+            return lambda: made + 1
+
+        @pytest.mark.speedup(min=2)
+        def test_one(device):
+            a = device.asarray([1.0])
+            return lambda: a + 1
+    """
+    with held(lock_file, 5):
+        _, records = on_hosts(source, "--gpuperf-gpu=none", "--gpuperf-max-time=0.3")
+    assert [None] * 3 == [record["turn_wait"] for record in records]
+    assert all(record["cpu"] for record in records)
+
+
 def test_a_measurement_without_a_turn_says_why_once(on_hosts):
     source = """
         import time
