@@ -275,6 +275,7 @@ def _reduced_products(cupy: Any) -> Reduced | None:
         chosen = linalg.compute_type_to_str(linalg.get_compute_type("f4"))
         found = _COMPUTE_TYPES.get(chosen)
     except Exception:  # noqa: BLE001 - a private name
+        # https://docs.cupy.dev/en/stable/reference/environment.html
         value = environ.get("CUPY_TF32", "")
         found = None if value in ("", "0") else Reduced(mode="TF32", setting=f"CUPY_TF32={value}")
     if found is None and environ.get("NVIDIA_TF32_OVERRIDE") == "1":

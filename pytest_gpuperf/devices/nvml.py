@@ -107,12 +107,15 @@ class MonitoredDevice(Single):
             return None
         drawing = self._ask(lambda nvml, gpu: nvml.nvmlDeviceGetGraphicsRunningProcesses(gpu)) or ()
         drawing = {process.pid for process in drawing} - {getpid()}
-        # Under Windows' own driver model, which tells no process's memory, what only draws is listed, too.
+        # What only draws should not be listed, but may be under Windows' own driver model, which tells no
+        # process's memory: https://docs.nvidia.com/deploy/nvml-api/api/structnvmlProcessInfo__t.html
         found = [each for each in listed if each.pid not in drawing or each.usedGpuMemory is not None]
         clients = self._ask(lambda nvml, gpu: nvml.nvmlDeviceGetMPSComputeRunningProcesses(gpu)) or []
         if not clients:
             return found
-        # One of the others is MPS's server, which has no work but that of its clients.
+        # The server has the context of the GPU and issues its clients' work
+        # (https://manpages.ubuntu.com/manpages/noble/man1/nvidia-cuda-mps-control.1.html), so that one of the
+        # others is taken for it; that NVML lists it there is not documented, and was not seen yet.
         beside = [each for each in found if each.pid not in {client.pid for client in clients}]
         server = next((each for each in beside if each.pid != getpid()), None)
         return clients + [each for each in beside if each is not server]
