@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from cards import CARD
 from cases import for_each
 from plugins import needed
 from published import SCHEMA
@@ -122,10 +123,14 @@ def test_the_commands_of_a_page_run_one_after_the_other(pytester, monkeypatch, p
         write_snippets(pytester.path, page)
     (pytester.path / "examples").mkdir()
     (pytester.path / "examples" / "test_matmul.py").write_text(MATMUL, encoding="utf-8")
+    gpu = "simulated"
+    if any("--gpuperf-require-gpu" in line for line in SHELL[page]):
+        pytester.makeconftest(CARD)
+        gpu = "card"
     for line in SHELL[page]:
         command, *arguments = shlex.split(line)
         if command == "pytest":
-            result = pytester.runpytest_inprocess("--gpuperf-gpu=simulated", "-p", "no:randomly", *arguments)
+            result = pytester.runpytest_inprocess(f"--gpuperf-gpu={gpu}", "-p", "no:randomly", *arguments)
             assert result.ret == pytest.ExitCode.OK, line
         else:
             assert command == "gpuperf", line
