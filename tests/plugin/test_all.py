@@ -5,6 +5,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from cards import REAL
 from cases import for_each
 
 ALL = """
@@ -177,6 +178,6 @@ def test_ones(backend):
     found.ended(passed=2)
     assert {} == found.records
     found.says("--gpuperf-all: 0 tests: no unmarked test has variants on the CPU and on a GPU*")
-    required = suite(source, "--gpuperf-all", "--gpuperf-require-gpu")
+    required = suite(source, "--gpuperf-all", "--gpuperf-require-gpu", conftest=REAL)
     assert pytest.ExitCode.USAGE_ERROR == required.result.ret
     required.result.stderr.fnmatch_lines(["*--gpuperf-all: no test has CPU and GPU variants; *"])
