@@ -164,7 +164,8 @@ def host_arrays_of(call: Callable[[], Any], device: TimedDevice) -> tuple[Finger
     """Return the fingerprints of NumPy's arrays that a GPU's call refers to: it may copy results there."""
     if device.kind == "cpu":
         return ()
-    arrays = reached(call, lambda value: ask.is_really(value, np.ndarray))
+    holds = capabilities.holds(device)
+    arrays = reached(call, lambda value: ask.is_really(value, np.ndarray) and not holds(value))
     return fingerprints(arrays, device, _MOST_OF_STATE)
 
 
