@@ -17,7 +17,7 @@ _MUST_USE = (
     "a speedup test must use a device: request the `device` or `xp` fixture (with gpuperf_gpu = jax that is "
     "all: what the test makes with JAX is there; with torch also pass device.native), parametrize over "
     "devices or array libraries (`backend`, or a name in gpuperf_device_params), call gpuperf.both(), or "
-    "link two tests with pair=..."
+    "link two tests with pair=NAME"
 )
 _OWN_FIXTURE = "the test uses the suite's own fixture {}, whose value the plugin cannot choose"
 _GIVE_PARAMS = ": give that fixture params, one for each device"

@@ -139,7 +139,7 @@ def test_each_test_ends_as_its_marker_and_what_was_measured_say(suite):
         assert ending != "FAILED" or reasons[name] in found.result.outlines, "what failed is said in one line"
     found.says("InconclusiveWarning: required at least 2x, speedup 2.0")
     assert 1 == str(found.result.stdout).count("inconclusive after "), "among the warnings alone"
-    found.says("test_callable *10.0 ms*1.0* ms*9.9*x [[]*passed")
+    found.says("test_callable *9.9*x [[]*>=3x *passed")
     assert 0.001 == pytest.approx(found.records["test_bare"]["speedup"]["value"], rel=0.1)
     assert ["TestSizes_cpu", "TestSizes_gpu"] == [
         threshold["name"].split("::")[1] for threshold in found.written["thresholds"]
@@ -600,7 +600,7 @@ def test_all_of_it(device):
     a = device.asarray(np.ones(3))
     assert (device.asnumpy(a + a) == 2).all()
 
-@pytest.mark.speedup(pair="x", transfer="always")
+@pytest.mark.speedup(transfer="always")
 def test_lonely(device):
     a = device.xp.ones(3)
     return lambda: a + a
