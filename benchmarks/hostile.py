@@ -31,7 +31,7 @@ from common import ALONE, Target, conclude, table
 from losses import KINDS, H, Kind, Suite, Way, honest_ways, ways
 
 from pytest_gpuperf import cli
-from pytest_gpuperf.model.comparison import Metric
+from pytest_gpuperf.model.metrics import Metric
 
 PLUGIN = ("-p", "pytest_gpuperf.plugin", "--gpuperf-gpu=simulated")
 LONGEST = 5.0  # seconds that a run may take above those of an undisturbed one

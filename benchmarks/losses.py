@@ -11,7 +11,7 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.model.comparison import Metric
+from pytest_gpuperf.model.metrics import Metric
 
 __all__ = ["KINDS", "H", "Kind", "Suite", "Way", "honest_ways", "ways"]
 

@@ -17,7 +17,8 @@ from typing import Any, get_args
 
 from pytest_gpuperf import cli, option_table
 from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.model.comparison import AbsenceCause, GateFailureCode, Metric, Outcome
+from pytest_gpuperf.model.comparison import AbsenceCause, GateFailureCode, Outcome
+from pytest_gpuperf.model.metrics import Metric
 from pytest_gpuperf.model.offload import DiagnosisCode
 from pytest_gpuperf.model.record import NoteCode, ReasonCode
 from pytest_gpuperf.report.json import document

@@ -2,8 +2,8 @@
 
 Every start of pytest imports this module, in suites without a speedup test too, and where no bytecode is
 written it compiles it each time: what reads and checks the values is in `options`, which is imported when an
-option is given or a test is marked. It imports only what pytest itself has loaded by then, and the table
-of backends.
+option is given or a test is marked. It imports only what pytest itself has loaded by then, and the tables
+of backends and metrics.
 
 PYTEST_DONT_REWRITE: there is no assert here, which pytest would look for at each start without bytecode.
 """
@@ -17,6 +17,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_gpuperf.devices.registry import REGISTRY
+from pytest_gpuperf.model.metrics import METRICS, TABLE
 
 
 class Option:
@@ -124,7 +125,7 @@ BASELINE_MISSING = Option(
 FAIL_ON = Option(
     "fail-on",
     "fail tests that got worse than the baseline by more than a tolerance, e.g. speedup:10%; metrics: "
-    "speedup, gpu_time, cpu_time, latency, with_copies, memory, efficiency; improvement also "
+    f"{', '.join(name for name in METRICS if not TABLE[name].pairs_only)}; improvement also "
     "fails tests that got better; may be repeated",
     "METRIC:PERCENT",
     ini="args",

@@ -22,7 +22,6 @@ from pytest_gpuperf.model.comparison import (
     GateFailure,
     GateOptions,
     GateResult,
-    Metric,
     Outcome,
     Tolerance,
 )
@@ -37,6 +36,7 @@ from pytest_gpuperf.model.measurement import (
     Speedup,
     Transfer,
 )
+from pytest_gpuperf.model.metrics import Metric
 from pytest_gpuperf.model.offload import Offload, Point, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve

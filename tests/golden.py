@@ -26,9 +26,10 @@ from factories import (
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.scaling import curves
-from pytest_gpuperf.model.comparison import METRICS, Absent, Commit, GateNote
+from pytest_gpuperf.model.comparison import Absent, Commit, GateNote
 from pytest_gpuperf.model.demand import Demand, UnknownValue
 from pytest_gpuperf.model.measurement import Memory, Transfer
+from pytest_gpuperf.model.metrics import METRICS
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, Point
 from pytest_gpuperf.model.record import Note, Run
 

@@ -27,9 +27,10 @@ from pytest_gpuperf.gate import pairs, text, tolerance
 from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.gate.pairs import Pair
-from pytest_gpuperf.model.comparison import METRICS, GateOptions
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Fail, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.metrics import METRICS
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count

@@ -14,8 +14,9 @@ from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.gate.remedy import Matched, Plan
 from pytest_gpuperf.gate.what_fails import Rules
-from pytest_gpuperf.model.comparison import AbsenceCause, Absent, Comparison, Metric, Outcome, Tolerance
+from pytest_gpuperf.model.comparison import AbsenceCause, Absent, Comparison, Outcome, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
+from pytest_gpuperf.model.metrics import TABLE, Metric
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Point
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
@@ -23,9 +24,6 @@ from pytest_gpuperf.model.scaling import ScalingPoint
 
 GetCause = Callable[[str, Record], AbsenceCause]
 """Returns why a test did not run, from its node id and its record in the baseline."""
-
-# Metrics of one device: the other may have changed between the runs.
-_DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu_time": ("cpu",), "gpu_time": ("gpu",), "memory": ("gpu",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,7 @@ class Comparer:
             missing = "does not have this test"
             if before is not None:
                 cause = f" ({before.status}: {before.reason})" if before.reason else ""
-                missing = f"has no {text.METRIC_NAMES[metric]} of this test{cause}"
+                missing = f"has no {TABLE[metric].words} of this test{cause}"
             return comparison_of(tolerance, "new", f"nothing to compare with: the baseline {name} {missing}")
         if differences := self.differences(now, before, metric):
             reason = f"not comparable with the baseline {name}: {'; '.join(differences)}"
@@ -67,7 +65,8 @@ class Comparer:
     def with_clocks(self, compared: Comparison, now: Record) -> Comparison:
         """Return a comparison whose reason, if it has one, also names other clocks of the GPU."""
         before = self.baseline.record_of(now)
-        if before is None or compared.reason is None or compared.metric in ("cpu_time", "memory"):
+        row = TABLE[compared.metric]
+        if before is None or compared.reason is None or row.device == "cpu" or row.unit == "bytes":
             return compared
         clocks = text.other_clocks(before.gpu, now.gpu)
         return replace(compared, reason=f"{compared.reason}; {clocks}") if clocks else compared
@@ -90,7 +89,8 @@ class Comparer:
 
     def differences(self, now: Record, before: Record, metric: Metric) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
-        kinds = _DEVICES.get(metric, KINDS)
+        # Of a metric of one device the other may have changed between the runs.
+        kinds = (device,) if (device := TABLE[metric].device) else KINDS
         if kinds not in self._conditions:
             runs = self.baseline.run.environment, self.environment
             self._conditions[kinds] = [fingerprint.device_conditions(each, kinds) for each in runs]
@@ -210,7 +210,7 @@ def _absence(now: Record, metric: Metric, rules: Rules) -> Absent | None:
 
 def _not_measured(now: Record, metric: Metric) -> Absent:
     told = f": {now.reason}" if now.reason else ""
-    reason = f"this run has no {text.METRIC_NAMES[metric]} of it, as the baseline has{told}"
+    reason = f"this run has no {TABLE[metric].words} of it, as the baseline has{told}"
     return Absent(name=now.nodeid, metric=metric, cause="not_measured", reason=reason)
 
 

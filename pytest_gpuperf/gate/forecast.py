@@ -9,11 +9,11 @@ from pytest_gpuperf.gate import metrics, remedy, text
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.gate.remedy import Longer, Matched, Plan
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Metric, Tolerance, most_overlooked
+from pytest_gpuperf.model.comparison import Tolerance, most_overlooked
+from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Record, Report
 
-_IN_ROUNDS: tuple[Metric, ...] = ("speedup", "efficiency", "gpu_time", "cpu_time")
 _CAUSES = ("baseline", "run", "both", "few", "others", "noise")
 _MOST_NAMED = 3
 _ROOM = 5 / 6  # of what a check may overlook: what is advised must hold in a run whose rounds differ by more
@@ -103,7 +103,7 @@ def _all_blind(
 
 def _blind(record: Record, tolerance: Tolerance, plan: Plan) -> _Blind | None:
     """Return what would help a test in which the check finds no loss near the tolerance; None if it does."""
-    if tolerance.metric not in _IN_ROUNDS or not metrics.is_held(record, tolerance.metric):
+    if TABLE[tolerance.metric].rounds == "asked" or not metrics.is_held(record, tolerance.metric):
         return None
     before = metrics.value_of(record, tolerance.metric)
     round_time = before.length.round_time if before and before.length else None

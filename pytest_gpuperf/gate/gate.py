@@ -27,11 +27,11 @@ from pytest_gpuperf.model.comparison import (
     GateNote,
     GateOptions,
     GateResult,
-    Metric,
     Outcome,
     Tolerance,
 )
 from pytest_gpuperf.model.demand import RunOptions
+from pytest_gpuperf.model.metrics import TABLE, Metric
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 
@@ -403,7 +403,7 @@ def _nothing_compared(case: _Case) -> GateFailure | None:
         return None
     name, tests = case.base.name, len(case.measured)
     if any(map(case.base.record_of, case.measured)):
-        names = ", ".join(text.METRIC_NAMES[each.metric] for each in case.rules.gate.compared)
+        names = ", ".join(TABLE[each.metric].words for each in case.rules.gate.compared)
         cause = f"the baseline {name} and the measured tests ({tests}) share no {names}"
     else:
         cause = (

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, noise
 from pytest_gpuperf.analysis.estimation import estimate_time
 from pytest_gpuperf.analysis.looks import Length, Look
-from pytest_gpuperf.model.comparison import Metric
-from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import Estimate, Speedup
+from pytest_gpuperf.model.metrics import TABLE, Metric
 from pytest_gpuperf.model.record import Record
 
-TIMES: dict[Metric, Kind] = {"cpu_time": "cpu", "gpu_time": "gpu"}
+TIMES = tuple(metric for metric, row in TABLE.items() if row.rounds == "samples")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,33 +34,29 @@ class MetricValue:
 
 def has(record: Record, metric: Metric) -> bool:
     """Return whether a record has a metric, without the work of making the range of a time."""
-    if metric in TIMES:
-        return len(samples_of(record, metric)) > 0
-    return estimate_of(record, metric) is not None
+    return bool(samples_of(record, metric) if metric in TIMES else estimate_of(record, metric))
 
 
 def is_held(record: Record, metric: Metric) -> bool:
     """Return whether later runs are compared with a record's metric: a CPU variant has its own times."""
     is_of_partner = record.pairing is not None and record.pairing.kind == "gpu" and record.pairing.partner
-    return has(record, metric) and not (metric == "cpu_time" and is_of_partner)
+    return has(record, metric) and not (TABLE[metric].device == "cpu" and is_of_partner)
 
 
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its range: seconds, bytes or a ratio. None if it was not measured."""
     if metric in TIMES:
         return estimate_time(samples_of(record, metric))
-    if not _is_valid(record, metric):
-        return None
-    if metric == "memory":
-        peak = record.memory.peak if record.memory else None
-        return None if peak is None else _exactly(peak)
-    if metric == "first_call":
-        measured = record.gpu or record.cpu
-        return _exactly(measured.first_call) if measured else None
-    if metric == "efficiency":
-        return record.scaling.efficiency if record.scaling else None
-    speedup = _speedup(record, metric)
-    return speedup.estimate if speedup else None
+    found = at(record, TABLE[metric].place) if _is_valid(record, metric) else None
+    if isinstance(found, Speedup):
+        return found.estimate
+    return Estimate(value=found, low=found, high=found) if isinstance(found, int | float) else found
+
+
+def decided(record: Record) -> dict[Metric, Speedup | Estimate]:
+    """Return what a test's rounds are to decide, valid or not: its speedup or its efficiency."""
+    found = {metric: at(record, row.place) for metric, row in TABLE.items() if row.rounds == "decide"}
+    return {metric: value for metric, value in found.items() if value is not None}
 
 
 def value_of(record: Record, metric: Metric) -> MetricValue | None:
@@ -68,22 +64,20 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     exact = estimate_of(record, metric)
     if exact is None:
         return None
-    if metric in ("memory", "first_call"):
+    if TABLE[metric].rounds is None:
         return MetricValue(estimate=exact, look=looks.EXACT)
+    device = TABLE[metric].device
     look, length = look_at(record, metric), length_of(record, metric)
-    throttled = None
-    if metric != "cpu_time":
-        compared = _compared(record)
-        rounds = compared.rounds if compared else 0
-        throttled = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
-    on_cpu = noise.worst_in_report(record.cpu, record.interference) if metric != "gpu_time" else None
-    on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if metric != "cpu_time" else None
+    dropped, rounds = record.dropped_rounds, _rounds(record)
+    throttled = noise.throttle_reason(dropped, dropped + rounds) if device != "cpu" else None
+    on_cpu = noise.worst_in_report(record.cpu, record.interference) if device != "gpu" else None
+    on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if device != "cpu" else None
     if on_cpu is None and on_gpu is None:
         return MetricValue(estimate=exact, look=look, length=length, doubt=throttled)
     low, high = exact.low, exact.high
-    if shortened := on_gpu if metric == "gpu_time" else on_cpu:  # less time, or a smaller ratio
+    if shortened := on_gpu if device == "gpu" else on_cpu:  # less time, or a smaller ratio
         low = (low or 0.0) * shortened.own_share or None
-    if on_gpu and metric != "gpu_time":
+    if on_gpu and device != "gpu":
         high = high / on_gpu.own_share if high is not None and on_gpu.own_share > 0 else None
     widened = replace(exact, low=low, high=high)
     why = noise.describe(on_cpu, on_gpu)
@@ -104,8 +98,7 @@ def length_of(record: Record, metric: Metric) -> Length | None:
     seconds = record.rounds_elapsed or 0.0
     if metric in TIMES:
         return Length(len(samples_of(record, metric)), seconds)
-    compared, found = _compared(record), _speedup(record, metric)
-    rounds = compared.rounds if compared else 0
+    rounds, found = _rounds(record), _speedup(record, metric)
     return None if found is not None and found.rounds != rounds else Length(rounds, seconds)
 
 
@@ -116,33 +109,35 @@ def factors(before: MetricValue, now: MetricValue) -> tuple[Look, float]:
     return looks.of_pair(before.length, now.length), 1.0
 
 
-def _exactly(value: float) -> Estimate:
-    return Estimate(value=value, low=value, high=value)
+def at(value: Any, path: str) -> Any:
+    """Return what a path of attributes leads to; None where something on the way is None."""
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def _speedup(record: Record, metric: Metric) -> Speedup | None:
     """Return the speedup that a metric is: of the calls themselves, or with what its name includes."""
-    if metric == "speedup":
-        return record.speedup
-    if record.offload is None:
-        return None
-    return {"latency": record.offload.latency, "with_copies": record.offload.always}.get(metric)
+    found = at(record, TABLE[metric].place)
+    return found if isinstance(found, Speedup) else None
 
 
-def _compared(record: Record) -> Speedup | None:
-    """Return the speedup that a test's rounds are about: over the CPU, or over fewer devices."""
-    return record.scaling.speedup if record.scaling else record.speedup
+def _rounds(record: Record) -> int:
+    """Return how many rounds the speedup that they are about has: over the CPU, or over fewer devices."""
+    compared = record.scaling.speedup if record.scaling else record.speedup
+    return compared.rounds if compared else 0
 
 
 def _is_valid(record: Record, metric: Metric) -> bool:
     """Return whether the measurement is one of the required work."""
     if record.status == "error" or (record.check is not None and record.check.agreed is False):
         return False
-    return record.status != "skipped" or metric in ("cpu_time", "first_call")
+    return record.status != "skipped" or not TABLE[metric].needs_gpu
 
 
 def samples_of(record: Record, metric: Metric) -> Sequence[float]:
     """Return the valid times of one device; none where any of them is no time."""
-    measurement = record.measurement(TIMES[metric]) if _is_valid(record, metric) else None
+    device = TABLE[metric].device
+    measurement = record.measurement(device) if device and _is_valid(record, metric) else None
     samples = measurement.samples if measurement else ()
     return samples if all(0 < sample < inf for sample in samples) else ()

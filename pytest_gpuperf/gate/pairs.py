@@ -12,19 +12,16 @@ from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.baseline import Comparer, comparison_of
 from pytest_gpuperf.gate.remedy import Matched
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Comparison, GateNote, Metric, Outcome, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, GateNote, Outcome, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.metrics import METRICS, TABLE, Metric
 from pytest_gpuperf.model.record import Record, Report
 
 FEW, MANY = 6, 12
 """Pairs at which there is a look: by chance all 6 are on one side once in 64, and 11 of 12 once in 315."""
-DEFAULT = (
-    Tolerance(metric="gpu_time", share=0.05),
-    Tolerance(metric="cpu_time", share=0.05),
-    Tolerance(metric="memory", share=0.05),
-)
-"""What must not get worse, where no option says it."""
+DEFAULT = tuple(Tolerance(metric=each, share=0.05) for each in METRICS if TABLE[each].device)
+"""What must not get worse, where no option says it: what each device takes."""
 _SAME = Estimate(value=1.0, low=1.0, high=1.0)
 _LEAST_SHOWN = 1e-4
 _STEP = 0.954  # the median distance of two values of a normal distribution, in its standard deviations
@@ -129,7 +126,8 @@ class PairComparer(Comparer):
         found = [
             (moves, name)
             for name, each in known
-            if each.metric != "memory" and (moves := self._spread(name, each.metric)) is not None
+            if TABLE[each.metric].unit != "bytes"  # of memory there is no noise
+            and (moves := self._spread(name, each.metric)) is not None
         ]
         if found:
             usual, (most, name) = median(moves for moves, _ in found), max(found)

@@ -5,11 +5,11 @@ from typing import Literal
 
 from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.analysis.looks import Limit, Look, Range
-from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
+from pytest_gpuperf.model.comparison import Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.metrics import TABLE
 
 _SIDES: tuple[Literal["above"], Literal["below"]] = ("above", "below")
-LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu_time", "cpu_time", "memory", "first_call"})
 
 
 def compare_ranges(
@@ -23,7 +23,7 @@ def compare_ranges(
     factor of a failure. A baseline that was sampled for a short time may be lucky, or unlucky, by a factor of
     `luck`, and must not fail all later runs.
     """
-    less_is_better = tolerance.metric in LESS_IS_BETTER
+    less_is_better = TABLE[tolerance.metric].worse == "more"
     worse, better = _SIDES if less_is_better else _SIDES[::-1]
     allowed, gained = limits(before, tolerance, luck)
     found = Range(now.lower, now.upper)
@@ -45,7 +45,7 @@ def visible(
     (docs/explanation/statistics.md). It is not below zero, though a value may lie outside of its own range.
     """
     factor = max(width(before), width(now)) * (look.misses or inf) * luck
-    if tolerance.metric in LESS_IS_BETTER:
+    if TABLE[tolerance.metric].worse == "more":
         beyond = before.upper / before.value if before.value else 1.0
         loss = (1 + tolerance.share) * beyond * factor - 1
         return max(0.0, loss) if loss < inf else None
@@ -75,7 +75,7 @@ def limits(before: Estimate, tolerance: Tolerance, luck: float = 1.0) -> tuple[R
     low, high = before.lower, before.upper
     less, more = 1 - tolerance.share, 1 + tolerance.share
     least_more, most_less = low * more, high * less if less else 0.0  # inf * 0 is no number
-    if tolerance.metric in LESS_IS_BETTER:
+    if TABLE[tolerance.metric].worse == "more":
         return Range(least_more, high * more * luck), Range(low * less / luck, most_less)
     return Range(low * less / luck, most_less), Range(least_more, high * more * luck)
 

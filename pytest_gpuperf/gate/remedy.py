@@ -19,6 +19,7 @@ from pytest_gpuperf.gate.tolerance import largest
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Tolerance, most_overlooked
 from pytest_gpuperf.model.demand import SLOW_TIME, RunOptions
+from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.record import Record
 
 ENOUGH_TIME = looks.SHARPEST_AFTER / looks.SAMPLING_SHARE
@@ -339,13 +340,13 @@ def _lost(values: Matched, tolerance: Tolerance) -> tuple[float, float]:
     ratio = regression.ratio(values.before.estimate, values.now.estimate)
     if ratio is None:
         return -inf, inf
-    if tolerance.metric in regression.LESS_IS_BETTER:
+    if TABLE[tolerance.metric].worse == "more":
         return (ratio.low or 0.0) - 1, (inf if ratio.high is None else ratio.high) - 1
     return 1 - (inf if ratio.high is None else ratio.high), 1 - (ratio.low or 0.0)
 
 
 def _tolerated(loss: float, meets: float, tolerance: Tolerance) -> float:
     """Return the tolerance of which a loss is at the limit, by the factor that decides."""
-    if tolerance.metric in regression.LESS_IS_BETTER:
+    if TABLE[tolerance.metric].worse == "more":
         return (1 + loss) * meets - 1
     return 1 - (1 - loss) / meets

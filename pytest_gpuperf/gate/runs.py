@@ -14,8 +14,9 @@ from pytest_gpuperf.gate.baseline import Comparer, comparison_of
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.gate.remedy import Matched
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Comparison, Metric, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.metrics import Metric
 from pytest_gpuperf.model.record import Record, Report
 
 RUNS = 6

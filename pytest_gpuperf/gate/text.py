@@ -8,16 +8,9 @@ from math import ceil, inf
 from pytest_gpuperf.analysis import scaling, verdict
 from pytest_gpuperf.gate import regression
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import (
-    AbsenceCause,
-    Absent,
-    Comparison,
-    GateFailure,
-    Metric,
-    Outcome,
-    Tolerance,
-)
+from pytest_gpuperf.model.comparison import AbsenceCause, Absent, Comparison, GateFailure, Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate, Measurement
+from pytest_gpuperf.model.metrics import TABLE, Metric
 from pytest_gpuperf.model.record import Run
 
 _GROUPS = (2.0, 3.0)  # tolerances: losses that are seen, and those beyond which a check is next to none
@@ -27,16 +20,6 @@ _LEAST_TOLERANCE = 0.01  # of one of zero there are no multiples
 ROUNDED = 1e-6  # percent: a float that is a little more than 10 is 10
 MOST_IN_PERCENT = 10.0
 """The factor from which on a change is written as one."""
-METRIC_NAMES: dict[Metric, str] = {
-    "speedup": "speedup",
-    "gpu_time": "GPU time",
-    "cpu_time": "CPU time",
-    "latency": "speedup by latency",
-    "with_copies": "speedup with copies",
-    "memory": "memory",
-    "efficiency": "parallel efficiency",
-    "first_call": "first call",
-}
 # What would decide a doubt between pairs of processes: `remedy.py` has the rest.
 MORE_PAIRS = "more pairs of processes, or a quieter machine, would decide it"
 FEW_PAIRS = "too few pairs have it in both processes: mend what fails in the others"
@@ -106,7 +89,7 @@ def describe(
     ratio = ratio or regression.ratio(before, now)
     change = f": {' '.join(filter(None, (format_change(ratio), over)))}, {limit}" if ratio else f"; {limit}"
     cause = f"; the range reaches so low because {widened}" if widened else ""
-    return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}"
+    return f"{TABLE[metric].words} {_CHANGES[outcome]}: {numbers}{change}{cause}"
 
 
 def other_clocks(before: Measurement | None, now: Measurement | None) -> str | None:
@@ -148,7 +131,7 @@ def found_from(run: Run, *, all_names: bool = False) -> str | None:
                 by_metric.setdefault(each.metric, []).append((each, record.nodeid))
     some, without = [], []
     for metric, compared in by_metric.items():
-        of = f" of {METRIC_NAMES[metric]}" if len(by_metric) > 1 else ""
+        of = f" of {TABLE[metric].words}" if len(by_metric) > 1 else ""
         groups = ", ".join(_visible_groups(compared, all_names=all_names))
         if groups.startswith(_NONE):
             without.append(f"no losses{of}{groups.removeprefix(_NONE)}")
@@ -286,11 +269,12 @@ def format_change(ratio: Estimate) -> str:
 
 def format_metric(metric: Metric, estimate: Estimate) -> str:
     """Return an estimate in its metric's unit: `8.00x [7.80, 8.20]`, `1.20 ms [1.10 ms, 1.30 ms]`."""
-    if metric == "memory":
+    unit = TABLE[metric].unit
+    if unit == "bytes":
         return units.size(estimate.value)
-    if metric in ("cpu_time", "gpu_time", "first_call"):
+    if unit == "s":
         return f"{units.seconds(estimate.value)} {units.interval(estimate.low, estimate.high, units.seconds)}"
-    return scaling.efficiency_text(estimate) if metric == "efficiency" else verdict.ratio(estimate)
+    return scaling.efficiency_text(estimate) if unit == "ratio" else verdict.ratio(estimate)
 
 
 def _consequence(tolerance: Tolerance, outcome: Outcome, *, keeps_baseline: bool) -> str:
@@ -298,8 +282,7 @@ def _consequence(tolerance: Tolerance, outcome: Outcome, *, keeps_baseline: bool
         return "the baseline is out of date"
     if outcome == "improved":
         return f"which is more than {units.percent(tolerance.share)}"
-    direction = "more" if tolerance.metric in regression.LESS_IS_BETTER else "less"
-    return f"{units.percent(tolerance.share)} {direction} is allowed"
+    return f"{units.percent(tolerance.share)} {TABLE[tolerance.metric].worse} is allowed"
 
 
 def _percent(ratio: float) -> str:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final, Literal
 
-from pytest_gpuperf.model.comparison import ALLOWANCES, METRICS, Allowance, Metric, Tolerance
+from pytest_gpuperf.model.comparison import ALLOWANCES, Allowance, Tolerance
+from pytest_gpuperf.model.metrics import METRICS, TABLE, Metric
 from pytest_gpuperf.model.other_names import remedy
 
 IMPROVEMENT: Final = "improvement"
 FailOn = Tolerance | Literal["improvement"]
 """One value of --gpuperf-fail-on."""
-_LOST = frozenset({"speedup", "latency", "with_copies", "efficiency"})  # the others get worse as they grow
 # To a tenth, or ten times as much: a check that allows more would not fail for anything.
 _MOST_LOST, _MOST_GAINED = 0.9, 9.0
 
@@ -47,7 +47,7 @@ def parse(text: str) -> FailOn:
 
 def largest(metric: Metric) -> float:
     """Return the largest tolerance of a metric that is one."""
-    return _MOST_LOST if metric in _LOST else _MOST_GAINED
+    return _MOST_LOST if TABLE[metric].worse == "less" else _MOST_GAINED
 
 
 def tolerances_of(values: Sequence[FailOn], *, of_pairs: bool = False) -> tuple[Tolerance, ...]:
@@ -61,10 +61,10 @@ def tolerances_of(values: Sequence[FailOn], *, of_pairs: bool = False) -> tuple[
     metrics = [tolerance.metric for tolerance in tolerances]
     if repeated := [metric for metric in metrics if metrics.count(metric) > 1]:
         raise ValueError(f"{repeated[0]} has two tolerances; keep one")
-    if "first_call" in metrics and not of_pairs:
+    if not of_pairs and (of_pairs_only := [metric for metric in metrics if TABLE[metric].pairs_only]):
         raise ValueError(
-            "first_call is compared over pairs of processes: gpuperf against REF, or gpuperf compare BASE/ "
-            "HEAD/"
+            f"{of_pairs_only[0]} is compared over pairs of processes: gpuperf against REF, or gpuperf "
+            "compare BASE/ HEAD/"
         )
     return tolerances
 

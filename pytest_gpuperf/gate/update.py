@@ -10,8 +10,9 @@ from pytest_gpuperf.analysis import looks, scaling, threshold
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.baseline import Comparer, comparison_of, not_measured
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Comparison, GateOptions, Metric, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.metrics import TABLE, Metric
 from pytest_gpuperf.model.record import Record, Report, Run
 
 
@@ -155,7 +156,7 @@ def _is_worse(comparison: Comparison) -> bool:
     if before is None or now is None:
         return before is not None
     less, more = now.lower, before.lower
-    if comparison.metric in regression.LESS_IS_BETTER:
+    if TABLE[comparison.metric].worse == "more":
         less, more = before.upper, now.upper
     return less < more and not isclose(less, more)
 
@@ -191,7 +192,7 @@ def _change(nodeid: str, change: str, comparison: Comparison) -> str | None:
     """Return the old and the new value of a metric, and which of them stays; None where they read alike."""
     both = (comparison.baseline, comparison.found)
     was, now = (text.format_metric(comparison.metric, each) if each else "none" for each in both)
-    return f"{nodeid}: {text.METRIC_NAMES[comparison.metric]} {was} {change} {now}" if was != now else None
+    return f"{nodeid}: {TABLE[comparison.metric].words} {was} {change} {now}" if was != now else None
 
 
 def _next(heading: Run, records: Iterable[Record]) -> Run:

@@ -6,13 +6,10 @@ from typing import Literal, get_args
 from msgspec.structs import force_setattr
 
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.metrics import METRICS, TABLE, Metric
 from pytest_gpuperf.model.plain_text import keep_plain, one_line
 from pytest_gpuperf.model.value import Count, NonNegative, Said, Text, Value
 
-Metric = Literal[
-    "speedup", "gpu_time", "cpu_time", "latency", "with_copies", "memory", "efficiency", "first_call"
-]
-METRICS: tuple[Metric, ...] = get_args(Metric)
 Outcome = Literal["regressed", "inconclusive", "not_comparable", "improved", "not_regressed", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
 GateFailureCode = Literal[
@@ -48,6 +45,9 @@ class Tolerance(Value, frozen=True, kw_only=True):
     """The metric."""
     share: NonNegative
     """Share of the baseline's value: 0.1 is 10 %."""
+
+
+_BY_DEFAULT = tuple(Tolerance(metric=each, share=0.1) for each in METRICS if TABLE[each].rounds == "decide")
 
 
 class Comparison(Value, frozen=True, kw_only=True):
@@ -187,7 +187,5 @@ class GateOptions(Value, frozen=True, kw_only=True):
 
     @property
     def compared(self) -> tuple[Tolerance, ...]:
-        """What is compared with the baseline: speedup and efficiency, where no option names anything else."""
-        if self.tolerances:
-            return self.tolerances
-        return Tolerance(metric="speedup", share=0.1), Tolerance(metric="efficiency", share=0.1)
+        """What is compared with the baseline: what rounds decide, where no option names anything else."""
+        return self.tolerances or _BY_DEFAULT

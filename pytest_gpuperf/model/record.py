@@ -180,6 +180,11 @@ class Record(Value, frozen=True, kw_only=True):
         """Keep what a test or a device says from steering a terminal, and short."""
         keep_plain(self, "reason", "restart_reason")
 
+    @property
+    def first_call(self) -> float | None:
+        """The seconds of the process's first call: on the GPU, or on the CPU where there is no GPU."""
+        return measured.first_call if (measured := self.gpu or self.cpu) else None
+
     def measurement(self, kind: Kind) -> Measurement | None:
         """Return the times on one kind of device; None when it was not measured."""
         return self.cpu if kind == "cpu" else self.gpu

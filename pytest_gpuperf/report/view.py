@@ -7,6 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from pytest_gpuperf.gate import text as gate_text
+from pytest_gpuperf.gate.metrics import decided
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.nodeid import function_of
@@ -192,9 +193,7 @@ def _unmarked_error(records: Sequence[Record], above: ShownAbove) -> Iterator[Re
 
 def _title(records: Sequence[Record]) -> str:
     """Return what the run is about: whether it has speedups, and whether they are a real GPU's."""
-    if records and not any(
-        record.speedup or (record.scaling and record.scaling.efficiency) for record in records
-    ):
+    if records and not any(map(decided, records)):
         return "Speedups (none was measured)"
     return "Speedups on an emulated device" if any(each.is_emulated for each in records) else "Speedups"
 

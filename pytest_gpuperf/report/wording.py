@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from pytest_gpuperf.analysis.scaling import efficiency_text, karp_flatt_text
 from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.gate import metrics
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Comparison, Metric
+from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.measurement import Estimate, Speedup
+from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
@@ -26,12 +28,6 @@ _NO_END = (
     "? in a range: an end that is not known, for one round shows no range, or other work may have taken any "
     "share of the time"
 )
-_METRICS: dict[Metric, str] = {
-    "speedup": "",
-    "gpu_time": "GPU ",
-    "cpu_time": "CPU ",
-    "with_copies": "with copies ",
-}
 
 
 def cells_of(record: Record) -> dict[str, str]:
@@ -108,8 +104,7 @@ def words_in_limits(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
 
 def _of_speedup(record: Record) -> Iterator[Speedup | Estimate | None]:
     """Yield what is said of a test with its range: its speedup or efficiency, and its comparisons."""
-    yield record.speedup
-    yield record.scaling.efficiency if record.scaling else None
+    yield from metrics.decided(record).values()
     for compared in record.comparisons:
         yield from (compared.baseline, compared.found, compared.ratio)
 
@@ -169,7 +164,7 @@ def _change(record: Record) -> str:
         return "-"
     if comparison.ratio is None:
         return "differs" if comparison.outcome == "not_comparable" else in_words(comparison.outcome)
-    metric = _METRICS.get(comparison.metric, f"{comparison.metric} ")
+    metric = f"{comparison.metric} " if (short := TABLE[comparison.metric].short) is None else short
     doubt = "?" if comparison.outcome == "inconclusive" else ""
     if comparison.ratio.value >= gate_text.MOST_IN_PERCENT:
         return f"{metric}x{units.digits(comparison.ratio.value)}{doubt}"
@@ -190,7 +185,7 @@ def comparison_cells(comparison: Comparison) -> dict[str, str]:
         return "-" if estimate is None else gate_text.format_metric(comparison.metric, estimate)
 
     return {
-        "metric": gate_text.METRIC_NAMES[comparison.metric],
+        "metric": TABLE[comparison.metric].words,
         "baseline": shown(comparison.baseline),
         "now": shown(comparison.found),
         "change": "-" if comparison.ratio is None else gate_text.format_change(comparison.ratio),
@@ -362,12 +357,8 @@ def properties(record: Record) -> Iterator[tuple[str, str | float]]:
     They are its status, its speedup or efficiency with the range, and the outcomes of its comparisons.
     """
     yield f"{PROPERTY_PREFIX}status", record.status
-    efficiency = record.scaling.efficiency if record.scaling else None
-    for name, found in (("speedup", record.speedup), ("efficiency", efficiency)):
-        if found is not None:
-            ends = {name: found.value, "low": found.low, "high": found.high}
-            yield from (
-                (f"{PROPERTY_PREFIX}{name}", value) for name, value in ends.items() if value is not None
-            )
+    for metric, found in metrics.decided(record).items():
+        ends = {metric: found.value, "low": found.low, "high": found.high}
+        yield from ((f"{PROPERTY_PREFIX}{name}", value) for name, value in ends.items() if value is not None)
     for comparison in record.comparisons:
         yield f"{PROPERTY_PREFIX}baseline.{comparison.metric}", comparison.outcome

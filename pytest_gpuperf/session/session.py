@@ -27,6 +27,7 @@ from pytest_gpuperf.model.errors import (
     NotComparableWarning,
     is_outcome,
 )
+from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, Note, Record, Report, Verdict
@@ -342,7 +343,7 @@ def _baselines(gate: GateOptions) -> tuple[Report, ...]:
     elif not reports:
         missing = f"folder {path} contains no report" if path.is_dir() else f"{path} does not exist"
         problem = f"{missing}; --gpuperf-baseline-missing=create creates one"
-        if any(tolerance.metric != "cpu_time" for tolerance in gate.compared):
+        if any(TABLE[tolerance.metric].needs_gpu for tolerance in gate.compared):
             problem += (
                 " on a machine with a GPU; a runner without one needs the file and --gpuperf-allow=no-gpu"
             )

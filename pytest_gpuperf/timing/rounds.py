@@ -16,9 +16,10 @@ from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.analysis.turns import Alone, Turns
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model.comparison import GateOptions, Metric
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round, Speedup
+from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.alone import LoneWork
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -40,11 +41,6 @@ _WAIT_SHARE, _LONGEST_WAIT = 1 / 4, 0.01  # of a round; seconds
 _UNTIMED_SHARE = 1 / 8  # of the rounds have an untimed one before them
 _SLOW = 1 / 100  # of the sampling time: longer rounds have time for an untimed one in a stretch, and no waits
 _MANY_ROUNDS = 500  # decide as much as more would, and keep reports small: of more, each waits longer
-
-
-_IN_ROUNDS: frozenset[Metric] = frozenset({"latency", "with_copies"})
-# Of these no look is waited for.
-_NOT_LOOKED_AT: frozenset[Metric] = _IN_ROUNDS | {"cpu_time", "gpu_time"}
 _UNMARKED_TIME = 0.05  # seconds: there may be thousands of them
 
 OnRound = Callable[[float], None]
@@ -420,12 +416,12 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     takes all of the sampling time. One process of many takes a short one, the same for all tests: what ends
     it earlier, or begins it again, hangs on the noise.
     """
-    checked = {tolerance.metric for tolerance in gate.tolerances}
+    rounds = {TABLE[tolerance.metric].rounds for tolerance in gate.tolerances}
     return replace(
         plan,
         compared=gate.compares,
-        whole=not gate.later and (bool(checked & _NOT_LOOKED_AT) or (gate.create and checked != {"memory"})),
-        in_rounds=bool(checked & _IN_ROUNDS),
+        whole=not gate.later and (bool(rounds & {"samples", "asked"}) or (gate.create and rounds != {None})),
+        in_rounds="asked" in rounds,
         sampling_time=_ONE_OF_MANY if gate.later else None,
         may_restart=not gate.later,
     )
@@ -437,8 +433,8 @@ def for_test(plan: SamplingPlan, gate: GateOptions, limits: Sequence[Limit]) -> 
     Without any nothing ends sampling early, and a later run is compared with it: a test that is new, or whose
     baseline is so wide that only rounds of both runs together decide.
     """
-    is_sampled_for = {tolerance.metric for tolerance in gate.compared} & {"speedup", "efficiency"}
-    is_open = gate.compares and not gate.later and bool(is_sampled_for) and not limits
+    is_sampled_for = any(TABLE[tolerance.metric].rounds == "decide" for tolerance in gate.compared)
+    is_open = gate.compares and not gate.later and is_sampled_for and not limits
     return replace(plan, whole=True) if is_open else plan
 
 

@@ -36,7 +36,8 @@ def test_a_plain_suite_imports_nothing_of_ours_but_the_door(pytester, typed):
     ours = {name.partition(".")[2] for name in imported if name.startswith("pytest_gpuperf")}
     of_workers = {"integrations", "integrations.xdist", "model", "model.worker_keys"}
     # What reads and checks the options is not here: without bytecode every start would compile it.
-    door = {"", "plugin", "option_table", "devices", "devices.registry", "hookspecs"}
+    tables = {"option_table", "devices", "devices.registry", "model", "model.metrics"}
+    door = {"", "plugin", "hookspecs"} | tables
     assert (door | of_workers if "-n1" in typed else door) == ours
     assert not imported & {*GPU_LIBRARIES, "numpy", "jsonschema"}
 

@@ -2,11 +2,13 @@
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import Any
 
+from pytest_gpuperf.gate.metrics import at
 from pytest_gpuperf.model.comparison import Comparison
+from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files
@@ -15,24 +17,18 @@ _BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
 # Some spreadsheets begin a cell after a semicolon, too, even within quotes, and take off quotes and spaces.
 _FORMULA = re.compile(f'(?:^|(?<=;))(?=["\\s]*[{_BEGINS}])')
 _HEADER = "test,verdict,reason,metric,device,emulated,unit,value,low,high,at_least,at_most,baseline,outcome"
-_METRICS = {
-    "cpu_time": ("s", "cpu.median", None, None),
-    "gpu_time": ("s", "gpu.median", None, None),
-    "cpu_first_call": ("s", "cpu.first_call", None, None),
-    "gpu_first_call": ("s", "gpu.first_call", None, None),
-    "speedup": ("x", "speedup", "demand.min", "demand.max"),
-    "with_copies": ("x", "offload.always", None, None),
-    "with_one_transfer": ("x", "offload.once", None, None),
-    "latency": ("x", "offload.latency", None, None),
-    "copies": ("s", "transfer.median", None, None),
-    "copied": ("bytes", "transfer.bytes", None, None),
-    "break_even": ("calls", "offload.break_even_calls.both", None, None),
-    "memory": ("bytes", "memory.peak", None, "demand.max_memory"),
-    "scaling_speedup": ("x", "scaling.speedup", "demand.min", "demand.max"),
-    "efficiency": ("ratio", "scaling.efficiency", "scaling.required", None),
-    "karp_flatt": ("ratio", "scaling.karp_flatt", None, None),
-}
-"""The numbers, called as in `--gpuperf-fail-on`: the unit, and where in a record the value and limits are."""
+_OTHERS = (
+    ("gpu_time", "cpu_first_call", "s", "cpu.first_call", None, None),
+    ("gpu_time", "gpu_first_call", "s", "gpu.first_call", None, None),
+    ("with_copies", "with_one_transfer", "x", "offload.once", None, None),
+    ("latency", "copies", "s", "transfer.median", None, None),
+    ("latency", "copied", "bytes", "transfer.bytes", None, None),
+    ("latency", "break_even", "calls", "offload.break_even_calls.both", None, None),
+    ("memory", "scaling_speedup", "x", "scaling.speedup", "demand.min", "demand.max"),
+    ("efficiency", "karp_flatt", "ratio", "scaling.karp_flatt", None, None),
+)
+"""Numbers that no check is on, each behind the metric that it follows: as there, the unit, and where in a
+record the value and the limits are."""
 
 
 class Csv:
@@ -54,25 +50,26 @@ class Csv:
         return file.getvalue()
 
 
+def _exported() -> Iterator[Sequence[Any]]:
+    """Yield the numbers in their order, the metrics called as in `--gpuperf-fail-on`."""
+    for metric, row in TABLE.items():
+        if not row.pairs_only:  # no run has it compared with another one
+            yield metric, row.unit, row.place, row.at_least, row.at_most
+        yield from (number for after, *number in _OTHERS if after == metric)
+
+
 def _numbers(record: Record) -> Iterator[list[Any]]:
     """Yield the cells of each number, from `metric` on."""
     comparisons: dict[str, Comparison] = {each.metric: each for each in record.comparisons}
-    for metric, (unit, place, *limits) in _METRICS.items():
-        found, compared = _at(record, place), comparisons.get(metric)
+    for metric, unit, place, *limits in _exported():
+        found, compared = at(record, place), comparisons.get(metric)
         if found is None and compared is None:
             continue
         device = record.cpu if metric.startswith("cpu_") else record.gpu
-        cells = [metric, _at(device, "device.name"), _at(device, "device.emulated"), unit]
+        cells = [metric, at(device, "device.name"), at(device, "device.emulated"), unit]
         cells += [found.value, found.low, found.high] if hasattr(found, "value") else [found, None, None]
-        cells += [limit and _at(record, limit) for limit in limits]
-        yield [*cells, _at(compared, "baseline.value"), _at(compared, "outcome")]
-
-
-def _at(value: Any, path: str) -> Any:
-    """Return what the path of attributes leads to; None where something on the way is None."""
-    for name in path.split("."):
-        value = None if value is None else getattr(value, name)
-    return value
+        cells += [limit and at(record, limit) for limit in limits]
+        yield [*cells, at(compared, "baseline.value"), at(compared, "outcome")]
 
 
 def _cell(value: Any) -> Any:

@@ -1,9 +1,10 @@
 """From a run to the files of tools that track one number of each test over commits."""
 
-from typing import Any, Literal
+from typing import Any
 
+from pytest_gpuperf.gate.metrics import decided
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
+from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files
@@ -37,8 +38,7 @@ class Bencher:
 
 def _measures(record: Record) -> dict[str, dict[str, float]]:
     measures = {}
-    if (found := _headline(record)) is not None:
-        name, value = found
+    for name, value in decided(record).items():
         parts = {"value": value.value, "lower_value": value.low, "upper_value": value.high}
         bounded = {part: number for part, number in parts.items() if number is not None}  # null is no number
         measures[f"{_emulated(record.gpu)}{name}"] = bounded
@@ -67,9 +67,9 @@ class GithubAction:
 
 
 def _entry(record: Record) -> dict[str, Any] | None:
-    if (found := _headline(record)) is None:
+    if not (found := decided(record)):
         return None
-    what, value = found
+    what, value = next(iter(found.items()))
     shown = units.digits if what == "speedup" else "{:.2f}".format
     suffix = " (emulated)" if record.is_emulated else ""  # no chart mixes the two
     name = distinct(record.nodeid).replace("|", r"\|")  # the action writes it into a table as it is
@@ -91,11 +91,3 @@ def _tooltip(record: Record) -> str:
     ]
     emulated = ["emulated: not a GPU's speedup"] if record.is_emulated else []
     return "\n".join([*lines, record.verdict, *emulated])
-
-
-def _headline(record: Record) -> tuple[Literal["speedup", "efficiency"], Estimate | Speedup] | None:
-    """Return what the number is, and the number with its range; None for a test without any."""
-    if record.speedup is not None:
-        return "speedup", record.speedup
-    efficiency = record.scaling.efficiency if record.scaling else None
-    return None if efficiency is None else ("efficiency", efficiency)

@@ -25,7 +25,7 @@ from golden import assert_golden
 from msgspec.structs import replace
 
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.model.comparison import METRICS, GateOptions
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SizeGroup
 from pytest_gpuperf.model.measurement import (
     Estimate,
@@ -33,6 +33,7 @@ from pytest_gpuperf.model.measurement import (
     Memory,
     ResultCheck,
 )
+from pytest_gpuperf.model.metrics import METRICS
 from pytest_gpuperf.model.record import Environment, Record, Report
 
 TEST = "tests/test_fft.py::test_fft[64]"
