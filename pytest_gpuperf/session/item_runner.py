@@ -22,7 +22,7 @@ _ONE_DEVICE = (
 )
 _NO_CPU_VARIANT = (
     "nothing to compare with: this test runs on the GPU only and has no CPU counterpart; request `device` or "
-    "`xp`, parametrize it over both devices, or link it to a CPU test with pair=... (one in another class or "
+    "`xp`, parametrize it over both devices, or link it to a CPU test with pair=NAME (one in another class or "
     "file must be collected, too)"
 )
 _NO_GPU_VARIANT = (
@@ -34,7 +34,7 @@ _EMULATE_EITHER = " (--gpuperf-gpu=jax:cpu or torch:cpu emulates one)"
 _DIFFERS = (
     "nothing to compare with: no variant of this test on the {other} has the same {parameters}; parametrize "
     "the device by itself, or give both devices equal values (an array, or an object without `==`, is equal "
-    "to itself only); with pair=... a parameter that goes with the device is left out"
+    "to itself only); with pair=NAME a parameter that goes with the device is left out"
 )
 _ON_CPU_BY_DEFAULT = (
     "no GPU: {library} runs this test on the CPU, and nothing is compared; try --gpuperf-gpu={emulated} "
