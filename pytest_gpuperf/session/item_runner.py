@@ -22,8 +22,8 @@ _ONE_DEVICE = (
 )
 _NO_CPU_VARIANT = (
     "nothing to compare with: this test runs on the GPU only and has no CPU counterpart; request `device` or "
-    "`xp`, parametrize it over both devices, or link it to a CPU test with pair=NAME (one in another class or "
-    "file must be collected, too)"
+    "`xp`, parametrize it over both devices, or link it to a CPU test with pair=NAME (one in another class "
+    "or file must be collected, too)"
 )
 _NO_GPU_VARIANT = (
     "nothing to compare with: this test runs on the CPU, and no other variant of it runs on a GPU; keep both "

@@ -41,6 +41,7 @@ from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
 from pytest_gpuperf.timing.time_budget import AcquireLock, OtherLimit, TimeBudget
 from pytest_gpuperf.timing.work import CpuWork, Sight
+from pytest_gpuperf.timing.workload import Workload
 
 _BUSY = "the machine was busy with other work"
 _BEYOND_HARDWARE = 50  # times as fast: beyond what memory and units of a GPU give over those of a CPU
@@ -574,6 +575,19 @@ class Trial:
         """Compare results after as many calls since a reset; without one, each with the CPU's first."""
         for on_cpu, on_gpu in zip(cpu if len(cpu) > 1 else repeat(cpu[0]), gpu, strict=False):
             self._checks.compare(on_cpu, on_gpu, device, when)
+        if when == "before" and self._checks.differ and isinstance(self._cpu, BlockTimer):
+            self._require_steady(cpu[0], self._cpu.workload)
+
+    def _require_steady(self, first: list[Leaf], workload: Workload) -> None:
+        """Refuse a call that gives another result when it is made again: then the devices' differ for that.
+
+        Not a whole body, which may draw other inputs each time.
+        """
+        if workload.scope == "call" and workload.restore is None and self._budget.remaining() >= 0:
+            with capabilities.context(workload.device):
+                again = walked(workload.call(), capabilities.holds(workload.device))
+                last = self._checks.copy_to_host(again, workload.device, workload.used_dtypes)
+            self._checks.require_same_result(first, last, workload)
 
     def _measure_least_time(self, timer: BlockTimer) -> None:
         """Measure once what a call needs in any case, if other work disturbed the samples."""
