@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_gpuperf import option_table as table
+from pytest_gpuperf.devices.registry import EMULATED
 from pytest_gpuperf.model.worker_keys import USAGE_ERROR
 from pytest_gpuperf.option_table import Option
 
@@ -284,7 +285,9 @@ def emulates(config: pytest.Config, choice: str) -> pytest.UsageError:
     """Return the error that ends a run which requires a GPU and chooses what emulates one."""
     required = _set_by(config, table.REQUIRE_GPU)
     problem = f"{choice} emulates a GPU and is none, and {required} requires one"
-    remedy = f"name the GPU's library, such as cupy or torch, or leave {required} out"
+    library = choice.partition(":")[0]
+    named = f"{library} without :cpu" if library in EMULATED else "such as cupy or torch"
+    remedy = f"name the GPU's library, {named}, or leave {required} out"
     return _error(config, table.GPU, f"{problem}; {remedy}")
 
 

@@ -46,11 +46,16 @@ def why(item: pytest.Function, parser: DeviceParser) -> str:
     names = [name for name, value in parameters(item).items() if _is_device(value, parser)]
     own = fixtures.describe_own(item)
     if own is not None:
-        chosen = f"; `{names[0]}` seems to choose it: {_NAME_IT.format(names[0])}" if names else ""
+        chosen = f"; `{names[0]}` seems to choose it: {_named(names[0], parser)}" if names else ""
         return f"{_OWN_FIXTURE.format(own)}{chosen or _GIVE_PARAMS}"
     if names:
-        return f"{_NAMES_ONE.format(names[0])}: {_NAME_IT.format(names[0])}"
+        return f"{_NAMES_ONE.format(names[0])}: {_named(names[0], parser)}"
     return next(_held(item, parser), _MUST_USE)
+
+
+def _named(name: str, parser: DeviceParser) -> str:
+    """Return how to name one more device parameter: the key takes the place of all names so far."""
+    return _NAME_IT.format(" ".join((*parser.names, name)))
 
 
 def of_several(values: Iterable[Any]) -> set[type]:

@@ -316,7 +316,8 @@ class Machine:
             is_no_remedy = self._required or self._whole is not None
             if cause.missing or cause.broken or is_no_remedy or backend.name not in EMULATED:
                 raise
-            raise Unavailable(f"{cause}; --gpuperf-gpu={backend.name}:cpu emulates one") from cause
+            # First what to do: a table cuts what is long.
+            raise Unavailable(f"no GPU (--gpuperf-gpu={backend.name}:cpu emulates one): {cause}") from cause
 
     def _open_group(self, count: int) -> TimedDevice:
         backend = self._chosen or self._found

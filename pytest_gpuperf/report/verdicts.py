@@ -92,7 +92,7 @@ def rows_of(records: Sequence[Record]) -> list[Record]:
     partners = {
         record.pairing.partner
         for record in records
-        if record.pairing and record.pairing.partner and record.speedup
+        if record.pairing and record.pairing.partner and record.cpu
     }
     return [record for record in records if record.nodeid not in partners or not _is_plain(record)]
 

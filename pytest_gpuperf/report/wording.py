@@ -124,10 +124,12 @@ def _is_above_without(record: Record) -> bool:
 def _longest_gpu_call(record: Record) -> str:
     """Return how long a call may take on a GPU that was not measured, for the speedup that is required.
 
-    Not in the row of a CPU variant: those of a test's variants leave its copies to the GPU's.
+    Not in the row of a CPU variant: that of its GPU variant says it.
     """
     demand, cpu = record.demand, record.cpu
-    is_alone = cpu is not None and record.transfer is not None and not record.interference
+    is_gpu_variant = record.pairing is not None and record.pairing.kind == "gpu"
+    is_whole = is_gpu_variant or record.transfer is not None
+    is_alone = cpu is not None and is_whole and not record.interference
     if cpu is None or not is_alone or demand.min is None or demand.max is not None:
         return "-"
     time = cpu.latency if demand.latency else cpu.median

@@ -62,7 +62,9 @@ _MISSING = {
         r"no NVIDIA driver|CUDA driver version is insufficient|No \w+ GPUs are available"
         r"|not compiled with \w+ enabled|not linked with support for \w+ devices"
     ),
-    "jax": re.compile("Unknown backend.*(no platforms that are instances of|Available backends are)"),
+    "jax": re.compile(
+        r"(Unknown backend|Backend '\w+' failed).*(no platforms that are|Available backends are)"
+    ),
 }
 """What each library says where it lacks a device."""
 _WHOLE_BODY = (

@@ -136,7 +136,6 @@ def first_call(
             call = _observed_call(workload.call, device)
         workload = replace(workload, watched=watched)
     else:
-        _require_no_functions(call.result)
         given += uploads.arrays
         workload = Workload(
             device=device,
@@ -154,6 +153,7 @@ def first_call(
     _require_no_fallback(call, device)
     _require_computation(workload)
     result = walked(call.result, capabilities.holds(device))
+    _require_no_functions(call.result, result, "the test" if workload.scope == "body" else "the call")
     workload = _with_first_call(workload, call, result)
     if device.kind == "gpu" and not workload.did_device_work:
         with without_limit():
@@ -497,14 +497,15 @@ def _require_no_fallback(call: _ObservedCall, device: TimedDevice) -> None:
         )
 
 
-def _require_no_functions(result: Any) -> None:
-    """Refuse a body that returns several functions, and nothing else: nobody calls them."""
-    values = [leaf.value for leaf in leaves(result)]
+def _require_no_functions(returned: Any, result: Result, what: str) -> None:
+    """Refuse a body, or the callable that it returned, that returns functions alone: nobody calls them."""
+    values = [leaf.value for leaf in result.values]
     if values and all(type(value) in CALLABLES for value in values):
-        made = f"{count(len(values), 'function')} in a {type(result).__name__}"
+        single = type(returned) in CALLABLES
+        made = "a function" if single else f"{count(len(values), 'function')} in a {type(returned).__name__}"
+        remedy = "as in return lambda: f(x)" if single else "as in return lambda: (a(x), b(x))"
         raise GpuPerfError(
-            f"the test returned {made}, which nobody calls: "
-            "return one callable that calls them, as in return lambda: (a(x), b(x))"
+            f"{what} returned {made}, which nobody calls: return one callable that calls them, {remedy}"
         )
 
 

@@ -24,7 +24,7 @@ from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.process_state import Change
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 from pytest_gpuperf.timing.time_budget import OtherLimit
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.timing.workload import NO_WORK, Workload
 
 _BLOCKING_RUNTIMES = ("cuda", "rocm")  # that read the settings: SYCL's, Apple's and a TPU's do not
 _NO_TIME = "time was up before the first round: the first call took {} on the CPU and {} on the GPU; {more}"
@@ -41,7 +41,6 @@ _OTHERS = "raise {}'s limit of {}, which ends this test before max_time does"
 _MOST_STARTUP = 0.1  # of the time limit may first calls take longer than later ones before a note says so
 _MOST_LEFT = 0.02  # of a block's time may be spent beside its calls before a note says so
 _MOST_RAISING = 0.1  # of the time limit may be spent on raising clocks before a note says so
-_NO_WORK = 150e-9  # seconds: a function of Python that returns a stored object takes about a third of it
 _FEWEST_FOR_TOTALS = 60  # rounds: fewer show no calls that are as rare
 _DIFFERENT = 1.1
 _MORE_AT_FIRST = 2  # times as long as later calls may the device work in the first one
@@ -221,22 +220,27 @@ def on_emulation(workload: Workload, result: Iterable[Leaf]) -> Note | None:
     return Note(code="not_on_device", text=text)
 
 
-def on_placement(workload: Workload, result: Iterable[Leaf]) -> Note | None:
+def on_placement(workload: Workload, result: Iterable[Leaf], *, works_here: bool) -> Note | None:
     """Return a note on a call whose arrays are its device's library's, and on another device of that.
 
     A call that takes its inputs from there copies them each time, or works there. One that has its inputs
-    here may bring its result from a GPU to the host, and on the CPU has no reason to send it elsewhere.
+    here may bring its result from a GPU to the host, and on the CPU has no reason to send it elsewhere. One
+    that was seen to work here (`works_here`) copies them on purpose, as an epoch over a DataLoader does.
     """
     device, holds = workload.device, capabilities.holds(workload.device)
 
     def is_elsewhere(value: object) -> bool:
-        return library_of(value) == device.backend and not holds(value)
+        # Of a donated array nobody knows where it was.
+        is_there = library_of(value) == device.backend and ask.attribute(value, "device") is not None
+        return is_there and not holds(value)
 
     found: Iterator[object]
     values = [leaf.value for leaf in result]
     if inputs.reaches_device(workload.call, device):
         is_sent = device.kind == "cpu" and not any(map(holds, values))
         what, found = "returns", filter(is_elsewhere, values if is_sent else ())
+    elif works_here:
+        return None
     else:
         what, found = "reads", inputs.reached(workload.call, is_elsewhere, through_functions=True)
     if (array := next(found, None)) is None:
@@ -280,13 +284,7 @@ def on_rounds(rounds: RoundSampler) -> Iterator[Note]:
 def on_numbers(measured: OffloadInput) -> Iterator[Note]:
     """Yield notes on calls too short for any work, and on disturbances that did not change the verdict."""
     demand, disturbance = measured.demand, measured.disturbance
-    on_cpu, on_gpu = median(measured.sampled.cpu), median(measured.sampled.gpu)
-    if max(on_cpu, on_gpu) < _NO_WORK:
-        took = f"{units.seconds(on_cpu)} on the CPU and {units.seconds(on_gpu)} on the GPU"
-        text = (
-            f"a call takes {took}, too short for any work: it seems to return what was made before; let it "
-            "do the work, as in return lambda: f(x)"
-        )
+    if (text := no_work(measured.sampled.cpu, measured.sampled.gpu)) is not None:
         yield Note(code="work_in_doubt", text=text)
     is_busy = disturbance is not None and disturbance.code == "interference"
     if not is_busy and (totals := _totals(measured)) is not None:  # else it was other work that took longer
@@ -295,6 +293,17 @@ def on_numbers(measured: OffloadInput) -> Iterator[Note]:
         yield Note(code=disturbance.code, text=disturbance.reason)
     if measured.throttled is not None and not demand.limits:
         yield Note(code="gpu_throttled", text=measured.throttled)
+
+
+def no_work(cpu: Sequence[float], gpu: Sequence[float]) -> str | None:
+    """Return that the samples of both devices are too short for any work, with the remedy."""
+    on_cpu, on_gpu = median(cpu), median(gpu)
+    if max(on_cpu, on_gpu) >= NO_WORK:
+        return None
+    return (
+        f"a call takes {units.seconds(on_cpu)} on the CPU and {units.seconds(on_gpu)} on the GPU, too short "
+        "for any work: it seems to return what was made before; let it do the work, as in return lambda: f(x)"
+    )
 
 
 def _totals(measured: OffloadInput) -> str | None:

@@ -20,7 +20,7 @@ from pytest_gpuperf.timing.first_call import Bind, array_types
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.time_budget import seconds_between
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.timing.workload import NO_WORK, Workload
 
 _REMEDY = "set it in a fixture that restores it, or inside the returned callable"
 _CAUSE = "the body of the test sets something for the whole process (a backend, a default, a variable)"
@@ -86,7 +86,7 @@ class StateProbe:
         busy machine, where some calls take 20 times as long as others, does not do so in each turn.
         """
         now = self.timer.fastest_sample  # of warm-up, if there was time for it
-        if inf in (self.before, now):
+        if inf in (self.before, now) or max(self.before, now) < NO_WORK:
             return None
         before, self.before = self.before, inf  # after a restart, other work has changed it
         if not _are_apart(before, now):

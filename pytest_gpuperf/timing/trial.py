@@ -420,7 +420,8 @@ class Trial:
             self._checks.runs_products = self._runs_products
             self._checks.require_device_work(workload)
             self._emulation = notes.on_emulation(workload, result.values)
-        self._placement += filter(None, [notes.on_placement(workload, result.values)])
+        works_here = work.is_seen_at_first(workload)
+        self._placement += filter(None, [notes.on_placement(workload, result.values, works_here=works_here)])
         timer = BlockTimer(workload=workload)
         self._add_note(self._question.after_first_call(timer, device))
         return timer, values
@@ -674,7 +675,12 @@ class Trial:
         is_beyond = speedup is not None and speedup.value > _BEYOND_HARDWARE
         last = self._last_sight if is_beyond and not self._checks.compared_arrays else "seen"
         doubt = work.DOUBTS.get(self._sight) or work.DOUBTS.get(last)
-        if doubt is None or speedup is None or ended.status not in ("passed", "recorded"):
+        if speedup is None or ended.status not in ("passed", "recorded"):
+            return ended
+        if doubt is None and ended.status == "passed":  # else it is a note, as in each case
+            sampled = self._rounds.sampled
+            doubt = notes.no_work(sampled.cpu, sampled.gpu)
+        if doubt is None:
             return ended
         if ended.status == "recorded":
             self.note("work_in_doubt", doubt)

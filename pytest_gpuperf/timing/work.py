@@ -159,7 +159,12 @@ def _shows_work(gpu: Workload) -> bool:
     device = gpu.device
     if gpu.returned_new or _is_looked_at_elsewhere(device):
         return True
-    return gpu.used_device_at_first and not first_call.is_blind(device)
+    return is_seen_at_first(gpu)
+
+
+def is_seen_at_first(gpu: Workload) -> bool:
+    """Return whether the first call worked on a device that sees whether one does."""
+    return gpu.used_device_at_first and not first_call.is_blind(gpu.device)
 
 
 def _is_looked_at_elsewhere(device: TimedDevice) -> bool:

@@ -170,7 +170,7 @@ def test_what_is_called_a_gpu_is_compared_with_its_own_cpu_or_with_numpy(choice,
         ("torch", r"built without any GPU|cannot use \w+:0: .+; install the driver"),
         ("jax", "JAX sees no GPU.*; install (JAX's plugin|the driver)"),
         ("keras", r"(sees no GPU|without any GPU|cannot use).*; install"),
-        ("mlx", r"MLX \S+ has no GPU here; use a Mac .*; --gpuperf-gpu=mlx:cpu emulates one"),
+        ("mlx", r"^no GPU \(--gpuperf-gpu=mlx:cpu emulates one\): MLX \S+ has no GPU here; use a Mac "),
         ("sycl", "no Intel GPU; install its compute runtime"),
     ],
 )

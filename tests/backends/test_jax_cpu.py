@@ -277,6 +277,22 @@ def test_a_call_whose_arrays_are_on_another_device_is_noted(cpu, second, body, s
     assert any(said in text for text in notes), notes
 
 
+def test_a_call_that_returns_what_the_next_one_donates_is_not_said_to_be_elsewhere(cpu, second):
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+
+    def body(device):
+        state = {"x": device.xp.ones(1000)}
+
+        def work():
+            state["x"] = step(state["x"])
+            return state["x"]
+
+        return work
+
+    record = walked(body, cpu, second, Demand(check=False), max_time=0.5)
+    assert [] == [note.text for note in record.notes if note.code == "not_on_device"]
+
+
 def test_xp_can_be_traced(second):
     xp = second.xp
     made = jax.jit(lambda a: xp.sin(a) + xp.ones(3) + xp.linalg.norm(xp.stack([a, a])))(xp.ones(3))

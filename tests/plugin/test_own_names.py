@@ -157,11 +157,12 @@ BOTH = {
 def test_a_marked_test_without_a_device_says_which_line_names_it_and_that_line_works(suite):
     found = suite(WITHOUT_DEVICE.format(fixture="device", keep="", body="pass"))
     found.ended(errors=8)
+    names = "gpuperf_device_params = device xp module namespace array_namespace library backend nx"
     for name, remedy in {
         "TestOwn::test_fixture[cuda]": "; `device_name` seems to choose it: name that parameter in the ini "
-        "file: gpuperf_device_params = device_name",
+        f"file: {names} device_name",
         "test_parameter[cuda]": "parameter `place` seems to name one: name that parameter in the ini file: "
-        "gpuperf_device_params = place",
+        f"{names} place",
         "test_config[cuda]": "(config.device='cuda'), where the plugin does not look: make the device a "
         "parameter of its own",
         "TestUnit::test_autouse": "request `gpuperf` in an autouse fixture of the class, keep it ",

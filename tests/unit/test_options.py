@@ -232,7 +232,7 @@ CHECKS = [
     ("baseline=none fail-on=speedup:10%", "fail-on requires --gpuperf-baseline"),
     (
         "baseline=gone.json",
-        "baseline: *gone.json does not exist; --gpuperf-baseline-missing=create *with a GPU; *=no-gpu",
+        "baseline: *gone.json does not exist; --gpuperf-baseline-missing=create *with a GPU; *=no-gpu, *",
     ),
     (
         "baseline=gone.json fail-on=cpu_time:9%",

@@ -411,6 +411,7 @@ def needs_one(argument):
         ),
         ("the test returned 2 functions in a tuple, which nobody calls", (lambda: 1, partial(needs_one, 1))),
         ("the test returned 1 function in a dict, which nobody calls", {"a": lambda: 1}),
+        ("the call returned a function, which nobody calls", lambda: partial(needs_one, 1)),
     ],
 )
 def test_a_callable_that_cannot_be_called_again_and_again_is_refused(said, call):

@@ -1193,6 +1193,15 @@ def test_results_in_reference_cycles_are_freed_before_they_fill_a_device():
     assert bench.gpu.peak_bytes < 50 * 8000
 
 
+@for_each(("status", "seconds"), [("inconclusive", 50e-9), ("passed", 1e-6)])
+def test_calls_too_short_for_any_work_meet_no_limit(status, seconds):
+    clock = Clock()
+    devices = [simulated(kind, clock, kernel=seconds, launch=1e-9) for kind in ("cpu", "gpu")]
+    found = walked(lambda device: device.launch, *devices, Demand(min=0.2), max_time=0.02)
+    assert status == found.status, found.reason
+    assert ("too short for any work" in (found.reason or "")) == (status == "inconclusive")
+
+
 @for_each(("expected", "seconds"), [([True], 50e-9), ([], 1e-6)])
 def test_calls_too_short_for_any_work_are_noted(expected, seconds):
     clock = Clock()
