@@ -10,7 +10,7 @@ PYTEST_DONT_REWRITE: there is no assert here, which pytest would look for at eac
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -18,22 +18,31 @@ if TYPE_CHECKING:
     from pytest_gpuperf.devices.protocol import Backend
 
 
-class Row(NamedTuple):
-    """One backend, by the NAME of `--gpuperf-gpu=NAME`: its class is `NameBackend` in the module `name`."""
+class Row:
+    """One backend, by the NAME of `--gpuperf-gpu=NAME`: its class is `NameBackend` in the module `name`.
 
-    name: str
-    selectors: str = ""
-    """The devices that a user may choose, as help texts show them: `[:N|:cpu]`."""
-    values: tuple[str, ...] = ()
-    """The names of its library among the values of a suite's parameters, `jnp` for one; first its package."""
-    namespace: str | None = None
-    """The module whose functions make its arrays, where that is not its library."""
-    only: Literal["cpu", "gpu"] | None = None
-    """The one kind of device that a bare name means; None where the library is on either by default."""
-    emulation: Literal["itself", "numpy"] | None = None
-    """What `NAME:cpu`, which emulates a GPU, is compared with; None where there is no such choice."""
-    packages: tuple[str, ...] = ()
-    """The distributions whose versions a report has."""
+    `selectors` are the devices that a user may choose, as help texts show them: `[:N|:cpu]`. `values` are the
+    names of its library among the values of a suite's parameters, `jnp` for one; first its package.
+    `namespace` is the module whose functions make its arrays, where that is not its package. `only` is the one
+    kind of device that a bare name means; None where the library is on either by default. `emulation` is what
+    `NAME:cpu`, which emulates a GPU, is compared with; None where there is no such choice. `packages` are the
+    distributions whose versions a report has.
+    """
+
+    # To make a NamedTuple or a dataclass takes half a millisecond, at each start of pytest.
+    def __init__(
+        self,
+        name: str,
+        *,
+        selectors: str = "",
+        values: tuple[str, ...] = (),
+        namespace: str | None = None,
+        only: Literal["cpu", "gpu"] | None = None,
+        emulation: Literal["itself", "numpy"] | None = None,
+        packages: tuple[str, ...] = (),
+    ) -> None:
+        self.name, self.selectors, self.packages = name, selectors, packages
+        self.values, self.namespace, self.only, self.emulation = values, namespace, only, emulation
 
     @property
     def is_on_either(self) -> bool:
