@@ -91,7 +91,8 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Marked) ->
         raise options.usage_error(
             config,
             "--gpuperf-all: no test has CPU and GPU variants; a variant is recognized by the parameters "
-            f"{', '.join(parser.names)} (gpuperf_device_params)",
+            f"{', '.join(parser.names)} (gpuperf_device_params); a test without variants needs "
+            "pytest.mark.speedup and the fixture device",
         )
     return every
 

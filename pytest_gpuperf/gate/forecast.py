@@ -151,7 +151,10 @@ def _lines(name: str, blind: Sequence[_Blind], typed: Sequence[str]) -> Iterator
     if of_baseline or by["both"] or by["few"] or by["others"]:
         is_cut = any(each.time and each.time.by_default for each in blind)
         command = text.to_create([word for word in typed if not (is_cut and word == limit)])
-        yield f"for a new baseline check out the code that {name} is of, delete {name}, and run: {command}"
+        yield (
+            f"for a new baseline check out the code that {name} is of on its machine, delete {name}, and run: "
+            f"{command}"
+        )
 
 
 def _of_few(name: str, few: Sequence[_Blind], limit: str | None, again: str = "") -> Iterator[str]:

@@ -189,7 +189,7 @@ def test_it(device, lost):
 BRIEF = record("test_it.py::test_it", rounds_elapsed=0.28)  # of a plain run
 TOO_BRIEF = "the baseline base.json was sampled for at most 280 ms: it shows losses from "
 ONCE_MORE = (
-    "for a new baseline check out the code that base.json is of, delete base.json, and run: "
+    "for a new baseline check out the code that base.json is of on its machine, delete base.json, and run: "
     "pytest --gpuperf-lock=none --gpuperf-gpu=simulated --gpuperf-baseline=base.json "
     "--gpuperf-fail-on=speedup:10% --gpuperf-max-time=20 --gpuperf-baseline-missing=create"
 )
