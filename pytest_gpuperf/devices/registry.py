@@ -25,8 +25,8 @@ class Row:
     names of its library among the values of a suite's parameters, `jnp` for one; first its package.
     `namespace` is the module whose functions make its arrays, where that is not its package. `only` is the
     one kind of device that a bare name means; None where the library is on either by default. `emulation` is
-    what `NAME:cpu`, which emulates a GPU, is compared with; None where there is no such choice. `packages` are
-    the distributions whose versions a report has.
+    what `NAME:cpu`, which emulates a GPU, is compared with; None where there is no such choice. `packages`
+    are the distributions whose versions a report has.
     """
 
     # To make a NamedTuple or a dataclass takes half a millisecond, at each start of pytest.

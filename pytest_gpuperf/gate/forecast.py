@@ -152,8 +152,8 @@ def _lines(name: str, blind: Sequence[_Blind], typed: Sequence[str]) -> Iterator
         is_cut = any(each.time and each.time.by_default for each in blind)
         command = text.to_create([word for word in typed if not (is_cut and word == limit)])
         yield (
-            f"for a new baseline check out the code that {name} is of on its machine, delete {name}, and run: "
-            f"{command}"
+            f"for a new baseline check out the code that {name} is of on its machine, delete {name}, and "
+            f"run: {command}"
         )
 
 
