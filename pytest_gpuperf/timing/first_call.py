@@ -211,6 +211,8 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
         return
     with capabilities.context(device):
         probe = _probed(timer.workload, occupied)
+        if probe is not None and probe.blocks:  # or the host was interrupted, which is not so again
+            probe = _probed(timer.workload, occupied) or probe
     if probe is None:
         return
     if probe.blocks:

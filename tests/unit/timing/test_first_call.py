@@ -268,7 +268,7 @@ def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_ti
     ],
 )
 def test_a_device_whose_clocks_rise_is_occupied_again_until_that_lasts_for_the_call(expected, shares, waits):
-    device, left = simulated(), iter(shares)
+    device, left = simulated(), chain(shares, repeat(shares[-1]))
 
     def occupy(seconds):
         device.lasted = next(left) * seconds
@@ -285,6 +285,22 @@ def test_a_device_whose_clocks_rise_is_occupied_again_until_that_lasts_for_the_c
     found = inspection(device, call)
     blocks, seconds = expected
     assert (blocks, seconds and pytest.approx(seconds)) == (found.synchronizes, found.device_time)
+
+
+def test_a_host_that_is_interrupted_once_is_no_call_that_waits_for_its_device():
+    device, times = simulated(), []
+
+    def occupy(seconds):
+        times.append(seconds)
+        type(device).occupy(device, seconds)
+
+    def call():
+        device.pause(1.0 if len(times) == 1 else 0.0)
+        device.launch(1e-4)
+
+    device.occupy = occupy
+    found = inspection(device, call)
+    assert (False, pytest.approx(1e-4)) == (found.synchronizes, found.device_time)
 
 
 def of_many_dtypes(seen):
