@@ -127,8 +127,8 @@ def _longest_gpu_call(record: Record) -> str:
     Not in the row of a CPU variant: that of its GPU variant says it.
     """
     demand, cpu = record.demand, record.cpu
-    is_gpu_variant = record.pairing is not None and record.pairing.kind == "gpu"
-    is_whole = is_gpu_variant or record.transfer is not None
+    lacks_gpu = record.pairing is not None and record.pairing.kind == "gpu" and record.reason_code == "no_gpu"
+    is_whole = lacks_gpu or record.transfer is not None
     is_alone = cpu is not None and is_whole and not record.interference
     if cpu is None or not is_alone or demand.min is None or demand.max is not None:
         return "-"

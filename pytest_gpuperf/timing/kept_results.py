@@ -17,7 +17,7 @@ from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import Holds, Leaf, Numbers, Result, is_masked, walked
 from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.timing.workload import NO_WORK, Workload
 
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
 _WRITES, _MORE_WRITES, _LONGEST_LOOK = 3, 20, 0.3  # so many; then more, for so many seconds, where it counts
@@ -72,13 +72,16 @@ def look_for_kept(
     holds = capabilities.holds(device)
     parts = [leaf.value for leaf in result.values]
     arrays = [value for value in parts if _is_array(value, holds)]
+    call, on = median(samples), device.kind.upper()
+    # What takes longer may write to a buffer the very values that the set-up wrote there to warm up.
+    needs_proof = call < NO_WORK
     # The device may fill an array on the host faster than the host itself.
-    known = _Memory([*workload.arrays, *_changed(workload.host_arrays, device)])
+    on_host = _changed(workload.host_arrays, device) if needs_proof else _existing(workload.host_arrays)
+    known = _Memory([*workload.arrays, *on_host])
     made = {id(any_array.root(value)): value for value in arrays if not known.has(value)}
     if arrays and not made:  # it returns its inputs
-        kept = [*filter(_Memory(workload.computed).has, arrays)] if is_same else []
+        kept = [*filter(_Memory(workload.computed).has, arrays)] if is_same and needs_proof else []
         return _cached(device) if kept and not _are_written(workload, kept) else None
-    call, on = median(samples), device.kind.upper()
     size = sum(
         min(any_array.bytes_of(value), any_array.bytes_of(any_array.root(value))) for value in made.values()
     )
@@ -102,7 +105,10 @@ def look_for_kept(
             "than it takes to write the result; time the computation itself, and return only what it writes"
         )
     is_ample = call > _AMPLE * write.seconds > 0
-    if made and (is_ample or _reuses_results(workload) or _are_written(workload, [*made.values()])):
+    is_buffer = not needs_proof and all(map(_Memory(workload.reached).has, made.values()))
+    if made and (
+        is_ample or is_buffer or _reuses_results(workload) or _are_written(workload, [*made.values()])
+    ):
         return None
     return _cached(device)
 
@@ -134,8 +140,12 @@ def _are_written(workload: Workload, arrays: Sequence[Any]) -> bool:
 
 def _changed(entries: Iterable[inputs.Fingerprint], device: TimedDevice) -> list[Any]:
     """Return the arrays that exist and have other values than before the first call."""
-    arrays = [entry.array() for entry in inputs.changed(entries, device)]
-    return [array for array in arrays if array is not None]
+    return _existing(inputs.changed(entries, device))
+
+
+def _existing(entries: Iterable[inputs.Fingerprint]) -> list[Any]:
+    """Return the arrays that exist."""
+    return [array for entry in entries if (array := entry.array()) is not None]
 
 
 def _reuses_results(workload: Workload) -> bool:

@@ -11,8 +11,6 @@ if find_spec("jax"):
     SUITES.append(("jax:cpu", "of_jax", 14))
 # What a busy machine, and so little time, make of any test.
 OF_TIME = {"interference", "not_enough_time", "totals_differ", "overlap_not_measured", "long_warm_up"}
-# No kernel of the fake writes, so that these return what no call was seen to write.
-OF_FAKE = {"managed_memory", "buffers_in_turn", "pinned_copies"}
 
 
 def is_of_time(note):
@@ -22,7 +20,7 @@ def is_of_time(note):
 @pytest.mark.parametrize(("device", "suite", "tests"), SUITES)
 def test_no_honest_test_is_refused_or_noted(ran, device, suite, tests):
     source = (Path(__file__).parent / "honest" / f"{suite}.py").read_text()
-    output, report = ran(device, source, "--gpuperf-max-time=0.3", OMP_NUM_THREADS="1")
+    output, report = ran(device, source, "--gpuperf-max-time=0.5", OMP_NUM_THREADS="1")
     assert report.exists(), output
     records = json.loads(report.read_text())["records"]
     refused = {
@@ -36,7 +34,4 @@ def test_no_honest_test_is_refused_or_noted(ran, device, suite, tests):
         for note in record["notes"]
         if not is_of_time(note)
     }
-    not_written = {name for name, text in noted.items() if "on the GPU returned the very result" in text}
-    assert (OF_FAKE if device == "cupy" else set()) == not_written
-    noted = {name: text for name, text in noted.items() if name not in not_written}
     assert ({}, {}, tests) == (refused, noted, len(records))

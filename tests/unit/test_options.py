@@ -253,12 +253,12 @@ CHECKS = [
     ("baseline=base.json fail-on=improvement", "*improvement needs a tolerance*"),
     ("baseline=base.json fail-on=speedup:9% off", "off measures nothing, so --gpuperf-fail-on could *"),
     (
-        "require-gpu gpu=torch:cpu",
-        "gpu: torch:cpu emulates a GPU and is none, and --gpuperf-require-gpu requires one; name *, or *",
+        "require-gpu gpu=sycl:cpu",
+        "gpu: sycl:cpu emulates a GPU and is none, and --gpuperf-require-gpu requires one; name *, sycl without *",
     ),
     *(
         (f"require-gpu gpu={choice}", f"gpu: {choice} emulates a GPU and is none, *")
-        for choice in ("jax:cpu", "simulated", "standin:numpy", "sycl:cpu", "accelerator:polars:streaming")
+        for choice in ("simulated", "standin:numpy", "sycl:cpu")
     ),
     ("require-gpu off", "off measures nothing, so --gpuperf-require-gpu could *"),
     ("baseline-missing=create", "baseline-missing requires --gpuperf-baseline"),
@@ -328,8 +328,11 @@ def test_what_cannot_be_asked_is_refused_with_the_way_to_ask_it(refusal, asked, 
 IN_INI = [  # a line of the ini file without `gpuperf_`, and how it is refused
     ("gpu=tensorflow", "gpu in the ini file: *'tensorflow'*use keras*"),
     ("gpu=cupy:first", "gpu in the ini file: the device of cupy is a number*"),
-    ("gpu=torch:cpu --gpuperf-require-gpu", "gpu in the ini file: torch:cpu emulates a GPU and is none, *"),
-    ("gpu=jax:cpu -o=gpuperf_require_gpu=1", "gpu in *, and gpuperf_require_gpu in the ini file requires *"),
+    ("gpu=sycl:cpu --gpuperf-require-gpu", "gpu in the ini file: sycl:cpu emulates a GPU and is none, *"),
+    (
+        "gpu=simulated -o=gpuperf_require_gpu=1",
+        "gpu in *, and gpuperf_require_gpu in the ini file requires *",
+    ),
     ("max_time=0", "max_time in the ini file: 0.0 is not a positive number*"),
     ("lock=notes.md", "lock in the ini file: *notes.md exists and was not written by *"),
     ("json=new/", "json in the ini file: new/ is a folder; choose a file in it"),
