@@ -53,14 +53,15 @@ NOTHING = Contest(name="no plugin on either side: the noise", with_it=())
 
 def main() -> int:
     arguments = read_arguments()
-    contests = [ALONE_OURS, ALONE_PEER, NOTHING]
+    peers = [ALONE_PEER] if find_spec("pytest_benchmark") else []
+    contests = [ALONE_OURS, *peers, NOTHING]
     with TemporaryDirectory() as folder, TemporaryDirectory() as packages:
         suite, sources = Path(folder), Path(packages)
         write_suite(suite, 50)
-        copy_sources(sources, "pytest_gpuperf", "pytest_benchmark")
+        copy_sources(sources, "pytest_gpuperf", *["pytest_benchmark"] * len(peers))
         unwritten = [
             replace(contest, name=f"{contest.name}, no bytecode", sources=sources)
-            for contest in (ALONE_OURS, ALONE_PEER)
+            for contest in (ALONE_OURS, *peers)
         ]
         starts = [
             (contest, contend(contest, ("--collect-only", "-q"), suite, arguments.pairs))
@@ -74,16 +75,25 @@ def main() -> int:
     print(f"{arguments.tests} unmarked tests, median of {arguments.long_pairs} pairs, with / without\n")
     table(["", "wall", "processor", "95 % interval"], [run_row(*found) for found in runs])
     start = {contest: processor(found).difference for contest, found in starts}
-    shares = start[ALONE_OURS] / start[ALONE_PEER], start[unwritten[0]] / start[unwritten[1]]
-    return conclude(targets(*shares, dict(runs)[ALONE_OURS], share))
+    beside_peer = [(ALONE_OURS, ALONE_PEER), tuple(unwritten)] if peers else []
+    shares = [start[ours] / start[peer] for ours, peer in beside_peer]
+    return conclude([*of_peer(shares), *targets(dict(runs)[ALONE_OURS], share)])
 
 
-def targets(start: float, unwritten: float, long: Found, share: float) -> list[Target]:
-    """Return the targets. One process's time varies by more than 1 %: a miss is one beyond the doubt."""
+def of_peer(shares: list[float]) -> list[Target]:
+    """Return the targets beside pytest-benchmark, where it is installed."""
+    names = "start-up, share of pytest-benchmark's", "the same where no bytecode is written"
+    limits = MOST_OF_PEER, MOST_UNWRITTEN
+    return [
+        Target(name=name, figure=share, limit=limit)
+        for name, share, limit in zip(names, shares, limits, strict=False)
+    ]
+
+
+def targets(long: Found, share: float) -> list[Target]:
+    """Return the others. One process's time varies by more than 1 %: a miss is one beyond the doubt."""
     more = 100 * (processor(long).interval[0] - 1)
     return [
-        Target(name="start-up, share of pytest-benchmark's", figure=start, limit=MOST_OF_PEER),
-        Target(name="the same where no bytecode is written", figure=unwritten, limit=MOST_UNWRITTEN),
         Target(name="unmarked tests, more processor time in %, lower end", figure=more, limit=MOST_PERCENT),
         Target(name="unmarked tests, our hooks by cProfile in %", figure=share, limit=MOST_PERCENT),
     ]
