@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cache, partial
 from itertools import chain, count, cycle, repeat
 from math import inf
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -427,6 +428,29 @@ def test_a_result_that_only_later_calls_keep_is_an_error(works):
 
     with pytest.raises(GpuPerfError, match="kept from an earlier call"):
         measured(body, Demand(max=1))
+
+
+class OnCuda:
+    """An array at an address of a GPU, until it is donated."""
+
+    def __init__(self, address):
+        self.address = address
+
+    @property
+    def __cuda_array_interface__(self):
+        if self.address is None:
+            raise RuntimeError("the array has been deleted")
+        return {"data": (self.address, False)}
+
+
+@for_each(("expected", "is_donated"), [(True, False), (False, True)])
+def test_a_result_where_a_donated_one_was_is_a_new_one(expected, is_donated):
+    device = SimpleNamespace(holds=lambda value: isinstance(value, OnCuda))
+    before, now = OnCuda(4096), OnCuda(4096)
+    first = remember(values_of(before, device.holds), device, keep=True)
+    if is_donated:
+        before.address = None
+    assert expected == are_same(first, remember(values_of(now, device.holds), device, keep=True))
 
 
 def remembered(result):
