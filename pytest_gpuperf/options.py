@@ -284,7 +284,7 @@ def wrong(config: pytest.Config, flag: str, problem: object) -> pytest.UsageErro
 def emulates(config: pytest.Config, choice: str) -> pytest.UsageError:
     """Return the error that ends a run which requires a GPU and chooses what emulates one."""
     required = _set_by(config, table.REQUIRE_GPU)
-    problem = f"{choice} emulates a GPU and is none, and {required} requires one"
+    problem = f"{choice} only emulates a GPU, and {required} requires a real one"
     library = choice.partition(":")[0]
     named = f"{library} without :cpu" if library in EMULATED else "such as cupy or torch"
     remedy = f"name the GPU's library, {named}, or leave {required} out"

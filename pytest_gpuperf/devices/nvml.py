@@ -113,9 +113,9 @@ class MonitoredDevice(Single):
         clients = self._ask(lambda nvml, gpu: nvml.nvmlDeviceGetMPSComputeRunningProcesses(gpu)) or []
         if not clients:
             return found
-        # The server has the context of the GPU and issues its clients' work
-        # (https://manpages.ubuntu.com/manpages/noble/man1/nvidia-cuda-mps-control.1.html), so that one of the
-        # others is taken for it; that NVML lists it there is not documented, and was not seen yet.
+        # MPS's server holds the GPU's context and issues its clients' work:
+        # https://manpages.ubuntu.com/manpages/noble/man1/nvidia-cuda-mps-control.1.html. NVML's documentation
+        # does not say whether the list includes the server; we assume that one of the other processes is it.
         beside = [each for each in found if each.pid not in {client.pid for client in clients}]
         server = next((each for each in beside if each.pid != getpid()), None)
         return clients + [each for each in beside if each is not server]

@@ -338,7 +338,7 @@ def _not_compared(rows: Sequence[Record]) -> Iterator[str]:
         for record in rows
         if record.speedup is not None and record.check is not None and record.demand.check
     ]
-    # Values that could not be compared have an error of 0: of what is no value there is none.
+    # A result whose values could not be compared has an error of 0; a result without values has no error.
     without = sum(check.agreed is None and check.error is None for check in compared)
     if without:
         tests, returns = units.count(len(compared), "test"), "it returns" if without == 1 else "they return"

@@ -84,7 +84,7 @@ class RunDevices:
             reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
         else:
             if gpu.info.emulated:  # of a backend that does not say so at the start
-                self._fail_where_required(f"{gpu.name} emulates a GPU and is none")
+                self._fail_where_required(f"{gpu.name} only emulates a GPU")
         if reason is not None:
             self._fail_where_required(reason)
         if must_fail:

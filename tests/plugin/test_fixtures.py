@@ -145,7 +145,7 @@ def test_where_a_gpu_is_required_an_emulated_one_is_an_error_of_each_test_at_the
     pytester.makeconftest(SILENT)
     result = run(GPU_TEST + SPEEDUP_TEST, "--gpuperf-require-gpu", gpu="silent")
     result.assert_outcomes(passed=1, errors=2)
-    said = "a GPU is required (--gpuperf-require-gpu): simulated GPU emulates a GPU and is none"
+    said = "a GPU is required (--gpuperf-require-gpu): simulated GPU only emulates a GPU"
     result.stdout.fnmatch_lines([said, said])
 
 

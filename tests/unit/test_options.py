@@ -254,10 +254,10 @@ CHECKS = [
     ("baseline=base.json fail-on=speedup:9% off", "off measures nothing, so --gpuperf-fail-on could *"),
     (
         "require-gpu gpu=sycl:cpu",
-        "gpu: sycl:cpu emulates a GPU and is none, and --gpuperf-require-gpu requires one; *, sycl without *",
+        "gpu: sycl:cpu only emulates a GPU, and --gpuperf-require-gpu requires a real one; *, sycl without *",
     ),
     *(
-        (f"require-gpu gpu={choice}", f"gpu: {choice} emulates a GPU and is none, *")
+        (f"require-gpu gpu={choice}", f"gpu: {choice} only emulates a GPU, *")
         for choice in ("simulated", "standin:numpy", "sycl:cpu")
     ),
     ("require-gpu off", "off measures nothing, so --gpuperf-require-gpu could *"),
@@ -328,7 +328,7 @@ def test_what_cannot_be_asked_is_refused_with_the_way_to_ask_it(refusal, asked, 
 IN_INI = [  # a line of the ini file without `gpuperf_`, and how it is refused
     ("gpu=tensorflow", "gpu in the ini file: *'tensorflow'*use keras*"),
     ("gpu=cupy:first", "gpu in the ini file: the device of cupy is a number*"),
-    ("gpu=sycl:cpu --gpuperf-require-gpu", "gpu in the ini file: sycl:cpu emulates a GPU and is none, *"),
+    ("gpu=sycl:cpu --gpuperf-require-gpu", "gpu in the ini file: sycl:cpu only emulates a GPU, *"),
     (
         "gpu=simulated -o=gpuperf_require_gpu=1",
         "gpu in *, and gpuperf_require_gpu in the ini file requires *",
