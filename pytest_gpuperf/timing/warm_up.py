@@ -43,6 +43,7 @@ _BENT = 0.1  # of a longer or shifted block's time, by which it is off
 _MOST_LONGER = 4  # comparisons more, each of seven times as many calls, where these take hardly longer
 _SHIFT, _SHIFTED = 0.38, 4  # of a block's time; blocks for each longer one
 _SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for one block
+_MUCH_MORE = 4  # times as many calls in a block: what asks for so many is looked at once more
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
 
 
@@ -115,10 +116,13 @@ def fill_pipeline(timer: BlockTimer, options: RunOptions, remaining: float) -> N
             break
         timer.block_calls = min(_FAR * timer.block_calls, _MAX_CALLS)
         times = _compare_blocks(timer, _SHARE_OF_PAIRS * remaining)
-    found = times.beside()
+    found, calls = times.beside(), timer.block_calls
+    if found and found.surely and found.seconds > _MUCH_MORE * _MOST_BESIDE_CALLS * calls * found.each:
+        # A few times may lie close together by chance: blocks as long as that are worth a second look.
+        again = _compare_blocks(timer, _SHARE_OF_PAIRS * remaining).beside()
+        found = again and min(found, again, key=lambda each: each.surely)
     if found is None:  # other work was in the way
         return
-    calls = timer.block_calls
     if not found.surely:
         longest = min(longest, _LONGEST_IN_DOUBT * plan.block_time)
     most = longest / max(found.each, median(times.of(2)) / (2 * calls))
