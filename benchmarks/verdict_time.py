@@ -36,6 +36,7 @@ MOST_SECONDS = 85.0
 MOST_OF_ITEMS = 1.2  # what a threshold may cost, in the sum of its items without it
 STEPS = 5  # the CPU's share of the work for one of the stand-in's: the true speedup
 LIMIT = 1.5
+LIMIT_ON_SYCL = 1.2  # far below: on a machine whose speed changes, 5x may become 3x, and stays a clear case
 ELEMENTS = 10_000
 SIZES = tuple(2**power for power in range(10))
 UNIT = 20e-6  # seconds of the CPU for size 1; the stand-in takes 16 units and a quarter: they meet at 21
@@ -207,6 +208,7 @@ class Length:
     name: str
     ours: tuple[float, ...]
     rounds: tuple[float, ...]
+    speedup: float
     restarts: int
     peer: float
     wanted: float
@@ -223,7 +225,7 @@ def on_sycl(folder: Path, tests: int) -> Iterator[Length]:
     for milliseconds, wanted in LENGTHS:
         sides = zip(milliseconds, devices, strict=True)
         steps = {device.kind: steps_in(each / 1e3, device) for each, device in sides}
-        chosen = {"tests": tests, "limit": LIMIT, "elements": ELEMENTS, "steps": steps}
+        chosen = {"tests": tests, "limit": LIMIT_ON_SYCL, "elements": ELEMENTS, "steps": steps}
         peer = sum(run_suite(folder, PEER_ON_SYCL.format(**chosen), "pytest_benchmark.plugin").tests)
         found = run_suite(folder, ON_SYCL.format(**chosen), *OURS_ON_SYCL)
         records = report_in(folder)["records"]
@@ -231,6 +233,7 @@ def on_sycl(folder: Path, tests: int) -> Iterator[Length]:
             name="{:g} and {:g} ms".format(*milliseconds),
             ours=found.tests,
             rounds=tuple(record["rounds_elapsed"] for record in records),
+            speedup=median(record["speedup"]["value"] for record in records),
             restarts=sum(record["restart_reason"] is not None for record in records),
             peer=peer,
             wanted=wanted,
@@ -256,6 +259,7 @@ def print_lengths(lengths: list[Length]) -> None:
             each.name,
             f"{1e3 * median(each.ours):.0f} ms",
             f"{1e3 * median(each.rounds):.0f} ms",
+            f"{each.speedup:.1f}x",
             f"{each.restarts} of {len(each.ours)}",
             f"{each.peer:.2f} s",
             f"{each.ratio:.1f}",
@@ -267,6 +271,7 @@ def print_lengths(lengths: list[Length]) -> None:
             "a call on the CPU, on sycl:cpu",
             "a test",
             "its rounds",
+            "speedup",
             "begun again",
             "pytest-benchmark",
             "ratio",
