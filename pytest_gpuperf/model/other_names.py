@@ -1,10 +1,9 @@
-"""From a name that is not ours to the right one: older names, those that users bring along, misspelt ones."""
+"""From a name that is not ours to the right one: those that users bring along, misspelt ones."""
 
 from collections.abc import Iterable
 
 OTHER_NAMES: dict[str, dict[str, str]] = {
     "argument": {
-        "parity": "check",
         "minimum": "min",
         "min_speedup": "min",
         "maximum": "max",
@@ -16,21 +15,13 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "device": "gpu",
         "backend": "gpu",
         "timeout": "max_time",
-        "side": "default_device",
         "report": "json",
         "save": "json",
         "compare": "baseline",
-        "report_only": "fail=nothing",
-        "inconclusive": "fail=doubt",
-        "allow_no_gpu": "allow=no-gpu",
-        "allow_missing": "allow=missing",
     },
     "command": {
-        "html": "gpuperf show REPORT --html PATH",
         "export": "gpuperf show REPORT --export FORMAT:PATH",
-        "badge": "gpuperf show REPORT --export svg:PATH, or the badge of the CI's workflow",
         "diff": "gpuperf compare BASE NEW",
-        "update": "gpuperf baseline update BASE REPORT",
     },
     "backend": {
         "cuda": "cupy, torch or jax",
@@ -49,7 +40,7 @@ OTHER_NAMES: dict[str, dict[str, str]] = {
         "threshold": "at_most in @pytest.mark.offload_threshold",
     },
 }
-"""By what they name. Nothing was released with the older ones."""
+"""By what they name: words of other plugins, of libraries, of vendors, and of our own markers."""
 
 
 def right_name(kind: str, name: str, ours: Iterable[str]) -> str | None:

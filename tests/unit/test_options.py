@@ -168,7 +168,7 @@ NAMES = [  # what follows `--gpuperf`, and how it is refused
     ("_json", "_json is no option of pytest-gpuperf; use --gpuperf-json"),
     ("-gup=none", "-gup is no option of pytest-gpuperf; use --gpuperf-gpu"),
     ("-rounds", "-rounds is no option of pytest-gpuperf; there are --gpuperf-all, --gpuperf-allow, *"),
-    ("-report-only", "-report-only is no option of *; use --gpuperf-fail=nothing"),
+    ("-save=report.json", "-save is no option of *; use --gpuperf-json"),
 ]
 VALUES = [  # what follows `--gpuperf-`, and how it is refused
     ("gpu=cudnn", "gpu: no backend is called 'cudnn'; available: auto, none, cupy, sycl*"),

@@ -140,7 +140,7 @@ def test_arguments_that_make_no_sense_together_are_refused(expected, args, kwarg
 
 
 @for_each(
-    ("name", "right"), [("parity", "check"), ("minimum", "min"), ("timeout", "max_time"), ("rel", "rtol")]
+    ("name", "right"), [("maximum", "max"), ("minimum", "min"), ("timeout", "max_time"), ("rel", "rtol")]
 )
 def test_an_argument_that_is_not_ours_is_answered_with_ours(name, right):
     said = refusal(**{name: 1})
