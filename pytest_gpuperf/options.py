@@ -11,7 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, permutations
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from pytest_gpuperf.option_table import Option
 if TYPE_CHECKING:
     from pytest_gpuperf.model.comparison import Allowance, GateOptions, Tolerance
     from pytest_gpuperf.model.demand import RunOptions
-    from pytest_gpuperf.report.outputs import Output, Outputs
+    from pytest_gpuperf.report.outputs import Named, Wanted
 
 # ---------------------------------------------------------------------------------------------------------
 # The value of one option
@@ -68,23 +68,11 @@ def _base_dir(config: pytest.Config, option: Option) -> Path:
     return config.rootpath if _is_in_ini(config, option) else config.invocation_params.dir
 
 
-def _output_file(
-    config: pytest.Config, option: Option, name: str, is_ours: Callable[[bytes], bool], what: str
-) -> Path:
-    """Return the path of an output; raise UsageError for a file that is there and not empty or ours."""
-    from pytest_gpuperf.report import files
+def _named(config: pytest.Config, option: Option, path: str, format: str | None = None) -> Named:
+    """Return a file or folder that an option asks for."""
+    from pytest_gpuperf.report.outputs import Named
 
-    if name.endswith(("/", os.sep)):
-        raise _error(config, option, f"{name} is a folder; choose a file in it")
-    path = _base_dir(config, option) / name
-    return _checked(config, option, path, files.why_not_writable(path, is_ours, what))
-
-
-def _checked(config: pytest.Config, option: Option, path: Path, problem: str | None) -> Path:
-    """Return the path; raise UsageError where there is a problem with it."""
-    if problem is not None:
-        raise _error(config, option, problem)
-    return path
+    return Named(set_by=_set_by(config, option), typed=path, folder=_base_dir(config, option), format=format)
 
 
 def _error(config: pytest.Config, option: Option, problem: object) -> pytest.UsageError:
@@ -241,10 +229,7 @@ def run_options(config: pytest.Config) -> RunOptions:
     if values["require_gpu"]:
         _check_measures(config, table.REQUIRE_GPU)
     if values["lock"] not in (None, "auto", "none"):
-        path = _output_file(config, table.LOCK, values["lock"], lambda _: False, "a lock file")
-        is_there = path.parent.is_dir()  # to make it would hide that another process locks another file
-        problem = None if is_there else f"the folder {path.parent} does not exist; create it first"
-        values["lock"] = str(_checked(config, table.LOCK, path, problem))
+        values["lock"] = str(_base_dir(config, table.LOCK) / values["lock"])
     slow = SLOW_TIME if values["max_time"] is None else None
     known = {name: value for name, value in values.items() if value is not None}
     return RunOptions(**known, sampling=SamplingPlan(slow_time=slow))
@@ -458,104 +443,24 @@ def _from_root(config: pytest.Config, typed: str) -> str:
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
-def json_path(config: pytest.Config) -> Path | None:
-    """Return where this process writes the report, or None; raise UsageError for a path it cannot write."""
-    name = _value(config, table.JSON)
-    if name is None or hasattr(config, "workerinput"):  # xdist's controller writes for its workers
-        return None
-    from pytest_gpuperf.report import files
+def outputs(config: pytest.Config) -> Wanted:
+    """Return what this process is asked to write; nothing in xdist's workers: the controller writes.
 
-    return _output_file(config, table.JSON, name, files.REPORT, "a report")
-
-
-def outputs(config: pytest.Config) -> Outputs:
-    """Return the files that this process writes besides the report; none in xdist's workers.
-
-    Raises UsageError, before the first test, for a path that cannot be written, and for a file that is not
-    one of ours and would be overwritten.
+    Raises UsageError for a value that is wrong by itself: `report.outputs` says what cannot be written.
     """
-    from pytest_gpuperf.report.outputs import Outputs
+    from pytest_gpuperf.report.outputs import Wanted
 
     if hasattr(config, "workerinput"):
-        return Outputs()
-    markdown, html, history = (
-        _values(config, table.MARKDOWN),
-        _value(config, table.HTML),
-        _history_folder(config),
-    )
-    named = [(table.MARKDOWN, "markdown", path) for path in markdown if path != _GITHUB]
-    named += [(table.EXPORT, name, path) for name, path in _values(config, table.EXPORT)]
-    named += [] if html is None else [(table.HTML, "html", html)]
+        return Wanted()
+    markdown, html = _values(config, table.MARKDOWN), _value(config, table.HTML)
+    named = [(table.MARKDOWN, path, "markdown") for path in markdown if path != _GITHUB]
+    named += [(table.EXPORT, path, name) for name, path in _values(config, table.EXPORT)]
+    named += [] if html is None else [(table.HTML, html, "html")]
+    report, history = _value(config, table.JSON), _value(config, table.HISTORY)
     summary = os.environ.get("GITHUB_STEP_SUMMARY") if _GITHUB in markdown else None
-    return Outputs(
-        files=tuple(_output_files(config, named, history)) if named else (),
+    return Wanted(
+        report=None if report is None else _named(config, table.JSON, report),
+        files=tuple(_named(config, *each) for each in named),
         summary=Path(summary) if summary else None,
-        history=history,
+        history=None if history is None else _named(config, table.HISTORY, history),
     )
-
-
-def _history_folder(config: pytest.Config) -> Path | None:
-    name = _value(config, table.HISTORY)
-    if name is None:
-        return None
-    from pytest_gpuperf.report import files
-
-    path = _base_dir(config, table.HISTORY) / name
-    is_file = path.exists() and not path.is_dir()
-    problem = f"{path} is not a folder; choose another place" if is_file else None
-    return _checked(config, table.HISTORY, path, problem or files.why_no_new_file(path))
-
-
-def _output_files(
-    config: pytest.Config, named: Iterable[tuple[Option, str, str]], history: Path | None
-) -> Iterator[Output]:
-    """Yield the files that options name, each with its format: one of ours, or one that the hook offers."""
-    from pytest_gpuperf.model.errors import GpuPerfError
-    from pytest_gpuperf.report import exports
-    from pytest_gpuperf.report.outputs import Output
-
-    try:
-        with exports.errors_named("the hook"):
-            returned = config.hook.pytest_gpuperf_reports()
-            others = chain.from_iterable(each if isinstance(each, Iterable) else [each] for each in returned)
-            formats = exports.formats(others, history)
-    except GpuPerfError as error:
-        raise pytest.UsageError(f"pytest_gpuperf_reports: {error}") from error
-    for option, name, path in named:
-        if name not in formats:
-            known = ", ".join(f"{each.name} ({each.suffix})" for each in formats.values())
-            problem = f"{name!r} is not an export format; use one of {known}; a suite's come from "
-            remedy = "pytest_gpuperf_reports in a conftest.py that pytest loads at its start"
-            raise _error(config, option, problem + remedy)
-        try:
-            if name == "html":
-                from pytest_gpuperf.report.html import page
-
-                page.template()
-            file = _output_file(config, option, path, *exports.known_by(formats[name]))
-        except GpuPerfError as error:
-            raise _error(config, option, error) from error
-        yield Output(set_by=_set_by(config, option), format=formats[name], path=file)
-
-
-def check_paths_differ(
-    config: pytest.Config, gate: GateOptions, report: Path | None, outputs: Outputs
-) -> None:
-    """Raise UsageError where two outputs are in each other's way, or one would be the next run's baseline."""
-    named = [(_set_by(config, table.JSON), report)] if report else []
-    named += [(output.set_by, output.path) for output in outputs.files]
-    named += [(_set_by(config, table.HISTORY), outputs.history)] if outputs.history else []
-    places = [(flag, Path(os.path.realpath(path))) for flag, path in named]  # `resolve` raises for some links
-    for (other, of_other), (flag, path) in permutations(places, 2):
-        if path == of_other or of_other in path.parents:
-            problem = f"{path} and {of_other} of {other} are in each other's way; choose another place"
-            raise pytest.UsageError(f"{flag}: {problem}")
-    if gate.baseline is None:
-        return
-    baseline = Path(os.path.realpath(gate.baseline))
-    for flag, path in places:
-        if path == baseline or (path.parent == baseline and path.suffix == ".json"):
-            raise pytest.UsageError(
-                f"{flag}: the next run would be compared with {path}, even if this one regressed; choose a "
-                "place elsewhere (`gpuperf baseline update` accepts a good report into a baseline)"
-            )

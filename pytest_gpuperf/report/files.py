@@ -1,7 +1,7 @@
 """Which files may be written; from text to a file that is there whole or not at all, and from it to bytes.
 
-Temporary files have random names and are opened only if nothing is there, so that nobody can plant one: no
-link is followed but the one that the user names as an output.
+Temporary files have random names and are opened only if nothing is there. A link that the user names as an
+output is followed.
 """
 
 import os
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EFBIG, EINVAL, ENOTDIR
 from pathlib import Path
-from stat import S_IMODE, S_ISREG
+from stat import S_IMODE
 from typing import IO
 
 from pytest_gpuperf.model import units
@@ -66,6 +66,14 @@ def why_not_writable(path: Path, is_ours: Callable[[bytes], bool], what: str) ->
     return why_no_new_file(path)
 
 
+def why_no_lock(path: Path) -> str | None:
+    """Return why a file cannot be the lock of several processes, which may be there, and empty."""
+    if (problem := why_not_writable(path, lambda _: False, "a lock file")) is not None:
+        return problem
+    is_there = path.parent.is_dir()  # to make it would hide that another process locks another file
+    return None if is_there else f"the folder {path.parent} does not exist; create it first"
+
+
 def why_no_new_file(path: Path) -> str | None:
     """Return why no file can be made next to a path, which is how outputs are written, or in a folder.
 
@@ -103,29 +111,20 @@ def _head(path: Path) -> bytes:
         return file.read(ENOUGH)
 
 
-def content(path: Path, *, follow_link: bool = True) -> bytes:
+def content(path: Path) -> bytes:
     """Return a regular file's bytes; raise OSError for any other, and for one that has more than LIMIT."""
-    with open_regular(path, follow_link=follow_link) as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > LIMIT:
             raise OSError(EFBIG, f"it has more than {units.size(LIMIT)}, the most that is read", str(path))
         return file.read(size)
 
 
-def open_regular(path: Path, *, follow_link: bool = True) -> IO[bytes]:
-    """Open a regular file to read it; raise OSError for any other.
-
-    A device may be endless, a pipe may wait for a writer, and a link may lead out of its folder.
-    """
-    if path.is_symlink() and not follow_link:
-        raise OSError(EINVAL, "it is a link", str(path))
-    names = ("O_NONBLOCK",) if follow_link else ("O_NONBLOCK", "O_NOFOLLOW")
-    safely = sum(getattr(os, name, 0) for name in names)  # as far as the system has them
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | safely))  # noqa: SIM115 - to return
-    if not S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file to read it; raise OSError for any other: a device is endless, a pipe may wait."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # which the system names
         raise OSError(EINVAL, "it is not a regular file", str(path))
-    return file
+    return path.open("rb")
 
 
 def open_new(path: Path) -> IO[str]:

@@ -120,7 +120,7 @@ def read(folder: Path) -> History:
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
         try:
             with gc_paused():
-                run = document.parse(files.content(path, follow_link=False))
+                run = document.parse(files.content(path))
             time = run.start
         except FileNotFoundError:
             continue

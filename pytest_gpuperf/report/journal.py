@@ -176,7 +176,7 @@ def _was_left(path: Path) -> bool:
     if _recovered(path).exists():
         return False
     try:
-        with files.open_regular(path, follow_link=False) as file:
+        with files.open_regular(path) as file:
             is_ours = files.JOURNAL(file.readline())
             return is_ours and file.readline().endswith(b"\n") and _lock(file)
     except OSError:

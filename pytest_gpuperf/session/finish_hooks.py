@@ -241,9 +241,7 @@ class FinishHooks:
             failed=self._failed,
             gate_requested=asks_for_gate(self.expected_tests.command_line),
         )
-        writes_files = (
-            session.records.report or session.gate.options.create or session.outputs != outputs.Outputs()
-        )
+        writes_files = session.gate.options.create or session.outputs != outputs.Outputs()
         commit, job = (git.current(self._root), git.job()) if writes_files else (None, None)
         run = Run(
             started=session.records.started,

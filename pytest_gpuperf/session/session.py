@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -31,7 +32,7 @@ from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, Note, Record, Report, Verdict
-from pytest_gpuperf.report import files, reader
+from pytest_gpuperf.report import files, outputs, reader
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import hints, live_line, timed_call
 from pytest_gpuperf.session.cpu_variants import CpuVariants
@@ -67,14 +68,19 @@ class GpuPerfSession:
 
     def __init__(self, config: pytest.Config) -> None:
         gate = options.gate_options(config)
-        report = options.json_path(config)
-        self.outputs = options.outputs(config)
-        options.check_paths_differ(config, gate, report, self.outputs)
+        try:
+            wanted = options.outputs(config)
+            self.outputs = outputs.checked(wanted, config.hook.pytest_gpuperf_reports, gate.baseline)
+        except GpuPerfError as error:
+            raise options.usage_error(config, str(error)) from error
         try:
             candidates = _baselines(gate)
         except GpuPerfError as error:
             raise options.wrong(config, "--gpuperf-baseline", error) from error
         run_options = options.run_options(config)
+        is_named = run_options.lock not in ("auto", "none")
+        if is_named and (problem := files.why_no_lock(Path(run_options.lock))) is not None:
+            raise options.wrong(config, "--gpuperf-lock", problem)
         self.options = replace(run_options, sampling=rounds.for_gate(run_options.sampling, gate))
         self.gate = Gate(
             gate,
@@ -82,7 +88,7 @@ class GpuPerfSession:
             self._environment,
             plan=Plan(run_options.max_time, run_options.sampling.slow_time),
         )
-        self.records = RecordStore(report)
+        self.records = RecordStore(self.outputs.report)
         self.size_groups: dict[str, set[str]] = {}
         self.reported: set[str] = set()
         self.machine = Machine(

@@ -96,7 +96,6 @@ def test_a_value_that_cannot_be_read_is_named_with_its_key_and_what_is_expected(
     [
         ("gpuperf_failon", "gpuperf_fail_on"),
         ("gpuprf-fail_on", "gpuperf_fail_on"),
-        ("gpuperf_allow_no_gpu", "gpuperf_allow=no-gpu"),
     ],
 )
 def test_a_misspelt_key_is_an_error_that_names_the_nearest_right_one(pytester, key, nearest):
