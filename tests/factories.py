@@ -46,6 +46,7 @@ from pytest_gpuperf.report.history_folder import History
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
 EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="a CPU", library="dpnp 0.17", emulated=True)
+NOUNS = {"cpu": "CPU", "gpu": "emulated device"}  # of simulated devices, by their kinds
 HERE = Environment(
     host={"name": "runner", "system": "Linux", "machine": "x86_64"},
     cpu={"name": "EPYC", "logical": 8, "usable": 8},

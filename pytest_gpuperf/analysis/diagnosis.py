@@ -149,11 +149,11 @@ def _precision_differs(case: _Case) -> str | None:
     on_gpu = _list(_FLOATING.intersection(case.gpu.dtypes))
     is_rounded = not case.gpu.dtypes or _ROUNDED.intersection(case.gpu.dtypes)
     reduced = case.gpu.device.reduced_precision if is_rounded else None
-    why = []
+    why, noun = [], case.gpu.device.noun
     if case.cpu.dtypes and case.gpu.dtypes and on_cpu != on_gpu:
-        why.append(f"the CPU works in {on_cpu or 'no floats'}, the GPU in {on_gpu or 'no floats'}")
+        why.append(f"the CPU works in {on_cpu or 'no floats'}, the {noun} in {on_gpu or 'no floats'}")
     if reduced:
-        why.append(f"the GPU rounds more than its dtypes say ({reduced})")
+        why.append(f"the {noun} rounds more than its dtypes say ({reduced})")
     if not why:
         return None
     differs = f"precision differs: {', and '.join(why)}: the speedup compares different work"
@@ -168,8 +168,9 @@ def _first_call(case: _Case) -> str | None:
         return None
     calls = case.break_even.first_call if case.break_even else None
     return (
-        f"first call: the GPU took {seconds(first)} for it, {seconds(later)} for a later one (the "
-        f"CPU {seconds(on_cpu)}); keep the process, or its compiled kernels{_amortized(calls, 'it is')}"
+        f"first call: the {case.gpu.device.noun} took {seconds(first)} for it, {seconds(later)} for a later "
+        f"one (the CPU {seconds(on_cpu)}); keep the process, or its compiled "
+        f"kernels{_amortized(calls, 'it is')}"
     )
 
 

@@ -150,7 +150,7 @@ def _break_even(
     first_call = _calls(startup, gpu, resident)
     reason = None
     if first_call is None and faster is False:
-        reason = "never: a call on the GPU takes no less time than on the CPU"
+        reason = f"never: a call on the {measured.gpu.device.noun} takes no less time than on the CPU"
     elif first_call is None:
         reason = "inconclusive: half of the rounds show no saving"
     elif copies is None:

@@ -23,9 +23,13 @@ _RUN_ALL = "run all sizes of the group in one process"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Curve:
-    """All sizes, smallest first, and each in words; the threshold lies between `low` and `high`."""
+    """All sizes, smallest first, and each in words; the threshold lies between `low` and `high`.
+
+    `gpu` is what the device is called that may win.
+    """
 
     points: Sequence[Point]
+    gpu: str
     labels: Mapping[float, str] = field(default_factory=dict)
 
     @property
@@ -106,6 +110,7 @@ def _threshold(size_group: SizeGroup, records: Mapping[float, Record]) -> Thresh
         points=[
             points.get(size) or Point(size=size, nodeid="", cpu=None, gpu=None) for size in size_group.sizes
         ],
+        gpu=next((record.gpu_noun for record in records.values() if record.gpu), "GPU"),
         labels={size: _label(size_group.parameter, size, records.get(size)) for size in size_group.sizes},
     )
     missing = [size for size in size_group.sizes if _speedup(records.get(size)) is None]
@@ -221,9 +226,9 @@ def _failure(parameter: str, limit: _Limit, curve: _Curve) -> str:
     last = curve.points[-1]
     lost = curve.where(won=False)
     if limit.bound == "at_least":
-        return f"the GPU wins from {curve.labels[curve.high]} on"
+        return f"the {curve.gpu} wins from {curve.labels[curve.high]} on"
     if lost:
-        text = f"the GPU loses at {curve.labels[lost[-1].size]}"
+        text = f"the {curve.gpu} loses at {curve.labels[lost[-1].size]}"
     else:
         text = f"{_assignments(parameter, curve.points[0].size)} is the smallest size"
     if curve.high < inf:

@@ -130,9 +130,9 @@ def typical(alone: Sequence[Alone]) -> float:
     return median(time for each in alone for time in (each.means if each.is_stopped else each.medians))
 
 
-def describe(turns: Turns) -> str:
-    """Return which devices differ, with the times of a call: in turn with the other device, and alone."""
-    sides = (("CPU", "GPU", turns.cpu), ("GPU", "CPU", turns.gpu))
+def describe(turns: Turns, gpu: str) -> str:
+    """Return which devices differ, the CPU or the `gpu`, with the times of a call: in turn, and alone."""
+    sides = (("CPU", gpu, turns.cpu), (gpu, "CPU", turns.gpu))
     said = "; ".join(_describe(kind, other, found) for kind, other, found in sides if found)
     return f"{said} ({_OF_LATER})"
 

@@ -154,7 +154,7 @@ class Machine:
             else:  # every wait for it would raise
                 fault = capabilities.call_optional(gpu, "fault", error)
             if gpu and fault and fault.kind == "lost" and self.lost is None:
-                self.lost = f"the GPU ({gpu.info.name}) was lost in {nodeid}: {first_line(error)}"
+                self.lost = f"the {gpu.info.noun} ({gpu.info.name}) was lost in {nodeid}: {first_line(error)}"
             if fault is not None:
                 return fault
         return None

@@ -71,6 +71,13 @@ class DeviceInfo(Value, frozen=True, kw_only=True):
         keep_plain(self, "backend", "name", "library", "driver", "runtime")
         keep_plain(self, "reduced_precision", "reduced_convolutions")
 
+    @property
+    def noun(self) -> str:
+        """What a sentence calls the device: `CPU`, `GPU`, or `emulated device`."""
+        if self.kind == "cpu":
+            return "CPU"
+        return "emulated device" if self.emulated else "GPU"
+
 
 @lru_cache(maxsize=1024)
 def _interned(value: _Shared) -> _Shared:

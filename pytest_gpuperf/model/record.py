@@ -227,6 +227,11 @@ class Record(Value, frozen=True, kw_only=True):
         return is_on_cpu and self.reason_code in ("no_gpu", "error_on_gpu")
 
     @property
+    def gpu_noun(self) -> str:
+        """What a sentence calls the device that is compared with the CPU."""
+        return self.gpu.device.noun if self.gpu else "GPU"
+
+    @property
     def is_emulated(self) -> bool:
         """Whether the speedup is not one of a GPU."""
         return self.gpu is not None and self.gpu.device.emulated

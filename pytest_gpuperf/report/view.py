@@ -159,11 +159,11 @@ def of(
 
 def _thresholds(run: Run, above: ShownAbove) -> Iterator[Sizes]:
     """Yield each threshold that was measured, without a reason that pytest has shown."""
-    emulated = {record.nodeid for record in run.records if record.is_emulated}
+    nouns = {record.nodeid: record.gpu_noun for record in run.records if record.gpu}
     for each in run.thresholds:
         if each.status != "skipped":
             tests = {point.nodeid for point in each.curve}
-            gpu = "emulated device" if tests & emulated else "GPU"
+            gpu = next((nouns[nodeid] for nodeid in tests if nodeid in nouns), "GPU")
             is_above = each.reason and any(each.reason in above.get(nodeid, "") for nodeid in tests)
             shown = replace(each, reason=None) if is_above else each
             yield Sizes(each, threshold_sentence(shown, f"the {gpu}"), gpu)

@@ -36,9 +36,7 @@ _ALIKE_HINTS: dict[result_check.Difference, str] = {
         "the sorted values"
     ),
 }
-_MODE_HINT = (
-    "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"
-)
+_MODE_HINT = "the {} rounds float32 more than the dtype says ({}): turn that off where more digits are needed"
 _OTHER_LIBRARY_HINT = (
     "compare {library} with itself: gpuperf_gpu = {library} in the ini file, or --gpuperf-gpu={library}:cpu "
     "without a GPU"
@@ -89,7 +87,7 @@ class ResultChecks:
         self.looking = 0.0  # seconds in which inputs and results came to the host, and were looked at
         self.longest_look = 0.0  # seconds for one result
         self._demand = demand
-        self._names = ("the CPU", "the GPU")
+        self._names: tuple[str, str] | None = None
         self._hints = _DISAGREEMENT_HINT
         self.runs_products: Callable[[], bool | None] = lambda: None
         self._degenerate: list[tuple[str, str]] = []
@@ -191,7 +189,7 @@ class ResultChecks:
                 "gpuperf.workload(call, reset=...)"
             )
         changes = _of_values(changes, workload, has_time)
-        on = workload.device.kind.upper()
+        on = workload.device.info.noun
         alike: dict[str, list[str]] = {}  # of one sentence the arrays that it is said of
         for change in changes:
             sentence = _NOT_KNOWN if change.goes_on is None else _CHANGED_ONCE
@@ -236,11 +234,12 @@ class ResultChecks:
         if self.differ:
             return
         started = device.clock()
-        compared = result_check.compare(cpu, gpu, self._demand, self._names)
+        names = self._names or ("the CPU", f"the {device.info.noun}")
+        compared = result_check.compare(cpu, gpu, self._demand, names)
         may_be_rounded = any(leaf.own_eps is not None for leaf in gpu)
         if compared.agreed and may_be_rounded:
             own = [leaf._replace(eps=leaf.eps if leaf.own_eps is None else leaf.own_eps) for leaf in gpu]
-            strict = result_check.compare(cpu, own, self._demand, self._names)
+            strict = result_check.compare(cpu, own, self._demand, names)
             if strict.agreed or self.runs_products() is False:
                 compared, may_be_rounded = strict, False
         self.compared_arrays = compared.agreed is True and any(
@@ -253,7 +252,7 @@ class ResultChecks:
             self._found = when
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
         if modes and may_be_rounded:
-            self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
+            self._hints = f"{_MODE_HINT.format(device.info.noun, ', '.join(modes))}; {_DISAGREEMENT_HINT}"
         if compared.agreed is False and (alike := result_check.same_up_to(cpu, gpu, self._demand)):
             self._hints = _ALIKE_HINTS[alike]
 

@@ -72,7 +72,7 @@ def look_for_kept(
     holds = capabilities.holds(device)
     parts = [leaf.value for leaf in result.values]
     arrays = [value for value in parts if _is_array(value, holds)]
-    call, on = median(samples), device.kind.upper()
+    call, on = median(samples), device.info.noun
     # What takes longer may write to a buffer the very values that the set-up wrote there to warm up.
     needs_proof = call < NO_WORK
     # The device may fill an array on the host faster than the host itself.
@@ -114,7 +114,7 @@ def look_for_kept(
 
 
 def _cached(device: TimedDevice) -> Note:
-    on = device.kind.upper()
+    on = device.info.noun
     text = (
         f"each call on the {on} returned the very result of the one before; if it is cached, time the "
         "computation itself"
@@ -186,7 +186,7 @@ def _faster_than_memory(workload: Workload, call: float, size: int) -> Note | No
     if call >= size / _FASTEST:
         return None
     text = (
-        f"a call on the {workload.device.kind.upper()} takes {units.seconds(call)}, in which no memory takes "
+        f"a call on the {workload.device.info.noun} takes {units.seconds(call)}, in which no memory takes "
         f"or gives {units.size(size)}: its work was done before, is still to be done, or needs little of its "
         "input"
     )

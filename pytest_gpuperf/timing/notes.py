@@ -27,10 +27,10 @@ from pytest_gpuperf.timing.time_budget import OtherLimit
 from pytest_gpuperf.timing.workload import NO_WORK, Workload
 
 _BLOCKING_RUNTIMES = ("cuda", "rocm")  # that read the settings: SYCL's, Apple's and a TPU's do not
-_NO_TIME = "time was up before the first round: the first call took {} on the CPU and {} on the GPU; {more}"
+_NO_TIME = "time was up before the first round: the first call took {} on the CPU and {} on the {gpu}; {more}"
 _NO_TIME_BESIDE_LOOKS = (
     "time was up before the first round: to copy inputs and results and look at them took {}, the first call "
-    "{} on the CPU and {} on the GPU; use smaller inputs, return fewer objects, or {more}"
+    "{} on the CPU and {} on the {gpu}; use smaller inputs, return fewer objects, or {more}"
 )
 _NO_TIME_ON_HOST = (
     "time was up before the first round: simulated devices compute on this machine, and the calls before it "
@@ -48,11 +48,11 @@ _LEAST_AT_FIRST = 1e-4  # seconds more: less is a plan or a workspace that is ma
 
 
 def why_no_rounds(
-    context: TrialContext, rounds: RoundSampler, first_calls: tuple[float, float], looking: float
+    context: TrialContext, rounds: RoundSampler, first_calls: tuple[float, float], looking: float, gpu: str
 ) -> tuple[Literal["gpu_throttled", "not_enough_time"], str]:
     """Return why a test has no rounds: all of them were dropped, or there was no time.
 
-    `first_calls` are the seconds of those on the CPU and on the GPU, `looking` those of bringing inputs and
+    `first_calls` are the seconds of those on the CPU and on the `gpu`, `looking` those of bringing inputs and
     results to the host, and looking at them.
     """
     if rounds.throttled is not None:
@@ -63,8 +63,9 @@ def why_no_rounds(
     calls = [*map(units.seconds, first_calls)]
     more = _MORE if other is None else _OTHERS.format(other.owner, units.seconds(other.seconds))
     if looking > sum(first_calls):
-        return "not_enough_time", _NO_TIME_BESIDE_LOOKS.format(units.seconds(looking), *calls, more=more)
-    return "not_enough_time", _NO_TIME.format(*calls, more=more)
+        looks = units.seconds(looking)
+        return "not_enough_time", _NO_TIME_BESIDE_LOOKS.format(looks, *calls, gpu=gpu, more=more)
+    return "not_enough_time", _NO_TIME.format(*calls, gpu=gpu, more=more)
 
 
 def on_other_limit(other: OtherLimit, max_time: float) -> Note:
@@ -131,9 +132,9 @@ def on_first_call(timer: BlockTimer) -> Note | None:
     most = max(later, timer.second_call)
     if beyond_clocks <= max(_MORE_AT_FIRST * most, most + _LEAST_AT_FIRST):
         return None
-    kind = timer.device.kind.upper()
+    on = timer.device.info.noun
     text = (
-        f"the first call worked {units.seconds(first)} on the {kind}, and a later one "
+        f"the first call worked {units.seconds(first)} on the {on}, and a later one "
         f"{units.seconds(later)}: it may have tuned something or filled a cache, or later calls start warm "
         "or end early; if these are what counts, call once in the setup, and else let each call do all its "
         "work, with gpuperf.workload(call, reset=...)"
@@ -143,12 +144,12 @@ def on_first_call(timer: BlockTimer) -> Note | None:
 
 def late_change(found: LateTime) -> Change:
     """Return by which factor the speedup was too large, since later calls take another time."""
-    before, now, kind = found.before, found.now, found.timer.device.kind
+    before, now, device = found.before, found.now, found.timer.device
     text = (
-        f"on the {kind.upper()} later calls took {units.seconds(now)} each, "
+        f"on the {device.info.noun} later calls took {units.seconds(now)} each, "
         f"and the timed ones {units.seconds(before)}"
     )
-    return Change(factor=before / now if kind == "cpu" else now / before, text=text)
+    return Change(factor=before / now if device.kind == "cpu" else now / before, text=text)
 
 
 def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note]:
@@ -156,7 +157,7 @@ def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note
     startup = sum(timer.measurement.startup or 0.0 for timer in timers)
     if startup > _MOST_STARTUP * max_time:
         first = [timer.workload.first_call for timer in timers]
-        each = (f"{units.seconds(timer.workload.first_call)} on the {_kind(timer)}" for timer in timers)
+        each = (f"{units.seconds(timer.workload.first_call)} on the {_noun(timer)}" for timer in timers)
         text = (
             f"first calls took {units.seconds(sum(first))} ({', '.join(each)}): imports, compilation, "
             "autotuning; max_time does not limit them"
@@ -165,7 +166,7 @@ def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note
     for timer in timers:
         if recompiles := timer.recompiles + (timer.per_call_timer.recompiles if timer.per_call_timer else 0):
             text = (
-                f"in {units.count(recompiles, 'timed block')} on the {_kind(timer)} something was compiled; "
+                f"in {units.count(recompiles, 'timed block')} on the {_noun(timer)} something was compiled; "
                 "they do not count: give calls the same shapes, dtypes and Python numbers"
             )
             yield Note(code="recompiles", text=text)
@@ -179,7 +180,7 @@ def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note
         if on_cpu := timer.workload.watched.on_cpu:
             text = (
                 f"{timer.device.name} left to the CPU: {units.first_few(on_cpu)}; the times "
-                "of the GPU include that, and its copies"
+                f"of the {_noun(timer)} include that, and its copies"
             )
             yield Note(code="not_on_device", text=text)
     captured = {timer.workload.watched.captured: None for timer in timers}
@@ -191,8 +192,8 @@ def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note
         yield Note(code="not_on_device", text=text)
 
 
-def _kind(timer: BlockTimer) -> str:
-    return timer.device.kind.upper()
+def _noun(timer: BlockTimer) -> str:
+    return timer.device.info.noun
 
 
 def on_emulation(workload: Workload, result: Iterable[Leaf]) -> Note | None:
@@ -247,7 +248,7 @@ def on_placement(workload: Workload, result: Iterable[Leaf], *, works_here: bool
         return None
     where = text_of(str, ask.attribute(array, "device"))
     text = (
-        f"the call on the {device.kind.upper()} {what} arrays on {where} and none on its own device: "
+        f"the call on the {device.info.noun} {what} arrays on {where} and none on its own device: "
         "that one is timed, or copies; make them in the test, not in its module, with device.asarray or on "
         "device.native"
     )
@@ -284,7 +285,7 @@ def on_rounds(rounds: RoundSampler) -> Iterator[Note]:
 def on_numbers(measured: OffloadInput) -> Iterator[Note]:
     """Yield notes on calls too short for any work, and on disturbances that did not change the verdict."""
     demand, disturbance = measured.demand, measured.disturbance
-    if (text := no_work(measured.sampled.cpu, measured.sampled.gpu)) is not None:
+    if (text := no_work(measured.sampled.cpu, measured.sampled.gpu, measured.gpu.device.noun)) is not None:
         yield Note(code="work_in_doubt", text=text)
     is_busy = disturbance is not None and disturbance.code == "interference"
     if not is_busy and (totals := _totals(measured)) is not None:  # else it was other work that took longer
@@ -295,14 +296,15 @@ def on_numbers(measured: OffloadInput) -> Iterator[Note]:
         yield Note(code="gpu_throttled", text=measured.throttled)
 
 
-def no_work(cpu: Sequence[float], gpu: Sequence[float]) -> str | None:
-    """Return that the samples of both devices are too short for any work, with the remedy."""
+def no_work(cpu: Sequence[float], gpu: Sequence[float], noun: str) -> str | None:
+    """Return that the samples of the CPU and of what the `noun` names are too short for any work."""
     on_cpu, on_gpu = median(cpu), median(gpu)
     if max(on_cpu, on_gpu) >= NO_WORK:
         return None
     return (
-        f"a call takes {units.seconds(on_cpu)} on the CPU and {units.seconds(on_gpu)} on the GPU, too short "
-        "for any work: it seems to return what was made before; let it do the work, as in return lambda: f(x)"
+        f"a call takes {units.seconds(on_cpu)} on the CPU and {units.seconds(on_gpu)} on the {noun}, too "
+        "short for any work: it seems to return what was made before; let it do the work, as in return "
+        "lambda: f(x)"
     )
 
 
@@ -320,7 +322,8 @@ def _totals(measured: OffloadInput) -> str | None:
     is_less = _DIFFERENT * max(total, without_largest) < speedup
     if not is_more and not is_less:
         return None
-    averages = {"CPU": (fmean(cpu), median(cpu)), "GPU": (fmean(gpu), median(gpu))}
+    noun = measured.gpu.device.noun
+    averages = {"CPU": (fmean(cpu), median(cpu)), noun: (fmean(gpu), median(gpu))}
     uneven = max(averages, key=lambda name: abs(log(averages[name][0] / averages[name][1])))
     mean, typical = map(units.seconds, averages[uneven])
     return (

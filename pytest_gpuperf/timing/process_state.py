@@ -93,7 +93,7 @@ class StateProbe:
             return None
         if before > _SLOW and not _are_apart(before, self.timer.second_call):
             return None  # it changed later than that body has run: the first calls were cold
-        kind, others = self.timer.device.kind.upper(), other.kind.upper()
+        kind, others = self.timer.device.info.noun, other.info.noun
         times = f"{units.seconds(now)} after the test has prepared the {others}"
         times = f"{times}, and {units.seconds(before)} before"
         if self._follows(bind, other, slower=now > before):
@@ -162,7 +162,7 @@ def require_same_types(workload: Workload, values: Iterable[Leaf]) -> None:
     """Refuse results whose arrays are of another library or dtype than those of the first call."""
     for was, now in zip(workload.returned_types, array_types(values), strict=False):
         if was != now:
-            on = workload.device.kind.upper()
+            on = workload.device.info.noun
             raise GpuPerfError(
                 f"on the {on} the first call returned an array of {was}, and later calls one of {now}: "
                 f"{_CAUSE}; {_REMEDY}"

@@ -87,11 +87,11 @@ class Question:
             return Answer.of_disagreement(disagreement)
         cpu, gpu, rounds = facts.cpu.measurement, facts.gpu, facts.rounds
         transfer = facts.transfer or secondary.untimed(gpu.workload, secondary.NO_TIME, facts.loop)
-        memory = gpu.memory
+        memory, noun = gpu.memory, gpu.device.info.noun
         on_speedup, offload, said = Verdict(status="recorded", reason=None), None, list[Note]()
         if facts.speedup is None:
             first_calls = cpu.first_call, gpu.workload.first_call
-            code, why = notes.why_no_rounds(facts.context, rounds, first_calls, facts.checks.looking)
+            code, why = notes.why_no_rounds(facts.context, rounds, first_calls, facts.checks.looking, noun)
             said = [Note(code=code, text=why)]
             if demand.limits:
                 on_speedup = Verdict(status="inconclusive", reason=why, reason_code=code)
@@ -113,7 +113,8 @@ class Question:
             doubts = facts.disturbance, rounds.throttled
             on_speedup = verdict.judge(facts.speedup, demand, measured.look, *doubts, pace=facts.pace)
             offload, said = assess(measured, options), [*notes.on_numbers(measured)]
-            said += [] if demand.latency else notes.on_overlap((("the CPU", cpu), ("the GPU", measured.gpu)))
+            if not demand.latency:
+                said += notes.on_overlap((("the CPU", cpu), (f"the {noun}", measured.gpu)))
         timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]
         raised = sum(timer.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
         found = (

@@ -280,7 +280,7 @@ class Trial:
         if self.device is None:
             return "before any device was used"
         in_round = f" in round {self._rounds.begun}" if self._rounds.begun else ""
-        return f"on the {self.device.kind.upper()} ({self.device.info.name}){in_round}"
+        return f"on the {self.device.info.noun} ({self.device.info.name}){in_round}"
 
     @property
     def other_library(self) -> str | None:
@@ -340,7 +340,8 @@ class Trial:
     def _disturbance(self) -> Disturbance | None:
         """What is certain of the speedup, if the samples of either device are not those of quiet loops."""
         cpu, gpu = self._interference(self._cpu), self._interference(self._gpu)
-        return self._rounds.sampled.in_spite_of(cpu, gpu)
+        noun = self._gpu.device.info.noun if self._gpu else "GPU"
+        return self._rounds.sampled.in_spite_of(cpu, gpu, noun)
 
     @property
     def _samples_usable(self) -> bool:
@@ -674,12 +675,13 @@ class Trial:
         """Return the verdict: inconclusive where it would pass and nobody knows that the GPU did anything."""
         is_beyond = speedup is not None and speedup.value > _BEYOND_HARDWARE
         last = self._last_sight if is_beyond and not self._checks.compared_arrays else "seen"
-        doubt = work.DOUBTS.get(self._sight) or work.DOUBTS.get(last)
-        if speedup is None or ended.status not in ("passed", "recorded"):
+        if speedup is None or self._gpu is None or ended.status not in ("passed", "recorded"):
             return ended
+        noun = self._gpu.device.info.noun
+        doubt = work.doubt(self._sight, noun) or work.doubt(last, noun)
         if doubt is None and ended.status == "passed":  # else it is a note, as in each case
             sampled = self._rounds.sampled
-            doubt = notes.no_work(sampled.cpu, sampled.gpu)
+            doubt = notes.no_work(sampled.cpu, sampled.gpu, noun)
         if doubt is None:
             return ended
         if ended.status == "recorded":

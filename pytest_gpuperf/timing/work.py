@@ -25,18 +25,17 @@ Sight = Literal["seen", "alike", "differs", "unseen", "stopped"]
 """What is known of a GPU's call: it works; it was not seen to, but its results were compared or it ran the
 very instructions of the CPU's call; it ran others; nothing; it worked first, and was not seen to later."""
 
-DOUBTS: dict[Sight, str] = {
+_DOUBTS: dict[Sight, str] = {
     "differs": (
-        "the call on the GPU was not seen to work, and runs other lines of the test than on the CPU; return "
+        "the call on the {} was not seen to work, and runs other lines of the test than on the CPU; return "
         "the result"
     ),
     "unseen": "the call was not seen to work, and returned nothing that can be compared; return the result",
     "stopped": (
-        "the last call on the GPU was not seen to work, although the first one was, and it returned nothing "
+        "the last call on the {} was not seen to work, although the first one was, and it returned nothing "
         "that can be compared; return the result"
     ),
 }
-"""What is said of calls of which nobody knows that they work."""
 _REMEDY = "if it returns early there, skip the test on that device, or let what is missing raise"
 _LOOKS = 3  # at a call of which nothing was seen while other threads of the process worked
 _OTHER_THREADS = 20e-6  # seconds of processor time: threads that only wait take none
@@ -100,7 +99,7 @@ def require_work(gpu: Workload, cpu: Callable[[], CpuWork | None], *, are_compar
         _require_computation(gpu, found, cpu)
         if found.computed or found.is_complete:
             return "seen"
-    theirs, name = cpu() or _UNKNOWN, gpu.device.name
+    theirs, name, noun = cpu() or _UNKNOWN, gpu.device.name, gpu.device.info.noun
     with capabilities.context(gpu.device):
         is_alike = None if theirs.steps is None else theirs.steps == _steps(gpu)
     if is_alike and (found is None or not found.is_complete):  # what it does may escape, as on the CPU
@@ -108,16 +107,21 @@ def require_work(gpu: Workload, cpu: Callable[[], CpuWork | None], *, are_compar
     is_idle = found is not None and not found.anything
     if theirs.changed and (is_idle or found is None):
         raise GpuPerfError(
-            f"no work reached {name}: the call changed an array on the CPU and none on the GPU; {_REMEDY}"
+            f"no work reached {name}: the call changed an array on the CPU and none on the {noun}; {_REMEDY}"
         )
     if theirs.computed and is_idle:
         raise GpuPerfError(
-            f"no work reached {name}: the call was seen to work on the CPU, and did nothing on the GPU; "
+            f"no work reached {name}: the call was seen to work on the CPU, and did nothing on the {noun}; "
             f"{_REMEDY}"
         )
     if is_alike or are_compared:
         return "alike"
     return "unseen" if is_alike is None else "differs"
+
+
+def doubt(sight: Sight, noun: str) -> str | None:
+    """Return what is said of calls of which nobody knows that they work; `noun` is what their device is."""
+    return _DOUBTS[sight].format(noun) if sight in _DOUBTS else None
 
 
 def require_last_work(gpu: BlockTimer, cpu: Callable[[], CpuWork | None]) -> Sight:
@@ -149,8 +153,8 @@ def _require_computation(gpu: Workload, found: Activity, cpu: Callable[[], CpuWo
     theirs = (cpu() or _UNKNOWN).activity
     if theirs is not None and theirs.is_complete and theirs.computed:
         raise GpuPerfError(
-            f"no work reached {gpu.device.name}: the call computes on the CPU, and only copies on the GPU; "
-            "compute there what the test is to measure"
+            f"no work reached {gpu.device.name}: the call computes on the CPU, and only copies on the "
+            f"{gpu.device.info.noun}; compute there what the test is to measure"
         )
 
 

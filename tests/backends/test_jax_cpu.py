@@ -262,7 +262,7 @@ def test_what_a_test_makes_with_jax_itself_is_on_the_device_that_it_is_timed_on(
     [
         (
             lambda device: lambda: DOUBLE(HERE),
-            "the call on the GPU reads arrays on cpu:0 and none on its own",
+            "the call on the emulated device reads arrays on cpu:0 and none on its own",
         ),
         (
             lambda device: lambda: jax.device_put(DOUBLE(HERE), jax.local_devices(backend="cpu")[1]),

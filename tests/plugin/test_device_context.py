@@ -43,7 +43,7 @@ def test_measurements_and_gpuperf_both_are_within_the_contexts_or_have_the_error
     found = suite(OTHERS + MARKED, conftest=CONFTEST)
     found.ended(passed=2, failed=1)
     assert 10 == found.speedup("test_it")
-    reason = "RuntimeError: there is no engine of this name, raised on the GPU (simulated GPU)"
+    reason = "RuntimeError: there is no engine of this name, raised on the emulated device (simulated GPU)"
     assert ("error", reason) == (found.statuses["test_broken"], found.records["test_broken"]["reason"])
 
 

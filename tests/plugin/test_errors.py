@@ -159,7 +159,9 @@ def test_an_exception_that_generators_take_for_theirs_is_the_workloads_own(run):
     assert "RuntimeError" not in said
     raised = Counter(re.findall(r"^E +(\w+): no more inputs$", said, flags=re.MULTILINE))
     assert min(raised["StopIteration"], raised["GeneratorExit"]) >= 16
-    assert raised.total() == len(re.findall(r"^E +raised on the [CG]PU", said, flags=re.MULTILINE))
+    assert raised.total() == len(
+        re.findall(r"^E +raised on the (?:CPU|emulated device)", said, flags=re.MULTILINE)
+    )
     assert raised["StopIteration"] == said.count(
         "use itertools.cycle (with check=False if the inputs differ)"
     )
@@ -321,7 +323,7 @@ LARGE = """
 def test_a_test_that_ran_out_of_memory_frees_it_and_keeps_its_rounds(faulty, fault, size, is_late, said):
     result, found = faulty(fault, source=LARGE.format(size=size))
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines([f"out of memory on the GPU (simulated GPU){said}"])
+    result.stdout.fnmatch_lines([f"out of memory on the emulated device (simulated GPU){said}"])
     record = found["test_large"]
     assert ("error", is_late) == (record["status"], record["speedup"] is not None)
     if is_late:
@@ -338,7 +340,7 @@ def test_a_test_that_ran_out_of_memory_frees_it_and_keeps_its_rounds(faulty, fau
 def test_a_lost_device_fails_the_tests_after_it_at_once(faulty, before, call, errors, where):
     result, found = faulty(f"kind='lost', call={call}", source=before + TWO_TESTS)
     result.assert_outcomes(passed=1, failed=1, errors=errors)
-    lost = f"the GPU (simulated GPU) was lost in test_it.py::test_{where}: *"
+    lost = f"the emulated device (simulated GPU) was lost in test_it.py::test_{where}: *"
     result.stdout.fnmatch_lines([lost] * 3)
     assert [found[name]["status"] for name in ("test_first", "test_second")] == ["error", "error"]
     assert fnmatch(found["test_second"]["reason"], lost)
@@ -446,7 +448,7 @@ def test_nothing_that_others_have_written_steers_the_terminal_or_is_endless(run,
     found = records(pytester)
     assert found["test_skips"]["reason"] == r"\x1b[31m"
     assert found["test_raises"]["reason"].startswith(r"ValueError: \x1b[31mxxx")
-    assert found["test_raises"]["reason"].endswith(r"xxx…, raised on the GPU (\x1b]0;owned\x07)")
+    assert found["test_raises"]["reason"].endswith(r"xxx…, raised on the emulated device (\x1b]0;owned\x07)")
     pytester.makepyfile(**{"test_\x1b[31m": HOSTILE_TESTS})
     _, ours = str(pytester.runpytest_inprocess("--gpuperf-gpu=none", "--tb=no", "-rN").stdout).split(
         "- gpuperf -"

@@ -119,7 +119,7 @@ def test_both_runs_a_body_on_both_devices_and_a_marked_test_is_timed(suite):
     found.says(
         "gpuperf.both was called twice in one speedup test; parametrize the test, *",
         "not measured: the test never called gpuperf.both",
-        "E*raised on the GPU (simulated GPU)",
+        "E*raised on the emulated device (simulated GPU)",
     )
 
 

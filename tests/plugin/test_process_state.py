@@ -123,14 +123,14 @@ def test_warms_up(device, first, factor, ms):
 """
 SET_ELSEWHERE = "*{}*set it in a fixture that restores it, or inside the returned callable*"
 NOT_WARM = "*it was not warm yet, the machine was busy, or the body of the test sets something*"
-FOLLOWS = "a call on the CPU takes 1.00 ms after the test has prepared the GPU*"
+FOLLOWS = "a call on the CPU takes 1.00 ms after the test has prepared the emulated device*"
 OTHER_LIBRARY = "*first call returned an array of numpy float64, and later calls one of array_api_strict*"
 ENDINGS = {  # the record's status and reason, and what its one note of a doubt says, if it has one
     # A backend that the body sets is an error that says where to set it, and right where it belongs.
     **{
         f"test_sets[{name}]": ("error", SET_ELSEWHERE.format(f"takes {after}*, and {before} before"), None)
         for name, after, before in (
-            ("faster", "1.00 ms after the test has prepared the GPU", "10.0 ms"),
+            ("faster", "1.00 ms after the test has prepared the emulated device", "10.0 ms"),
             ("slower", "50.0 ms", "10.0 ms"),
             ("slow_call", "100 ms", "1.00 s"),
             ("blocks", "500 ns", "5.00 us"),

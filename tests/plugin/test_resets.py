@@ -186,13 +186,13 @@ RIGHT = [
     *("test_array[restored]", "test_few_calls", "test_compiles", "test_both", "test_variants[cupy]"),
 ]
 CHANGES = "the workload's result changes after each reset, so repeated calls*"
-RAISED = "*raised on the {0} (simulated {0}) in round * by the workload's reset"
+RAISED = "*raised on the {} (simulated {}) in round * by the workload's reset"
 TAKES = "*gpuperf.workload takes two functions without arguments, call and reset*"
 WRONG = {
     "test_differs": ("failed", "the devices disagree before timing: result: *"),
     "test_variants_differ[cupy]": ("failed", "the devices disagree *"),
-    "test_raises[cpu]": ("error", RAISED.format("CPU")),
-    "test_raises[gpu]": ("error", RAISED.format("GPU")),
+    "test_raises[cpu]": ("error", RAISED.format("CPU", "CPU")),
+    "test_raises[gpu]": ("error", RAISED.format("emulated device", "GPU")),
     "test_raises_at_first": (
         "error",
         "ZeroDivisionError: *, raised on the CPU (simulated CPU) by the workload's reset",

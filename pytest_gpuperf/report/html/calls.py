@@ -74,12 +74,11 @@ def parts_sentence(record: Record) -> str | None:
     total = sum(parts.values())
     if len(parts) < 2 or not isfinite(total):
         return None
-    device = "an emulated device" if record.is_emulated else "the GPU"
     copies = ""
     if {"upload", "download", "copies"} & parts.keys():
         copies = " with its share of the copies" if record.demand.transfer == "once" else " with its copies"
     each = (f"{name} {units.seconds(part)} ({100 * (part / total):.0f} %)" for name, part in parts.items())
-    return f"A call{copies} on {device} takes {units.seconds(total)}: {', '.join(each)}."
+    return f"A call{copies} on the {record.gpu_noun} takes {units.seconds(total)}: {', '.join(each)}."
 
 
 def _parts(record: Record) -> dict[str, float]:

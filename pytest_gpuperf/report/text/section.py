@@ -63,7 +63,7 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     thresholds = _thresholds(each for each in shown.thresholds if each.threshold.status == "failed")
     is_undecided = any(row.record.reason_code == "interference" for row in shown.rows)
     texts = [
-        *_wrapped([_counted(shown)], text_width),
+        *_wrapped([_counted(shown, _on_emulated(shown))], text_width),
         *_few(list(_notes(shown.notes)), 0, text_width),
         *_wrapped(shown.busy if is_undecided else (), text_width),
         *_wrapped(thresholds, text_width),
@@ -92,9 +92,17 @@ def _totals(shown: View) -> list[str]:
     return [*([_counted(shown)] if shown.counts.tests else []), *shown.totals]
 
 
-def _counted(shown: View) -> str:
+def _counted(shown: View, on: str = "") -> str:
     """Return how many tests have each verdict; pytest's own line counts what a setup raises otherwise."""
-    return f"verdicts: {shown.counts}"
+    return f"verdicts{on}: {shown.counts}"
+
+
+def _on_emulated(shown: View) -> str:
+    """Return that what was measured is emulated, which a headline says where there is one."""
+    emulated = {row.record.is_emulated for row in shown.rows if row.record.gpu}
+    if True not in emulated:
+        return ""
+    return ", some on an emulated device" if False in emulated else " on an emulated device"
 
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:

@@ -5,7 +5,7 @@ from math import inf
 from random import Random
 
 from cases import for_each
-from factories import CPU, GPU, LASTED, measurement, offload, recorded, speedup
+from factories import CPU, EMULATED, GPU, LASTED, measurement, offload, recorded, speedup
 from golden import assert_golden
 from msgspec.structs import replace
 
@@ -100,6 +100,15 @@ def test_the_outcome_is_the_smallest_size_from_which_all_are_won(expected, found
 def test_a_limit_is_decided_only_when_no_doubt_could_turn_it(expected, limit, found):
     seen = threshold(found, **limit)
     assert (expected, expected in ("passed", "recorded")) == (seen.status, seen.reason is None)
+
+
+@for_each(("found", "limit"), [("LWW", {"at_least": 3}), ("LLW", {"at_most": 1})])
+def test_a_reason_names_an_emulated_device_as_such(found, limit):
+    on_gpu = size_group(sizes_of(found), **limit)
+    emulated = [replace(each, gpu=measurement(EMULATED, 1.0)) for each in on_gpu]
+    (of_gpu,), (of_emulated,) = find(on_gpu), find(emulated)
+    assert "the GPU" in of_gpu.reason
+    assert of_emulated.reason == of_gpu.reason.replace("the GPU", "the emulated device")
 
 
 @for_each(

@@ -354,6 +354,8 @@ def totals():
     }
     for title, records in counted.items():
         said[title] = quiet(*records)
+    said["in short, on an emulated device"] = quiet(record(**EMULATED), skipped("none"))
+    said["in short, on two devices of which one is emulated"] = quiet(record("a"), record("b", **EMULATED))
     said["a threshold failed"] = quiet(record(), thresholds=(MISSED,))
     said["the check failed"] = quiet(record(), thresholds=(MISSED, MISSED), gate=gate_result("all skipped"))
     slow = record("slow", **SLOW, restart_reason="other work")

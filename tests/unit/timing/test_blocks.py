@@ -489,7 +489,7 @@ def compiling(device, *, on, at, seconds=0.5):
 @pytest.mark.parametrize(
     ("code", "said", "body", "watched"),
     [
-        ("long_warm_up", "took 12.0 s (6.00 s on the CPU, 6.00 s on the GPU)", slow_at_first, ()),
+        ("long_warm_up", "took 12.0 s (6.00 s on the CPU, 6.00 s on the emulated device)", slow_at_first, ()),
         ("recompiles", "in 3 timed blocks", partial(compiling, on="gpu", at=range(24, 27)), ()),
         ("not_on_device", "arrays (65.54KB)", slow_at_first, [Watched(captured="65.54KB")] * 2),
         ("not_on_device", "to the CPU: eig;", slow_at_first, [Watched(), Watched(on_cpu=("eig",))]),

@@ -206,7 +206,7 @@ def hidden(dtype, computed=slice(0), shape=(384, 384)):
 )
 def test_a_part_left_zero_beside_a_large_element_differs(dtype, computed, shape):
     complete, partial = hidden(dtype, computed, shape)
-    for cpu, gpu, kind in ((complete, partial, "GPU"), (partial, complete, "CPU")):
+    for cpu, gpu, kind in ((complete, partial, "emulated device"), (partial, complete, "CPU")):
         found = compared(cpu, gpu)
         assert found.error < found.tolerance, "the norm does not see it"
         assert found.agreed is False
@@ -216,7 +216,8 @@ def test_a_part_left_zero_beside_a_large_element_differs(dtype, computed, shape)
 def test_a_part_that_is_zero_on_both_devices_is_no_part_of_the_answer():
     cpu, gpu = (np.pad(part, ((0, 99), (0, 0))) for part in hidden("float32", slice(2), (8, 384)))
     assert compared(cpu, gpu).reason == (
-        "result: the GPU left zeros in 75 % of the values that differ from zero on the other device"
+        "result: the emulated device left zeros in 75 % of the values that differ from zero on the other "
+        "device"
     )
 
 
@@ -462,10 +463,10 @@ def with_unit(unit, value=1.0) -> Unit:
     ("expected", "said", "cpu", "gpu"),
     [
         (True, None, with_unit("m"), with_unit("m")),
-        (False, "result.unit: 'm' on the CPU, 'km' on the GPU", with_unit("m"), with_unit("km")),
+        (False, "result.unit: 'm' on the CPU, 'km' on the emulated device", with_unit("m"), with_unit("km")),
         (False, "result: relative error 0.5, ", with_unit("m"), with_unit("m", 2.0)),
         (None, "result.unit is 'm' on the CPU alone", with_unit("m"), np.ones(3)),
-        (None, "result.unit is 'm' on the GPU alone", np.ones(3), with_unit("m")),
+        (None, "result.unit is 'm' on the emulated device alone", np.ones(3), with_unit("m")),
         (False, "result: relative error 0.5, ", with_unit("m"), np.full(3, 2.0)),
         (True, None, with_unit(None), np.ones(3)),
         (True, None, with_unit(object()), np.ones(3)),  # nothing to read
@@ -510,17 +511,21 @@ def test_where_signs_order_or_units_alone_differ_the_remedy_is_not_a_seed(remedy
     [
         ("result: relative error 0.092, tolerance 1.5e-08", np.array([3.0, 4.0]), np.array([3.0, 4.5])),
         ("result['y'].parts: relative error 0.5,", ANSWER, {**ANSWER, "y": Answer(np.zeros(2), 2.0)}),
-        ("result: shape (2, 3) on the CPU, (3, 2) on the GPU", np.ones((2, 3)), np.ones((3, 2))),
+        ("result: shape (2, 3) on the CPU, (3, 2) on the emulated device", np.ones((2, 3)), np.ones((3, 2))),
         ("only the CPU returned result", 1.0, None),
         ("only the CPU returned result.mask", HIDDEN, 0.0),
         ("result: 1 of 2 values differ", b"ab", b"ac"),
         ("result: 1 of 3 values differ", np.array([1, 2, 3], "int32"), np.array([1, 2, 4], "uint8")),
         ("result: 1 of 2 values differ", NO_TIME, np.array([5, 5], "datetime64[s]")),
         *(
-            (f"result: dtype {cpu} on the CPU, {gpu} on the GPU", np.ones(2, cpu), np.ones(2, gpu))
+            (
+                f"result: dtype {cpu} on the CPU, {gpu} on the emulated device",
+                np.ones(2, cpu),
+                np.ones(2, gpu),
+            )
             for cpu, gpu in (("float64", "int64"), ("int64", "bool"), ("float64", "complex128"))
         ),
-        ("only the GPU returned result[500], ", [0.0] * 500, [0.0] * 1000),
+        ("only the emulated device returned result[500], ", [0.0] * 500, [0.0] * 1000),
     ],
 )
 def test_how_answers_differ_is_said_briefly(said, cpu, gpu):
@@ -661,7 +666,7 @@ def named(values):
         (MANY, changed(MANY, 5, 6), "result: 1 of 999 values differ, [5] first"),
         (MANY, changed(MANY, 0, 1.1e9), "result: 1 of 1 numbers differ, [0] first"),
         ([None, *MANY], [None, *changed(MANY, 5, 6)], "result: 1 of 999 values differ, [6] first"),
-        (MANY, FLOATS, "result[1]: dtype int64 on the CPU, float64 on the GPU"),
+        (MANY, FLOATS, "result[1]: dtype int64 on the CPU, float64 on the emulated device"),
         (in_numpy(MANY), in_numpy(MANY), None),
         (
             in_numpy(FLOATS),
@@ -679,13 +684,17 @@ def named(values):
         (pairs(FLOATS), pairs(FLOATS, list), None),
         (pairs(FLOATS), pairs(changed(FLOATS, 5, 5.1)), "1 of 1000 numbers differ, [5][1] first: 5.0"),
         (pairs(MANY), pairs(changed(MANY, 5, 6)), "result: 1 of 1999 values differ, [5][1] first"),
-        (pairs(MANY), pairs(FLOATS), "result[1][1]: dtype int64 on the CPU, float64 on the GPU"),
+        (pairs(MANY), pairs(FLOATS), "result[1][1]: dtype int64 on the CPU, float64 on the emulated device"),
         (pairs(FLOATS), pairs(changed(FLOATS, 5, np.True_)), "result[5][1]: dtype float64 on the CPU, bool"),
         (pairs(FLOATS), pairs(changed(FLOATS, 5, 5j)), "result[5][1]: dtype float64 on the CPU, complex128"),
         (pairs(FLOATS), pairs(in_numpy(changed(FLOATS, 5, 5.1))), "result[5][1]: relative error"),
         (pairs(FLOATS), pairs(changed(FLOATS, 5, nan)), "1 of 1000 numbers differ, [5][1] first: 5.0"),
         (pairs(FLOATS), pairs(FLOATS[:-1]), "only the CPU returned result[999][0], result[999][1]"),
-        (pairs(FLOATS), changed(pairs(FLOATS), 5, (5, 5.0, 1.0)), "only the GPU returned result[5][2]"),
+        (
+            pairs(FLOATS),
+            changed(pairs(FLOATS), 5, (5, 5.0, 1.0)),
+            "only the emulated device returned result[5][2]",
+        ),
         (pairs(FLOATS), changed(pairs(FLOATS), 5, (5, "five")), "result[5][1]: dtype float64 on the CPU"),
         (pairs(changed(MANY, 5, 2**70)), pairs(changed(MANY, 5, 2**70)), None),
         (pairs(changed(MANY, 5, 2**70)), pairs(MANY), "result[5][1]: dtype object on the CPU, int64"),

@@ -546,7 +546,7 @@ def test_a_first_call_that_works_for_more_than_twice_as_long_as_later_ones_is_no
     """As one that fills a cache, a warm start, or an early exit."""
     seconds = 0.1e-3 if launches == 21 else None
     (text,) = noted(lambda device: at_first(device, kernels(launches, seconds), kernels(1)), kernel=kernel)
-    assert text.startswith(f"the first call worked {first} on the GPU, and a later one {later}: ")
+    assert text.startswith(f"the first call worked {first} on the emulated device, and a later one {later}: ")
     assert "call once in the setup" in text
 
 

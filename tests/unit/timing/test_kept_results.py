@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from cases import for_each
+from factories import NOUNS
 from walks import bound, system, trial_of, walked
 
 from pytest_gpuperf.devices.host import HostDevice
@@ -117,7 +118,7 @@ def found_in(timed, seconds, device):
     try:
         trial.time_alone(bound(timed), device, seconds=0.0)
     except GpuPerfError as error:
-        is_kept = f"the result on the {device.kind.upper()} was kept from an earlier call" in str(error)
+        is_kept = f"the result on the {device.info.noun} was kept from an earlier call" in str(error)
         return "refused" if is_kept else str(error)
     return "noted" if "work_in_doubt" in [note.code for note in trial.notes] else "-"
 
@@ -404,7 +405,7 @@ def test_a_kept_result_is_an_error_on_either_side_of_any_demand(kind, others, de
 
         return call
 
-    with pytest.raises(GpuPerfError, match=f"result on the {kind.upper()} was kept from an earlier call"):
+    with pytest.raises(GpuPerfError, match=f"result on the {NOUNS[kind]} was kept from an earlier call"):
         measured(body, demand)
     assert [2.0] * 3 == made[0].tolist(), "nobody wrote it"
 

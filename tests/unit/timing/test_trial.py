@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import for_each
-from factories import CPU, GPU, measurement
+from factories import CPU, GPU, NOUNS, measurement
 from msgspec.structs import replace
 from walks import NODEID, bound, observing, simulated, system, trial_of, walked
 
@@ -190,7 +190,10 @@ def test_a_block_that_is_too_short_to_show_the_overlap_says_so_and_what_shows_it
     assert (found.gpu.block_calls, found.status) == (7, "passed")
     assert found.speedup.value == pytest.approx(10 * 7 / 8)
     (text,) = (note.text for note in found.notes if note.code == "overlap_not_measured")
-    assert "show in part: a call in a loop takes 12 % less on the GPU than in blocks of 7 calls" in text
+    assert (
+        "show in part: a call in a loop takes 12 % less on the emulated device than in blocks of 7 calls"
+        in text
+    )
     (steps,) = re.findall(r"let one call do the work of (\d+)$", text)
 
     def several(device):
@@ -517,7 +520,7 @@ def test_an_exception_names_the_device_that_was_running(number, kind):
     with pytest.raises(ZeroDivisionError):
         Bench().walk(trial, body)
     assert trial.device.kind == kind
-    where = f"on the {kind.upper()} (simulated {kind.upper()})"
+    where = f"on the {NOUNS[kind]} (simulated {kind.upper()})"
     assert trial.where.startswith(where)
     assert number > 1 or trial.where == where, "no round before the first"
 
@@ -564,8 +567,8 @@ def test_a_cpu_that_the_gpus_turn_slows_down_decides_nothing_between_its_two_spe
     assert found.speedup.certain.low < 10 / 9 < found.speedup.certain.high
     assert (found.cpu.alone, found.gpu.alone) == pytest.approx((10e-3, 9e-3))
     said = (
-        "a call on the CPU takes 15.0 ms in turn with the GPU, and 10.0 ms where the CPU works alone (in "
-        "turn: the median of the later half of the rounds)"
+        "a call on the CPU takes 15.0 ms in turn with the emulated device, and 10.0 ms where the CPU works "
+        "alone (in turn: the median of the later half of the rounds)"
     )
     assert [(note.code, note.text) for note in found.notes] == [("turns_differ", said)] * (
         status != "inconclusive"
@@ -659,8 +662,8 @@ def test_a_device_holds_at_most_the_inputs_and_two_results_or_the_inputs_twice_a
 def test_without_time_for_a_round_the_reason_says_what_a_call_takes():
     bench = Bench(**NO_TIME)
     assert bench.compare(quick, Demand(min=3)).reason == (
-        "time was up before the first round: the first call took 30.0 s on the CPU and 1.00 s on the GPU; "
-        "allow more time with max_time"
+        "time was up before the first round: the first call took 30.0 s on the CPU and 1.00 s on the "
+        "emulated device; allow more time with max_time"
     )
     assert (bench.cpu.launches, bench.gpu.launches) == (2, 1)  # the first one, and one of warm-up
 
@@ -668,8 +671,8 @@ def test_without_time_for_a_round_the_reason_says_what_a_call_takes():
 def test_without_time_for_a_round_the_reason_names_the_results_where_they_took_it():
     assert Bench(bandwidth=1.0).compare(adding, Demand(min=3)).reason == (
         "time was up before the first round: to copy inputs and results and look at them took 64.0 s, the "
-        "first call 10.0 ms on the CPU and 1.00 ms on the GPU; use smaller inputs, return fewer objects, or "
-        "allow more time with max_time"
+        "first call 10.0 ms on the CPU and 1.00 ms on the emulated device; use smaller inputs, return "
+        "fewer objects, or allow more time with max_time"
     )
 
 
@@ -845,8 +848,8 @@ def test_no_verdict_rests_on_time_that_a_device_lost_to_others(on, expected, dem
     found = Busy({"cpu": 0.1, "gpu": 0.01}[on], on=on).measure(quick, demands[on])
     assert expected == found.status
     assert "interference" in [found.reason_code, *codes_of(found)]
-    name, lost = {"cpu": ("CPU", 90), "gpu": ("emulated device", 99)}[on]
-    said = f"{name} times were disturbed: other programs may have taken up to {lost} %"
+    lost = {"cpu": 90, "gpu": 99}[on]
+    said = f"{NOUNS[on]} times were disturbed: other programs may have taken up to {lost} %"
     assert said in f"{found.reason} {found.notes}"
     assert (found.interference is None, found.gpu_interference is None) == (on == "gpu", on == "cpu")
 
@@ -998,7 +1001,7 @@ def slow_at_first(on, demand, options=None, *, calls=50, gpu=1e-3) -> Record:
 )
 def test_what_was_slow_in_its_first_calls_is_measured_again(on, demand, gpu):
     found = slow_at_first(on, demand, gpu=gpu)
-    said = f"on the {on.upper()} later calls took 1.00 ms each, and the timed ones 5.00 ms"
+    said = f"on the {NOUNS[on]} later calls took 1.00 ms each, and the timed ones 5.00 ms"
     assert (said, 1e-3) == (found.restart_reason, pytest.approx(gpu * found.speedup.value))
     assert "work_in_doubt" not in codes_of(found)
 
@@ -1144,7 +1147,7 @@ SLOW = [*[1.0] * 19, 20.0]  # how many times as long as others each call takes, 
     ("uneven", "cpu", "gpu", "seconds"),
     [
         ("CPU", SLOW, [1.0], 2.0),
-        ("GPU", [1.0], SLOW, 1.5),
+        ("emulated device", [1.0], SLOW, 1.5),
         (None, [*[1.0] * 60, 20.0, *[1.0] * 999], [1.0], 1.5),  # one, which may have been a stall
         (None, [*[1.0] * 19, 2.0], [1.0], 1.5),  # less than a tenth
         (None, SLOW, SLOW, 6.0),  # by chance a short test has more of them on one side
