@@ -10,23 +10,32 @@ from pytest_gpuperf.model.nodeid import function_of
 
 
 class CollectionHooks:
-    """Says which markers are wrong, and calls `begin` with the selected tests before they run.
+    """Says which markers seem wrong, and calls `begin` with the selected tests before they run.
 
     Registered where there is a speedup test, so that other suites do not pay for it.
     """
 
-    def __init__(self, found: Sequence[pytest.Item], begin: Callable[[Sequence[pytest.Item]], None]) -> None:
+    def __init__(
+        self,
+        found: Sequence[pytest.Item],
+        hints: Sequence[str],
+        begin: Callable[[Sequence[pytest.Item]], None],
+    ) -> None:
         self._found = found
+        self._hints = hints
         self._begin = begin
 
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item]
     ) -> list[str]:
-        """Return a line for each wrong marker, and one on how long the run may take, if that is long."""
+        """Return a line for each wrong marker and each hint, and one on a run that may take long."""
         wrong = {item for item in self._found if item.stash[SPEC].problem is not None}
         lines = [f"gpuperf: {line}" for line in _problems(item for item in items if item in wrong)]
-        # pytest would print it under -q, too.
-        if config.getoption("verbose") < 0 or runs_no_test(config):
+        # pytest would print them under -q, too.
+        if config.getoption("verbose") < 0:
+            return lines
+        lines += [f"gpuperf: {hint}" for hint in self._hints]
+        if runs_no_test(config):
             return lines
         from pytest_gpuperf.report.text import progress  # which --collect-only would import for nothing
 
