@@ -594,6 +594,36 @@ def test_a_parameter_that_names_devices_beside_our_fixture_is_told_before_the_fi
     assert "test_it.py::test_as_jax[cpu]" == found.records["test_as_jax[gpu]"]["pairing"]["partner"]
 
 
+BY_NAME = """
+CALLS = dict.fromkeys(["first", "second", "emulated"], 0)
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.speedup(min=3)
+def test_named(name, backend):
+    if backend == "cuda" and name != "emulated":
+        raise RuntimeError("No CUDA GPUs are available")
+
+    def work():
+        CALLS[name] += backend == "cpu"
+        return conftest.LIBRARIES[backend].ones(3)
+
+    return work
+
+def test_calls():
+    assert CALLS["first"] > 5 * CALLS["second"] > 0, CALLS
+"""
+
+
+def test_a_cpu_variant_is_timed_in_vain_once_for_a_device_that_is_not_emulated(suite):
+    found = suite(BY_NAME, "-v")
+    found.ended(passed=5, skipped=2)
+    assert {"test_named[first-cuda]", "test_named[second-cuda]"} == {
+        name for name, status in found.statuses.items() if status == "skipped"
+    }
+    assert 10 == found.speedup("test_named[emulated-cuda]")
+
+
 OTHERS = """
 class TorchBackend:
     pass
