@@ -115,6 +115,7 @@ class _Reader:
         # The suite has a marker called speedup of its own: then one that cannot be ours is ignored.
         self._has_foreign_marker = options.has_foreign_marker(config)
         self._require_gpu = run_options.require_gpu
+        self._library = run_options.gpu.partition(":")[0]
 
     def read(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Function]) -> list[pytest.Item]:
         """Give marked items their specs, or the problem that they have; return them and their variants.
@@ -142,7 +143,7 @@ class _Reader:
                     continue
                 if not spec.has_device:
                     spec = spec._replace(device=self._default_device)
-                    item.stash[WHY_NO_DEVICE] = no_device.why(item, self._parser)
+                    item.stash[WHY_NO_DEVICE] = no_device.why(item, self._parser, self._library)
                 item.stash[SPEC] = spec
                 found.append(item)
         specs = [spec for item in found if (spec := item.stash[SPEC]).problem is None]

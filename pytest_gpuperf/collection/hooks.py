@@ -55,13 +55,15 @@ class CollectionHooks:
 
 
 def _problems(items: Iterable[pytest.Item]) -> Iterator[str]:
-    """Yield what is wrong with the markers of these items, once for the parametrizations of a function."""
+    """Yield what is wrong with the markers of these items, once for those of a file that share it."""
     wrong: dict[tuple[str, str | None], list[str]] = {}
     for item in items:
         spec = item.stash[SPEC]
-        wrong.setdefault((function_of(spec.nodeid), spec.problem), []).append(spec.nodeid)
+        wrong.setdefault((spec.nodeid.partition("::")[0], spec.problem), []).append(spec.nodeid)
     for (_, problem), (first, *others) in wrong.items():
-        more = f" (and {len(others)} more of its parametrizations)" if others else ""
+        is_of_one = len({function_of(each) for each in (first, *others)}) == 1
+        of_what = "its parametrizations" if is_of_one else "its file"
+        more = f" (and {len(others)} more of {of_what})" if others else ""
         yield f"error: {first}{more}: {problem}"
 
 

@@ -17,10 +17,17 @@ from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.units import first_few
 
 _MUST_USE = (
-    "a speedup test must use a device: request the `device` or `xp` fixture (with gpuperf_gpu = jax that is "
-    "all: what the test makes with JAX is there; with torch also pass device.native), parametrize over "
+    "a speedup test must use a device: request the `device` or `xp` fixture{and_then}, parametrize over "
     "devices or array libraries (`backend`, or a name in gpuperf_device_params), call gpuperf.both(), or "
     "link two tests with pair=NAME"
+)
+_OF_LIBRARY = {
+    "jax": " (that is all: what the test makes with JAX is there)",
+    "torch": " and pass device.native to torch",
+}
+_OF_EITHER = (
+    " (with gpuperf_gpu = jax that is all: what the test makes with JAX is there; with torch also pass "
+    "device.native)"
 )
 _OWN_FIXTURE = "the test uses the suite's own fixture {}, whose value the plugin cannot choose"
 _GIVE_PARAMS = ": give that fixture params, one for each device"
@@ -46,8 +53,11 @@ _BESIDE = (
 )
 
 
-def why(item: pytest.Function, parser: DeviceParser) -> str:
-    """Return what is wrong with a test that has a marker and no device, and the remedy that works for it."""
+def why(item: pytest.Function, parser: DeviceParser, library: str) -> str:
+    """Return what is wrong with a test that has a marker and no device, and the remedy that works for it.
+
+    `library`: that which the run names, or "auto".
+    """
     if item.cls is not None and issubclass(item.cls, TestCase):
         return _TEST_CASE
     names = [name for name, value in parameters(item).items() if _is_device(value, parser)]
@@ -57,7 +67,8 @@ def why(item: pytest.Function, parser: DeviceParser) -> str:
         return f"{_OWN_FIXTURE.format(own)}{chosen or _GIVE_PARAMS}"
     if names:
         return f"{_NAMES_ONE.format(names[0])}: {_named(names[0], parser)}"
-    return next(_held(item, parser), _MUST_USE)
+    and_then = _OF_EITHER if library == "auto" else _OF_LIBRARY.get(library, "")
+    return next(_held(item, parser), _MUST_USE.format(and_then=and_then))
 
 
 def beside_ours(items: Iterable[pytest.Item], parser: DeviceParser) -> Iterator[str]:

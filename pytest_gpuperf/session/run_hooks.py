@@ -2,8 +2,10 @@
 
 from collections.abc import Generator, Iterable
 from functools import partial
+from textwrap import shorten
 from time import perf_counter
 from traceback import format_exc
+from typing import NoReturn
 
 import pytest
 from msgspec.structs import replace
@@ -25,6 +27,9 @@ from pytest_gpuperf.session.session import GpuPerfSession
 
 _ERROR_BEFORE = pytest.StashKey[BaseException]()
 """What was raised before the setup, which raises it."""
+_REFUSED = pytest.StashKey[BaseException]()
+"""Why a test was stopped at its setup; what is raised may refer to another test for the words."""
+_LONG = 100
 _CPU_SECTIONS = pytest.StashKey[Iterable[tuple[str, str]]]()
 """What the report of a GPU variant says of a CPU variant that ran for it and failed."""
 
@@ -41,6 +46,7 @@ class RunHooks:
         self._shows_words = config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0  # -v
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
+        self._refused: dict[str, str] = {}  # by why: the first test that was stopped at its setup for it
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # around plugins that run a test again if it fails
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -102,7 +108,7 @@ class RunHooks:
             del item.stash[_ERROR_BEFORE]
             raise error
         if spec.problem is not None:
-            pytest.fail(spec.problem, pytrace=False)
+            self._refuse(item, spec.problem)
         if spec.stand_in_taken is not None:
             self.session.devices.none(spec.stand_in_taken)
         if spec.source == "all" or unittest_cases.is_skipped(item):
@@ -112,11 +118,11 @@ class RunHooks:
             if spec.demand.bare:
                 self._records.without_measurement(item, spec, Verdict(status="error", reason=no_device))
                 return
-            pytest.fail(no_device, pytrace=False)
+            self._refuse(item, no_device)
         runs_tests = not self.finish_hooks.runs_no_test
         if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             unknown = self._records.unknown_values  # the other variant may be among these
-            pytest.fail(f"{left_alone(unknown)}; {reason}" if unknown else reason, pytrace=False)
+            self._refuse(item, f"{left_alone(unknown)}; {reason}" if unknown else reason)
         if spec.scaling is not None:
             self.session.devices.group(spec.scaling.count)
             return
@@ -125,6 +131,14 @@ class RunHooks:
             self.session.devices.gpu(spec.device or spec.accelerator)
         if spec.kind != "gpu":
             self.session.devices.cpu(spec.device or spec.accelerator)
+
+    def _refuse(self, item: pytest.Item, reason: str) -> NoReturn:
+        """Stop a test at its setup; a long reason that others have, too, is shown once."""
+        item.stash[_REFUSED] = pytest.fail.Exception(reason, pytrace=False)
+        first = self._refused.setdefault(reason, item.nodeid)
+        if first != item.nodeid and len(reason) > _LONG:
+            reason = f"{shorten(reason, _LONG, placeholder=' ...')} (as {first}, which says it in full)"
+        pytest.fail(reason, pytrace=False)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
@@ -235,9 +249,10 @@ class RunHooks:
         if not is_skip and phase == "teardown":
             self._records.invalidate(item, spec, f"its teardown failed: {first_line(error)}")
         if phase == "setup" or spec.nodeid not in self._records.by_nodeid:
+            told = item.stash.get(_REFUSED, error) if phase == "setup" else error
             ended = Verdict(
                 status="skipped" if is_skip else "error",
-                reason=message(error) or type(error).__name__,
+                reason=message(told) or type(error).__name__,
                 reason_code=error.code if isinstance(error, NoDevice) else None,
             )
             self._records.without_measurement(item, spec, ended)
