@@ -8,6 +8,7 @@ from traceback import format_exc
 from typing import NoReturn
 
 import pytest
+from _pytest._code.code import TracebackEntry
 from msgspec.structs import replace
 
 from pytest_gpuperf.collection.items import SPEC, WHY_NO_DEVICE, ItemSpec, parameters
@@ -214,6 +215,8 @@ class RunHooks:
         spec = item.stash.get(SPEC, None)
         if spec is not None and error is not None:
             self._record_error(item, spec, call.when, error)
+        if call.excinfo is not None and call.when == "call" and not item.config.getoption("fulltrace"):
+            _leave_out_our_frames(call.excinfo)
         report = yield
         if spec is None:
             return report
@@ -256,6 +259,22 @@ class RunHooks:
                 reason_code=error.code if isinstance(error, NoDevice) else None,
             )
             self._records.without_measurement(item, spec, ended)
+
+
+def _leave_out_our_frames(raised: pytest.ExceptionInfo[BaseException]) -> None:
+    """Let pytest show what a workload raised without our frames around its own; those that raise are shown.
+
+    pytest itself begins at the test's file, of which a callable of another module has no frame.
+    """
+    own = [_is_ours(entry) for entry in raised.traceback]
+    last_of_others = max((index for index, is_ours in enumerate(own) if not is_ours), default=0)
+    is_hidden = iter([is_ours and index < last_of_others for index, is_ours in enumerate(own)])
+    raised.traceback = raised.traceback.filter(lambda _: not next(is_hidden))
+
+
+def _is_ours(entry: TracebackEntry) -> bool:
+    module = entry.frame.f_globals.get("__name__")
+    return ask.is_really(module, str) and str.__str__(module).partition(".")[0] == "pytest_gpuperf"
 
 
 def _uses_gpu(item: pytest.Item) -> bool:
