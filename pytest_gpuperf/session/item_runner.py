@@ -42,13 +42,13 @@ _ON_CPU_BY_DEFAULT = (
     "(emulated)"
 )
 _OTHER_LIBRARY = (
-    "the test computes with {library}, and no GPU was chosen for {library}{unseen}: gpuperf_gpu = {library} "
-    "in the ini file (keras for a test of Keras) compares its CPU and its GPU"
+    "no GPU chosen for {library}: gpuperf_gpu = {library} in the ini file (keras for a test of Keras) "
+    "compares its CPU and its GPU; the test computes with {library}{unseen}"
 )
 _EMULATE_IT = "; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
 _NAMED = (
-    "the test's own parameter names a device that is not here ({}), and {} emulates one only where tests use "
-    "device.native, of the fixture device"
+    "use device.native, of the fixture device: the test's own parameter names a device that is not here "
+    "({}), and {} emulates one only so"
 )
 _UNSEEN = ", so that its calls were not looked at"
 _SHARE_OF_ONE_DEVICE = 0.25  # of the time limit, where one device is measured without a variant
