@@ -191,7 +191,7 @@ def pytest_collection_modifyitems(
     def begin(selected: Sequence[pytest.Item]) -> None:
         _hooks(config).finish_hooks.begin(found, selected, deselected)
 
-    config.pluginmanager.register(CollectionHooks(found.items, begin))
+    config.pluginmanager.register(CollectionHooks(found.items, found.hints, begin))
 
 
 @pytest.hookimpl(wrapper=True)

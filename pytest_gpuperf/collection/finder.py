@@ -43,10 +43,11 @@ class Found:
     """The speedup tests among all collected `items`, those that will not run and wrong ones included.
 
     `unmarked`: how many of them --gpuperf-all selected, None without it. With `lacks_gpu` it would select
-    others on a machine with a GPU.
+    others on a machine with a GPU. `hints`: what a test's parameters seem to get wrong.
     """
 
     items: Sequence[pytest.Item]
+    hints: Sequence[str] = ()
     unmarked: int | None
     lacks_gpu: bool
 
@@ -81,12 +82,13 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Marked) ->
         found += sweeps.read_size_groups(sized)
     # A wrong size group is a problem of an item that was found before.
     found = list(dict.fromkeys(found))
+    hints = [*no_device.beside_ours(found, parser)]
     if not option_table.times_all(config):
-        return Found(items=found, unmarked=None, lacks_gpu=False)
+        return Found(items=found, hints=hints, unmarked=None, lacks_gpu=False)
     selected, others = _select_unmarked(items, parser)
     # Torch, JAX and Keras are on the CPU here, and would be on a GPU where there is one.
     lacks_gpu = not run_options.require_gpu and any(device.may_be_on_gpu for device in others)
-    every = Found(items=[*found, *selected], unmarked=len(selected), lacks_gpu=lacks_gpu)
+    every = Found(items=[*found, *selected], hints=hints, unmarked=len(selected), lacks_gpu=lacks_gpu)
     if every.is_empty:
         raise options.usage_error(
             config,
@@ -113,6 +115,7 @@ class _Reader:
         # The suite has a marker called speedup of its own: then one that cannot be ours is ignored.
         self._has_foreign_marker = options.has_foreign_marker(config)
         self._require_gpu = run_options.require_gpu
+        self._library = run_options.gpu.partition(":")[0]
 
     def read(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Function]) -> list[pytest.Item]:
         """Give marked items their specs, or the problem that they have; return them and their variants.
@@ -140,7 +143,7 @@ class _Reader:
                     continue
                 if not spec.has_device:
                     spec = spec._replace(device=self._default_device)
-                    item.stash[WHY_NO_DEVICE] = no_device.why(item, self._parser)
+                    item.stash[WHY_NO_DEVICE] = no_device.why(item, self._parser, self._library)
                 item.stash[SPEC] = spec
                 found.append(item)
         specs = [spec for item in found if (spec := item.stash[SPEC]).problem is None]

@@ -10,23 +10,32 @@ from pytest_gpuperf.model.nodeid import function_of
 
 
 class CollectionHooks:
-    """Says which markers are wrong, and calls `begin` with the selected tests before they run.
+    """Says which markers seem wrong, and calls `begin` with the selected tests before they run.
 
     Registered where there is a speedup test, so that other suites do not pay for it.
     """
 
-    def __init__(self, found: Sequence[pytest.Item], begin: Callable[[Sequence[pytest.Item]], None]) -> None:
+    def __init__(
+        self,
+        found: Sequence[pytest.Item],
+        hints: Sequence[str],
+        begin: Callable[[Sequence[pytest.Item]], None],
+    ) -> None:
         self._found = found
+        self._hints = hints
         self._begin = begin
 
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item]
     ) -> list[str]:
-        """Return a line for each wrong marker, and one on how long the run may take, if that is long."""
+        """Return a line for each wrong marker and each hint, and one on a run that may take long."""
         wrong = {item for item in self._found if item.stash[SPEC].problem is not None}
         lines = [f"gpuperf: {line}" for line in _problems(item for item in items if item in wrong)]
-        # pytest would print it under -q, too.
-        if config.getoption("verbose") < 0 or runs_no_test(config):
+        # pytest would print them under -q, too.
+        if config.getoption("verbose") < 0:
+            return lines
+        lines += [f"gpuperf: {hint}" for hint in self._hints]
+        if runs_no_test(config):
             return lines
         from pytest_gpuperf.report.text import progress  # which --collect-only would import for nothing
 
@@ -46,13 +55,15 @@ class CollectionHooks:
 
 
 def _problems(items: Iterable[pytest.Item]) -> Iterator[str]:
-    """Yield what is wrong with the markers of these items, once for the parametrizations of a function."""
+    """Yield what is wrong with the markers of these items, once for those of a file that share it."""
     wrong: dict[tuple[str, str | None], list[str]] = {}
     for item in items:
         spec = item.stash[SPEC]
-        wrong.setdefault((function_of(spec.nodeid), spec.problem), []).append(spec.nodeid)
+        wrong.setdefault((spec.nodeid.partition("::")[0], spec.problem), []).append(spec.nodeid)
     for (_, problem), (first, *others) in wrong.items():
-        more = f" (and {len(others)} more of its parametrizations)" if others else ""
+        is_of_one = len({function_of(each) for each in (first, *others)}) == 1
+        of_what = "its parametrizations" if is_of_one else "its file"
+        more = f" (and {len(others)} more of {of_what})" if others else ""
         yield f"error: {first}{more}: {problem}"
 
 

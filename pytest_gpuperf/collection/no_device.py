@@ -1,4 +1,4 @@
-"""From a marked test that uses no device of ours to what is missing, and the line that would name one."""
+"""From a marked test that uses no device of ours, or names two, to what is wrong and its remedy."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -9,15 +9,25 @@ from unittest import TestCase
 import pytest
 
 from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.items import parameters
+from pytest_gpuperf.collection.items import SPEC, parameters
 from pytest_gpuperf.devices.device_parameter import DeviceParser, UnknownDevice
 from pytest_gpuperf.model import ask
+from pytest_gpuperf.model.demand import KINDS, Kind
+from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.units import first_few
 
 _MUST_USE = (
-    "a speedup test must use a device: request the `device` or `xp` fixture (with gpuperf_gpu = jax that is "
-    "all: what the test makes with JAX is there; with torch also pass device.native), parametrize over "
+    "a speedup test must use a device: request the `device` or `xp` fixture{and_then}, parametrize over "
     "devices or array libraries (`backend`, or a name in gpuperf_device_params), call gpuperf.both(), or "
     "link two tests with pair=NAME"
+)
+_OF_LIBRARY = {
+    "jax": " (that is all: what the test makes with JAX is there)",
+    "torch": " and pass device.native to torch",
+}
+_OF_EITHER = (
+    " (with gpuperf_gpu = jax that is all: what the test makes with JAX is there; with torch also pass "
+    "device.native)"
 )
 _OWN_FIXTURE = "the test uses the suite's own fixture {}, whose value the plugin cannot choose"
 _GIVE_PARAMS = ": give that fixture params, one for each device"
@@ -37,10 +47,17 @@ _TEST_CASE = (
     "call self.gpuperf.both(function of xp) in the test"
 )
 _FIELDS = ("device", "backend", "xp")
+_BESIDE = (
+    "{tests}: the parameter `{name}` names devices, and the fixture `device` or `xp` gives each of its "
+    "values both: leave out the parameter, or leave out the fixture{and_name_it}"
+)
 
 
-def why(item: pytest.Function, parser: DeviceParser) -> str:
-    """Return what is wrong with a test that has a marker and no device, and the remedy that works for it."""
+def why(item: pytest.Function, parser: DeviceParser, library: str) -> str:
+    """Return what is wrong with a test that has a marker and no device, and the remedy that works for it.
+
+    `library`: that which the run names, or "auto".
+    """
     if item.cls is not None and issubclass(item.cls, TestCase):
         return _TEST_CASE
     names = [name for name, value in parameters(item).items() if _is_device(value, parser)]
@@ -50,7 +67,24 @@ def why(item: pytest.Function, parser: DeviceParser) -> str:
         return f"{_OWN_FIXTURE.format(own)}{chosen or _GIVE_PARAMS}"
     if names:
         return f"{_NAMES_ONE.format(names[0])}: {_named(names[0], parser)}"
-    return next(_held(item, parser), _MUST_USE)
+    and_then = _OF_EITHER if library == "auto" else _OF_LIBRARY.get(library, "")
+    return next(_held(item, parser), _MUST_USE.format(and_then=and_then))
+
+
+def beside_ours(items: Iterable[pytest.Item], parser: DeviceParser) -> Iterator[str]:
+    """Yield what to do about each parameter that names both devices where our fixture gives a test both."""
+    kinds: dict[str, dict[str, set[Kind]]] = {}  # by parameter and function
+    for item in items:
+        spec = item.stash[SPEC]
+        if spec.problem is None and (spec.slots or (spec.device_parameters and not spec.names_device)):
+            for name, value in parameters(item).items():
+                device = parser.parse_text(value) if ask.is_really(value, str) else None
+                if device is not None and name not in spec.device_parameters:
+                    kinds.setdefault(name, {}).setdefault(function_of(spec.nodeid), set()).add(device.kind)
+    for name, of_functions in kinds.items():
+        if tests := [function for function, found in of_functions.items() if len(found) == len(KINDS)]:
+            and_name_it = "" if name in parser.names else f" and {_named(name, parser)}"
+            yield _BESIDE.format(tests=first_few(tests), name=name, and_name_it=and_name_it)
 
 
 def _named(name: str, parser: DeviceParser) -> str:

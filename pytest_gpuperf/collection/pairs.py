@@ -162,7 +162,7 @@ def _without_stood_in_for(group: _Group) -> _Group:
             others.append((item, spec))
             continue
         library = spec.device.library if spec.device else ""
-        taken = f"{first} has the stand-in for a GPU of {library}; this variant of it needs a GPU"
+        taken = f"needs a GPU of {library}: {first}, a variant of it, has the stand-in for one"
         item.stash[SPEC] = spec._replace(stand_in_taken=taken)
     return others
 

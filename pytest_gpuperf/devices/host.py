@@ -87,9 +87,9 @@ class LoneHostDevice(HostDevice):
         """The CPU of torch or JAX; Unavailable where both are imported, as nobody knows which one to give."""
         if (found := native_cpu()) is None and {"torch", "jax"} <= sys.modules.keys():
             raise Unavailable(
-                "the test hands device.native to a library, and both torch and jax are imported, so that it "
-                "was not run: choose one, gpuperf_gpu = torch or jax in the ini file; without a GPU, "
-                "torch:cpu or jax:cpu emulates one"
+                "choose gpuperf_gpu = torch or jax in the ini file: both are imported, and the test, which "
+                "hands device.native to a library, was not run; without a GPU, torch:cpu or jax:cpu emulates "
+                "one"
             )
         return found
 

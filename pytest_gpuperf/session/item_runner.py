@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import inf
 
 from pytest_gpuperf.collection.items import ItemSpec
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
@@ -41,13 +42,13 @@ _ON_CPU_BY_DEFAULT = (
     "(emulated)"
 )
 _OTHER_LIBRARY = (
-    "the test computes with {library}, and no GPU was chosen for {library}{unseen}: gpuperf_gpu = {library} "
-    "in the ini file (keras for a test of Keras) compares its CPU and its GPU"
+    "no GPU chosen for {library}: gpuperf_gpu = {library} in the ini file (keras for a test of Keras) "
+    "compares its CPU and its GPU; the test computes with {library}{unseen}"
 )
 _EMULATE_IT = "; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
 _NAMED = (
-    "the test's own parameter names a device that is not here ({}), and {} emulates one only where tests use "
-    "device.native, of the fixture device"
+    "use device.native, of the fixture device: the test's own parameter names a device that is not here "
+    "({}), and {} emulates one only so"
 )
 _UNSEEN = ", so that its calls were not looked at"
 _SHARE_OF_ONE_DEVICE = 0.25  # of the time limit, where one device is measured without a variant
@@ -62,6 +63,7 @@ class ItemRunner:
         self._devices = devices
         self._machine = devices.machine
         self._cpu_variants = cpu_variants
+        self._not_emulated: set[DeviceSpec | None] = set()  # of which a test of this run found it so
 
     def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         """Measure a test on the devices that it uses."""
@@ -144,10 +146,14 @@ class ItemRunner:
         variants = self._cpu_variants.waiting_for(spec)
         waiting = [each for each in variants if self._machine.has_gpu(each.device)]
         is_awaited = bool(waiting)
+        # Kept all the same: another test with such a device may do with the emulated one.
+        is_in_vain = is_awaited and all(each.device in self._not_emulated for each in waiting)
         lacks_gpu = not is_awaited and (bool(variants) or spec.awaits_gpu)
         sampling = trial.options.sampling
         decides = any(each.demand.limits or each.size_group for each in waiting)
-        if is_awaited and (decides or sampling.compared):
+        if is_in_vain:
+            seconds = sampling.precision_time
+        elif is_awaited and (decides or sampling.compared):
             seconds = inf  # all of the rounds' time: what limits and checks rest on cannot be measured again
         elif spec.source == "all":
             seconds = sampling.record_time
@@ -211,6 +217,7 @@ class ItemRunner:
             is_named = spec.source != "all" and spec.names_device
             if not (is_named and gpu.info.emulated and hints.lacks_device(error)):
                 raise
+            self._not_emulated.add(spec.device)
             self._devices.none(_NAMED.format(first_line(error), gpu.info.name))
 
     def _time_variant(self, trial: Trial, spec: ItemSpec, bind: Bind, gpu: TimedDevice) -> Verdict:

@@ -2,10 +2,13 @@
 
 from collections.abc import Generator, Iterable
 from functools import partial
+from textwrap import shorten
 from time import perf_counter
 from traceback import format_exc
+from typing import NoReturn
 
 import pytest
+from _pytest._code.code import TracebackEntry
 from msgspec.structs import replace
 
 from pytest_gpuperf.collection.items import SPEC, WHY_NO_DEVICE, ItemSpec, parameters
@@ -25,6 +28,9 @@ from pytest_gpuperf.session.session import GpuPerfSession
 
 _ERROR_BEFORE = pytest.StashKey[BaseException]()
 """What was raised before the setup, which raises it."""
+_REFUSED = pytest.StashKey[BaseException]()
+"""Why a test was stopped at its setup; what is raised may refer to another test for the words."""
+_LONG = 100
 _CPU_SECTIONS = pytest.StashKey[Iterable[tuple[str, str]]]()
 """What the report of a GPU variant says of a CPU variant that ran for it and failed."""
 
@@ -41,6 +47,7 @@ class RunHooks:
         self._shows_words = config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0  # -v
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
+        self._refused: dict[str, str] = {}  # by why: the first test that was stopped at its setup for it
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # around plugins that run a test again if it fails
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -102,7 +109,7 @@ class RunHooks:
             del item.stash[_ERROR_BEFORE]
             raise error
         if spec.problem is not None:
-            pytest.fail(spec.problem, pytrace=False)
+            self._refuse(item, spec.problem)
         if spec.stand_in_taken is not None:
             self.session.devices.none(spec.stand_in_taken)
         if spec.source == "all" or unittest_cases.is_skipped(item):
@@ -112,11 +119,11 @@ class RunHooks:
             if spec.demand.bare:
                 self._records.without_measurement(item, spec, Verdict(status="error", reason=no_device))
                 return
-            pytest.fail(no_device, pytrace=False)
+            self._refuse(item, no_device)
         runs_tests = not self.finish_hooks.runs_no_test
         if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             unknown = self._records.unknown_values  # the other variant may be among these
-            pytest.fail(f"{left_alone(unknown)}; {reason}" if unknown else reason, pytrace=False)
+            self._refuse(item, f"{left_alone(unknown)}; {reason}" if unknown else reason)
         if spec.scaling is not None:
             self.session.devices.group(spec.scaling.count)
             return
@@ -125,6 +132,14 @@ class RunHooks:
             self.session.devices.gpu(spec.device or spec.accelerator)
         if spec.kind != "gpu":
             self.session.devices.cpu(spec.device or spec.accelerator)
+
+    def _refuse(self, item: pytest.Item, reason: str) -> NoReturn:
+        """Stop a test at its setup; a long reason that others have, too, is shown once."""
+        item.stash[_REFUSED] = pytest.fail.Exception(reason, pytrace=False)
+        first = self._refused.setdefault(reason, item.nodeid)
+        if first != item.nodeid and len(reason) > _LONG:
+            reason = f"{shorten(reason, _LONG, placeholder=' ...')} (as {first}, which says it in full)"
+        pytest.fail(reason, pytrace=False)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
@@ -200,6 +215,8 @@ class RunHooks:
         spec = item.stash.get(SPEC, None)
         if spec is not None and error is not None:
             self._record_error(item, spec, call.when, error)
+        if call.excinfo is not None and call.when == "call" and not item.config.getoption("fulltrace"):
+            _leave_out_our_frames(call.excinfo)
         report = yield
         if spec is None:
             return report
@@ -235,12 +252,29 @@ class RunHooks:
         if not is_skip and phase == "teardown":
             self._records.invalidate(item, spec, f"its teardown failed: {first_line(error)}")
         if phase == "setup" or spec.nodeid not in self._records.by_nodeid:
+            told = item.stash.get(_REFUSED, error) if phase == "setup" else error
             ended = Verdict(
                 status="skipped" if is_skip else "error",
-                reason=message(error) or type(error).__name__,
+                reason=message(told) or type(error).__name__,
                 reason_code=error.code if isinstance(error, NoDevice) else None,
             )
             self._records.without_measurement(item, spec, ended)
+
+
+def _leave_out_our_frames(raised: pytest.ExceptionInfo[BaseException]) -> None:
+    """Let pytest show what a workload raised without our frames around its own; those that raise are shown.
+
+    pytest itself begins at the test's file, of which a callable of another module has no frame.
+    """
+    own = [_is_ours(entry) for entry in raised.traceback]
+    last_of_others = max((index for index, is_ours in enumerate(own) if not is_ours), default=0)
+    is_hidden = iter([is_ours and index < last_of_others for index, is_ours in enumerate(own)])
+    raised.traceback = raised.traceback.filter(lambda _: not next(is_hidden))
+
+
+def _is_ours(entry: TracebackEntry) -> bool:
+    module = entry.frame.f_globals.get("__name__")
+    return ask.is_really(module, str) and str.__str__(module).partition(".")[0] == "pytest_gpuperf"
 
 
 def _uses_gpu(item: pytest.Item) -> bool:

@@ -119,9 +119,9 @@ def test_without_a_gpu_they_are_skipped_and_the_line_that_chooses_their_library_
     unseen = ", so that its calls were not looked at" if library == "jax" else ""
     if gpu is None:
         assert reason.startswith(
-            f"the test computes with {library}, and no GPU was chosen for {library}{unseen}: gpuperf_gpu = "
-            f"{library} in the ini file (keras for a test of Keras) compares its CPU and its GPU; without a "
-            f"GPU, --gpuperf-gpu={library}:cpu emulates one"
+            f"no GPU chosen for {library}: gpuperf_gpu = {library} in the ini file (keras for a test of "
+            f"Keras) compares its CPU and its GPU; the test computes with {library}{unseen}; without a GPU, "
+            f"--gpuperf-gpu={library}:cpu emulates one"
         )
     assert gpu != "none" or OFF == reason, "and nothing else is the reason"
 
@@ -158,7 +158,9 @@ def test_variants_that_compute_with_jax_have_no_result_without_a_gpu_too(ended, 
     result.assert_outcomes(passed=3, skipped=3)  # those of the CPU have run, as without the marker
     assert {"skipped"} == {record["status"] for record in records.values()}
     if gpu is None:
-        assert records["any_value"]["reason"].startswith("the test computes with torch, ")
+        assert records["any_value"]["reason"].startswith(
+            "no GPU chosen for torch: gpuperf_gpu = torch in the ini"
+        )
 
 
 BESIDE = """
@@ -397,7 +399,7 @@ def test_an_own_parameter_that_names_a_device_which_is_not_there_is_skipped_on_a
     result.assert_outcomes(passed=1, skipped=1)
     (skipped,) = (record for record in records.values() if record["status"] == "skipped")
     assert "no_gpu" == skipped["reason_code"]
-    assert skipped["reason"].startswith("the test's own parameter names a device that is not here (")
+    assert skipped["reason"].startswith("use device.native, of the fixture device: ")
 
 
 OUR_DEVICE_BY_NAME = """
@@ -423,7 +425,7 @@ def test_a_device_by_name_in_a_variant_of_our_fixture_is_an_error_with_its_remed
 def test_where_both_are_imported_a_test_that_takes_a_native_device_is_skipped(ended):
     result, records = ended(TORCH, None, *SOON)
     result.assert_outcomes(skipped=COUNTS["torch"])
-    both = "both torch and jax are imported, so that it was not run: choose one, gpuperf_gpu = torch or jax"
+    both = "choose gpuperf_gpu = torch or jax in the ini file: both are imported"
     assert both in records["network"]["reason"]
     _, records = ended(TORCH, "none", *SOON)
     assert OFF == records["network"]["reason"]
@@ -467,7 +469,7 @@ TWO_DEVICES = """
 def test_where_jax_stands_in_for_its_default_device_a_variant_on_its_gpu_is_skipped(run, gpu):
     result = run(TWO_DEVICES, "-rsE", *SOON, *ON_ITS_CPU, gpu=gpu)
     result.assert_outcomes(passed=8, skipped=2, errors=1)
-    skip = "*: test_it.py::{} has the stand-in for a GPU of jax; this variant of it needs a GPU"
+    skip = "*: needs a GPU of jax: test_it.py::{}, a variant of it, has the stand-in for one"
     result.stdout.fnmatch_lines_random(
         map(skip.format, ("test_of_both[[]jax]", "test_in_another_order[[]default]"))
     )

@@ -122,6 +122,50 @@ def test_a_workload_that_ends_the_run_does_so_in_any_call_with_its_code_and_word
     assert not [note for note in ("raised on", "nullcontext") if note in str(found.result.stdout)]
 
 
+SOLVER = """
+def solve(value):
+    return inner(value)
+
+def inner(value):
+    raise ValueError("singular")
+
+def later():
+    calls = iter(range(3))
+
+    def call():
+        return next(calls) and 0
+
+    return call
+"""
+OF_A_LIBRARY = """
+import functools, pytest, solver
+
+@pytest.mark.speedup
+def test_at_once(device):
+    return functools.partial(solver.solve, 3)
+
+@pytest.mark.speedup
+def test_later(device):
+    return solver.later()
+
+@pytest.mark.speedup
+def test_both(gpuperf):
+    gpuperf.both(lambda device: functools.partial(solver.solve, 3))
+"""
+
+
+def test_what_a_librarys_callable_raises_is_shown_without_frames_of_the_plugin(run, pytester):
+    pytester.makepyfile(solver=SOLVER)
+    result = run(OF_A_LIBRARY)
+    result.assert_outcomes(failed=3)
+    in_workloads, _, _ = str(result.stdout).partition("_ test_both _")
+    assert "pytest_gpuperf" not in in_workloads
+    result.stdout.fnmatch_lines(
+        ["solver.py:5: ValueError", "solver.py:*: StopIteration", "solver.py:5: ValueError"]
+    )
+    assert "pytest_gpuperf" in str(run(OF_A_LIBRARY, "--full-trace", "-k", "test_at_once").stdout)
+
+
 GENERATED = """
 import pytest
 

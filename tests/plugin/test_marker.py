@@ -337,6 +337,53 @@ def test_wrong_and_expected_to_fail(device):
     assert reasons[0].startswith("@pytest.mark.speedup: has no argument 'least'")
 
 
+WHOLE_MODULE = """
+pytestmark = pytest.mark.speedup(min=3, device="cuda")
+
+def test_first(device): pass
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_second(device, n): pass
+"""
+NO_DEVICE_AT_ALL = """
+pytestmark = pytest.mark.speedup(min=3)
+
+def test_first(): pass
+
+def test_second(): pass
+"""
+
+
+def test_what_is_wrong_with_a_whole_module_is_said_once_and_stands_in_each_record(suite):
+    found = suite(WHOLE_MODULE)
+    found.ended(errors=3)
+    whole = "leave it out, and choose the GPU with gpuperf_gpu in the ini file, as torch or jax:1"
+    shown = str(found.result.stdout)
+    assert 2 == shown.count(whole), "before the first test, and as its error"
+    found.says(
+        "gpuperf: error: test_it.py::test_first (and 2 more of its file): device='cuda' is for a test on",
+        "device='cuda' is for a test on one *(as test_it.py::test_first, which says it in full)",
+        "ERROR test_it.py::test_second[[]2] - Failed: device='cuda' is for a test",
+    )
+    assert all(whole in record["reason"] for record in found.records.values())
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        ("auto", " (with gpuperf_gpu = jax that is all: *; with torch also pass device.native), parametrize"),
+        ("torch", " and pass device.native to torch, parametrize"),
+        ("jax", " (that is all: what the test makes with JAX is there), parametrize"),
+        ("cupy", ", parametrize"),
+    ],
+)
+def test_a_test_without_a_device_is_told_the_remedy_of_the_library_that_the_run_names(suite, gpu, said):
+    found = suite(NO_DEVICE_AT_ALL, ini=f"gpuperf_gpu = {gpu}", ours=())
+    found.ended(errors=2)
+    found.says(f"a speedup test must use a device: request the `device` or `xp` fixture{said} over devices")
+    assert 1 == str(found.result.stdout).count("call gpuperf.both(), or link two tests with pair=NAME")
+
+
 VARIANTS = """
 import numpy as np
 

@@ -550,6 +550,80 @@ def test_what_makes_no_variants_is_an_error_that_names_the_value_and_the_key(mar
         assert re.search(f"^(test_ones.*)?{expected}", found), marks
 
 
+BESIDE = """
+pytestmark = pytest.mark.speedup
+PLATFORMS = pytest.mark.parametrize("platform", ["cpu", "gpu"])
+
+@PLATFORMS
+@pytest.mark.usefixtures("device")
+def test_as_jax(platform):
+    return lambda: conftest.LIBRARIES[platform].ones(3)
+
+@PLATFORMS
+def test_slot(xp, platform):
+    return lambda: xp.ones(3)
+
+@pytest.mark.parametrize("platform", ["cpu"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_one_value(xp, platform, side):
+    return lambda: xp.ones(3)
+"""
+HINT = (
+    "the parameter `platform` names devices, and the fixture `device` or `xp` gives each of its values both"
+)
+
+
+def test_a_parameter_that_names_devices_beside_our_fixture_is_told_before_the_first_test(suite):
+    ours = "\n    del xp\n"
+    named, none_left = (
+        "gpuperf_device_params = device platform",
+        BESIDE.replace('usefixtures("device")', "speedup"),
+    )
+    for ini, also in [
+        ("", " and name that parameter in the ini file: gpuperf_device_params = *"),
+        (named, ""),
+    ]:
+        found = suite(BESIDE, "--collect-only", conftest=ours, ini=ini)
+        tests = "test_it.py::test_as_jax, test_it.py::test_slot"
+        remedy = f"leave out the parameter, or leave out the fixture{also}"
+        found.result.stdout.fnmatch_lines([f"gpuperf: {tests}: {HINT}: {remedy}"])
+        assert 1 == str(found.result.stdout).count("gpuperf: ")
+    assert "names devices" not in str(suite(BESIDE, "-q", "--collect-only", conftest=ours).result.stdout)
+    found = suite(none_left, "-k", "test_as_jax", conftest=ours, ini=named)
+    found.ended(passed=2, deselected=4)
+    assert "test_it.py::test_as_jax[cpu]" == found.records["test_as_jax[gpu]"]["pairing"]["partner"]
+
+
+BY_NAME = """
+CALLS = dict.fromkeys(["first", "second", "emulated"], 0)
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.speedup(min=3)
+def test_named(name, backend):
+    if backend == "cuda" and name != "emulated":
+        raise RuntimeError("No CUDA GPUs are available")
+
+    def work():
+        CALLS[name] += backend == "cpu"
+        return conftest.LIBRARIES[backend].ones(3)
+
+    return work
+
+def test_calls():
+    assert CALLS["first"] > 5 * CALLS["second"] > 0, CALLS
+"""
+
+
+def test_a_cpu_variant_is_timed_in_vain_once_for_a_device_that_is_not_emulated(suite):
+    found = suite(BY_NAME, "-v")
+    found.ended(passed=5, skipped=2)
+    assert {"test_named[first-cuda]", "test_named[second-cuda]"} == {
+        name for name, status in found.statuses.items() if status == "skipped"
+    }
+    assert 10 == found.speedup("test_named[emulated-cuda]")
+
+
 OTHERS = """
 class TorchBackend:
     pass
