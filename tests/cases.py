@@ -1,4 +1,4 @@
-"""Many cases in one test: pytest takes longer for an id than most of our cases do."""
+"""Many cases in one test: pytest takes longer for an id than most of our cases do; and the text of a run."""
 
 import inspect
 from functools import wraps
@@ -31,3 +31,8 @@ def for_each(names, values):
         return in_turn
 
     return decorate
+
+
+def unfolded(result) -> str:
+    """Return pytest's output in one line: the terminal's width and the processor's name fold lines."""
+    return " ".join(result.stdout.str().split())

@@ -1,4 +1,4 @@
-"""A name that is not ours, an older one among them, is answered with ours."""
+"""A name that is not ours is answered with ours."""
 
 import pytest
 from cases import for_each
@@ -7,7 +7,8 @@ from pytest_gpuperf.cli import main
 
 
 @for_each(
-    ("name", "right"), [("html", "gpuperf show REPORT --html PATH"), ("diff", "gpuperf compare BASE NEW")]
+    ("name", "right"),
+    [("export", "gpuperf show REPORT --export FORMAT:PATH"), ("diff", "gpuperf compare BASE NEW")],
 )
 def test_a_command_that_is_not_ours_is_answered_with_ours(capsys, name, right):
     with pytest.raises(SystemExit):
