@@ -8,8 +8,6 @@ from typing import NamedTuple
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
 
-_SIDES = frozenset(("the CPU", "the GPU"))
-
 
 class Parts(NamedTuple):
     """A sentence around the device that it names; it is all `before` where it names none, or several."""
@@ -25,9 +23,9 @@ class Parts(NamedTuple):
 
 
 def parts(sentence: str, record: Record) -> Parts:
-    """Return the parts of a sentence on a test, which names devices as `the CPU`, or as the record does."""
-    names = frozenset(side.device.name for side in (record.cpu, record.gpu) if side)
-    found = [*_devices(_SIDES | names).finditer(sentence)]
+    """Return the parts of a sentence on a test, which names devices as the record does."""
+    names = {side.device.name for side in (record.cpu, record.gpu) if side}
+    found = [*_devices(frozenset({"the CPU", f"the {record.gpu_noun}", *names})).finditer(sentence)]
     if len(found) != 1:
         return Parts(sentence)
     start, end = found[0].span()
