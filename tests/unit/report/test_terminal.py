@@ -219,6 +219,13 @@ def notes():
         for name, gpu in ((f"{code} a", "H200"), (f"{code} b", "MI300 X"))
     ]
     said["a note that differs in the GPU's name"] = full(*idle) + brief(*idle)
+    emulated = measurement(replace(GPU, emulated=True), 2e-3)
+    said["a note that differs in an emulated device"] = full(
+        *(
+            record(noun, gpu=emulated, **noted(f"nothing on the {noun}: idle", "aside_failed"))
+            for noun in ("CPU", "emulated device")
+        )
+    )
     said["what only explains, with all notes"] = full(restarted)
     said["what only explains, in short"] = brief(restarted)
     said["what holds a failed test back"] = full(explained) + brief(explained)
