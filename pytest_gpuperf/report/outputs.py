@@ -199,7 +199,7 @@ def _append_summary(path: Path, run: Run) -> Path:
     return path
 
 
-def _create_baseline(path: Path, run: Run) -> Path | str:
+def _create_baseline(path: Path, run: Run) -> str:
     """Write a run's report as the missing baseline; one that another run has written meanwhile stays."""
     gate = GateOptions(tolerances=run.gate.tolerances if run.gate else ())
     held = {*comparable_tests(run, gate.compared)}
@@ -216,10 +216,12 @@ def _create_baseline(path: Path, run: Run) -> Path | str:
         if not files.begins_as(file, files.REPORT):
             raise
         return f"this run's is not kept, because another run has created {file} meanwhile"
+    emulated = any(record.is_emulated for record in run.records if record.nodeid in held)
+    made = f"{file}, made on an emulated device" if emulated else str(file)
     lacking = [each.nodeid for each in run.records if each.nodeid not in held and _should_be_held(each)]
     if not lacking:
-        return file
-    return f"{file}, without {units.count(len(lacking), 'test')} of this run: {units.first_few(lacking)}"
+        return made
+    return f"{made}, without {units.count(len(lacking), 'test')} of this run: {units.first_few(lacking)}"
 
 
 def _should_be_held(record: Record) -> bool:

@@ -630,7 +630,7 @@ def test_a_baseline_that_shows_little_or_is_of_a_failed_run_says_so_when_it_is_m
 
 def test_a_baseline_that_lacks_tests_of_its_run_says_which(ends):
     result = ends(FAST + BARE, *CREATE, "-k", "fast")
-    said = "new baseline: *base.json, without 1 test of this run: test_it.py::test_bare"
+    said = "new baseline: *base.json, made on an emulated device, without 1 test of this run: *::test_bare"
     result.stdout.fnmatch_lines([said])
     assert pytest.ExitCode.OK == result.ret
 
