@@ -57,17 +57,23 @@ def test_a_function_that_torch_runs_as_a_cuda_graph_reuses_the_memory_of_its_res
     [
         ([], lambda x, out: torch.mul(x, 2, out=out)),
         ([], lambda x, out: torch.mul(x, 2, out=out.detach())),
+        ([], lambda x, out: (out[:1].fill_(2), out)[1]),
         (["work_in_doubt"], lambda x, out: (torch.mul(x, 2), out)[1]),
     ],
 )
+@for_each("keeper", ["object", "closure"])
+@for_each("elements", [10**4, 10**7])  # the larger one takes longer to write than a call
 def test_a_result_with_the_values_that_it_had_is_new_in_no_time_if_torch_counts_a_write_in_each_call(
-    cpu, expected, call
+    cpu, expected, call, keeper, elements
 ):
     cpu.clock = Clock()
 
     def body(device):
-        x = torch.ones(10**4)
-        holder = SimpleNamespace(out=x * 2)
+        x = torch.ones(elements)
+        out = x * 2
+        holder = SimpleNamespace(out=out)
+        if keeper == "closure":
+            return lambda: (cpu.clock.advance(1e-7), call(x, out))[1]
         return lambda: (cpu.clock.advance(1e-7), call(x, holder.out))[1]
 
     plan = SamplingPlan(block_time=4e-7, warmup_time=20e-7, may_restart=False)
