@@ -257,7 +257,7 @@ def should_show_gpu() -> bool:
 
 
 def _first_visible(name: str) -> str:
-    """Return what a variable shows first, of all devices where it is not set: of a wrong one none is shown."""
+    """Return the first device that a variable shows, "0" where it is not set: after a wrong one none shows."""
     return environ.get(name, "0").partition(",")[0].strip()
 
 
