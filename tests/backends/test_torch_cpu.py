@@ -82,6 +82,25 @@ def test_a_result_with_the_values_that_it_had_is_new_in_no_time_if_torch_counts_
     assert expected == [note.code for note in trial.notes if "very result" in note.text]
 
 
+def test_a_workload_in_inference_mode_whose_tensors_count_no_writes_is_measured(cpu):
+    def body(device):
+        array = device.asarray(np.ones((100, 100), dtype=np.float32))
+
+        @torch.inference_mode()
+        def make():
+            return torch.ones(100, 100, device=device.native)
+
+        @torch.inference_mode()
+        def call(out=make()):
+            return torch.matmul(array, array, out=out)
+
+        return call
+
+    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(min=1e-7), max_time=1)
+    assert ("passed", True) == (record.status, record.check.agreed)
+    assert "work_in_doubt" not in [note.code for note in record.notes]
+
+
 def test_a_gpu_that_the_suite_names_by_number_is_not_there_in_emulation():
     devices = Machine("torch:cpu")
     with pytest.raises(Unavailable, match="torch:cpu emulates a GPU, and cuda:0 is not there"):
