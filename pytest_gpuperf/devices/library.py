@@ -257,7 +257,7 @@ def should_show_gpu() -> bool:
 
 
 def _first_visible(name: str) -> str:
-    """Return the first device that a variable shows, "0" where it is not set: after a wrong one none shows."""
+    """Return the first device that a variable shows, "0" where it is not set, as all show then."""
     return environ.get(name, "0").partition(",")[0].strip()
 
 
