@@ -89,9 +89,9 @@ def test_a_workload_in_inference_mode_whose_tensors_count_no_writes_is_measured(
         with torch.inference_mode():
             out = torch.ones(100, 100, device=device.native)
 
-        @torch.inference_mode()
         def call():
-            return torch.matmul(array, array, out=out)
+            with torch.inference_mode():
+                return torch.matmul(array, array, out=out)
 
         return call
 
