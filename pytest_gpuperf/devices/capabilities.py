@@ -19,8 +19,8 @@ def context(device: Any) -> AbstractContextManager[Any]:
     """Return what to enter around each use of the device: a setting of its library, such as an engine.
 
     It is entered and left outside what is timed, once around the set-up with the first call and its copies,
-    each block, and the check of the last results: a new one each time, never one within another. It lets
-    exceptions pass. Unlike other optional methods it may raise.
+    each block, and the check of the last results: a new one each time, and within that of the check those of
+    blocks that it measures. It lets exceptions pass. Unlike other optional methods it may raise.
     """
     make: Callable[[], AbstractContextManager[Any]] | None = getattr(device, "context", None)
     return make() if make is not None else _NO_CONTEXT

@@ -242,8 +242,7 @@ def _is_refused_by_amd() -> bool:
 
     Where no GPU is there, or a container was given none, there is nothing to open.
     """
-    hidden = (VISIBLE, *VISIBLE_TO_AMD)
-    is_shown = all(environ.get(name, "0").partition(",")[0].strip().isdecimal() for name in hidden)
+    is_shown = all(_names_gpu(_first_visible(name)) for name in (VISIBLE, *VISIBLE_TO_AMD))
     return is_shown and Path(AMD_NODE).exists() and not access(AMD_NODE, R_OK | W_OK)
 
 
@@ -252,9 +251,19 @@ def should_show_gpu() -> bool:
 
     Where CUDA shows none then, this user may not use it, it has failed, or it has no instances (MIG).
     """
-    first = environ.get(VISIBLE, "0").partition(",")[0].strip()
+    first, count = _first_visible(VISIBLE), len([*Path(NVIDIA_DRIVER).glob("gpus/*")])
     has_node = any(Path(NVIDIA_NODES).glob("nvidia[0-9]*"))  # a container may see the host's driver alone
-    return has_node and first.isdecimal() and int(first) < len([*Path(NVIDIA_DRIVER).glob("gpus/*")])
+    return has_node and _names_gpu(first) and count > (int(first) if first.isdecimal() else 0)
+
+
+def _first_visible(name: str) -> str:
+    """Return the first device that a variable shows, "0" where it is not set, as all show then."""
+    return environ.get(name, "0").partition(",")[0].strip()
+
+
+def _names_gpu(device: str) -> bool:
+    """Return whether a number or a UUID names a device: "-1" and the empty string, which hide all, do not."""
+    return device.isdecimal() or device.startswith(("GPU-", "MIG-"))
 
 
 def is_emulated(name: str) -> bool:

@@ -166,7 +166,7 @@ class TorchDevice(LibraryDevice):
         """
         if not self._is_cuda or not ask.has(value, "_torchdynamo_orig_callable"):
             return self.holds_work(value)
-        config = value.get_compiler_config()
+        config = value.get_compiler_config() if hasattr(value, "get_compiler_config") else None
         return config is not None and config.get("triton.cudagraphs") is True
 
     @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from traceback import walk_tb
 from typing import Any
 
 from msgspec import structs
@@ -132,7 +133,7 @@ def first_call(
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
-        with without_limit(), capabilities.watch(device) as watched, _naming_arguments(function):
+        with without_limit(), capabilities.watch(device) as watched, _naming_arguments():
             call = _observed_call(workload.call, device)
         workload = replace(workload, watched=watched)
     else:
@@ -523,15 +524,18 @@ def _require_no_arguments(workload: Callable[..., Any]) -> None:
 
 
 @contextmanager
-def _naming_arguments(workload: Callable[..., Any]) -> Iterator[None]:
-    """Refuse a callable that hands on any arguments, as a module of torch does, to what lacks one."""
+def _naming_arguments() -> Iterator[None]:
+    """Refuse a callable that hands on any arguments, as a module of torch does, to what lacks one.
+
+    What is called with them may make the same mistake itself: it has a frame then, and its error stays.
+    """
     try:
         yield
     except TypeError as error:
-        signature: inspect.Signature | None = ask.answer(inspect.signature, workload)
-        kinds = {each.kind for each in signature.parameters.values()} if signature else set()
-        if inspect.Parameter.VAR_POSITIONAL in kinds and "required positional argument" in text_of(
-            str, error
-        ):
+        hands_on = False
+        for frame, _ in walk_tb(error.__traceback__):
+            is_ours = frame.f_globals.get("__name__") == __name__
+            hands_on = is_ours or (hands_on and bool(frame.f_code.co_flags & inspect.CO_VARARGS))
+        if hands_on and "required positional argument" in text_of(str, error):
             raise GpuPerfError(_TAKES_ARGUMENTS.format(first_line(error))) from error
         raise

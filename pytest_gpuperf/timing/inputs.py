@@ -154,7 +154,7 @@ def fingerprints(
 def state_of(
     call: Callable[[], Any], device: TimedDevice, known: Iterable[Fingerprint]
 ) -> tuple[Fingerprint, ...]:
-    """Return the fingerprints of arrays in the objects that a call carries, without the known ones."""
+    """Return the fingerprints of arrays in objects and globals that a call refers to, but the known ones."""
     inputs = {id(entry.array()) for entry in known}
     arrays = [array for array in reached(call, capabilities.holds(device)) if id(array) not in inputs]
     return fingerprints(arrays, device, _MOST_OF_STATE)
@@ -363,10 +363,11 @@ def _module_of(value: Any) -> str:
 def reached(
     call: Callable[[], Any], is_wanted: Callable[[Any], bool], *, through_functions: bool = False
 ) -> Iterator[Any]:
-    """Yield what is wanted in attributes of objects, in theirs, and in plain containers."""
-    queue, seen = [*_closed_over(call), innermost(call)], set[int]()
-    if through_functions:
-        queue.extend(_globals(innermost(call)))
+    """Yield what is wanted in globals that a callable mentions, and in attributes of objects, in theirs, too.
+
+    Plain containers are searched, and functions that it refers to if wanted.
+    """
+    queue, seen = [*_closed_over(call), innermost(call), *_globals(innermost(call))], set[int]()
     while queue and len(seen) < _MAX_LEAVES:
         value = queue.pop()
         if id(value) in seen or ask.is_really(value, type):

@@ -66,7 +66,8 @@ def look_for_kept(
     `is_same` is whether it is the very result of an earlier call. That is no proof: a call may fill the
     buffer that it returns, or one of several in turn. Proof is that no call can write that array, or that a
     call takes less time than to write a new one of its size: as fast as no memory is, or where neither was
-    disturbed (`is_busy` says that of the call), and more writes confirm the first ones.
+    disturbed (`is_busy` says that of the call), and more writes confirm the first ones. Of an array that was
+    there before the first call that is none: calls may write a part of it.
     """
     device = workload.device
     holds = capabilities.holds(device)
@@ -99,13 +100,15 @@ def look_for_kept(
         )
     write = _time_to_write([*made.values()], device, suspect=_MARGIN * call)
     is_kept = write.seconds > _MARGIN * call and not (is_busy or write.is_disturbed)
-    if is_kept or call < size / _FASTEST:
+    is_reached = all(map(_Memory(workload.reached).has, made.values()))
+    is_too_short = is_kept or call < size / _FASTEST
+    if is_too_short and not is_reached:
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
             "than it takes to write the result; time the computation itself, and return only what it writes"
         )
     is_ample = call > _AMPLE * write.seconds > 0
-    is_buffer = not needs_proof and all(map(_Memory(workload.reached).has, made.values()))
+    is_buffer = is_reached and not (needs_proof or is_too_short)
     if made and (
         is_ample or is_buffer or _reuses_results(workload) or _are_written(workload, [*made.values()])
     ):
@@ -123,19 +126,16 @@ def _cached(device: TimedDevice) -> Note:
 
 
 def _are_written(workload: Workload, arrays: Sequence[Any]) -> bool:
-    """Return whether calls were seen to write arrays.
-
-    They have other values than before the first call, or one more call is counted as a write.
-    """
-    changed = _Memory(_changed((*workload.inputs, *workload.state), workload.device))
-    others = [array for array in arrays if not changed.has(array)]
+    """Return whether one more call is seen to write arrays: that is counted, or they have other values."""
     workload.prepare()
-    before = [any_array.writes(array) for array in others]
-    if None in before:
-        return False
-    if others:
-        workload.call()
-    return all(any_array.writes(array) != count for array, count in zip(others, before, strict=True))
+    counts = [any_array.writes(array) for array in arrays]
+    before = inputs.fingerprints(arrays, workload.device) if None in counts else ()
+    workload.call()
+    changed = _Memory(_changed(before, workload.device))
+    return all(
+        changed.has(array) if count is None else any_array.writes(array) != count
+        for array, count in zip(arrays, counts, strict=True)
+    )
 
 
 def _changed(entries: Iterable[inputs.Fingerprint], device: TimedDevice) -> list[Any]:

@@ -668,24 +668,24 @@ class Trial:
         ended = self._unless_unseen(answer.verdict, facts.speedup)
         self._offload = answer.offload
         self._transfer = answer.transfer or self._transfer
-        self.notes += answer.notes
+        said = ended.reason if ended.reason_code == "work_not_seen" else None  # once is enough
+        self.notes += [note for note in answer.notes if note.text not in (said or "")]
         return ended
 
     def _unless_unseen(self, ended: Verdict, speedup: Speedup | None) -> Verdict:
         """Return the verdict: inconclusive where it would pass and nobody knows that the GPU did anything."""
         is_beyond = speedup is not None and speedup.value > _BEYOND_HARDWARE
-        last = self._last_sight if is_beyond and not self._checks.compared_arrays else "seen"
         if speedup is None or self._gpu is None or ended.status not in ("passed", "recorded"):
             return ended
         noun = self._gpu.device.info.noun
-        doubt = work.doubt(self._sight, noun) or work.doubt(last, noun)
+        at_last = None if self._checks.compared_arrays else work.doubt(self._last_sight, noun)
+        doubt = work.doubt(self._sight, noun) or (at_last if is_beyond else None)
         if doubt is None and ended.status == "passed":  # else it is a note, as in each case
             sampled = self._rounds.sampled
             doubt = notes.no_work(sampled.cpu, sampled.gpu, noun)
-        if doubt is None:
-            return ended
-        if ended.status == "recorded":
-            self.note("work_in_doubt", doubt)
+        if ended.status == "recorded" or doubt is None:
+            if (text := doubt or at_last) is not None:
+                self.note("work_in_doubt", text)
             return ended
         reason = f"speedup {verdict.ratio(speedup)}: {doubt}"
         return Verdict(status="inconclusive", reason=reason, reason_code="work_not_seen")

@@ -57,23 +57,47 @@ def test_a_function_that_torch_runs_as_a_cuda_graph_reuses_the_memory_of_its_res
     [
         ([], lambda x, out: torch.mul(x, 2, out=out)),
         ([], lambda x, out: torch.mul(x, 2, out=out.detach())),
+        ([], lambda x, out: (out[:1].fill_(2), out)[1]),
         (["work_in_doubt"], lambda x, out: (torch.mul(x, 2), out)[1]),
     ],
 )
+@for_each("keeper", ["object", "closure"])
+@for_each("elements", [10**4, 10**7])  # the larger one takes longer to write than a call
 def test_a_result_with_the_values_that_it_had_is_new_in_no_time_if_torch_counts_a_write_in_each_call(
-    cpu, expected, call
+    cpu, expected, call, keeper, elements
 ):
     cpu.clock = Clock()
 
     def body(device):
-        x = torch.ones(10**4)
-        holder = SimpleNamespace(out=x * 2)
+        x = torch.ones(elements)
+        out = x * 2
+        holder = SimpleNamespace(out=out)
+        if keeper == "closure":
+            return lambda: (cpu.clock.advance(1e-7), call(x, out))[1]
         return lambda: (cpu.clock.advance(1e-7), call(x, holder.out))[1]
 
     plan = SamplingPlan(block_time=4e-7, warmup_time=20e-7, may_restart=False)
     trial = trial_of(Demand(check=False), RunOptions(max_time=1e3, sampling=plan))
     trial.time_alone(bound(body), cpu, seconds=0.0)
     assert expected == [note.code for note in trial.notes if "very result" in note.text]
+
+
+def test_a_workload_in_inference_mode_whose_tensors_count_no_writes_is_measured(cpu):
+    def body(device):
+        array = device.asarray(np.ones((100, 100), dtype=np.float32))
+
+        with torch.inference_mode():
+            out = torch.ones(100, 100, device=device.native)
+
+        def call():
+            with torch.inference_mode():
+                return torch.matmul(array, array, out=out)
+
+        return call
+
+    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(min=1e-7), max_time=1)
+    assert ("passed", True) == (record.status, record.check.agreed)
+    assert not any("very result" in note.text for note in record.notes)
 
 
 def test_a_gpu_that_the_suite_names_by_number_is_not_there_in_emulation():

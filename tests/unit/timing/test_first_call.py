@@ -436,6 +436,16 @@ def test_a_callable_that_cannot_be_called_again_and_again_is_refused(said, call)
     assert prepared(simulated(), lambda seen: dict).scope == "call", "it does not tell its signature"
 
 
+def lacks_an_argument_itself():
+    return needs_one()
+
+
+def test_an_error_of_what_is_called_is_none_of_arguments_that_the_callable_takes():
+    for call in (lacks_an_argument_itself, lambda *given: lacks_an_argument_itself(*given)):
+        with pytest.raises(TypeError, match="missing 1 required positional argument"):
+            prepared(simulated(), lambda seen, call=call: call)
+
+
 class LazyDevice(HostDevice):
     """A GPU whose work is a list of functions, until they are submitted."""
 

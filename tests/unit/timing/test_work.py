@@ -488,7 +488,10 @@ def first_call_only(seconds):
 
 @for_each(("status", "seconds"), [("inconclusive", 1e-5), ("passed", 1e-3)])
 def test_beyond_fifty_times_the_last_call_must_be_seen_or_compared(status, seconds):
-    assert status == record_of(Demand(min=3), first_call_only(seconds)).status
+    found = record_of(Demand(min=3), first_call_only(seconds))
+    assert status == found.status
+    noted = work.doubt("stopped", "emulated device") in [note.text for note in found.notes]
+    assert noted == (status == "passed"), "up to fifty times it is said, too"
 
 
 def test_beyond_fifty_times_arrays_that_were_compared_are_enough():
