@@ -392,16 +392,26 @@ def _globals(function: Any) -> Iterator[Any]:
 
 
 def innermost(call: Any) -> Any:
-    """Return what a partial calls, or the callable itself: it may be an object with attributes."""
-    while ask.is_really(call, partial):
-        call = call.func
+    """Return what partials and decorators call, or the callable itself, which may be any object."""
+    while (inner := _inner(call)) is not None:
+        call = inner
     return call
+
+
+def _inner(call: Any) -> Any:
+    """Return what a partial calls, or a function that a decorator has wrapped; None of other callables."""
+    if ask.is_really(call, partial):
+        return call.func
+    inner = vars(call).get("__wrapped__") if ask.is_really(call, FunctionType) else None
+    return None if inner is call else inner
 
 
 def _closed_over(call: Any) -> Iterator[Any]:
     """Yield the values that a function, a partial or a bound method (with its object) refers to."""
     if ask.is_really(call, partial):
-        yield from (*call.args, *call.keywords.values(), *_closed_over(call.func))
+        yield from (*call.args, *call.keywords.values())
+    if (inner := _inner(call)) is not None:
+        yield from _closed_over(inner)
     owner = ask.attribute(call, "__self__")
     yield from (owner, *ask.names(owner).values())
     known = {name: ask.attribute(call, name) for name in ("__defaults__", "__kwdefaults__", "__closure__")}

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from itertools import count
 from types import SimpleNamespace
 
@@ -76,12 +76,25 @@ def add_one(a):
     a += 1
 
 
+def decorated(function):
+    """Return a function around another one, as `torch.inference_mode()` makes it."""
+
+    @wraps(function)
+    def call(*arguments):
+        return function(*arguments)
+
+    return call
+
+
 CARRIED = {
     "uploaded, in a container": lambda device: (lambda keep: lambda: add_one(keep["deep"][0]))(
         {"deep": [device.asarray(np.zeros(3, np.float32))]}
     ),
     "closed over": lambda device: (lambda a: lambda: add_one(a))(zeros(device)),
     "closed over in a partial": lambda device: (lambda a: partial(lambda b: a.__iadd__(b), 1))(zeros(device)),
+    "closed over in what a decorator has wrapped": lambda device: (
+        lambda a: decorated(lambda: a.__iadd__(1))
+    )(zeros(device)),
     "bound method": lambda device: partial(zeros(device).__iadd__, 1),
     "method of an object": lambda device: Model(zeros(device)).step,
     "default argument": lambda device: lambda a=zeros(device): add_one(a),  # noqa: B008 - the idiom under test
