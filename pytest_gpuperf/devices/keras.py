@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.library import (
@@ -31,8 +30,13 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 _PRODUCT = re.compile(r"MatMul|Einsum|Conv(?!ert)|Dot|RNN|LSTM|GRU")  # of TensorFlow's operations
 _CHOICE = "set KERAS_BACKEND to tensorflow, torch or jax, whichever is installed"
 
+if TYPE_CHECKING:
+    _AsTimedDevice = TimedDevice
+else:  # all that Keras does not do is the other device's: `__getattr__` finds no default of a base
+    _AsTimedDevice = Single
 
-class KerasDevice(Single):
+
+class KerasDevice(_AsTimedDevice):
     """Keras on one device: `xp` is keras.ops, and layers and models are made on the device, too.
 
     Keras puts what it makes where its context says, so `context` is entered around each use. Everything else,
@@ -86,7 +90,7 @@ class KerasDevice(Single):
     def is_immutable(self, array: Any) -> bool:
         """Return whether no call can write `array`: calls assign to a variable."""
         is_variable = isinstance(array, self._keras.Variable)
-        return not is_variable and capabilities.is_immutable(self._runs_on, array)
+        return not is_variable and self._runs_on.is_immutable(array)
 
     def _value(self, value: Any) -> Any:
         return value.value if isinstance(value, self._keras.Variable) else value

@@ -41,7 +41,7 @@ class SyclDevice(LibraryDevice):
         self.emulates_gpu = device.is_cpu
         self._memory = _Memory()
         self._example = dpnp.empty(0, sycl_queue=self._queue)
-        self.info = self.describe(
+        self.info: DeviceInfo = self.describe(
             library,
             memory=device.global_mem_size,
             multiprocessors=device.max_compute_units,

@@ -8,7 +8,6 @@ import pytest
 from _pytest.debugging import pytestPDB
 
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.record import Verdict
 from pytest_gpuperf.session import timed_call
@@ -52,7 +51,7 @@ def _start() -> _RunCall:
 
 def _debug(item: pytest.Function, spec: ItemSpec, device: Device) -> None:
     runcall = _start()
-    with capabilities.context(device):
+    with device.context():
         _debug_workload(timed_call.bind_of(item, spec, runcall)(device)(), runcall)
         device.synchronize()
 

@@ -28,7 +28,6 @@ class UnmeasuredHooks:
         if not _is_left_alone(pyfuncitem):
             return None
         from pytest_gpuperf.collection import fixtures
-        from pytest_gpuperf.devices import capabilities
         from pytest_gpuperf.devices.protocol import Device
 
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
@@ -40,7 +39,7 @@ class UnmeasuredHooks:
         )
         # A suite's fixture that is built on ours may give anything in its place.
         device = next((each for each in devices if ask.is_a(each, Device)), None)
-        with capabilities.context(device):
+        with device.context():
             if pyfuncitem.config.getoption("trace", default=False):
                 from pytest_gpuperf.session import debugger
 

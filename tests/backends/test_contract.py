@@ -17,7 +17,6 @@ import pytest
 from cpu_devices import two_of_jax, two_of_keras
 from walks import walked
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.machine import Machine, backends
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
@@ -198,7 +197,7 @@ def test_without_a_gpu_the_remedy_is_named(name, remedy):
 def test_too_large_an_array_is_out_of_memory_with_its_bytes(choice, make, requested):
     need("dpnp" if choice == "sycl:cpu" else choice.removesuffix(":cpu"))
     device = Machine(choice).gpu()
-    with pytest.raises(Exception) as caught, capabilities.context(device):  # noqa: PT011 - each raises its own
+    with pytest.raises(Exception) as caught, device.context():  # noqa: PT011 - each raises its own
         make(device.xp)
     fault = device.fault(caught.value)
     assert fault.kind == "out_of_memory"
