@@ -51,7 +51,7 @@ class DeviceConformance:
     def _context(self, request: pytest.FixtureRequest) -> Iterator[None]:
         """Enter the device's context, if it has one."""
         device = request.getfixturevalue("gpu") if "gpu" in request.fixturenames else None
-        with device.context():
+        with capabilities.context(device):
             yield
 
     def busy(self, array: Any) -> Any:

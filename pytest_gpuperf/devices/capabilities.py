@@ -1,6 +1,7 @@
 """From what a device can tell or do to what is asked of it, where that is more than one of its methods."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from time import perf_counter, sleep
 from typing import Any
@@ -10,6 +11,12 @@ from pytest_gpuperf.devices.protocol import Activity, TimedDevice
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, is_outcome
 from pytest_gpuperf.model.plain_text import message
+
+
+def context(device: Any) -> AbstractContextManager[Any]:
+    """Return a device's context; an empty one of what a suite's own fixture may give in its place."""
+    make: Callable[[], AbstractContextManager[Any]] = getattr(device, "context", nullcontext)
+    return make()
 
 
 def holds(device: TimedDevice) -> Callable[[Any], bool]:
@@ -103,11 +110,11 @@ def _seen_of(
     found = None
     try:
         found = getattr(device, name)(observed_call, *arguments)
-    except Exception as error:
-        if is_outcome(error):
+    except Exception as failure:
+        if is_outcome(failure):
             raise
         if not raised:
-            doubts.note(device, name, f"raised {message(error)}")
+            doubts.note(device, name, f"raised {message(failure)}")
     if not raised:
         return found
     if is_outcome(error := raised.pop()):

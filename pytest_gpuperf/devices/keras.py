@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -30,13 +30,8 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 _PRODUCT = re.compile(r"MatMul|Einsum|Conv(?!ert)|Dot|RNN|LSTM|GRU")  # of TensorFlow's operations
 _CHOICE = "set KERAS_BACKEND to tensorflow, torch or jax, whichever is installed"
 
-if TYPE_CHECKING:
-    _AsTimedDevice = TimedDevice
-else:  # all that Keras does not do is the other device's: `__getattr__` finds no default of a base
-    _AsTimedDevice = Single
 
-
-class KerasDevice(_AsTimedDevice):
+class KerasDevice(Single):  # no TimedDevice: its defaults would hide what `__getattr__` finds
     """Keras on one device: `xp` is keras.ops, and layers and models are made on the device, too.
 
     Keras puts what it makes where its context says, so `context` is entered around each use. Everything else,
@@ -108,7 +103,7 @@ class KerasBackend(LibraryBackend):
         counted = len(below.selectors()) if isinstance(below, TorchBackend) else below.count()
         return [str(index) for index in range(counted)]
 
-    def gpu(self, selector: str) -> KerasDevice:
+    def gpu(self, selector: str) -> Any:
         """Return the device of what Keras runs on, which that has tried."""
         keras = self.load()
         below = self._below(keras)
@@ -117,12 +112,12 @@ class KerasBackend(LibraryBackend):
             selector = f"{first.partition(':')[0]}:{selector}" if first else ""
         return KerasDevice(keras, below.gpu(selector))
 
-    def cpu(self) -> KerasDevice:
+    def cpu(self) -> Any:
         """Return Keras on the CPU."""
         keras = self.load()
         return KerasDevice(keras, self._below(keras).cpu())
 
-    def emulated(self, name: str, index: int) -> KerasDevice:
+    def emulated(self, name: str, index: int) -> Any:
         """Return Keras' CPU as a GPU of that name."""
         keras = self.load()
         return KerasDevice(keras, self._below(keras).emulated(name, index))

@@ -141,10 +141,8 @@ class Machine:
     def fault(self, error: BaseException, nodeid: str, device: TimedDevice | None = None) -> Fault | None:
         """Return what an exception of any test means for the GPU, and remember a lost one."""
         for gpu in (self._gpu_in_use, device):
-            if gpu is None or self.lost is None:
-                fault = capabilities.fault(gpu, error)
-            else:  # every wait for it would raise
-                fault = gpu.fault(error)
+            # Every wait for a lost one would raise.
+            fault = gpu.fault(error) if gpu and self.lost else capabilities.fault(gpu, error)
             if gpu and fault and fault.kind == "lost" and self.lost is None:
                 self.lost = f"the GPU ({gpu.info.name}) was lost in {nodeid}: {first_line(error)}"
             if fault is not None:

@@ -135,10 +135,9 @@ class _Guarded:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        for base in (TimedDevice, Backend):
-            if issubclass(cls, base):
-                for name in _ANSWERS.keys() & vars(cls).keys() & vars(base).keys():
-                    setattr(cls, name, _guarded(name, vars(cls)[name], getattr(base, name)))
+        base = next(each for each in cls.__mro__ if _Guarded in each.__bases__)
+        for name in _ANSWERS.keys() & vars(base).keys() & vars(cls).keys() if cls is not base else ():
+            setattr(cls, name, _guarded(name, vars(cls)[name], getattr(base, name)))
 
 
 def _guarded(name: str, member: Any, default: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,7 +163,7 @@ class TimedDevice(Single, _Guarded, ABC):
 
     The abstract methods are required, and so are `kind`, `backend`, `name`, `xp`, `info`, the description of
     the device in the report, and `clock`, the host's clock to time this device with, in seconds:
-    `time.perf_counter` unless simulated. All else is optional: its default says that the device does not know.
+    `time.perf_counter` unless simulated. All else is optional: its default says that it does not know.
     What an optional method raises is a `BackendWarning`, and the default stands; but for `context`, `watch`,
     `wait` and `submit`, whose errors are the test's.
 
@@ -180,10 +179,12 @@ class TimedDevice(Single, _Guarded, ABC):
     if TYPE_CHECKING:  # a property, or an attribute
 
         @property
-        def info(self) -> DeviceInfo: ...
+        def info(self) -> DeviceInfo:
+            """The description of the device in the report."""
 
         @property
-        def native(self) -> Any: ...
+        def native(self) -> Any:
+            """The library's own object for this device; None where there is none."""
 
     else:
         native = None
@@ -263,7 +264,6 @@ class TimedDevice(Single, _Guarded, ABC):
 
     def occupied(self) -> float | None:
         """Return for how long the device was last kept busy, once that is over; None for as asked for."""
-        return None
 
     def unfinished(self) -> list[Any]:
         """Return the arrays that are not ready, which may be none, for `wait`."""
@@ -271,15 +271,12 @@ class TimedDevice(Single, _Guarded, ABC):
 
     def clocks(self) -> Clocks | None:
         """Return the state of the device's clocks now."""
-        return None
 
     def sm_mhz(self) -> int | None:
         """Return the clock of the device's multiprocessors now, in MHz."""
-        return None
 
     def throttle_counters(self) -> dict[str, int] | None:
         """Return how much each reason has slowed the device down so far, in a unit of its own."""
-        return None
 
     def throttle(self) -> tuple[str, ...]:
         """Return the reasons for which the device runs slower now than it should."""
@@ -293,48 +290,40 @@ class TimedDevice(Single, _Guarded, ABC):
         """Return whether a value, as a CUDA graph, writes each result where the one before was."""
         return False
 
-    def is_constant(self, function: Any) -> bool | None:  # noqa: ARG002
+    def is_constant(self, function: Any) -> bool | None:
         """Return whether a compiled function computes from arrays that it closes over alone."""
-        return None
 
     def is_immutable(self, array: Any) -> bool:  # noqa: ARG002
         """Return whether no call can write an array again: one that returns the same has kept it."""
         return False
 
-    def runs_products(self, call: Callable[[], Any]) -> bool | None:  # noqa: ARG002
+    def runs_products(self, call: Callable[[], Any]) -> bool | None:
         """Return whether a call multiplies matrices or convolves, if one more call shows it."""
-        return None
 
-    def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:  # noqa: ARG002
+    def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:
         """Return what the device's library is seen to do in one more call; None where that cannot be told.
 
         `smallest` is the size in bytes of the smallest array that the call is known to use, 0 for none.
         """
-        return None
 
     def compilations(self) -> int:
         """Return how many programs the device's library has compiled so far; 0 where it counts none."""
         return 0
 
-    def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:  # noqa: ARG002
+    def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
         """Return the kind of a host array's memory: pinned memory can be read by the device itself."""
-        return None
 
     def processor_time(self) -> float | None:
         """Return the seconds that all processors together have worked for this process."""
-        return None
 
     def quota(self) -> Quota | None:
         """Return the limit of the processor time that this process may use, where it has one."""
-        return None
 
     def other_processes(self) -> int | None:
         """Return how many other processes use the device, as far as it reports them."""
-        return None
 
     def free_memory(self) -> int | None:
         """Return how many bytes of the device's memory nobody has."""
-        return None
 
 
 class Backend(_Guarded, ABC):
@@ -366,7 +355,6 @@ class Backend(_Guarded, ABC):
         With one of both the processes that share a run are spread over the devices, and `gpuperf devices`
         lists them all.
         """
-        return None
 
     def count(self) -> int:
         """Return how many devices there are, which are numbered; 0 where they are not."""
@@ -374,7 +362,6 @@ class Backend(_Guarded, ABC):
 
     def missing(self) -> str | None:
         """Return that the library is not installed, and what to do; this imports nothing."""
-        return None
 
     def is_emulation(self, selector: str) -> bool:  # noqa: ARG002 - of any
         """Return whether that device is no GPU: a run that requires one is refused before its first test."""

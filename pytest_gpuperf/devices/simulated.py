@@ -152,7 +152,7 @@ class SimulatedDevice(TimedDevice):
     ) -> None:
         self.kind = kind
         self.name = f"simulated {kind.upper()}{f' {index}' if index else ''}"
-        self.clock = clock
+        self.clock: Clock = clock
         self.xp = Namespace(np, self._placed)
         self._throttle = throttle
         self._timing = timing or Timing()

@@ -20,6 +20,7 @@ from pytest_gpuperf.devices.library import (
 )
 from pytest_gpuperf.devices.protocol import Activity, Observation
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LOST = ("DEVICE_LOST", "device lost")
 

@@ -28,6 +28,7 @@ class UnmeasuredHooks:
         if not _is_left_alone(pyfuncitem):
             return None
         from pytest_gpuperf.collection import fixtures
+        from pytest_gpuperf.devices import capabilities
         from pytest_gpuperf.devices.protocol import Device
 
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
@@ -39,7 +40,7 @@ class UnmeasuredHooks:
         )
         # A suite's fixture that is built on ours may give anything in its place.
         device = next((each for each in devices if ask.is_a(each, Device)), None)
-        with device.context():
+        with capabilities.context(device):
             if pyfuncitem.config.getoption("trace", default=False):
                 from pytest_gpuperf.session import debugger
 
