@@ -4,13 +4,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, TypeVar
 
-from pytest_gpuperf.devices import doubts
-from pytest_gpuperf.devices.protocol import Activity, TimedDevice
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, is_outcome
-from pytest_gpuperf.model.plain_text import message
+
+_Seen = TypeVar("_Seen")
 
 
 def context(device: Any) -> AbstractContextManager[Any]:
@@ -75,50 +75,31 @@ def throttle(device: TimedDevice, before: dict[str, int] | None = None) -> tuple
     return tuple(name for name, count in after.items() if count > before.get(name, count))
 
 
-def runs_products(device: TimedDevice, call: Callable[[], Any], prepare: Callable[[], Any]) -> bool | None:
-    """Return whether a call multiplies matrices or convolves, if one more call shows it; see `_seen_of`."""
-    found = _seen_of(device, "runs_products", call, prepare)
-    return found if isinstance(found, bool) else None
+class _CallRaised(BaseException):
+    """What a call raised that was looked at: it passes whatever looks."""
 
 
-def activity(
-    device: TimedDevice, call: Callable[[], Any], smallest: int, prepare: Callable[[], Any]
-) -> Activity | None:
-    """Return what the device's library is seen to do in one more call; see `_seen_of`."""
-    found = _seen_of(device, "activity", call, prepare, smallest)
-    return found if isinstance(found, Activity) else None
-
-
-def _seen_of(
-    device: TimedDevice, name: str, call: Callable[[], Any], prepare: Callable[[], Any], *arguments: Any
-) -> Any:
-    """Return what a method of the device sees of a call; None where looking at it breaks the call.
+def seen_of(
+    look: Callable[..., _Seen], call: Callable[[], Any], prepare: Callable[[], Any], *arguments: Any
+) -> _Seen | None:
+    """Return what a method of a device sees of one more call; None where looking at it breaks the call.
 
     `prepare` precedes each call. Where one raises, it is made once more as it is: what it raises then is the
     test's.
     """
-    raised: list[Exception] = []
 
     def observed_call() -> Any:
         try:
             return call()
         except Exception as error:
-            raised.append(error)
-            raise
+            raise _CallRaised from error
 
     prepare()
-    found = None
     try:
-        found = getattr(device, name)(observed_call, *arguments)
-    except Exception as failure:
-        if is_outcome(failure):
-            raise
-        if not raised:
-            doubts.note(device, name, f"raised {message(failure)}")
-    if not raised:
-        return found
-    if is_outcome(error := raised.pop()):
-        raise error
+        return look(observed_call, *arguments)
+    except _CallRaised as raised:
+        if raised.__cause__ is not None and is_outcome(raised.__cause__):
+            raise raised.__cause__ from None
     prepare()
     call()
     return None

@@ -17,7 +17,7 @@ from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.devices.registry import EMULATED, REGISTRY
 from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in, is_jax_on_cpu
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, TooFewDevices, Unavailable
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, TooFewDevices, Unavailable, is_outcome
 from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Clocks, Environment
@@ -44,8 +44,12 @@ def selectors(backend: Backend) -> list[str]:
 
 def _listed(backend: Backend) -> list[str]:
     """Return a selector for each device that a backend shows or counts."""
-    found = backend.selectors()
-    return [str(index) for index in range(backend.count())] if found is None else found
+    try:
+        return backend.selectors()
+    except Exception as error:
+        if is_outcome(error):
+            raise
+        return []  # it comes again, with its cause, when a device is opened
 
 
 class Machine:

@@ -12,7 +12,7 @@ from pytest_gpuperf.devices.environment import Quota
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, is_outcome
 from pytest_gpuperf.model.measurement import DeviceInfo
-from pytest_gpuperf.model.plain_text import message
+from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Clocks
 
 __all__ = ["Activity", "Backend", "Device", "Observation", "Single", "TimedDevice", "Watched"]
@@ -125,40 +125,7 @@ class Single:
         return self
 
 
-class _Guarded:
-    """Base of what other plugins subclass: what one of its optional methods raises is a doubt, not an error.
-
-    The method's default, as this module has it, stands for the answer, and for one of another type, too.
-    """
-
-    name: str
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        base = next(each for each in cls.__mro__ if _Guarded in each.__bases__)
-        for name in _ANSWERS.keys() & vars(base).keys() & vars(cls).keys() if cls is not base else ():
-            setattr(cls, name, _guarded(name, vars(cls)[name], getattr(base, name)))
-
-
-def _guarded(name: str, member: Any, default: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an optional method that never raises but an outcome, such as pytest.skip's."""
-
-    def ask(self: Any, *arguments: Any) -> Any:
-        try:
-            found = member.__get__(self, type(self))(*arguments)
-            if isinstance(found, _ANSWERS[name]):
-                return found
-            doubts.note(self, name, f"returned {type(found).__name__}")
-        except Exception as error:
-            if is_outcome(error):
-                raise
-            doubts.note(self, name, f"raised {message(error)}")
-        return default(self, *arguments)
-
-    return update_wrapper(ask, member)
-
-
-class TimedDevice(Single, _Guarded, ABC):
+class TimedDevice(Single, ABC):
     """Base of devices that can be measured, with what the plugin needs besides the members that a test sees.
 
     The abstract methods are required, and so are `kind`, `backend`, `name`, `xp`, `info`, the description of
@@ -170,6 +137,11 @@ class TimedDevice(Single, _Guarded, ABC):
     Where no work reached the device, `idle_remedy` is what to do. A device `is_synchronous` where all work is
     done when a call returns, and `sees_all_work` where its `observe` misses no work, however short.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in _ANSWERS.keys() & vars(cls).keys():
+            setattr(cls, name, _guarded(name, vars(cls)[name]))
 
     kind: Kind
     backend: str
@@ -326,7 +298,7 @@ class TimedDevice(Single, _Guarded, ABC):
         """Return how many bytes of the device's memory nobody has."""
 
 
-class Backend(_Guarded, ABC):
+class Backend(ABC):
     """One library's devices, as `--gpuperf-gpu=NAME[:SELECTOR]` and the hook name them.
 
     Its `name` is that in `--gpuperf-gpu`, and `auto` may pick it where it is `automatic`. It may also have
@@ -349,18 +321,19 @@ class Backend(_Guarded, ABC):
     def cpu(self) -> TimedDevice:
         """Return the CPU that this backend's GPU is compared with."""
 
-    def selectors(self) -> list[str] | None:
-        """Return a selector for each device; None where `count` has their number.
+    def selectors(self) -> list[str]:
+        """Return a selector for each device: their numbers, where `count` has been overridden alone.
 
         With one of both the processes that share a run are spread over the devices, and `gpuperf devices`
         lists them all.
         """
+        return [str(index) for index in range(self.count())]
 
     def count(self) -> int:
         """Return how many devices there are, which are numbered; 0 where they are not."""
         return 0
 
-    def missing(self) -> str | None:
+    def missing(self) -> str | None:  # noqa: B027 - it need not say
         """Return that the library is not installed, and what to do; this imports nothing."""
 
     def is_emulation(self, selector: str) -> bool:  # noqa: ARG002 - of any
@@ -369,18 +342,40 @@ class Backend(_Guarded, ABC):
 
 
 _ANSWERS: dict[str, Any] = {
-    **dict.fromkeys(("occupy", "holds_work", "reuses_results", "is_immutable", "is_emulation"), bool),
-    **dict.fromkeys(("compilations", "count"), int),
+    **dict.fromkeys(("occupy", "holds_work", "reuses_results", "is_immutable"), bool),
     **dict.fromkeys(("sm_mhz", "other_processes", "free_memory"), int | None),
-    **dict.fromkeys(("host_memory", "missing"), str | None),
     **dict.fromkeys(("occupied", "processor_time"), float | int | None),
     "is_constant": bool | None,
     "clocks": Clocks | None,
     "quota": Quota | None,
     "fault": Fault | None,
     "unfinished": list,
-    "selectors": list | None,
     "throttle": tuple,
     "throttle_counters": dict | None,
+    "compilations": int,
+    "host_memory": str | None,
+    "runs_products": bool | None,
+    "activity": Activity | None,
 }
-"""What each optional method that is asked beside the timed calls may return, and `fault`."""
+"""What the methods may answer that are asked beside the calls of a test: another answer is a doubt."""
+
+
+def _guarded(name: str, member: Any) -> Callable[..., Any]:
+    """Return a method of a device that raises nothing but an outcome, such as pytest.skip's.
+
+    Where it raises, or answers what it may not, its default stands and the run says why.
+    """
+
+    def ask(self: TimedDevice, *arguments: Any) -> Any:
+        try:
+            found = member.__get__(self, type(self))(*arguments)
+            if isinstance(found, _ANSWERS[name]):
+                return found
+            doubts.note(self, name, f"returned {type(found).__name__}")
+        except Exception as error:
+            if is_outcome(error):
+                raise
+            doubts.note(self, name, f"raised {first_line(error)}")
+        return getattr(TimedDevice, name)(self, *arguments)
+
+    return update_wrapper(ask, member)

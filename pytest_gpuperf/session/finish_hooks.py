@@ -268,6 +268,7 @@ class FinishHooks:
         options = self.session.options
         for doubt in doubts.take():  # of what was asked after the last test
             yield from filter(None, [failure_by(warnings.warn, BackendWarning(doubt))])
+        failure: str | None
         for found in run.thresholds:  # its tests ran in several processes, or the last of them did not run
             if found.name in self.session.reported:
                 continue

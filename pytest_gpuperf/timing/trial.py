@@ -446,7 +446,7 @@ class Trial:
             return None
         workload = self._gpu.workload
         with workload.device.context():
-            return capabilities.runs_products(workload.device, workload.call, workload.prepare)
+            return capabilities.seen_of(workload.device.runs_products, workload.call, workload.prepare)
 
     def _sampled(self, timer: BlockTimer) -> BlockTimer:
         """Return the timer of the mode that the demand is on: of blocks, or of single calls."""

@@ -213,7 +213,7 @@ def _activity(workload: Workload) -> Activity | None:
     smallest = min(map(any_array.bytes_of, workload.reached), default=0)
     for _ in range(_LOOKS):
         before = process_time() - thread_time()
-        found = capabilities.activity(workload.device, workload.call, smallest, workload.prepare)
+        found = capabilities.seen_of(workload.device.activity, workload.call, workload.prepare, smallest)
         elsewhere = process_time() - thread_time() - before
         workload.device.synchronize()
         if found is None or found.anything or elsewhere < _OTHER_THREADS:
