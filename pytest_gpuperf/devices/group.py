@@ -1,14 +1,13 @@
 """Several devices of one library as one: what a scaling test works on, and what measuring it needs."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.protocol import Observation, TimedDevice, Watched
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError
 
@@ -28,6 +27,10 @@ class DeviceGroup(TimedDevice):
         self.count = len(devices)
         first = devices[0]
         self.backend, self.xp, self.clock = first.backend, first.xp, first.clock
+        # Its library is that of all, work runs on it unless a test says otherwise, and all have one clock.
+        self.context, self.watch, self.pause = first.context, first.watch, first.pause  # type: ignore[method-assign]
+        self.runs_products, self.is_constant = first.runs_products, first.is_constant  # type: ignore[method-assign]
+        self.compilations = first.compilations  # type: ignore[method-assign]  # each has its own
         self.worked = [True] * self.count
         self._observed = 0  # how often
         self.name = first.name if self.count == 1 else f"{self.count} x {first.name}"
@@ -84,22 +87,6 @@ class DeviceGroup(TimedDevice):
         self.worked = [each[number].worked for number in range(self.count)]
         observation.worked = any(self.worked)
 
-    def watch(self) -> AbstractContextManager[Watched]:
-        """Watch the library of the first device: it is that of all."""
-        return self.all[0].watch()
-
-    def is_constant(self, function: Any) -> bool | None:
-        """Return whether a compiled function computes from nothing but arrays that it closes over."""
-        return self.all[0].is_constant(function)
-
-    def runs_products(self, call: Callable[[], Any]) -> bool | None:
-        """Return whether a call multiplies or convolves, as the library of the devices shows it."""
-        return self.all[0].runs_products(call)
-
-    def compilations(self) -> int:
-        """Return how many programs the library of the devices has compiled so far."""
-        return self.all[0].compilations()
-
     def fault(self, error: BaseException) -> Fault | None:
         """Return the first device's fault that the error means."""
         return next(filter(None, (device.fault(error) for device in self.all)), None)
@@ -108,14 +95,6 @@ class DeviceGroup(TimedDevice):
         """Return memory that no array uses to every device."""
         for device in self.all:
             device.release()
-
-    def context(self) -> AbstractContextManager[Any]:
-        """Return the context of the first device, on which work runs unless a test says otherwise."""
-        return self.all[0].context()
-
-    def pause(self, seconds: float) -> None:
-        """Let time pass, on the one clock of all devices."""
-        capabilities.pause(self.all[0], seconds)
 
     def throttle(self) -> tuple[str, ...]:
         """Return why any of the devices runs slower than it should."""

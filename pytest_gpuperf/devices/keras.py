@@ -44,10 +44,9 @@ class KerasDevice(Single):  # no TimedDevice: its defaults would hide what `__ge
         self._runs_on = runs_on
         self._keras = keras
         self.kind: Kind = runs_on.kind
-        self.name = runs_on.name
+        self.name, self.native = runs_on.name, runs_on.native
         self.clock = runs_on.clock
         self.synchronize, self.observe = runs_on.synchronize, runs_on.observe
-        self.fault, self.release = runs_on.fault, runs_on.release
         self.xp: Any = Namespace(keras.ops, lambda _, value: value)
         vars(self.xp)["asarray"] = keras.ops.convert_to_tensor
         place = runs_on.asarray(np.zeros(1, np.float32)).device

@@ -22,39 +22,31 @@ _NO_CONTEXT = nullcontext()  # one for all blocks: they are many, and may be sho
 
 @runtime_checkable
 class Device(Protocol):
-    """A device as a test sees it: arrays live there, and work runs there.
+    """A device as a test sees it: arrays live there, and work runs there."""
 
-    Its `native` is the library's own object for it, such as a `torch.device`; None where there is none.
-    """
-
-    if TYPE_CHECKING:  # isinstance takes one of another plugin that lacks it: in tests its `native` is None
-
-        @property
-        def native(self) -> Any:
-            """The library's own object for this device; None where there is none."""
-
-    @property
-    def kind(self) -> Kind:
-        """`cpu` or `gpu`: which of the two compared devices it is."""
+    kind: Kind
+    """`cpu` or `gpu`: which of the two compared devices it is."""
+    backend: str
+    """The name of the library behind it."""
+    name: str
+    """The device's own name."""
+    xp: Any
+    """The array namespace whose arrays live on this device."""
 
     @property
-    def backend(self) -> str:
-        """The name of the library behind it."""
+    def native(self) -> Any:
+        """The library's own object for this device, such as a `torch.device`; None where there is none."""
+        return None
 
-    @property
-    def name(self) -> str:
-        """The device's own name."""
-
-    @property
-    def xp(self) -> Any:
-        """The array namespace whose arrays live on this device."""
-
+    @abstractmethod
     def asarray(self, host: Any) -> Any:
         """Return a new array on this device with the values of `host` (any shape, NumPy's dtypes)."""
 
+    @abstractmethod
     def asnumpy(self, array: Any) -> Any:
         """Return a new NumPy array with the values of an array of this device, once it is ready."""
 
+    @abstractmethod
     def synchronize(self) -> None:
         """Return when all work submitted to this device, on any stream, is done."""
 
@@ -125,7 +117,7 @@ class Single:
         return self
 
 
-class TimedDevice(Single, ABC):
+class TimedDevice(Single, Device):
     """Base of devices that can be measured, with what the plugin needs besides the members that a test sees.
 
     The abstract methods are required, and so are `kind`, `backend`, `name`, `xp`, `info`, the description of
@@ -143,10 +135,6 @@ class TimedDevice(Single, ABC):
         for name in _ANSWERS.keys() & vars(cls).keys():
             setattr(cls, name, _guarded(name, vars(cls)[name]))
 
-    kind: Kind
-    backend: str
-    name: str
-    xp: Any
     clock: Callable[[], float]
     if TYPE_CHECKING:  # a property, or an attribute
 
@@ -154,12 +142,6 @@ class TimedDevice(Single, ABC):
         def info(self) -> DeviceInfo:
             """The description of the device in the report."""
 
-        @property
-        def native(self) -> Any:
-            """The library's own object for this device; None where there is none."""
-
-    else:
-        native = None
     idle_remedy = "make the arrays with device.asarray or xp"
     is_synchronous = False
     sees_all_work = False
@@ -188,18 +170,6 @@ class TimedDevice(Single, ABC):
     """
     pause: Callable[[float], None] | None = None
     """`pause(seconds)` lets so much time pass on a clock of the device's own."""
-
-    @abstractmethod
-    def asarray(self, host: Any) -> Any:
-        """Return a new array on this device with the values of `host` (any shape, NumPy's dtypes)."""
-
-    @abstractmethod
-    def asnumpy(self, array: Any) -> Any:
-        """Return a new NumPy array with the values of an array of this device, once it is ready."""
-
-    @abstractmethod
-    def synchronize(self) -> None:
-        """Return when all work submitted to this device, on any stream, is done."""
 
     @abstractmethod
     def holds(self, value: Any) -> bool:

@@ -55,8 +55,6 @@ class StandIn(Backend):
     The CPU that it is compared with is NumPy's or, `with_itself`, that of the same library.
     """
 
-    automatic = False
-
     def __init__(self, name: str, module: str | None = None, *, with_itself: bool = False) -> None:
         self.name = name
         self.module = module or _NAMESPACES.get(name, name)

@@ -266,9 +266,8 @@ class FinishHooks:
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
         options = self.session.options
-        for doubt in doubts.take():  # of what was asked after the last test
-            yield from filter(None, [failure_by(warnings.warn, BackendWarning(doubt))])
-        failure: str | None
+        for fault in doubts.take():  # of what was asked after the last test
+            yield from filter(None, [failure_by(warnings.warn, BackendWarning(fault))])
         for found in run.thresholds:  # its tests ran in several processes, or the last of them did not run
             if found.name in self.session.reported:
                 continue
