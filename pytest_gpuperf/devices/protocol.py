@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import update_wrapper
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 from pytest_gpuperf.devices import doubts
@@ -314,7 +315,7 @@ class Backend(ABC):
 _ANSWERS: dict[str, Any] = {
     **dict.fromkeys(("occupy", "holds_work", "reuses_results", "is_immutable"), bool),
     **dict.fromkeys(("sm_mhz", "other_processes", "free_memory"), int | None),
-    **dict.fromkeys(("occupied", "processor_time"), float | int | None),
+    **dict.fromkeys(("occupied", "processor_time"), Real | None),
     "is_constant": bool | None,
     "clocks": Clocks | None,
     "quota": Quota | None,

@@ -41,7 +41,7 @@ class Careless(SimulatedDevice):
         seen.memory //= 2
 
     def occupy(self, seconds):
-        super().occupy(seconds / 2)
+        return super().occupy(seconds / 2)
 
 
 class Blind(SimulatedDevice):
