@@ -1,5 +1,6 @@
 """What the optional methods of devices and backends did wrong in this run: each is told once."""
 
+from collections.abc import Iterator
 from typing import Any
 
 _noted: dict[tuple[str, str], str] = {}  # by device and method; empty once it was told
@@ -12,11 +13,12 @@ def note(owner: Any, method: str, what: str) -> None:
     _noted.setdefault((name, method), text)
 
 
-def take() -> list[str]:
-    """Return what was noted since this was last asked."""
-    found = [text for text in _noted.values() if text]
-    _noted.update(dict.fromkeys(_noted, ""))
-    return found
+def take() -> Iterator[str]:
+    """Yield what was noted and has not been told."""
+    for key, text in _noted.items():
+        if text:
+            _noted[key] = ""
+            yield text
 
 
 def forget() -> None:
