@@ -21,7 +21,6 @@ import numpy as np
 from common import ALONE
 from gpu_libraries import LIBRARIES, Library, devices
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.library import is_emulated
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
@@ -173,7 +172,7 @@ def _monitored(gpu: TimedDevice) -> Iterator[Finding]:
     """Yield what NVML answers and how long it takes; two of the answers are asked for in each round."""
     yield Finding(what="why no clocks", facts={"reason": gpu.clocks_reason})
     for name in ("sm_mhz", "throttle_counters", "throttle", "other_processes", "clocks"):
-        ask = partial(getattr(capabilities, name), gpu)
+        ask = getattr(gpu, name)
         limit = 100e-6 if name in ("sm_mhz", "throttle_counters") and ask() is not None else None
         facts = {"answer": repr(ask())}
         yield Finding(what=f"seconds to ask for {name}", figure=_mean(ask, calls=5), limit=limit, facts=facts)

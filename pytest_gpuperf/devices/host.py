@@ -59,9 +59,8 @@ class HostDevice(SynchronousDevice):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.info: DeviceInfo = DeviceInfo(
-            kind="cpu", backend=self.backend, name=name, library=f"numpy {np.__version__}"
-        )
+        library = f"numpy {np.__version__}"
+        self.info: DeviceInfo = DeviceInfo(kind="cpu", backend="numpy", name=name, library=library)
 
     @property
     def native(self) -> Any:

@@ -336,8 +336,7 @@ class Machine:
         if devices[0].submit is not None:
             problem = f"scaling is not measured with {backend.name}, which computes only what is read"
             raise Unavailable(f"{problem}; use JAX, torch or CuPy")
-        make: Callable[[list[TimedDevice]], TimedDevice] = getattr(backend, "group", DeviceGroup)
-        return make(devices)
+        return backend.group(devices)
 
     def _selector_of_worker(self, backend: Backend) -> str:
         """Return the selector of this process's device; empty for the backend's first."""

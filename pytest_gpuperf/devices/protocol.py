@@ -1,7 +1,7 @@
 """The interfaces of devices and backends: what tests use, and what measuring them needs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import update_wrapper
@@ -118,7 +118,57 @@ class Single:
         return self
 
 
-class TimedDevice(Single, Device):
+_ANSWERS: dict[str, Any] = {
+    **dict.fromkeys(("occupy", "holds_work", "reuses_results", "is_immutable", "is_emulation"), bool),
+    **dict.fromkeys(("sm_mhz", "other_processes", "free_memory"), int | None),
+    **dict.fromkeys(("occupied", "processor_time"), Real | None),
+    "is_constant": bool | None,
+    "clocks": Clocks | None,
+    "quota": Quota | None,
+    "fault": Fault | None,
+    "unfinished": list,
+    "throttle": tuple,
+    "throttle_counters": dict | None,
+    "compilations": int,
+    "host_memory": str | None,
+    "runs_products": bool | None,
+    "activity": Activity | None,
+}
+"""What the methods may answer that are asked beside the calls of a test: another answer is a doubt."""
+
+
+def _guarded(name: str, member: Any, default: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that raises nothing but an outcome, such as pytest.skip's.
+
+    Where it raises, or answers what it may not, its default stands and the run says why.
+    """
+
+    def ask(self: Any, *arguments: Any) -> Any:
+        try:
+            found = member.__get__(self, type(self))(*arguments)
+            if isinstance(found, _ANSWERS[name]):
+                return found
+            doubts.note(self, name, f"returned {type(found).__name__}")
+        except Exception as error:
+            if is_outcome(error):
+                raise
+            doubts.note(self, name, f"raised {first_line(error)}")
+        return default(self, *arguments)
+
+    return update_wrapper(ask, member)
+
+
+class _Guarded:
+    """Base of what other plugins subclass: what they make of the methods in `_ANSWERS` is guarded."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in _ANSWERS.keys() & vars(cls).keys():
+            default = next(vars(base)[name] for base in reversed(cls.__mro__) if name in vars(base))
+            setattr(cls, name, _guarded(name, vars(cls)[name], default))
+
+
+class TimedDevice(_Guarded, Single, Device):
     """Base of devices that can be measured, with what the plugin needs besides the members that a test sees.
 
     The abstract methods are required, and so are `kind`, `backend`, `name`, `xp`, `info`, the description of
@@ -130,11 +180,6 @@ class TimedDevice(Single, Device):
     Where no work reached the device, `idle_remedy` is what to do. A device `is_synchronous` where all work is
     done when a call returns, and `sees_all_work` where its `observe` misses no work, however short.
     """
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        for name in _ANSWERS.keys() & vars(cls).keys():
-            setattr(cls, name, _guarded(name, vars(cls)[name]))
 
     clock: Callable[[], float]
     if TYPE_CHECKING:  # a property, or an attribute
@@ -269,12 +314,10 @@ class TimedDevice(Single, Device):
         """Return how many bytes of the device's memory nobody has."""
 
 
-class Backend(ABC):
+class Backend(_Guarded, ABC):
     """One library's devices, as `--gpuperf-gpu=NAME[:SELECTOR]` and the hook name them.
 
-    Its `name` is that in `--gpuperf-gpu`, and `auto` may pick it where it is `automatic`. It may also have
-    `group(devices)`, which returns several of them as one, for tests of scaling; without it their arrays are
-    lists with a part for each device.
+    Its `name` is that in `--gpuperf-gpu`, and `auto` may pick it where it is `automatic`.
     """
 
     name: str
@@ -304,49 +347,15 @@ class Backend(ABC):
         """Return how many devices there are, which are numbered; 0 where they are not."""
         return 0
 
-    def missing(self) -> str | None:  # noqa: B027 - it need not say
+    def missing(self) -> str | None:
         """Return that the library is not installed, and what to do; this imports nothing."""
 
     def is_emulation(self, selector: str) -> bool:  # noqa: ARG002 - of any
         """Return whether that device is no GPU: a run that requires one is refused before its first test."""
         return False
 
+    def group(self, devices: Sequence[Any]) -> TimedDevice:
+        """Return several devices as one, for tests of scaling: its arrays are lists of a part for each."""
+        from pytest_gpuperf.devices.group import DeviceGroup
 
-_ANSWERS: dict[str, Any] = {
-    **dict.fromkeys(("occupy", "holds_work", "reuses_results", "is_immutable"), bool),
-    **dict.fromkeys(("sm_mhz", "other_processes", "free_memory"), int | None),
-    **dict.fromkeys(("occupied", "processor_time"), Real | None),
-    "is_constant": bool | None,
-    "clocks": Clocks | None,
-    "quota": Quota | None,
-    "fault": Fault | None,
-    "unfinished": list,
-    "throttle": tuple,
-    "throttle_counters": dict | None,
-    "compilations": int,
-    "host_memory": str | None,
-    "runs_products": bool | None,
-    "activity": Activity | None,
-}
-"""What the methods may answer that are asked beside the calls of a test: another answer is a doubt."""
-
-
-def _guarded(name: str, member: Any) -> Callable[..., Any]:
-    """Return a method of a device that raises nothing but an outcome, such as pytest.skip's.
-
-    Where it raises, or answers what it may not, its default stands and the run says why.
-    """
-
-    def ask(self: TimedDevice, *arguments: Any) -> Any:
-        try:
-            found = member.__get__(self, type(self))(*arguments)
-            if isinstance(found, _ANSWERS[name]):
-                return found
-            doubts.note(self, name, f"returned {type(found).__name__}")
-        except Exception as error:
-            if is_outcome(error):
-                raise
-            doubts.note(self, name, f"raised {first_line(error)}")
-        return getattr(TimedDevice, name)(self, *arguments)
-
-    return update_wrapper(ask, member)
+        return DeviceGroup(devices)

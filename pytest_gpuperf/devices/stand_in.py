@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 
 from pytest_gpuperf.devices import environment, jax_platforms, python_calls
-from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
 from pytest_gpuperf.devices.library import LibraryBackend, unusable
 from pytest_gpuperf.devices.protocol import Activity, Backend, TimedDevice
@@ -93,10 +92,7 @@ class StandIn(Backend):
     def group(self, devices: Sequence[TimedDevice]) -> TimedDevice:
         """Return several devices as one: a mesh of JAX's."""
         row = self._own_row
-        make: Callable[[Sequence[TimedDevice]], TimedDevice] = (
-            getattr(row.backend(), "group", DeviceGroup) if row else DeviceGroup
-        )
-        return make(devices)
+        return row.backend().group(devices) if row else super().group(devices)
 
     def gpu(self, selector: str) -> TimedDevice:
         """Return the emulated GPU; raise Unavailable if the library is not installed or cannot be used."""

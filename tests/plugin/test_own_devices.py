@@ -19,8 +19,8 @@ BACKEND = """
     class TypoBackend(SimulatedBackend):
         def gpu(self, selector):
             return Typo("gpu", clock=self.cpu().clock)
-        def is_emulation(self, selector):
-            return True
+        def missing(self):
+            return 1 / 0
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_gpuperf_devices():
@@ -41,7 +41,7 @@ TESTS = """
 def test_what_an_optional_member_raises_or_returns_instead_is_a_warning_once_a_run(run, pytester):
     pytester.makeconftest(BACKEND)
     result = run(TESTS, "--gpuperf-json=r.json", "-Wdefault", gpu="typo")
-    result.assert_outcomes(passed=2, warnings=3)
+    result.assert_outcomes(passed=2, warnings=4)
     for method, what in (
         ("host_memory", "raised AttributeError: module 'numpy' has no attribute 'wrong_name'"),
         ("compilations", "raised ValueError: no counter"),
@@ -49,6 +49,7 @@ def test_what_an_optional_member_raises_or_returns_instead_is_a_warning_once_a_r
     ):
         said = f"*BackendWarning: Typo.{method} of simulated GPU {what}; the run goes on without*"
         result.stdout.fnmatch_lines([said])
+    result.stdout.fnmatch_lines(["*TypoBackend.missing of typo raised ZeroDivisionError*"])
     records = json.loads((pytester.path / "r.json").read_text())["records"]
     assert [None] * 2 == [each["transfer"]["h2d"]["memory"] for each in records]
 
