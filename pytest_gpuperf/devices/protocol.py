@@ -131,6 +131,7 @@ _ANSWERS: dict[str, Any] = {
     "throttle_counters": dict | None,
     "compilations": int,
     "host_memory": str | None,
+    "missing": str | None,
     "runs_products": bool | None,
     "activity": Activity | None,
 }
