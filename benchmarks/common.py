@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.protocol import Backend
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import DeviceInfo
 
@@ -108,11 +109,10 @@ class StandIn(HostDevice):
         )
 
 
-class StandInBackend:
+class StandInBackend(Backend):
     """`--gpuperf-gpu=standin`: the CPU on both sides."""
 
     name = "standin"
-    automatic = False
 
     def check(self, selector: str) -> None:
         """Accept anything: there is one device."""

@@ -21,7 +21,6 @@ import numpy as np
 from common import ALONE
 from gpu_libraries import LIBRARIES, Library, devices
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.library import is_emulated
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
@@ -173,7 +172,7 @@ def _monitored(gpu: TimedDevice) -> Iterator[Finding]:
     """Yield what NVML answers and how long it takes; two of the answers are asked for in each round."""
     yield Finding(what="why no clocks", facts={"reason": gpu.clocks_reason})
     for name in ("sm_mhz", "throttle_counters", "throttle", "other_processes", "clocks"):
-        ask = partial(getattr(capabilities, name), gpu)
+        ask = getattr(gpu, name)
         limit = 100e-6 if name in ("sm_mhz", "throttle_counters") and ask() is not None else None
         facts = {"answer": repr(ask())}
         yield Finding(what=f"seconds to ask for {name}", figure=_mean(ask, calls=5), limit=limit, facts=facts)
@@ -199,12 +198,12 @@ def _client(gpu: Any) -> Iterator[Finding]:
 def _queue(subject: Subject) -> Iterator[Finding]:
     """Yield how many launches a busy device takes before one waits, and what is said of a call with more."""
     gpu, xp = subject.gpu, subject.gpu.xp
-    if not capabilities.occupy(gpu, 1e-6):  # which compiles its kernel
+    if not gpu.occupy(1e-6):  # which compiles its kernel
         return
     array = gpu.asarray(np.ones(1000, np.float32))
     xp.add(array, 1, out=array)
     gpu.synchronize()
-    capabilities.occupy(gpu, 0.3)
+    gpu.occupy(0.3)
     taken, most = 0, 20_000
     while taken < most and _seconds(lambda: xp.add(array, 1, out=array)) < 0.05:
         taken += 1
@@ -232,13 +231,13 @@ def _sines(xp: Any, count: int, array: Any) -> Any:
 def _spins(subject: Subject) -> Iterator[Finding]:
     """Yield how long a device is occupied that has idled, and at once after it."""
     gpu = subject.gpu
-    if not capabilities.occupy(gpu, 1e-6):
+    if not gpu.occupy(1e-6):
         return
     gpu.synchronize()
     for asked in (0.005,) if subject.short else (0.005, 0.1, 1.0):
         for idle in (0.1 if subject.short else 2, 0):
             sleep(idle)
-            lasted = _seconds(lambda asked=asked: (capabilities.occupy(gpu, asked), gpu.synchronize()))
+            lasted = _seconds(lambda asked=asked: (gpu.occupy(asked), gpu.synchronize()))
             yield Finding(
                 what=f"occupied / asked for {asked} s, after {idle} s of idling", figure=lasted / asked
             )
@@ -299,7 +298,7 @@ def times(subject: Subject) -> Iterator[Finding]:
                 what=f"{name}: host time / a call that is not waited for", figure=host_time / submitted
             )
         device_time = gpu.inspection.device_time if gpu.inspection else None
-        if device_time is not None and capabilities.occupy(subject.gpu, 1e-3):
+        if device_time is not None and subject.gpu.occupy(1e-3):
             yield Finding(what=f"{name}: device time", figure=device_time)
             traced = None if subject.gpu.info.emulated else subject.library.by_tracing(call)
             if traced:
@@ -358,7 +357,7 @@ def clocks(subject: Subject) -> Iterator[Finding]:
         while perf_counter() < end:
             host @ host
 
-    slowed = capabilities.throttle_counters(gpu)
+    slowed = gpu.throttle_counters()
     sleep(0.1 if short else 3)
     started, series = perf_counter(), []
     while perf_counter() - started < (0.1 if short else 1.5):
@@ -368,7 +367,7 @@ def clocks(subject: Subject) -> Iterator[Finding]:
     facts = {
         "first": [seconds for _, seconds in series[:5]],
         "steady": steady,
-        "clocks": repr(capabilities.clocks(gpu)),
+        "clocks": repr(gpu.clocks()),
     }
     yield Finding(what="seconds of work until a product is steady", figure=awake, facts=facts)
     for load, block, gaps in (
@@ -380,7 +379,7 @@ def clocks(subject: Subject) -> Iterator[Finding]:
             first, clock = [], []
             for _ in range(3 if gap >= 1 or short else 10):
                 idle(gap)
-                clock.append(capabilities.sm_mhz(gpu))
+                clock.append(gpu.sm_mhz())
                 first.append(block())
             what = f"{load}: block after {gap} s of {how} / back to back"
             yield Finding(what=what, figure=median(first) / back_to_back, facts={"MHz": clock})
@@ -395,9 +394,9 @@ def clocks(subject: Subject) -> Iterator[Finding]:
     while perf_counter() - started < (0.1 if short else 5):
         lasting = product()
     facts = {
-        "clocks": repr(capabilities.clocks(gpu)),
+        "clocks": repr(gpu.clocks()),
         "slowed down, before": slowed,
-        "and now": capabilities.throttle_counters(gpu),
+        "and now": gpu.throttle_counters(),
     }
     yield Finding(what="a @ a after 5 s of load / at first", figure=lasting / steady, facts=facts)
 
@@ -675,7 +674,7 @@ def _product(array: Any) -> Any:
 
 def _reasons(gpu: TimedDevice) -> tuple[str, ...]:
     """Return the reasons for lower clocks at this moment, of which there may be none."""
-    found = capabilities.clocks(gpu)
+    found = gpu.clocks()
     return ("unknown",) if found is None else found.throttle or ("none",)
 
 

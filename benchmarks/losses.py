@@ -20,15 +20,14 @@ import os
 
 import numpy as np
 
+from pytest_gpuperf.devices.protocol import Backend
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 
 FREE = Timing(kernel=0.0)
 
 
-class Lab:
+class Lab(Backend):
     """A CPU and GPUs of one name, on one clock: only what a test launches takes time."""
-
-    automatic = False
 
     def __init__(self, name, gpus):
         self.name, clock = name, Clock()

@@ -22,7 +22,7 @@ import pytest
 from coupling import Coupling, Quota
 
 from pytest_gpuperf.devices.environment import Quota as ProcessQuota
-from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.devices.protocol import Backend, Observation, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import DeviceInfo
 
@@ -220,7 +220,7 @@ class Clock:
         return self.now
 
 
-class WorldDevice:
+class WorldDevice(TimedDevice):
     """A device of the world; the CPU is done when a call returns, the GPU works on a stream."""
 
     backend = "world"
@@ -231,7 +231,9 @@ class WorldDevice:
         self.kind = kind
         self.name = f"{kind.upper()} of the world"
         self.now = clock
-        self.info = DeviceInfo(kind=kind, backend=self.backend, name=self.name, library="simulated time")
+        self.info: DeviceInfo = DeviceInfo(
+            kind=kind, backend=self.backend, name=self.name, library="simulated time"
+        )
         self.calls = 0
         self._done = 0.0  # when the stream is done
         self.other: WorldDevice | None = None
@@ -375,11 +377,10 @@ class Scene:
         return cpu, gpu
 
 
-class World:
+class World(Backend):
     """A plugin for one session: it brings the devices, and is the backend, too."""
 
     name = "world"
-    automatic = False
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene

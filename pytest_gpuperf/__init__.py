@@ -1,7 +1,7 @@
 """Time one workload on CPU and GPU in pytest, and say whether moving it to the GPU pays.
 
-`__all__` here and in `pytest_gpuperf.testing`, the marker, the fixtures, the hooks and what devices may offer
-(`pytest_gpuperf.devices.capabilities`) are public: everything else may change in any version.
+`__all__` here and in `pytest_gpuperf.testing`, the marker, the fixtures and the hooks are public: everything
+else may change in any version.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Watched,
     )
     from pytest_gpuperf.model.errors import (
+        BackendWarning,
         BrokenGpuWarning,
         Fault,
         GpuPerfError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Activity",
     "Backend",
+    "BackendWarning",
     "BrokenGpuWarning",
     "Clocks",
     "Device",
@@ -61,7 +63,7 @@ _HOMES = {
     "devices.host": ("HostDevice",),
     "devices.protocol": ("Activity", "Backend", "Device", "Observation", "TimedDevice", "Watched"),
     "model.errors": (
-        *("BrokenGpuWarning", "InconclusiveWarning", "NotComparableWarning"),
+        *("BackendWarning", "BrokenGpuWarning", "InconclusiveWarning", "NotComparableWarning"),
         *("Fault", "GpuPerfError", "Unavailable"),
     ),
     "model.measurement": ("DeviceInfo",),

@@ -114,7 +114,7 @@ class DeviceConformance:
 
     def test_a_wait_for_a_result_waits_for_it(self, gpu: TimedDevice) -> None:
         """If the device can wait for a result, it is ready then; without one all submitted work is done."""
-        wait = capabilities.wait_for_result(gpu)
+        wait = gpu.wait
         if wait is not None:
             assert self._is_done_after(gpu, wait), "wait returned before the result was ready"
             is_done = self._is_done_after(gpu, lambda _: wait(None))
@@ -170,14 +170,14 @@ class DeviceConformance:
 
         It may take as long as the device's `occupied` tells, where it has that.
         """
-        capabilities.occupy(gpu, 1e-3)  # the first time may compile something
+        gpu.occupy(1e-3)  # the first time may compile something
         gpu.synchronize()
         started = gpu.clock()
-        is_occupied = capabilities.occupy(gpu, 0.05)
+        is_occupied = gpu.occupy(0.05)
         returned = gpu.clock()
         gpu.synchronize()
         ended = gpu.clock()
-        lasted = capabilities.occupied(gpu) or 0.05
+        lasted = gpu.occupied() or 0.05
         assert not is_occupied or (returned - started < 0.025 and ended - started >= 0.9 * lasted)
 
     def test_an_ordinary_error_is_no_fault(self, gpu: TimedDevice) -> None:

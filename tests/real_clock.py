@@ -42,6 +42,7 @@ def held(file, seconds, *, after=None):
 REAL_TIME = """
     from msgspec.structs import replace
     from pytest_gpuperf.devices.host import HostDevice
+    from pytest_gpuperf.devices.protocol import Backend
 
     class Second(HostDevice):
         kind = "gpu"
@@ -51,9 +52,8 @@ REAL_TIME = """
             super().__init__("second host")
             self.info = replace(self.info, kind="gpu", emulated=True)
 
-    class Hosts:
+    class Hosts(Backend):
         name = "hosts"
-        automatic = False
 
         def check(self, selector):
             pass

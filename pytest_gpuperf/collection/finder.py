@@ -30,11 +30,7 @@ from pytest_gpuperf.model.units import first_few
 
 _BACKENDS = pytest.StashKey[list[Any] | pytest.UsageError]()
 _MOST = 1000  # backends of one plugin, whose iterator may be endless
-_MEMBERS = ("automatic", "check", "gpu", "cpu")  # of a backend, besides its name
-_A_BACKEND = (
-    "it must be an object with a name (a str without a colon), `automatic`, and the methods check, gpu and "
-    "cpu (pytest_gpuperf.Backend)"
-)
+_A_BACKEND = "it must be of a subclass of pytest_gpuperf.Backend, with a name (a str without a colon)"
 _USED_ONCE = ("benchmark", "subtests")  # fixtures that cannot be used again in a further call
 
 
@@ -252,6 +248,7 @@ def _offered_backends(config: pytest.Config) -> list[Any]:
     """Return what the hook does; raise GpuPerfError for what is no backend."""
     if not config.hook.pytest_gpuperf_devices.get_hookimpls():
         return []  # without importing the report's modules for that
+    from pytest_gpuperf.devices.protocol import Backend
     from pytest_gpuperf.report.exports import errors_named
 
     with errors_named("the hook"):
@@ -263,7 +260,7 @@ def _offered_backends(config: pytest.Config) -> list[Any]:
     for each in backends:
         name = ask.attribute(each, "name")
         is_named = type(name) is str and bool(name) and ":" not in name
-        if isinstance(each, type) or not (is_named and all(ask.has(each, member) for member in _MEMBERS)):
+        if not (is_named and ask.is_really(each, Backend)):
             raise GpuPerfError(f"{quote(each)} is no backend: {_A_BACKEND}")
     return backends
 

@@ -1,6 +1,6 @@
 """CUDA and ROCm devices through CuPy, compared with NumPy."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from os import environ
@@ -144,10 +144,13 @@ class CupyDevice(LibraryDevice):
             observation.memory = pool.peak
             observation.held = pool.held
 
-    @property
-    def occupy(self) -> Callable[[float], None] | None:
-        """Launch a kernel that spins for some seconds, at most one; None on ROCm: the kernel is PTX."""
-        return None if self.xp.cuda.runtime.is_hip else self._occupy
+    def occupy(self, seconds: float) -> bool:
+        """Launch a kernel that spins for some seconds, at most one; False on ROCm: the kernel is PTX."""
+        if self.xp.cuda.runtime.is_hip:
+            return False
+        with self.native:
+            self._spin((1,), (1,), (round(min(seconds, LONGEST_SPIN) * 1e9),))
+        return True
 
     def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
         """Return whether CUDA has registered (pinned) the memory of a NumPy array."""
@@ -189,10 +192,6 @@ class CupyDevice(LibraryDevice):
     def _events(self) -> tuple[Any, Any]:
         """Two events, kept: CuPy raises when it destroys one of a lost device."""
         return self.xp.cuda.Event(), self.xp.cuda.Event()
-
-    def _occupy(self, seconds: float) -> None:
-        with self.native:
-            self._spin((1,), (1,), (round(min(seconds, LONGEST_SPIN) * 1e9),))
 
     @cached_property
     def _spin(self) -> Any:

@@ -1,19 +1,18 @@
 """Several devices of one library as one: what a scaling test works on, and what measuring it needs."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.protocol import Observation, Single, TimedDevice, Watched
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError
 
 
-class DeviceGroup(Single):
+class DeviceGroup(TimedDevice):
     """Devices that work on one test together: `all` of them, `count` in number, driven by this process.
 
     An array on a group is a list with a part for each device, in their order: `asarray` makes it. The test
@@ -21,13 +20,17 @@ class DeviceGroup(Single):
     """
 
     kind: Kind = "gpu"
-    native = None
+    shares_processors = True
 
     def __init__(self, devices: Sequence[TimedDevice]) -> None:
         self.all = tuple(devices)
         self.count = len(devices)
         first = devices[0]
         self.backend, self.xp, self.clock = first.backend, first.xp, first.clock
+        # Its library is that of all, work runs on it unless a test says otherwise, and all have one clock.
+        self.context, self.watch, self.pause = first.context, first.watch, first.pause  # type: ignore[method-assign]
+        self.runs_products, self.is_constant = first.runs_products, first.is_constant  # type: ignore[method-assign]
+        self.compilations = first.compilations  # type: ignore[method-assign]  # each has its own
         self.worked = [True] * self.count
         self._observed = 0  # how often
         self.name = first.name if self.count == 1 else f"{self.count} x {first.name}"
@@ -84,22 +87,6 @@ class DeviceGroup(Single):
         self.worked = [each[number].worked for number in range(self.count)]
         observation.worked = any(self.worked)
 
-    def watch(self) -> AbstractContextManager[Watched]:
-        """Watch the library of the first device: it is that of all."""
-        return capabilities.watch(self.all[0])
-
-    def is_constant(self, function: Any) -> bool | None:
-        """Return whether a compiled function computes from nothing but arrays that it closes over."""
-        return capabilities.is_constant(self.all[0], function)
-
-    def runs_products(self, call: Callable[[], Any]) -> bool | None:
-        """Return whether a call multiplies or convolves, as the library of the devices shows it."""
-        return capabilities.runs_products(self.all[0], call, lambda: None)
-
-    def compilations(self) -> int:
-        """Return how many programs the library of the devices has compiled so far."""
-        return capabilities.compilations(self.all[0])
-
     def fault(self, error: BaseException) -> Fault | None:
         """Return the first device's fault that the error means."""
         return next(filter(None, (device.fault(error) for device in self.all)), None)
@@ -109,34 +96,26 @@ class DeviceGroup(Single):
         for device in self.all:
             device.release()
 
-    def context(self) -> AbstractContextManager[Any]:
-        """Return the context of the first device, on which work runs unless a test says otherwise."""
-        return capabilities.context(self.all[0])
-
-    def pause(self, seconds: float) -> None:
-        """Let time pass, on the one clock of all devices."""
-        capabilities.pause(self.all[0], seconds)
-
     def throttle(self) -> tuple[str, ...]:
         """Return why any of the devices runs slower than it should."""
-        return tuple({reason: None for device in self.all for reason in capabilities.throttle(device)})
+        return tuple({reason: None for device in self.all for reason in device.throttle()})
 
     def throttle_counters(self) -> dict[str, int]:
         """Return how much each reason has slowed each device down so far."""
         return {
             f"{reason} (device {index})" if self.count > 1 else reason: amount
             for index, device in enumerate(self.all)
-            for reason, amount in (capabilities.throttle_counters(device) or {}).items()
+            for reason, amount in (device.throttle_counters() or {}).items()
         }
 
     def other_processes(self) -> int | None:
         """Return how many other processes use that of the devices which most of them use."""
-        counts = map(capabilities.other_processes, self.all)
+        counts = (device.other_processes() for device in self.all)
         return max((count for count in counts if count is not None), default=None)
 
     def sm_mhz(self) -> int | None:
         """Return the clock of the slowest device, for which the others wait."""
-        return min(filter(None, map(capabilities.sm_mhz, self.all)), default=None)
+        return min(filter(None, (device.sm_mhz() for device in self.all)), default=None)
 
     def idle(self, arrays: Iterable[Any]) -> list[int]:
         """Return the numbers of the devices that hold none of these arrays."""

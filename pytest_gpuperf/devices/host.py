@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices import environment, python_calls
-from pytest_gpuperf.devices.protocol import Activity, Observation, Single
+from pytest_gpuperf.devices.protocol import Activity, Observation, TimedDevice
 from pytest_gpuperf.devices.torch_and_jax import host_copy, library_of, native_cpu
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, Unavailable
@@ -18,7 +18,7 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 _EXAMPLE = np.empty(0)
 
 
-class SynchronousDevice(Single):
+class SynchronousDevice(TimedDevice):
     """Base of devices whose work is done, on the CPU of this process, when the call returns."""
 
     clock = staticmethod(perf_counter)
@@ -59,7 +59,8 @@ class HostDevice(SynchronousDevice):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.info = DeviceInfo(kind="cpu", backend=self.backend, name=name, library=f"numpy {np.__version__}")
+        library = f"numpy {np.__version__}"
+        self.info: DeviceInfo = DeviceInfo(kind="cpu", backend="numpy", name=name, library=library)
 
     @property
     def native(self) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import capabilities, jax_platforms, jax_products, jax_programs
+from pytest_gpuperf.devices import jax_platforms, jax_products, jax_programs
 from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.group import DeviceGroup, Parts
 from pytest_gpuperf.devices.library import (
@@ -320,7 +320,7 @@ class JaxGroup(DeviceGroup):
 
     def unfinished(self) -> list[Any]:
         """Return the live arrays that are not ready, on any device."""
-        return capabilities.unfinished(self.all[0])
+        return self.all[0].unfinished()
 
 
 class JaxBackend(LibraryBackend):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.library import (
@@ -32,7 +31,7 @@ _PRODUCT = re.compile(r"MatMul|Einsum|Conv(?!ert)|Dot|RNN|LSTM|GRU")  # of Tenso
 _CHOICE = "set KERAS_BACKEND to tensorflow, torch or jax, whichever is installed"
 
 
-class KerasDevice(Single):
+class KerasDevice(Single):  # no TimedDevice: its defaults would hide what `__getattr__` finds
     """Keras on one device: `xp` is keras.ops, and layers and models are made on the device, too.
 
     Keras puts what it makes where its context says, so `context` is entered around each use. Everything else,
@@ -45,10 +44,9 @@ class KerasDevice(Single):
         self._runs_on = runs_on
         self._keras = keras
         self.kind: Kind = runs_on.kind
-        self.name = runs_on.name
+        self.name, self.native = runs_on.name, runs_on.native
         self.clock = runs_on.clock
         self.synchronize, self.observe = runs_on.synchronize, runs_on.observe
-        self.fault, self.release = runs_on.fault, runs_on.release
         self.xp: Any = Namespace(keras.ops, lambda _, value: value)
         vars(self.xp)["asarray"] = keras.ops.convert_to_tensor
         place = runs_on.asarray(np.zeros(1, np.float32)).device
@@ -86,7 +84,7 @@ class KerasDevice(Single):
     def is_immutable(self, array: Any) -> bool:
         """Return whether no call can write `array`: calls assign to a variable."""
         is_variable = isinstance(array, self._keras.Variable)
-        return not is_variable and capabilities.is_immutable(self._runs_on, array)
+        return not is_variable and self._runs_on.is_immutable(array)
 
     def _value(self, value: Any) -> Any:
         return value.value if isinstance(value, self._keras.Variable) else value
@@ -104,7 +102,7 @@ class KerasBackend(LibraryBackend):
         counted = len(below.selectors()) if isinstance(below, TorchBackend) else below.count()
         return [str(index) for index in range(counted)]
 
-    def gpu(self, selector: str) -> KerasDevice:
+    def gpu(self, selector: str) -> Any:
         """Return the device of what Keras runs on, which that has tried."""
         keras = self.load()
         below = self._below(keras)
@@ -113,12 +111,12 @@ class KerasBackend(LibraryBackend):
             selector = f"{first.partition(':')[0]}:{selector}" if first else ""
         return KerasDevice(keras, below.gpu(selector))
 
-    def cpu(self) -> KerasDevice:
+    def cpu(self) -> Any:
         """Return Keras on the CPU."""
         keras = self.load()
         return KerasDevice(keras, self._below(keras).cpu())
 
-    def emulated(self, name: str, index: int) -> KerasDevice:
+    def emulated(self, name: str, index: int) -> Any:
         """Return Keras' CPU as a GPU of that name."""
         keras = self.load()
         return KerasDevice(keras, self._below(keras).emulated(name, index))

@@ -18,7 +18,7 @@ from pytest_gpuperf.devices import faults
 from pytest_gpuperf.devices.environment import cpu_name
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.nvml import MonitoredDevice
-from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.devices.registry import EMULATED
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
@@ -63,16 +63,13 @@ class LibraryDevice(MonitoredDevice):
     """
 
     kind: Kind = "gpu"
-    backend: str
-    name: str
     native: Any = None
     clock = staticmethod(perf_counter)
     emulates_gpu = False
 
-    @property
-    def processor_time(self) -> Callable[[], float] | None:
-        """Of a CPU the seconds that all threads of this process have worked."""
-        return process_time if self.kind == "cpu" else None
+    def processor_time(self) -> float | None:
+        """Return the seconds that all threads of this process have worked, on a CPU."""
+        return process_time() if self.kind == "cpu" else None
 
     def describe(
         self,
@@ -111,7 +108,7 @@ class LibraryDevice(MonitoredDevice):
         raise GpuPerfError(f"{self.backend} does not report its clocks")
 
 
-class LibraryBackend:
+class LibraryBackend(Backend):
     """Base of backends whose devices are numbered and compared with NumPy, unless they override that.
 
     `library` is what `import_library` takes, and `gpus` what its devices are called. `hidden_by` is the
@@ -119,10 +116,8 @@ class LibraryBackend:
     get what the library compiles with.
     """
 
-    name: str
     library: tuple[str, ...]
     gpus = "GPU"
-    automatic = False
     hidden_by: str | None = None
     remedy = "check that it is free and healthy"
     toolkit: str | None = None
@@ -144,10 +139,6 @@ class LibraryBackend:
     def load(self) -> Any:
         """Return the library; raise Unavailable where it is missing or broken."""
         return import_library(*self.library)
-
-    def count(self) -> int:
-        """Return how many devices the library shows; 0 where it does not number them."""
-        return 0
 
     def open(self, index: int) -> TimedDevice:
         """Return that device after one allocation and one kernel on it; raise what the library raises."""

@@ -9,7 +9,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from pytest_gpuperf.devices import capabilities, environment
+from pytest_gpuperf.devices import capabilities, doubts, environment
 from pytest_gpuperf.devices.accelerators import ACCELERATOR, LIBRARIES, chosen_accelerator
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.group import DeviceGroup
@@ -17,7 +17,7 @@ from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.devices.registry import EMULATED, REGISTRY
 from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in, is_jax_on_cpu
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, TooFewDevices, Unavailable
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, TooFewDevices, Unavailable, is_outcome
 from pytest_gpuperf.model.other_names import remedy
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Clocks, Environment
@@ -44,12 +44,12 @@ def selectors(backend: Backend) -> list[str]:
 
 def _listed(backend: Backend) -> list[str]:
     """Return a selector for each device that a backend shows or counts."""
-    # An error in it comes again, with its cause, when a device is opened.
-    found: list[str] | None = capabilities.call_optional(backend, "selectors", expected=list)
-    if found is None:
-        count = capabilities.call_optional(backend, "count", otherwise=0, expected=int)
-        found = [str(index) for index in range(count)]
-    return found
+    try:
+        return backend.selectors()
+    except Exception as error:
+        if is_outcome(error):
+            raise
+        return []  # it comes again, with its cause, when a device is opened
 
 
 class Machine:
@@ -74,6 +74,7 @@ class Machine:
         *,
         required: bool = False,
     ) -> None:
+        doubts.forget()
         self.setting = setting or f"--gpuperf-gpu={choice}"
         self.off = choice == "none"
         self.lost: str | None = None
@@ -94,14 +95,11 @@ class Machine:
         None where it is installed, or where a backend does not say. Raises GpuPerfError, with the valid ones,
         for a choice that nobody offers.
         """
-        return capabilities.call_optional(self._chosen, "missing", expected=str) if self._chosen else None
+        return self._chosen.missing() if self._chosen else None
 
     def emulates(self) -> bool:
         """Return whether the choice emulates a GPU, as its backend says; this opens nothing."""
-        says_so: bool = capabilities.call_optional(
-            self._chosen, "is_emulation", self._selector, otherwise=False, expected=bool
-        )
-        return says_so
+        return self._chosen is not None and self._chosen.is_emulation(self._selector)
 
     def cpu(self, spec: DeviceSpec | None = None) -> TimedDevice:
         """Return the CPU of a spec's library, or the run's own; opening it probes no GPU."""
@@ -125,7 +123,7 @@ class Machine:
         else:
             gpu = self._open_once((library, selector), lambda: self._other_gpu(library, selector))
         if is_first:
-            self._clocks_at_start = capabilities.clocks(gpu)
+            self._clocks_at_start = gpu.clocks()
         self._make_room_for(gpu)
         return gpu
 
@@ -147,12 +145,8 @@ class Machine:
     def fault(self, error: BaseException, nodeid: str, device: TimedDevice | None = None) -> Fault | None:
         """Return what an exception of any test means for the GPU, and remember a lost one."""
         for gpu in (self._gpu_in_use, device):
-            # A defect in another plugin's backend must not hide the test's own error.
-            fault: Fault | None
-            if self.lost is None:
-                fault = capabilities.fault(gpu, error)
-            else:  # every wait for it would raise
-                fault = capabilities.call_optional(gpu, "fault", error)
+            # Every wait for a lost one would raise.
+            fault = gpu.fault(error) if gpu and self.lost else capabilities.fault(gpu, error)
             if gpu and fault and fault.kind == "lost" and self.lost is None:
                 self.lost = f"the {gpu.info.noun} ({gpu.info.name}) was lost in {nodeid}: {first_line(error)}"
             if fault is not None:
@@ -189,10 +183,10 @@ class Machine:
         if gpu is None:
             causes = (str(cause) for cause in self._gpus if isinstance(cause, Unavailable))
             return environment.survey(None, next(causes, self.missing()))
-        clocks = None if self.lost else capabilities.clocks(gpu)
+        clocks = None if self.lost else gpu.clocks()
         reason = None
         if clocks is None:
-            reason = getattr(gpu, "clocks_reason", None) or f"{gpu.backend} does not report its clocks"
+            reason = gpu.clocks_reason or f"{gpu.backend} does not report its clocks"
         here = environment.survey(gpu.info, None)
         start = self._clocks_at_start
         return replace(here, clocks_at_start=start, clocks_at_end=clocks, clocks_reason=reason)
@@ -339,11 +333,10 @@ class Machine:
         first = found.index(chosen) if chosen in found else 0
         others = [*found[first + 1 :], *found[:first]][: count - 1]
         devices = [self.gpu(), *map(backend.gpu, others)]
-        if capabilities.is_lazy(devices[0]):
+        if devices[0].submit is not None:
             problem = f"scaling is not measured with {backend.name}, which computes only what is read"
             raise Unavailable(f"{problem}; use JAX, torch or CuPy")
-        make: Callable[[list[TimedDevice]], TimedDevice] = getattr(backend, "group", DeviceGroup)
-        return make(devices)
+        return backend.group(devices)
 
     def _selector_of_worker(self, backend: Backend) -> str:
         """Return the selector of this process's device; empty for the backend's first."""

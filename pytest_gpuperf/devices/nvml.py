@@ -5,7 +5,7 @@ from functools import cached_property
 from os import getpid
 from typing import Any
 
-from pytest_gpuperf.devices.protocol import Single
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Clocks
 
@@ -33,13 +33,11 @@ _DRIVER = "libcuda.so.1"
 _MULTIPROCESSORS = 16  # cuda.h, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 
-class MonitoredDevice(Single):
+class MonitoredDevice(TimedDevice):
     """Base of devices that NVML may know, asked anew each time; what it does not tell is None.
 
     `clocks_reason` is why it tells nothing.
     """
-
-    clocks_reason: str | None = None
 
     def clocks(self) -> Clocks | None:
         """Return the clocks, temperature and power of this moment, and every reason for lower clocks."""

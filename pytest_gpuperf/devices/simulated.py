@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from pytest_gpuperf.devices.library import Namespace
-from pytest_gpuperf.devices.protocol import Activity, Observation, Single
+from pytest_gpuperf.devices.protocol import Activity, Backend, Observation, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -132,11 +132,10 @@ class SimulatedArray(np.ndarray[Any, Any]):
         return bool(self.item())
 
 
-class SimulatedDevice(Single):
+class SimulatedDevice(TimedDevice):
     """A device with exact times; `noise` returns the factor by which a kernel's time is off."""
 
     backend = "simulated"
-    native = None
 
     def __init__(
         self,
@@ -153,11 +152,11 @@ class SimulatedDevice(Single):
     ) -> None:
         self.kind = kind
         self.name = f"simulated {kind.upper()}{f' {index}' if index else ''}"
-        self.clock = clock
+        self.clock: Clock = clock
         self.xp = Namespace(np, self._placed)
-        self.throttle = throttle
+        self._throttle = throttle
         self._timing = timing or Timing()
-        self.info = DeviceInfo(
+        self.info: DeviceInfo = DeviceInfo(
             kind=kind,
             backend=self.backend,
             name=self.name,
@@ -268,9 +267,14 @@ class SimulatedDevice(Single):
         call()
         return Activity(computed=self.launches - launches, copied=self.copies - copies, is_complete=True)
 
-    def occupy(self, seconds: float) -> None:
+    def occupy(self, seconds: float) -> bool:
         """Keep the first stream busy, without counting a launch."""
         self._streams[0] = max(self._streams[0], self.clock()) + seconds
+        return True
+
+    def throttle(self) -> tuple[str, ...]:
+        """Return the reasons that were given to it."""
+        return self._throttle()
 
     def pause(self, seconds: float) -> None:
         """Let time pass in which nothing is submitted."""
@@ -336,10 +340,8 @@ class SimulatedDevice(Single):
         return array
 
 
-class SimulatedBackend:
+class SimulatedBackend(Backend):
     """`simulated`: both devices on one clock; register a backend with other timings through the hook."""
-
-    automatic = False
 
     def __init__(
         self,

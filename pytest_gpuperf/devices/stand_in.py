@@ -11,10 +11,9 @@ from typing import Any, cast
 import numpy as np
 
 from pytest_gpuperf.devices import environment, jax_platforms, python_calls
-from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
 from pytest_gpuperf.devices.library import LibraryBackend, unusable
-from pytest_gpuperf.devices.protocol import Activity, TimedDevice
+from pytest_gpuperf.devices.protocol import Activity, Backend, TimedDevice
 from pytest_gpuperf.devices.registry import REGISTRY, Row
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Kind
@@ -37,7 +36,7 @@ _NAMESPACES = {row.name: row.namespace for row in REGISTRY if row.namespace}
 _OWN_ROWS = {row.values[0]: row for row in REGISTRY if row.emulation}
 
 
-class StandIn:
+class StandIn(Backend):
     """A backend that emulates a GPU with an array library on the CPU, to try a suite without one::
 
         @pytest.hookimpl(optionalhook=True)
@@ -54,8 +53,6 @@ class StandIn:
 
     The CPU that it is compared with is NumPy's or, `with_itself`, that of the same library.
     """
-
-    automatic = False
 
     def __init__(self, name: str, module: str | None = None, *, with_itself: bool = False) -> None:
         self.name = name
@@ -95,10 +92,7 @@ class StandIn:
     def group(self, devices: Sequence[TimedDevice]) -> TimedDevice:
         """Return several devices as one: a mesh of JAX's."""
         row = self._own_row
-        make: Callable[[Sequence[TimedDevice]], TimedDevice] = (
-            getattr(row.backend(), "group", DeviceGroup) if row else DeviceGroup
-        )
-        return make(devices)
+        return row.backend().group(devices) if row else super().group(devices)
 
     def gpu(self, selector: str) -> TimedDevice:
         """Return the emulated GPU; raise Unavailable if the library is not installed or cannot be used."""
@@ -176,7 +170,6 @@ class _StandInDevice(SynchronousDevice):
     """An array library on the CPU that is called a GPU; all its arrays are taken to be on it."""
 
     kind: Kind = "gpu"
-    native = None
 
     def __init__(self, backend: str, module: str) -> None:
         self.backend = backend
@@ -189,7 +182,7 @@ class _StandInDevice(SynchronousDevice):
         self._type = type(example)
         self._library = module.partition(".")[0]
         library = f"{module} {getattr(self.xp, '__version__', '')}".strip()
-        self.info = DeviceInfo(
+        self.info: DeviceInfo = DeviceInfo(
             kind=self.kind, backend=backend, name=self.name, library=library, emulated=True
         )
 

@@ -20,6 +20,7 @@ from pytest_gpuperf.devices.library import (
 )
 from pytest_gpuperf.devices.protocol import Activity, Observation
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LOST = ("DEVICE_LOST", "device lost")
 
@@ -41,7 +42,7 @@ class SyclDevice(LibraryDevice):
         self.emulates_gpu = device.is_cpu
         self._memory = _Memory()
         self._example = dpnp.empty(0, sycl_queue=self._queue)
-        self.info = self.describe(
+        self.info: DeviceInfo = self.describe(
             library,
             memory=device.global_mem_size,
             multiprocessors=device.max_compute_units,

@@ -207,11 +207,6 @@ class TorchDevice(LibraryDevice):
                 torch.set_warn_always(always)
         seen.on_cpu = tuple(dict.fromkeys(each[1] or _UNNAMED for each in found))
 
-    @property
-    def occupy(self) -> Callable[[float], None] | None:
-        """Launch a kernel that spins for up to one second; None where torch has no such kernel."""
-        return self._occupy if self._is_cuda and hasattr(self._module, "_sleep") else None
-
     def runs_products(self, call: Callable[[], Any]) -> bool | None:
         """Return whether a call multiplies matrices or convolves, which one more call shows.
 
@@ -318,9 +313,14 @@ class TorchDevice(LibraryDevice):
         start, end = self._spin
         return float(start.elapsed_time(end)) / 1000  # milliseconds
 
-    def _occupy(self, seconds: float) -> None:
-        """Spin for so many cycles as take that long at the clock of this moment: torch counts in cycles."""
+    def occupy(self, seconds: float) -> bool:
+        """Launch a kernel that spins for up to one second; False where torch has no such kernel.
+
+        It spins for so many cycles as take that long at the clock of this moment: torch counts in cycles.
+        """
         cuda = self._module
+        if not self._is_cuda or not hasattr(cuda, "_sleep"):
+            return False
         with cuda.device(self.native):
             start, end, begin, done = (cuda.Event(enable_timing=True) for _ in range(4))
             stream = cuda.current_stream(self.native)
@@ -334,6 +334,7 @@ class TorchDevice(LibraryDevice):
             cuda._sleep(round(min(seconds, LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
             done.record(stream)
             self._spin = begin, done
+        return True
 
     @cached_property
     def _properties(self) -> Any:

@@ -68,6 +68,10 @@ class BrokenGpuWarning(UserWarning):
     """A GPU, or the library for it, is there but cannot be used: no test uses it."""
 
 
+class BackendWarning(UserWarning):
+    """A backend raised in an optional method of a device; the test was measured without what that tells."""
+
+
 class NotComparableWarning(UserWarning):
     """A test was not compared with its baseline, which was made on another machine or of other work."""
 

@@ -8,8 +8,7 @@ import pytest
 from _pytest.debugging import pytestPDB
 
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.protocol import Device
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.record import Verdict
 from pytest_gpuperf.session import timed_call
 from pytest_gpuperf.session.run_devices import RunDevices
@@ -50,9 +49,9 @@ def _start() -> _RunCall:
     return runcall
 
 
-def _debug(item: pytest.Function, spec: ItemSpec, device: Device) -> None:
+def _debug(item: pytest.Function, spec: ItemSpec, device: TimedDevice) -> None:
     runcall = _start()
-    with capabilities.context(device):
+    with device.context():
         _debug_workload(timed_call.bind_of(item, spec, runcall)(device)(), runcall)
         device.synchronize()
 

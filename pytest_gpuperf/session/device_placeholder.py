@@ -10,11 +10,7 @@ class DevicePlaceholder:
 
     def __init__(self, fixture: str) -> None:
         self._fixture = fixture
-
-    @property
-    def xp(self) -> "DevicePlaceholder":
-        """Return itself: only the use of the namespace is an error."""
-        return self
+        self.xp: Any = self  # only the use of the namespace is an error
 
     def __getattr__(self, name: str) -> Any:
         raise pytest.UsageError(

@@ -14,12 +14,13 @@ from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.collection.finder import Found
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC, UNKNOWN
+from pytest_gpuperf.devices import doubts
 from pytest_gpuperf.gate import text, what_fails
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.integrations import fixture_replacements
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import UnknownValue
-from pytest_gpuperf.model.errors import GpuPerfError, InconclusiveWarning
+from pytest_gpuperf.model.errors import BackendWarning, GpuPerfError, InconclusiveWarning
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Report, Run, Verdict
 from pytest_gpuperf.model.worker_keys import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
@@ -263,6 +264,8 @@ class FinishHooks:
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
         options = self.session.options
+        for fault in doubts.take():  # of what was asked after the last test
+            yield from filter(None, [failure_by(warnings.warn, BackendWarning(fault))])
         for found in run.thresholds:  # its tests ran in several processes, or the last of them did not run
             if found.name in self.session.reported:
                 continue

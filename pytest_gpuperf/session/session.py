@@ -12,7 +12,7 @@ from pytest_gpuperf import options
 from pytest_gpuperf.analysis import diagnosis, threshold
 from pytest_gpuperf.collection.finder import registered_backends
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import environment
+from pytest_gpuperf.devices import doubts, environment
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.gate import what_fails
 from pytest_gpuperf.gate.baseline import comparable_tests
@@ -22,6 +22,7 @@ from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import (
+    BackendWarning,
     Fault,
     GpuPerfError,
     InconclusiveWarning,
@@ -245,6 +246,8 @@ class GpuPerfSession:
         threshold = self._threshold_after(record)
         if threshold is not None:
             self.reported.add(threshold.name)
+        for doubt in doubts.take():
+            self._warn(item, BackendWarning(doubt))
         self._warn_of_differences(record, item)
         rules = Rules(gate=self.gate.options, run=self.options)
         end = what_fails.decide(record, threshold, rules, self.gate.failures(record, self.options))

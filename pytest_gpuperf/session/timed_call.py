@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import capabilities, random_states
-from pytest_gpuperf.devices.protocol import Device
+from pytest_gpuperf.devices import random_states
+from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -62,9 +62,9 @@ def bind_of(item: Any, spec: ItemSpec, debug: Callable[[Callable[[], Any]], Any]
     return bind
 
 
-def run_once(bind: Bind, device: Device) -> Any:
+def run_once(bind: Bind, device: TimedDevice) -> Any:
     """Run the workload once on a device, untimed, and return its result when that is ready."""
-    with capabilities.context(device):
+    with device.context():
         result = bind(device)()
         if callable(result):
             result = result()

@@ -7,7 +7,6 @@ from typing import Literal
 
 from pytest_gpuperf.analysis import turns
 from pytest_gpuperf.analysis.turns import Alone, Turns
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.timing.blocks import LONGEST_ON_HOST, BlockTimer
 from pytest_gpuperf.timing.time_budget import seconds_between
@@ -80,7 +79,7 @@ def _work_alone(timer: BlockTimer, window: float, more: float) -> Alone | None:
     that they are too few, and of a clock that shows too little of the host's time.
     """
     clock, windows = timer.device.clock, list[list[float]]()
-    quota, started_on_host = capabilities.quota(timer.device), perf_counter()
+    quota, started_on_host = timer.device.quota(), perf_counter()
     stopped_before = quota.stopped() if quota else None
     most = turns.WINDOWS + min(more, turns.MOST_WINDOWS - turns.WINDOWS)
     started = begun = clock()

@@ -250,7 +250,7 @@ class BlockTimer:
     @property
     def stopped(self) -> Stopped | None:
         """How a quota of processor time has stopped the process since the first sample; None if none did."""
-        quota = capabilities.quota(self.device)
+        quota = self.device.quota()
         if quota is None or self._stopped_before is None:
             return None
         periods = (quota.stopped() or 0) - self._stopped_before
@@ -283,11 +283,11 @@ class BlockTimer:
         is_watched = self.is_watched
         if not self.samples:
             self._others_before = other_work() if is_watched else None
-            quota = capabilities.quota(self.device)
+            quota = self.device.quota()
             self._stopped_before = quota.stopped() if quota else None
         waits_before, worked_before = (
             waits() if is_watched else None,
-            capabilities.processor_time(self.device),
+            self.device.processor_time(),
         )
         sample = self.run_block()
         if self._compiled:
@@ -295,7 +295,7 @@ class BlockTimer:
             self.take_sample()
             return
         self._note_clock()
-        worked_after, waits_after = capabilities.processor_time(self.device), waits() if is_watched else None
+        worked_after, waits_after = self.device.processor_time(), waits() if is_watched else None
         self._before_last_block = self.waited, self.processor_time, self.others_worked
         if worked_before is not None and worked_after is not None:
             self.processor_time = (self.processor_time or 0.0) + max(0.0, worked_after - worked_before)
@@ -324,7 +324,7 @@ class BlockTimer:
 
     def _note_clock(self) -> None:
         """Note the GPU's clock while it is that of the block: NVML takes some tens of microseconds."""
-        if self.clocks is not None and (mhz := capabilities.sm_mhz(self.device)) is not None:
+        if self.clocks is not None and (mhz := self.device.sm_mhz()) is not None:
             self.sm_mhz.append(mhz)
 
     def run_untimed(self) -> float:
@@ -405,7 +405,7 @@ class BlockTimer:
         It does not in simulated time, nor on a GPU. Emulated devices wait for each other.
         """
         is_timed_here = self.device.clock is perf_counter and self.clocks is None
-        return is_timed_here and not capabilities.shares_processors(self.device)
+        return is_timed_here and not self.device.shares_processors
 
     def drop_last_sample(self) -> None:
         """Discard the last sample, and what its block added to the sums."""
@@ -467,11 +467,11 @@ def timed_block(
     """
     device = workload.device
     clock = device.clock
-    wait = capabilities.wait_for_result(device)
+    wait = device.wait
     call = workload.call if calls_wait else capabilities.submitted(workload.call, device)
-    with capabilities.context(device):
+    with device.context():
         workload.prepare()
-        compiled = capabilities.compilations(device)
+        compiled = device.compilations()
         device.synchronize()
         started = clock()
         for _ in repeat(None, calls - 1):
@@ -485,7 +485,7 @@ def timed_block(
         lasted = seconds_between(started, clock())
         if wait is not None or calls_wait:
             lasted += _left(device, empty_wait)
-        compiled = capabilities.compilations(device) - compiled
+        compiled = device.compilations() - compiled
     return Block(lasted / calls, result, compiled)
 
 
@@ -495,13 +495,13 @@ def _left(device: TimedDevice, empty_wait: float) -> float:
     A call that waits for its own copies alone leaves the work of other streams: without it, what piles up
     there would count nowhere. A wait that is less than twice as long as an empty one found nothing to do.
     """
-    wait, clock = capabilities.wait_for_result(device), device.clock
+    wait, clock = device.wait, device.clock
     if wait is None:
         found = clock()
         device.synchronize()
         waited = seconds_between(found, clock())
         return waited - empty_wait if waited > _FOUND_WORK * empty_wait else 0
-    if not (left := capabilities.unfinished(device)):
+    if not (left := device.unfinished()):
         return 0
     found = clock()  # to find it takes long among many arrays
     wait(left)
@@ -510,7 +510,7 @@ def _left(device: TimedDevice, empty_wait: float) -> float:
 
 def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any]:
     """Return the call with a wait for its result: for that alone, where the device can."""
-    wait, synchronize = capabilities.wait_for_result(device), device.synchronize
+    wait, synchronize = device.wait, device.synchronize
 
     def call_and_synchronize() -> Any:
         result = call()

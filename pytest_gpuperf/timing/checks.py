@@ -201,14 +201,14 @@ class ResultChecks:
         """Refuse a workload that left the GPU idle."""
         if gpu.did_device_work:
             return
-        if capabilities.is_lazy(gpu.device):
+        if gpu.device.submit is not None:
             raise GpuPerfError(
                 f"nothing was computed on {gpu.device.name}: {gpu.device.backend} computes only what a call "
                 "returns or evaluates, and this one did neither; return the arrays that it computes"
             )
         raise GpuPerfError(
             f"no work reached {gpu.device.name}: the result is on the host and the device was idle; "
-            f"{capabilities.idle_remedy(gpu.device)}"
+            f"{gpu.device.idle_remedy}"
         )
 
     def require_same_result(
@@ -259,7 +259,7 @@ class ResultChecks:
 
 def _written(workload: Workload) -> list[str]:
     """Return the arrays that calls have changed so far, as messages name them."""
-    with capabilities.context(workload.device):
+    with workload.device.context():
         found = inputs.changed((*workload.inputs, *workload.state), workload.device)
     return [describe(entry.array()) for entry in found]
 

@@ -52,7 +52,7 @@ def _found(device: TimedDevice) -> float:
     if step := _least_change(clock, 0.0):
         return step
     before, pause = clock(), _FIRST_PAUSE
-    if getattr(device, "pause", None) is None:
+    if device.pause is None:
         return _least_change(clock, _WATCHED)
     while pause <= _LONGEST_PAUSE:
         capabilities.pause(device, pause)

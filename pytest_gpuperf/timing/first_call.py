@@ -133,7 +133,7 @@ def first_call(
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
-        with without_limit(), capabilities.watch(device) as watched, _naming_arguments():
+        with without_limit(), device.watch() as watched, _naming_arguments():
             call = _observed_call(workload.call, device)
         workload = replace(workload, watched=watched)
     else:
@@ -176,9 +176,7 @@ def inspected_call(timer: BlockTimer) -> Result:
     timer.held_at_last = timer.held_in(call.observation)
     _require_no_fallback(call, workload.device)
     seems_idle = workload.used_device_at_first and not call.observation.worked
-    if seems_idle and (
-        timer.fastest_sample < _SHORTEST_LAUNCH or capabilities.sees_all_work(workload.device)
-    ):
+    if seems_idle and (timer.fastest_sample < _SHORTEST_LAUNCH or workload.device.sees_all_work):
         raise GpuPerfError(LAST_IS_IDLE.format(workload.device.name))
     result = walked(call.result, capabilities.holds(workload.device))
     timer.shows_at_last = returns_new(workload, result.values) or (
@@ -210,7 +208,7 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     last_block = timer.samples[-1] if timer.samples else 0.0
     if occupied > _MAX_OCCUPIED or remaining <= 2 * last_block:
         return
-    with capabilities.context(device):
+    with device.context():
         probe = _probed(timer.workload, occupied)
         if probe is not None and probe.blocks:  # or the host was interrupted, which is not so again
             probe = _probed(timer.workload, occupied) or probe
@@ -232,11 +230,11 @@ def _probed(workload: Workload, occupied: float) -> _Probe | None:
     for _ in range(_PROBES):
         workload.prepare()
         device.synchronize()
-        if not capabilities.occupy(device, occupied):
+        if not device.occupy(occupied):
             return None
         begun = device.clock()  # a trial of how fast the clock is may have gone before
         call = _observed_call(workload.call, device, when_idle=False)
-        lasted = capabilities.occupied(device) or occupied
+        lasted = device.occupied() or occupied
         blocks = call.host_time >= _BLOCKING_SHARE * lasted
         if not blocks or lasted > _BLOCKING_SHARE * occupied:
             after = seconds_between(begun, call.returned)
@@ -296,10 +294,10 @@ def _time_behind_work(workload: Workload, count: int, occupied: float) -> float 
     for _ in range(_LOOKS):
         workload.prepare()
         workload.device.synchronize()
-        if not capabilities.occupy(workload.device, occupied):
+        if not workload.device.occupy(occupied):
             return None
         call = _observed_call(partial(_repeat, workload.call, count), workload.device, when_idle=False)
-        if call.host_time < (capabilities.occupied(workload.device) or occupied):
+        if call.host_time < (workload.device.occupied() or occupied):
             return call.observation.device_time  # what ends after it is timed by the host, less exactly
     return None
 
@@ -380,7 +378,7 @@ def _with_first_call(workload: Workload, call: _ObservedCall, result: Result) ->
     holds = capabilities.holds(workload.device)
     values = [leaf.value for leaf in result.values]
     on_device = [value for value in values if holds(value)]
-    if capabilities.is_lazy(workload.device):
+    if workload.device.submit is not None:
         known = {id(array) for array in workload.arrays}
         may_have_worked = any(id(value) not in known for value in on_device)
     else:
@@ -437,7 +435,7 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
     """Call once, observed and then waited for; the device is idle before, unless it shall be occupied."""
     if when_idle:
         device.synchronize()
-    wait, finished = capabilities.wait_for_result(device), None
+    wait, finished = device.wait, None
     call = capabilities.submitted(call, device)
     with device.observe() as observation:
         started = device.clock()
@@ -446,7 +444,7 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
         if wait is not None:  # as blocks are waited for: the device as a whole may take longer to ask
             wait(result)
             waited = device.clock()
-            finished = None if capabilities.unfinished(device) else waited
+            finished = None if device.unfinished() else waited
     device.synchronize()
     if finished is None:
         finished = device.clock() if observation.finished is None else observation.finished
@@ -468,7 +466,7 @@ def _require_computed(result: Result, workload: Workload) -> None:
         if computes_from_inputs(leaf.value, holds, known):
             raise GpuPerfError(f"{leaf.path} is of type {type(leaf.value).__name__}, which {LAZY}")
     is_new = any(id(any_array.root(leaf.value)) not in known for leaf in arrays)
-    if is_new and not capabilities.is_lazy(workload.device):
+    if is_new and workload.device.submit is None:
         return
     for leaf in leaves(result.whole):
         if not is_array(leaf.value) and any(is_array(part.value) for part in stored_values(leaf, set())):
@@ -477,7 +475,7 @@ def _require_computed(result: Result, workload: Workload) -> None:
 
 def _require_computation(workload: Workload) -> None:
     """Refuse a call that computes from constants alone: its work was done when it was compiled."""
-    is_constant = partial(capabilities.is_constant, workload.device)
+    is_constant = workload.device.is_constant
     functions = [
         *inputs.reached(workload.call, lambda value: is_constant(value) is not None, through_functions=True)
     ]

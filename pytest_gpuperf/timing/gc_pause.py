@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_gpuperf.devices import capabilities, environment
+from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.protocol import TimedDevice
 
 _SHARE = 0.25  # of what was free
@@ -46,7 +46,7 @@ class MemoryWatch:
 
     def _free(self, device: TimedDevice) -> tuple[int, int]:
         """Return the bytes that are free on the machine and on the device; 0 where that is not known."""
-        return _available(self._machine), capabilities.free_memory(device) or 0
+        return _available(self._machine), device.free_memory() or 0
 
 
 def _available(machine: Path) -> int:

@@ -57,8 +57,8 @@ class UploadTracker(Single):
 
     @property
     def native(self) -> Any:
-        """The library's own object; another plugin's device need not have one."""
-        return getattr(self._device, "native", None)
+        """The library's own object; None where there is none."""
+        return self._device.native
 
     def stop(self) -> None:
         """Stop recording: from here on the device's own method is called."""
@@ -76,7 +76,7 @@ class UploadTracker(Single):
     def _upload(self, host: Any, **sharding: Any) -> Any:
         """Upload by the device's own method; a group of devices takes how to divide the array."""
         array = self._device.asarray(host, **sharding)
-        is_there = self._device.holds(host) or getattr(self._device, "arrays_are_on_host", False)
+        is_there = self._device.holds(host) or self._device.arrays_are_on_host
         if isinstance(array, list):  # a part on each device of a group
             for part in array:
                 self._record(part, Upload(bytes_of(part), None))
@@ -329,7 +329,7 @@ def reaches_device(call: Callable[[], Any], device: TimedDevice) -> bool:
     holds = capabilities.holds(device)
 
     def is_there(value: Any) -> bool:
-        return holds(value) or capabilities.holds_work(device, value)
+        return holds(value) or device.holds_work(value)
 
     return _reaches(call, is_there)
 

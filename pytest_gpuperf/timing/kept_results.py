@@ -91,9 +91,7 @@ def look_for_kept(
         # A call that returns a number may read a part of its inputs only: the largest counts.
         largest_input = max(map(any_array.bytes_of, workload.arrays), default=0)
         return _faster_than_memory(workload, call, largest_input if is_number else size)
-    if made and all(
-        device.holds(value) and capabilities.is_immutable(device, value) for value in made.values()
-    ):
+    if made and all(device.holds(value) and device.is_immutable(value) for value in made.values()):
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: it is the very array, which no call can "
             "write again; time the computation itself"
@@ -150,7 +148,7 @@ def _existing(entries: Iterable[inputs.Fingerprint]) -> list[Any]:
 
 def _reuses_results(workload: Workload) -> bool:
     """Return whether a call refers to what writes each result where the one before was, as a graph does."""
-    reuses = partial(capabilities.reuses_results, workload.device)
+    reuses = workload.device.reuses_results
     return next(inputs.reached(workload.call, reuses, through_functions=True), None) is not None
 
 

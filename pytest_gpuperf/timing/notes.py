@@ -85,7 +85,7 @@ def ended_early(other: OtherLimit) -> str:
 
 def on_gpu(gpu: TimedDevice) -> Iterator[Note]:
     """Yield notes on what slows a GPU down: other processes, and a setting with which it waits."""
-    if others := capabilities.other_processes(gpu):
+    if others := gpu.other_processes():
         use = "1 other process uses" if others == 1 else f"{others} other processes use"
         text = f"{use} the GPU (nvidia-smi lists them): their work may have made the times longer"
         yield Note(code="not_exclusive", text=text)
@@ -199,7 +199,7 @@ def _noun(timer: BlockTimer) -> str:
 def on_emulation(workload: Workload, result: Iterable[Leaf]) -> Note | None:
     """Return a note where a call that was timed on an emulated GPU would not use a real one."""
     device = workload.device
-    if not device.info.emulated or getattr(device, "arrays_are_on_host", False):
+    if not device.info.emulated or device.arrays_are_on_host:
         return None
     values = (leaf.value for leaf in result)
     # What NumPy computes is its own memory, unlike a view of another library's array, or a pinned buffer.

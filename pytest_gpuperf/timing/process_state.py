@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 from pytest_gpuperf.analysis import noise
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
@@ -131,7 +130,7 @@ class StateProbe:
         None where the body raises: it is a set-up, which need not run twice for a device.
         """
         try:
-            with capabilities.context(device):
+            with device.context():
                 bind(device)()
         except Exception as error:
             if is_outcome(error):

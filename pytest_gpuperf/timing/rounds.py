@@ -220,7 +220,7 @@ class RoundSampler:
             started = device.clock()
             self._keep_out_of_step(timers, longest)
             self.begun += 1
-            counters = capabilities.throttle_counters(device)
+            counters = device.throttle_counters()
             take_round()
             if reasons := capabilities.throttle(device, counters):
                 self.throttle = tuple(sorted({*self.throttle, *reasons}))

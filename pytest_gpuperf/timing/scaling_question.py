@@ -6,7 +6,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling, verdict
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.group import DeviceGroup, StackedParts
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
@@ -131,7 +130,7 @@ class ScalingQuestion(Question):
 
 def _require_all_devices(workload: Workload, group: DeviceGroup) -> None:
     """Refuse a workload that leaves devices idle: more of them would not be what is measured."""
-    with capabilities.context(group):
+    with group.context():
         at_work = devices_at_work(workload, group)
     idle = [number for number in range(group.count) if number not in at_work]
     if idle:

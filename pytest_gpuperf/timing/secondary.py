@@ -152,7 +152,7 @@ def time_transfers(
             raise
     # Outside the handler: the traceback of the error would keep the copies alive.
     workload.device.release()
-    with capabilities.context(workload.device):
+    with workload.device.context():
         workload.prepare()
         workload.call()
         workload.device.synchronize()
@@ -176,7 +176,7 @@ def _sampled_transfers(
     if context.remaining() < 0:
         return untimed(workload, NO_TIME, loop)
     sizes, hosts = untimed(workload), _hosts(workload)
-    with capabilities.context(device):
+    with device.context():
         workload.prepare()
         holds = capabilities.holds(device)
         returned = [leaf.value for leaf in values_of(workload.call(), holds) if holds(leaf.value)]
@@ -219,7 +219,7 @@ def _wait_of_download(device: TimedDevice) -> float:
     download does not wait for the device as a whole.
     """
     clock, least = device.clock, inf
-    with capabilities.context(device), gc_paused():
+    with device.context(), gc_paused():
         number = device.asarray(np.zeros(1, dtype=np.float32))
         wait, download = blocks.waited_for(lambda: number, device), partial(device.asnumpy, number)
         for step in (wait, download) * _WAITS:
@@ -289,7 +289,7 @@ def _samples(timer: BlockTimer | None) -> "array[float]":
 
 def _memory(device: Any, hosts: list[Any]) -> Literal["pinned", "pageable"] | None:
     """Return the kind of memory that all host arrays are in; one pageable array makes the whole pageable."""
-    kinds = {capabilities.host_memory(device, host) for host in hosts}
+    kinds = {device.host_memory(host) for host in hosts}
     if "pageable" in kinds:
         return "pageable"
     return kinds.pop() if len(kinds) == 1 else None

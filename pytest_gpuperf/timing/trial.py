@@ -406,7 +406,7 @@ class Trial:
         """
         self._device = device
         self._budget.start(device.clock)
-        with capabilities.context(device):
+        with device.context():
             left = self._budget.remaining()
             workload, result = first_call.first_call(bind, device, self._budget.without_limit, self._end_run)
             self._checks.looking += left - self._budget.remaining()
@@ -446,8 +446,8 @@ class Trial:
         if self._gpu is None:
             return None
         workload = self._gpu.workload
-        with capabilities.context(workload.device):
-            return capabilities.runs_products(workload.device, workload.call, workload.prepare)
+        with workload.device.context():
+            return capabilities.seen_of(workload.device.runs_products, workload.call, workload.prepare)
 
     def _sampled(self, timer: BlockTimer) -> BlockTimer:
         """Return the timer of the mode that the demand is on: of blocks, or of single calls."""
@@ -487,7 +487,7 @@ class Trial:
         Of a workload with a reset they are those of the first two calls after it.
         """
         self._device = timer.device
-        with capabilities.context(timer.device):
+        with timer.device.context():
             return self._checked_last_results(timer)
 
     def _checked_last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
@@ -586,7 +586,7 @@ class Trial:
         Not a whole body, which may draw other inputs each time.
         """
         if workload.scope == "call" and workload.restore is None and self._budget.remaining() >= 0:
-            with capabilities.context(workload.device):
+            with workload.device.context():
                 again = walked(workload.call(), capabilities.holds(workload.device))
                 last = self._checks.copy_to_host(again, workload.device, workload.used_dtypes)
             self._checks.require_same_result(first, last, workload)

@@ -15,7 +15,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.looks import STRETCHES
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import RunOptions
@@ -213,11 +212,11 @@ def _may_overlap(timer: BlockTimer) -> bool:
     Not an emulated group: with many calls under way its devices wait for each other, short of threads,
     and XLA ends the process.
     """
-    if timer.device.info.emulated and capabilities.shares_processors(timer.device):
+    if timer.device.info.emulated and timer.device.shares_processors:
         return False
-    if capabilities.is_synchronous(timer.device):
+    if timer.device.is_synchronous:
         return False
-    is_asynchronous = timer.device.kind == "gpu" or capabilities.wait_for_result(timer.device) is not None
+    is_asynchronous = timer.device.kind == "gpu" or timer.device.wait is not None
     return is_asynchronous and not timer.calls_wait
 
 

@@ -5,7 +5,6 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -75,7 +74,7 @@ _UNKNOWN = CpuWork(changed=False, returned_new=False, activity=None, steps=None)
 
 def of_cpu(workload: Workload) -> CpuWork:
     """Return what calls on the CPU do; up to five more calls show it."""
-    with capabilities.context(workload.device):
+    with workload.device.context():
         return CpuWork(
             changed=not workload.returned_new and _leaves_traces(workload),
             returned_new=workload.returned_new,
@@ -91,7 +90,7 @@ def require_work(gpu: Workload, cpu: Callable[[], CpuWork | None], *, are_compar
     """
     if _shows_work(gpu):
         return "seen"
-    with capabilities.context(gpu.device):
+    with gpu.device.context():
         if _leaves_traces(gpu):
             return "seen"
         found = _activity_of_gpu(gpu)
@@ -100,7 +99,7 @@ def require_work(gpu: Workload, cpu: Callable[[], CpuWork | None], *, are_compar
         if found.computed or found.is_complete:
             return "seen"
     theirs, name, noun = cpu() or _UNKNOWN, gpu.device.name, gpu.device.info.noun
-    with capabilities.context(gpu.device):
+    with gpu.device.context():
         is_alike = None if theirs.steps is None else theirs.steps == _steps(gpu)
     if is_alike and (found is None or not found.is_complete):  # what it does may escape, as on the CPU
         return "alike"
@@ -133,7 +132,7 @@ def require_last_work(gpu: BlockTimer, cpu: Callable[[], CpuWork | None]) -> Sig
     if _is_looked_at_elsewhere(workload.device):
         return "seen"
     is_short = median(gpu.samples or [inf]) <= _SHORT
-    with capabilities.context(workload.device):
+    with workload.device.context():
         if gpu.shows_at_last:
             found = _activity(workload) if is_short else None
         else:
@@ -173,7 +172,7 @@ def is_seen_at_first(gpu: Workload) -> bool:
 
 def _is_looked_at_elsewhere(device: TimedDevice) -> bool:
     """Return whether a device is a lazy library's, which computes what is returned, or a group of devices."""
-    return capabilities.is_lazy(device) or capabilities.shares_processors(device)
+    return device.submit is not None or device.shares_processors
 
 
 def _leaves_traces(workload: Workload) -> bool:
@@ -198,7 +197,7 @@ def _activity_of_gpu(workload: Workload) -> Activity | None:
     found = _activity(workload)
     if not sees_work or (found is not None and found.computed):
         return found
-    is_seen = False if capabilities.sees_all_work(device) else first_call.is_seen_behind_work(workload)
+    is_seen = False if device.sees_all_work else first_call.is_seen_behind_work(workload)
     if is_seen is None:
         return found
     return Activity(computed=int(is_seen), copied=found.copied if found else 0, is_complete=True)
@@ -206,7 +205,7 @@ def _activity_of_gpu(workload: Workload) -> Activity | None:
 
 def _holds_recorded_work(workload: Workload) -> bool:
     """Return whether a call refers to a graph or a stream of its own, which no look at the device shows."""
-    is_work = partial(capabilities.holds_work, workload.device)
+    is_work = workload.device.holds_work
     return next(inputs.reached(workload.call, is_work, through_functions=True), None) is not None
 
 
@@ -218,7 +217,7 @@ def _activity(workload: Workload) -> Activity | None:
     smallest = min(map(any_array.bytes_of, workload.reached), default=0)
     for _ in range(_LOOKS):
         before = process_time() - thread_time()
-        found = capabilities.activity(workload.device, workload.call, smallest, workload.prepare)
+        found = capabilities.seen_of(workload.device.activity, workload.call, workload.prepare, smallest)
         elsewhere = process_time() - thread_time() - before
         workload.device.synchronize()
         if found is None or found.anything or elsewhere < _OTHER_THREADS:

@@ -167,7 +167,7 @@ def test_rocm_has_its_own_version_and_neither_tf32_nor_a_spinning_kernel_nor_nvi
     gpu = rocm()
     info = gpu.info
     assert ("cupy 14, ROCm 6.3", "ROCm 6.3", None) == (info.library, info.runtime, info.driver)
-    assert (None, None, None) == (info.reduced_precision, gpu.occupy, gpu.sm_mhz())
+    assert (None, False, None) == (info.reduced_precision, gpu.occupy(1e-3), gpu.sm_mhz())
     assert "the GPU's clocks are unknown: only NVIDIA's GPUs are asked for them" == gpu.clocks_reason
 
 

@@ -113,8 +113,7 @@ def test_a_call_that_is_looked_at_traces_and_compiles_nothing_and_leaves_arrays(
     assert (1, before) == (len(traced), gpu.compilations())
     assert not isinstance(state["last"], jax.core.Tracer)
     assert gpu.asnumpy(state["last"]).shape == A.shape
-    with pytest.raises(ZeroDivisionError):
-        gpu.runs_products(lambda: (function(a), 1 / 0))
+    assert gpu.runs_products(lambda: (function(a), 1 / 0)) is None
     call()
     assert before == gpu.compilations(), "JAX is as it was"
 

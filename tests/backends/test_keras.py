@@ -317,7 +317,7 @@ def test_a_gpu_of_tensorflow_is_tried_and_described(opened, setting, with_cuda_d
     assert (gpu.info.reduced_precision, gpu.info.reduced_eps) == (None, None)
     assert opened(capability=(7, 0))[0].info.reduced_precision is None
     emulated = Machine("keras:cpu").gpu()
-    assert ("gpu", True, None) == (emulated.kind, emulated.info.emulated, emulated.processor_time)
+    assert ("gpu", True, None) == (emulated.kind, emulated.info.emulated, emulated.processor_time())
     with emulated.observe() as seen:
         pass
     assert seen.worked

@@ -153,7 +153,7 @@ def test_another_type_is_opened_by_its_name(torch):
     with found.observe() as seen:
         pass
     assert seen.worked, "it keeps no count, and is taken at its word"
-    assert found.occupy is None
+    assert found.occupy(1e-3) is False
 
 
 def test_apples_gpu_has_its_own_name_where_torch_tells_it(torch):
@@ -223,7 +223,7 @@ def test_the_report_knows_memory_and_runtime_and_tells_rocm_from_cuda(torch):
     torch.version.hip = "6.4"
     info = Machine("torch").gpu().info
     assert ("ROCm 6.4", None) == (info.runtime, info.driver)
-    assert gpu.occupy is None, "this torch has no kernel for it"
+    assert gpu.occupy(1e-3) is False, "this torch has no kernel for it"
 
 
 @for_each(("code", "kind"), [(700, "lost"), (999, "lost"), (2, "out_of_memory"), (1, None)])

@@ -70,7 +70,7 @@ def write_snippets(folder, page):
     (folder / "mylib.py").write_text(MYLIB, encoding="utf-8")
     for number, source in enumerate(PYTHON[page]):
         name = "conftest.py" if "def pytest_gpuperf_" in source else f"test_{number}.py"
-        name = "mybackend.py" if "class MyBackend:" in source else name
+        name = "mybackend.py" if "class MyBackend(" in source else name
         with (folder / name).open("a", encoding="utf-8") as file:
             file.write(source)
 

@@ -152,25 +152,25 @@ def test_precision_is_reduced_only_where_it_was_asked_for(library, cuda, monkeyp
 
 
 def test_an_occupied_device_is_busy_after_the_call_and_for_as_long_as_said(library, cuda):
-    capabilities.occupy(cuda, 1e-6)  # compiles the kernel
+    cuda.occupy(1e-6)  # compiles the kernel
     returned, lasted = [], []
     for _ in range(3):  # a busy machine may take its time
         cuda.synchronize()
         started = perf_counter()
-        assert capabilities.occupy(cuda, 0.1)
+        assert cuda.occupy(0.1)
         returned.append(perf_counter() - started)
         assert returned[-1] > 0.1 or not library.done(cuda.xp, None)
         cuda.synchronize()
-        lasted.append((perf_counter() - started) / (capabilities.occupied(cuda) or 0.1))
+        lasted.append((perf_counter() - started) / (cuda.occupied() or 0.1))
     assert min(returned) < 0.05
     assert min(lasted) == pytest.approx(1, rel=0.2)
 
 
 def test_no_more_than_a_second_is_occupied(cuda):
     started = perf_counter()
-    capabilities.occupy(cuda, 60)
+    cuda.occupy(60)
     cuda.synchronize()
-    lasted = capabilities.occupied(cuda) or 1.0
+    lasted = cuda.occupied() or 1.0
     assert lasted < 1.5
     assert 0.9 * lasted < perf_counter() - started < 5
 
@@ -178,9 +178,9 @@ def test_no_more_than_a_second_is_occupied(cuda):
 def test_behind_other_work_the_events_see_only_the_calls_own(cuda):
     array = cuda.xp.ones((2048, 2048), dtype=cuda.xp.float32)
     array += 1
-    capabilities.occupy(cuda, 1e-6)
+    cuda.occupy(1e-6)
     cuda.synchronize()
-    capabilities.occupy(cuda, 0.1)
+    cuda.occupy(0.1)
     with cuda.observe() as seen:
         array += 1  # which allocates nothing: an unfinished stream shows it
     assert seen.worked
@@ -205,7 +205,7 @@ def test_work_on_a_side_stream_is_outside_of_what_the_events_see(library, cuda):
 
 def test_clocks_are_numbers_or_have_a_reason(cuda, busy):
     busy(cuda)
-    clocks = capabilities.clocks(cuda)
+    clocks = cuda.clocks()
     if clocks is None:
         assert "the GPU's clocks are unknown: " in cuda.clocks_reason
         assert capabilities.throttle(cuda) == ()
@@ -241,9 +241,9 @@ def test_memory_from_outside_of_cupys_pool_is_not_told(name, cuda):
 
 
 def test_pinned_host_memory_is_told_from_pageable(library, cuda):
-    assert capabilities.host_memory(cuda, library.pinned(cuda.xp)) == "pinned"
-    assert capabilities.host_memory(cuda, np.ones(1 << 20)) == "pageable"
-    assert capabilities.host_memory(cuda, cuda.xp.ones(3)) is None
+    assert cuda.host_memory(library.pinned(cuda.xp)) == "pinned"
+    assert cuda.host_memory(np.ones(1 << 20)) == "pageable"
+    assert cuda.host_memory(cuda.xp.ones(3)) is None
 
 
 def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(name, library, cuda, exhaust):

@@ -11,7 +11,6 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.machine import Machine, backends
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
@@ -59,7 +58,7 @@ def test_it_is_no_emulation_and_names_its_runtime(device):
 
 
 def test_clocks_are_numbers_or_have_a_reason(device):
-    clocks = capabilities.clocks(device)
+    clocks = device.clocks()
     assert (clocks is None) == (device.clocks_reason is not None)
     if find_spec("cupy") is not None and device.info.runtime.startswith("cuda"):
         import cupy

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from walks import walked
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.machine import Machine, backends
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
@@ -38,7 +37,7 @@ def test_each_side_makes_layers_and_tensors_on_its_own_device():
     devices = Machine("keras")
     sides = {"cpu": devices.cpu(), "gpu": devices.gpu()}
     for kind, device in sides.items():
-        with capabilities.context(device):
+        with device.context():
             layer = keras.layers.Dense(3)
             made = [layer(device.asarray(np.ones((2, 4), dtype=np.float32))), layer.kernel, keras.ops.ones(3)]
         assert [[kind]] * 3 == [[one for one in sides if sides[one].holds(value)] for value in made]

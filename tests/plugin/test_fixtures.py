@@ -205,10 +205,14 @@ class TestExtended:
 
 
 ODD = """
-    from pytest_gpuperf.devices.simulated import SimulatedBackend
+    from pytest_gpuperf.devices.simulated import SimulatedBackend, SimulatedDevice
+
+    class Odd(SimulatedDevice):
+        def fault(self, error):
+            return 1 / 0
 
     BACKEND = SimulatedBackend(name="odd")
-    BACKEND.gpu("").fault = lambda error: 1 / 0
+    BACKEND.gpu = lambda selector, device=Odd("gpu", clock=BACKEND.cpu().clock): device
 
     def pytest_gpuperf_devices():
         return [BACKEND]

@@ -45,7 +45,7 @@ class ExactDevice(SimulatedDevice):
     """A device that is kept busy for a fraction, too."""
 
     def occupy(self, seconds):
-        super().occupy(Fraction(seconds))
+        return super().occupy(Fraction(seconds))
 
 
 @dataclass(frozen=True, kw_only=True)

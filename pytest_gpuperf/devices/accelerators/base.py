@@ -13,7 +13,7 @@ import numpy as np
 from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.host import SynchronousDevice
 from pytest_gpuperf.devices.library import import_library, missing
-from pytest_gpuperf.devices.protocol import Observation, TimedDevice
+from pytest_gpuperf.devices.protocol import Backend, Observation, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -30,7 +30,7 @@ class Calls:
     left: list[str] = field(default_factory=list)
 
 
-class Accelerator:
+class Accelerator(Backend):
     """Base of accelerators, each the backend `accelerator:NAME`: off, the library is the CPU; on, the GPU.
 
     `library` is the module of the namespace, `remedy` how to install it, and `is_gpu` whether the accelerator
@@ -38,7 +38,6 @@ class Accelerator:
     `idle_remedy` is what to do where it has nothing to do, and `off_remedy` where it ran though it was off.
     """
 
-    automatic = False
     library: str
     remedy: str
     idle_remedy = "call what it accelerates through xp, inside the test"
@@ -100,7 +99,6 @@ class Accelerator:
 class _Side(SynchronousDevice):
     """A library with its accelerator on or off: its arrays are NumPy's or its own, and always on the host."""
 
-    native = None
     arrays_are_on_host = True
 
     def __init__(self, accelerator: Accelerator, kind: Kind, name: str, library: Any) -> None:
@@ -111,14 +109,17 @@ class _Side(SynchronousDevice):
         self.idle_remedy = accelerator.idle_remedy
         self.synchronize = accelerator.synchronize  # type: ignore[method-assign]  # as each accelerator has it
         self.sees_all_work = kind == "gpu"
-        self.processor_time = process_time if kind == "cpu" else None  # of all threads
-        self.info = DeviceInfo(
+        self.info: DeviceInfo = DeviceInfo(
             kind=kind,
             backend=self.backend,
             name=name,
             library=f"{library.__name__} {library.__version__}",
             emulated=kind == "gpu" and not accelerator.is_gpu,
         )
+
+    def processor_time(self) -> float | None:
+        """Return the seconds that all threads have worked, on the CPU."""
+        return process_time() if self.kind == "cpu" else None
 
     def context(self) -> AbstractContextManager[Any]:
         """Switch the accelerator on or off."""

@@ -60,7 +60,7 @@ def test_the_backends_of_plugins_are_asked_for_once_in_a_run():
     assert ["asked"] == calls
 
 
-NO_BACKEND = r".* is no backend: it must be an object with a name \(a str without a colon\), `automatic`"
+NO_BACKEND = r".* is no backend: it must be of a subclass of pytest_gpuperf\.Backend, with a name \("
 
 
 @for_each(

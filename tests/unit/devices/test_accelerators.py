@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from cases import for_each
 
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import CHOICES, chosen_accelerator
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -205,4 +204,4 @@ def test_the_cpu_of_cudf_pandas_is_pandas_where_there_is_no_cudf(installed):
     with cpu.context(), cpu.observe() as observation:
         cpu.synchronize()
     assert observation.worked
-    assert (True, False) == (cpu.holds(np.ones(1)), capabilities.sees_all_work(cpu))
+    assert (True, False) == (cpu.holds(np.ones(1)), cpu.sees_all_work)

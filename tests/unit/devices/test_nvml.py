@@ -23,6 +23,9 @@ class Gpu(nvml.MonitoredDevice):
         return BUS
 
 
+Gpu.__abstractmethods__ = frozenset()  # nothing but NVML is asked here
+
+
 def refuse(*_):
     raise sys.modules["pynvml"].NVMLError("Not Supported")
 

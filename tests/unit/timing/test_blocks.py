@@ -18,6 +18,7 @@ from walks import simulated, system, time_block, timer_on, walked, warmed_up
 
 from pytest_gpuperf.analysis.turns import Alone
 from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
@@ -29,7 +30,7 @@ from pytest_gpuperf.timing.rounds import for_unmarked
 UNMARKED = RunOptions(sampling=for_unmarked(SamplingPlan(), GateOptions()))
 
 
-class Recorder:
+class Recorder(TimedDevice):
     """A device that writes down when its clock was read and when it was waited for."""
 
     def __init__(self):
@@ -42,6 +43,9 @@ class Recorder:
 
     def synchronize(self):
         self.steps.append("synchronize")
+
+
+Recorder.__abstractmethods__ = frozenset()  # it holds no array
 
 
 class Waiter(Recorder):

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from bare import bare
 from cases import for_each
 from walks import time_block, walked
 
@@ -95,17 +96,12 @@ def test_a_block_enters_its_context_once_before_the_first_wait_and_leaves_it_aft
     gpu = Switched("gpu", clock=Clock())
     steps = gpu.steps
 
-    class Watched:
-        context = gpu.context
+    def clock():
+        steps.append("clock")
+        return float(len(steps))
 
-        def clock(self):
-            steps.append("clock")
-            return float(len(steps))
-
-        def synchronize(self):
-            steps.append("wait")
-
-    time_block(gpu.launch, 3, Watched())
+    watched = bare(context=gpu.context, clock=clock, synchronize=lambda: steps.append("wait"))
+    time_block(gpu.launch, 3, watched)
     assert ["enter", "wait", "clock", *3 * ["launch"], "wait", "clock", "leave"] == steps
 
 

@@ -239,19 +239,11 @@ def test_behind_other_work_the_devices_time_has_no_launch_in_it(behind, launch, 
     assert (pytest.approx(behind), pytest.approx(5 * launch)) == (found.device_time, found.host_time)
 
 
-@for_each(
-    ("expected", "kernel", "occupy"),
-    [
-        (None, 0.5e-3, None),
-        (None, 1e-3, None),  # as long as it takes to submit
-        (3e-3, 2e-3, None),
-        (None, 0.5e-3, lambda seconds: 1 / 0),
-        (None, 0.5e-3, "busy"),
-    ],
-)
-def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_time(expected, kernel, occupy):
+# A kernel of 1 ms takes as long as it takes to submit it.
+@for_each(("expected", "kernel"), [(None, 0.5e-3), (None, 1e-3), (3e-3, 2e-3)])
+def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_time(expected, kernel):
     device = simulated(launch=1e-3, kernel=kernel)
-    device.occupy = occupy
+    device.occupy = lambda seconds: False
     found = inspection(device, device.launch)
     assert (None, expected and pytest.approx(expected)) == (found.synchronizes, found.device_time)
 
@@ -272,7 +264,7 @@ def test_a_device_whose_clocks_rise_is_occupied_again_until_that_lasts_for_the_c
 
     def occupy(seconds):
         device.lasted = next(left) * seconds
-        type(device).occupy(device, device.lasted)
+        return type(device).occupy(device, device.lasted)
 
     device.occupy, device.occupied = occupy, lambda: device.lasted
 
@@ -292,7 +284,7 @@ def test_a_host_that_is_interrupted_once_is_no_call_that_waits_for_its_device():
 
     def occupy(seconds):
         times.append(seconds)
-        type(device).occupy(device, seconds)
+        return type(device).occupy(device, seconds)
 
     def call():
         device.pause(1.0 if len(times) == 1 else 0.0)

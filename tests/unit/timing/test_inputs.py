@@ -5,7 +5,6 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from functools import partial, wraps
 from itertools import count
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from walks import prepared, simulated
 
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.checks import ResultChecks
@@ -35,13 +33,6 @@ def changes_of(workload, calls=1, **options) -> list[str]:
     except GpuPerfError as error:
         return [f"refused: {error}"]
     return [f"noted: {note.text}" for note in notes]
-
-
-def test_another_plugin_s_device_may_lack_a_native_object():
-    members = ("kind", "backend", "name", "xp", "asarray", "asnumpy", "synchronize")
-    device = SimpleNamespace(**{name: getattr(host(), name) for name in members})
-    assert isinstance(device, Device)
-    assert None is UploadTracker(device).native
 
 
 class Model:

@@ -277,7 +277,7 @@ def test_one_array_in_pageable_memory_makes_the_whole_of_it_so(expected, kinds):
     cpu, gpu = devices()
     if kinds != "the device's own":  # a simulated host knows no other memory
         told = iter(kinds or ())
-        gpu.host_memory = (lambda host: next(told)) if kinds else None
+        gpu.host_memory = lambda host: next(told, None)
     found = measured(two_inputs, on=(cpu, gpu)).transfer
     assert (expected, "pageable") == (found.h2d.memory, found.d2h.memory)
 

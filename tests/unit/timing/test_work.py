@@ -169,7 +169,7 @@ def test_work_that_is_too_short_to_be_seen_shows_behind_other_work(known, can_be
         cpu, gpu = simulated_pair()
         observing(gpu, lambda seen: setattr(seen, "worked", False))
         gpu.activity = lambda call, smallest: None
-        gpu.occupy = gpu.occupy if can_be_occupied else None
+        gpu.occupy = gpu.occupy if can_be_occupied else lambda seconds: False
         return cpu, gpu
 
     def in_place(device):
