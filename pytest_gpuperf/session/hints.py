@@ -68,8 +68,8 @@ _MISSING = {
 }
 """What each library says where it lacks a device."""
 _WHOLE_BODY = (
-    "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
-    "callable to time that alone"
+    "the whole body is timed, including set-up, assertions, NumPy calls or uploads in it; return the "
+    "workload as a callable to time that alone"
 )
 
 
@@ -244,9 +244,11 @@ def read_body(function: Callable[..., Any]) -> Body:
     returns: Literal["a callable", "a value"] | None = None
     if _ends_with_return(tree.body) and not any(_may_be_none(value) for value, _ in returned):
         returns = "a callable" if len(blocks) == len(returned) else "a value"
+    # What is called and kept before a value is returned may be inputs that are made in each call.
+    keeps = any(isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) for node in tree.body)
     return Body(
         unused=_unused_callable(nodes),
-        does_more=does_more,
+        does_more=does_more or (keeps and returns == "a value"),
         returns=returns,
         block=next(filter(None, blocks), None),
         patch=_patch(tree),

@@ -319,7 +319,8 @@ class BlockTimer:
         if self.recompiles > _MOST_RECOMPILES:
             raise GpuPerfError(
                 f"the call compiles again and again, in each of {self.recompiles} timed blocks: make its "
-                "functions once, outside the call, and give them the same shapes, dtypes and Python numbers"
+                "functions once, outside what is timed (where that is the whole test, return a callable), "
+                "and give them the same shapes, dtypes and Python numbers"
             )
 
     def _note_clock(self) -> None:

@@ -727,7 +727,7 @@ def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(suite):
     with_ = "with mock.patch(f'{__name__}.helper') as _, mock.patch(f'{__name__}.print', create=True):"
     assert f"`{with_}` {ended}" == hints["test_block"]
     assert f"the test's decorator {ended}" == hints["test_decorated"]
-    assert hints["test_all_of_it"].startswith("the whole body is timed, including assertions, NumPy")
+    assert hints["test_all_of_it"].startswith("the whole body is timed, including set-up, assertions")
     failures = str(found.result.stdout).partition("- gpuperf -")[0]
     sections = re.split(r"^_+ test_raises_(\w+) _+$", failures, flags=re.MULTILINE)[1:]
     shown = dict(zip(sections[::2], sections[1::2], strict=True))

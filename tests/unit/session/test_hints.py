@@ -48,6 +48,13 @@ def test_reads_its_names_at_once(device):
     def work(): return device.xp.ones(3)
     dict(**locals())["work"]()
 
+def test_returns_a_value_of_its_set_up(device):
+    a = device.xp.ones(3)
+    return a + a
+
+def test_returns_a_value_alone(device):
+    return device.xp.fft.fft(device.xp.ones(3))
+
 def test_only_works(device):
     device.xp.fft.fft(device.xp.ones(4096, dtype=np.float32))
 
@@ -127,14 +134,15 @@ HINTS = {
     "the body makes `work`, and neither calls nor returns it; ": "forgets_a_named_function "
     "forgets_a_lambda_with_a_name",
     "the body makes a lambda, and neither calls nor returns it; ": "forgets_a_lambda",
-    "the whole body is timed, including assertions, NumPy calls or uploads in it; ": "asserts uploads "
-    "asserts_with_numpys_functions asserts_with_a_function makes_a_reference",
+    "the whole body is timed, including set-up, assertions, NumPy calls or uploads in it; ": "asserts "
+    "uploads returns_a_value_of_its_set_up asserts_with_numpys_functions asserts_with_a_function "
+    "makes_a_reference",
     BLOCK: "from_nested_blocks",
     "`monkeypatch.setattr(...)` in the body: until the test ends, ": "patches_for_a_device patches_by_a_name",
     "`monkeypatch.setenv(...)` and `monkeypatch.setattr(...)` in the body: until": "patches_twice",
     "": "calls_its_function registers_its_function makes_a_class reads_its_names_at_once only_works "
-    "from_no_block patches_alike patches_in_its_call patches_in_a_fixture[cpu] patches_in_a_fixture[gpu] "
-    "patches_on_one_device",
+    "returns_a_value_alone from_no_block patches_alike patches_in_its_call "
+    "patches_in_a_fixture[cpu] patches_in_a_fixture[gpu] patches_on_one_device",
 }
 
 
