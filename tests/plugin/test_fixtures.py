@@ -221,7 +221,7 @@ ODD = """
 
 def test_devices_are_given_to_tests_and_fixtures_and_parametrize_what_is_unmarked(run, pytester):
     pytester.makeconftest(ODD)  # whose defect hides no test's own error
-    result = run(FIXTURES, "-v", "-rs", gpu="odd")
+    result = run(FIXTURES, "-v", "-rs", "-Wdefault", gpu="odd")
     result.assert_outcomes(passed=18, skipped=1, failed=1)
     result.stdout.fnmatch_lines(["*request it as an argument of the test function*"])
     result.stdout.fnmatch_lines(["SKIPPED [[]1[]] test_it.py:11: not today"])
