@@ -18,6 +18,7 @@ _CAUSES = ("baseline", "run", "both", "few", "others", "noise")
 _MOST_NAMED = 3
 _ROOM = 5 / 6  # of what a check may overlook: what is advised must hold in a run whose rounds differ by more
 _MAX_TIME = "--gpuperf-max-time="
+_GPU = "--gpuperf-gpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +68,11 @@ def foresee(
 
     The tests are those that are about to run, with the `max_time` of their markers. Memory has no noise, and
     what is not measured in the rounds has no time that is known before. `typed` are the options of ours with
-    which the run was begun.
+    which the run was begun: on a machine without a GPU they may leave out the device of the baseline.
     """
+    devices = [word for word in base.run.arguments if word.startswith(f"{_GPU}=")]
+    if not any(word.startswith(_GPU) for word in typed):
+        typed = [*typed, *devices]
     return [*_lines(base.name, _all_blind(base, tolerances, plan, tests), typed)]
 
 

@@ -311,7 +311,12 @@ class FinishHooks:
             failed = units.count(len(self._failed), "test")
             again = f"delete {made.name}, and run this command again"
             first = units.first_few(sorted(self._failed))
-            yield f"the new baseline is of a run in which {failed} failed ({first}): mend that, {again}"
+            emulated = any(record.is_emulated for record in made.run.records)
+            or_report = (
+                ", or pass --gpuperf-fail=nothing, as nothing here is a GPU's speed" if emulated else ""
+            )
+            problem = f"the new baseline is of a run in which {failed} failed ({first})"
+            yield f"{problem}: mend that{or_report}, {again}"
         yield from map(printable, self.session.gate.forecast_of(made, self._arguments))
 
     def _for_controller(self) -> dict[str, Any]:

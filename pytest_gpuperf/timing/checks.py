@@ -180,7 +180,7 @@ class ResultChecks:
         if mutated is not None and workload.restore is not None:
             raise GpuPerfError(
                 f"the workload's reset does not restore what calls change ({mutated}), so repeated blocks do "
-                "not do the same work; copy the values back into that array"
+                "not do the same work; copy the values back into that array, from copies made before"
             )
         if mutated is not None:
             raise GpuPerfError(
@@ -206,9 +206,10 @@ class ResultChecks:
                 f"nothing was computed on {gpu.device.name}: {gpu.device.backend} computes only what a call "
                 "returns or evaluates, and this one did neither; return the arrays that it computes"
             )
+        library = gpu.other_library
+        remedy = gpu.device.idle_remedy if library is None else _OTHER_LIBRARY_HINT.format(library=library)
         raise GpuPerfError(
-            f"no work reached {gpu.device.name}: the result is on the host and the device was idle; "
-            f"{gpu.device.idle_remedy}"
+            f"no work reached {gpu.device.name}: the result is on the host and the device was idle; {remedy}"
         )
 
     def require_same_result(
@@ -225,8 +226,9 @@ class ResultChecks:
             copied = "work on a copy made inside it, "
         raise GpuPerfError(
             f"the workload's result changes {when}{also}, so repeated calls do not do the same work; {copied}"
-            "restore all that it changes with gpuperf.workload(call, reset=...), of the fixture gpuperf, "
-            "draw random numbers before the call, with dropout off, or pass check=False"
+            "restore all that it changes, an optimizer's state too, with gpuperf.workload(call, "
+            "reset=...), of the fixture gpuperf, draw random numbers before the call, with dropout off, "
+            "return no time, or pass check=False"
         )
 
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: When) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cases import for_each
+from cases import for_each, unfolded
 from plugins import skip_module
 from walks import bound, trial_of, walked
 
@@ -99,6 +99,21 @@ def test_a_workload_in_inference_mode_whose_tensors_count_no_writes_is_measured(
     record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(min=1e-7), max_time=1)
     assert ("passed", True) == (record.status, record.check.agreed)
     assert not any("very result" in note.text for note in record.notes)
+
+
+def test_a_test_of_torch_on_a_device_of_another_library_is_told_to_choose_torch(pytester):
+    pytester.makepyfile(
+        """
+        import pytest, torch
+
+        @pytest.mark.speedup(min=2)
+        def test_it(device):
+            x = torch.ones(10, 10)
+            return lambda: x @ x
+        """
+    )
+    result = pytester.runpytest_inprocess("--gpuperf-gpu=simulated")
+    assert "the device was idle; compare torch with itself: gpuperf_gpu = torch" in unfolded(result)
 
 
 def test_a_gpu_that_the_suite_names_by_number_is_not_there_in_emulation():

@@ -618,7 +618,7 @@ def test_a_baseline_that_shows_little_or_is_of_a_failed_run_says_so_when_it_is_m
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
         [
-            "the new baseline is of a run in which 1 test failed (*::test_fast): mend that, delete *.json, *",
+            "the new baseline is of a run in which 1 test failed (*_fast): mend that, or pass *, delete *",
             "1 test has too few rounds at max_time=10, *_slow (3.* s a round) takes max_time=10?*; then *",
         ]
     )

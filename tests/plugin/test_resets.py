@@ -200,7 +200,10 @@ WRONG = {
     "test_leaves[cpu]": ("error", CHANGES),
     "test_leaves[gpu]": ("error", CHANGES),
     "test_array[left]": ("error", "*does not restore what calls change (float64 array of shape (3,))*"),
-    "test_no_reset": ("error", "*restore all that it changes with gpuperf.workload(call, reset=...)*"),
+    "test_no_reset": (
+        "error",
+        "*restore all that it changes, * too, with gpuperf.workload(call, reset=...)*",
+    ),
     "test_array[no reset]": ("error", "*or restore it with gpuperf.workload(call, reset=...)"),
     **{
         f"test_object[{result}-{forgotten}]": ("error", "*reset*")
