@@ -46,6 +46,10 @@ _TEST_CASE = (
     "or `xp`: request `gpuperf` in an autouse fixture of the class, keep it (self.gpuperf = gpuperf), and "
     "call self.gpuperf.both(function of xp) in the test"
 )
+_HIDES = (
+    "the test's own parameter `{name}` is there in place of the fixture `{name}`, which would give it a "
+    "device: rename the parameter and request `{name}`, or call gpuperf.both() in the test"
+)
 _FIELDS = ("device", "backend", "xp")
 _BESIDE = (
     "{tests}: the parameter `{name}` names devices, and the fixture `device` or `xp` gives each of its "
@@ -67,6 +71,8 @@ def why(item: pytest.Function, parser: DeviceParser, library: str) -> str:
         return f"{_OWN_FIXTURE.format(own)}{chosen or _GIVE_PARAMS}"
     if names:
         return f"{_NAMES_ONE.format(names[0])}: {_named(names[0], parser)}"
+    if hidden := [name for name in ("device", "xp") if name in parameters(item)]:
+        return _HIDES.format(name=hidden[0])
     and_then = _OF_EITHER if library == "auto" else _OF_LIBRARY.get(library, "")
     return next(_held(item, parser), _MUST_USE.format(and_then=and_then))
 

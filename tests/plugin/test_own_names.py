@@ -175,6 +175,18 @@ def test_a_marked_test_without_a_device_says_which_line_names_it_and_that_line_w
     found.ended(passed=6, deselected=2)
 
 
+def test_a_parameter_that_hides_a_fixture_of_ours_is_to_be_renamed(suite):
+    source = (
+        "@pytest.mark.parametrize('device', ['sensor-a', 'sensor-b'])\n"
+        "@pytest.mark.speedup(min=3)\n"
+        "def test_it(device): return lambda: device"
+    )
+    record = suite(source, ini="gpuperf_device_params = backend").records["test_it[sensor-a]"]
+    assert "own parameter `device` is there in place of the fixture `device`" in record["reason"]
+    renamed = source.replace("'device'", "'sensor'").replace("device)", "device, sensor)")
+    suite(renamed.replace("lambda: device", "lambda: device.launch()"), ini="").ended(passed=2)
+
+
 def test_a_test_without_a_device_is_timed_on_the_default_device_alone(suite):
     """A regression check can compare its times; a speedup it has only with both devices."""
     source = "@pytest.mark.speedup(min=3)\ndef test_it(): return lambda: conftest.cupy.ones(3)"
