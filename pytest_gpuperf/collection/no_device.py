@@ -52,8 +52,8 @@ _HIDES = (
 )
 _FIELDS = ("device", "backend", "xp")
 _BESIDE = (
-    "{tests}: the parameter `{name}` names devices, and the fixture `device` or `xp` gives each of its "
-    "values both: leave out the parameter, or leave out the fixture{and_name_it}"
+    "{tests}: the parameter `{name}` names devices, and the fixture `device` or `xp` runs each of its "
+    "values on both: leave out the parameter, or leave out the fixture{and_name_it}"
 )
 
 

@@ -569,7 +569,7 @@ def test_one_value(xp, platform, side):
     return lambda: xp.ones(3)
 """
 HINT = (
-    "the parameter `platform` names devices, and the fixture `device` or `xp` gives each of its values both"
+    "the parameter `platform` names devices, and the fixture `device` or `xp` runs each of its values on both"
 )
 
 
