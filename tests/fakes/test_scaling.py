@@ -60,7 +60,8 @@ def test_devices_that_share_the_work_are_measured_together_and_others_are_told(r
     listed = json.loads(path.read_text())["records"]
     ended = {record["nodeid"].partition("::test_")[2]: record for record in listed}
     two = ended["divided[2devices]"]
-    assert ("recorded", True) == (two["status"], two["check"]["agreed"]), two["reason"]
+    # Its kernels compute nothing: results are what the memory held before, which may agree or not.
+    assert ("recorded", True) == (two["status"], two["check"] is not None), two["reason"]
     assert two["gpu"]["device"]["name"].startswith("2 x Emulated")
     # A fake kernel takes the same time for half of the elements: what shows is that both run at once.
     assert 0.4 < two["scaling"]["efficiency"]["value"] < 0.6
