@@ -20,12 +20,12 @@ def context(device: Any) -> AbstractContextManager[Any]:
 
 
 def holds(device: TimedDevice) -> Callable[[Any], bool]:
-    """Return the device's method `holds(value)`, safe for any value: a stranger is none of its arrays."""
+    """Return the device's `holds(value)`, which here returns False where the device raises an error."""
     return lambda value: bool(ask.answer(device.holds, value, default=False))
 
 
 def unpack(device: TimedDevice) -> Callable[[Any], Any] | None:
-    """Return the device's method `unpack(value)`, safe for any value, or None where it has none."""
+    """Return the device's `unpack(value)`, which here lets no error pass; None if the device has none."""
     method = device.unpack
     if method is None:
         return None

@@ -1,4 +1,4 @@
-"""What the optional methods of devices and backends did wrong in this run: each is told once."""
+"""Errors of optional methods of devices and backends in this run. The run reports each of them once."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -303,7 +303,7 @@ class Machine:
         return self._opened_by(backend, selector or self._selector_of_worker(backend))
 
     def _opened_by(self, backend: Backend, selector: str) -> TimedDevice:
-        """Open a backend's GPU; raise Unavailable if it has none, and name the option that emulates one."""
+        """Open a backend's GPU. Without one, raise Unavailable, which names the option that emulates one."""
         try:
             return backend.gpu(selector)
         except Unavailable as cause:

@@ -36,7 +36,7 @@ class Device(Protocol):
 
     @property
     def native(self) -> Any:
-        """The library's own object for this device, such as a `torch.device`; None where there is none."""
+        """The library's own object for this device, such as a `torch.device`; None if it has none."""
         return None
 
     @abstractmethod
@@ -135,7 +135,7 @@ _ANSWERS: dict[str, Any] = {
     "runs_products": bool | None,
     "activity": Activity | None,
 }
-"""What the methods may answer that are asked beside the calls of a test: another answer is a doubt."""
+"""The types that each optional method may return; any other type is reported as an error of the method."""
 
 
 def _guarded(name: str, member: Any, default: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,8 +175,8 @@ class TimedDevice(_Guarded, Single, Device):
     The abstract methods are required, and so are `kind`, `backend`, `name`, `xp`, `info`, the description of
     the device in the report, and `clock`, the host's clock to time this device with, in seconds:
     `time.perf_counter` unless simulated. All else is optional: its default says that it does not know.
-    What an optional method raises is a `BackendWarning`, and the default stands; but for `context`, `watch`,
-    `wait` and `submit`, whose errors are the test's.
+    If an optional method raises an error, the run shows a `BackendWarning` and uses the default. Errors of
+    `context`, `watch`, `wait` and `submit` are errors of the test instead.
 
     Where no work reached the device, `idle_remedy` is what to do. A device `is_synchronous` where all work is
     done when a call returns, and `sees_all_work` where its `observe` misses no work, however short.

@@ -57,7 +57,7 @@ class UploadTracker(Single):
 
     @property
     def native(self) -> Any:
-        """The library's own object; None where there is none."""
+        """The library's own object for the device; None if it has no such object."""
         return self._device.native
 
     def stop(self) -> None:
