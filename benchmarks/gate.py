@@ -26,8 +26,9 @@ from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.comparison import GateOptions, Outcome, Tolerance
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
+from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 from pytest_gpuperf.timing.time_budget import TimeBudget

@@ -15,8 +15,9 @@ from common import Target, conclude, table
 
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan, Transfers
+from pytest_gpuperf.model.demand import Demand, RunOptions, Transfers
 from pytest_gpuperf.model.record import Record, Verdict
+from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.trial import Bind, Trial
 
 SAMPLE_BYTES = 8.0

@@ -26,11 +26,12 @@ from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.gate.gate import Gate
-from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.record import Record, Report, Run, Status
+from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work.workload import Workload
 
 LIMIT = 10.0
 CPU = 10e-3  # seconds a call

@@ -25,12 +25,13 @@ from common import Target, conclude, table
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Status
+from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work.workload import Workload
 
 LIMIT = 3.0
 AT_THE_LIMIT = 1.0

@@ -10,10 +10,11 @@ import pytest
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.timing import blocks, first_call, warm_up
+from pytest_gpuperf.timing import blocks, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work import first_call
+from pytest_gpuperf.work.workload import Workload
 
 NODEID = "test_it.py::test_it"
 

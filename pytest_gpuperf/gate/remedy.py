@@ -18,9 +18,10 @@ from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.gate.tolerance import largest
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Tolerance, most_overlooked
-from pytest_gpuperf.model.demand import SLOW_TIME, RunOptions
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.sampling import SLOW_TIME
 
 ENOUGH_TIME = looks.SHARPEST_AFTER / looks.SAMPLING_SHARE
 """The max_time in which calls that are not slow are sampled for as long as decides anything."""

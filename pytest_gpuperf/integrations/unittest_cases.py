@@ -8,7 +8,7 @@ import pytest
 from _pytest.unittest import TestCaseFunction
 
 from pytest_gpuperf.integrations.fixture_replacements import no_subtest
-from pytest_gpuperf.timing.first_call import Bind
+from pytest_gpuperf.work.first_call import Bind
 
 _MEASUREMENT_FAILED = pytest.StashKey[bool]()  # with an exception, or by its verdict
 

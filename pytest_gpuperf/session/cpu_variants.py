@@ -7,7 +7,7 @@ from _pytest.runner import runtestprotocol
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.timing.checks import CpuResult
+from pytest_gpuperf.timing.cpu_result import CpuResult
 
 
 class CpuVariants:

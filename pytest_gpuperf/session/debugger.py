@@ -12,7 +12,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.record import Verdict
 from pytest_gpuperf.session import timed_call
 from pytest_gpuperf.session.run_devices import RunDevices
-from pytest_gpuperf.timing.workload import ResettableCall
+from pytest_gpuperf.work.workload import ResettableCall
 
 NOT_MEASURED = Verdict(status="skipped", reason="not measured: pytest --trace runs the test in the debugger")
 _RunCall = Callable[[Callable[[], Any]], Any]

@@ -13,7 +13,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.session import timed_call
 from pytest_gpuperf.session.session import GpuPerfSession
-from pytest_gpuperf.timing.workload import ResettableCall
+from pytest_gpuperf.work.workload import ResettableCall
 
 MEASURED = pytest.StashKey[Record]()
 """In the stash of an item that called `both`: the record, whose verdict ends the test after its body."""

@@ -15,8 +15,8 @@ from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.session import hints
 from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.run_devices import RunDevices
-from pytest_gpuperf.timing.first_call import Bind
 from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.work.first_call import Bind
 
 _ONE_DEVICE = (
     "only one device was measured (--gpuperf-default-device): a speedup needs both devices in one run"

@@ -42,11 +42,11 @@ from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.run_devices import SKIPS, NoDevice, RunDevices
 from pytest_gpuperf.timing import rounds
-from pytest_gpuperf.timing.first_call import Bind
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.workload import is_raised_by_reset
+from pytest_gpuperf.work.first_call import Bind
+from pytest_gpuperf.work.workload import is_raised_by_reset
 
 _TRACED = (
     "coverage, a debugger or a profiler traces the timed code, which distorts the times (with pytest-cov, "

@@ -20,7 +20,7 @@ from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.session import hints, user_properties
 from pytest_gpuperf.session.hints import Handed
-from pytest_gpuperf.timing.first_call import Bind
+from pytest_gpuperf.work.first_call import Bind
 
 _CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that read the output
 _TOOL_IDS = (0, 1, 2)  # of sys.monitoring: debugger, coverage, profiler

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pytest_gpuperf.analysis import turns
 from pytest_gpuperf.analysis.turns import Alone, Turns
+from pytest_gpuperf.devices.clock import seconds_between
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.timing.blocks import LONGEST_ON_HOST, BlockTimer
-from pytest_gpuperf.timing.time_budget import seconds_between
 
 _WINDOW, _SHARE = 0.05, 0.005  # seconds, and of the time limit: a window is no longer than either
 _LONGEST_BLOCK = 2  # windows: longer ones hardly begin as the other device's turn left them

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 from pytest_gpuperf.analysis import noise, turns
 from pytest_gpuperf.analysis.turns import Alone
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.clock import seconds_between
 from pytest_gpuperf.devices.environment import one_thread, other_work, waits
 from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement, Memory
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.gpu_clocks import GpuClocks, clocks_of
-from pytest_gpuperf.timing.time_budget import seconds_between
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work.workload import Workload
 
 # Seconds by the host's clock of a block that the device's own clock shows as too short, and of work that
 # raises clocks, whose calls take nanoseconds of simulated time.

@@ -9,8 +9,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.clock import seconds_between
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.timing.time_budget import seconds_between
 
 _IDLE = 0.01  # seconds: clocks are changed in steps of about this
 _PAUSE = 0.05  # seconds, after which a GPU has surely changed its clocks

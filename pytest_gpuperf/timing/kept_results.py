@@ -1,23 +1,22 @@
-"""From the results of two calls to whether the second was made anew, or kept from the first."""
+"""Whether a call made its result, or kept it from an earlier call: by the time that it takes to write it."""
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.clock import ClockError, seconds_between
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing import any_array, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.leaves import Holds, Leaf, Numbers, Result, is_masked, walked
-from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
-from pytest_gpuperf.timing.workload import NO_WORK, Workload
+from pytest_gpuperf.work import any_array, inputs
+from pytest_gpuperf.work.returned import Memory, Returned, are_same, has_memory, remember
+from pytest_gpuperf.work.values import Result, walked
+from pytest_gpuperf.work.workload import NO_WORK, Workload
 
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
 _WRITES, _MORE_WRITES, _LONGEST_LOOK = 3, 20, 0.3  # so many; then more, for so many seconds, where it counts
@@ -25,37 +24,6 @@ _WRITES_IN_BLOCK = 2
 _MARGIN = 4  # a call that takes a fourth of the time of a write is no write, if nothing disturbed either
 _IN_TURN, _SHORT = 8, 10e-3  # calls, and seconds for all of them: so many results may be kept in turn
 _AMPLE = 100  # a call that takes so many times a write works, whatever it returns
-
-
-Returned = tuple[any_array.Part, ...]
-"""What a call returned; empty where that is not known."""
-
-
-def remember(values: Iterable[Leaf], device: TimedDevice, *, keep: bool = False) -> Returned:
-    """Return references to the values of a result, which keep its arrays alive only where they shall."""
-    found, holds = [], capabilities.holds(device)
-    for value in (leaf.value for leaf in values):
-        if _is_array(value, holds):
-            if keep and getattr(value, "requires_grad", False):
-                value = value.detach()  # else its autograd graph, with all activations, is kept as well
-            root = any_array.root(value)
-            owner = partial(_itself, root) if keep else any_array.weak_reference(root)
-            if owner is None:
-                return ()
-            found.append(any_array.Part(owner, any_array.place(value)))
-        elif ask.is_really(value, float | complex | np.generic) or _are_floats(value):
-            found.append(any_array.Part(partial(_itself, value)))
-    return tuple(found)
-
-
-def _are_floats(value: Any) -> bool:
-    """Return whether a value is many numbers that each call makes anew: whole ones Python keeps."""
-    return type(value) is Numbers and type(value.values[0]) not in (bool, int)
-
-
-def are_same(before: Returned, now: Returned) -> bool:
-    """Return whether a call returned the very arrays and numbers of another call."""
-    return bool(now) and len(before) == len(now) and all(map(_is_same, before, now))
 
 
 def look_for_kept(
@@ -72,16 +40,16 @@ def look_for_kept(
     device = workload.device
     holds = capabilities.holds(device)
     parts = [leaf.value for leaf in result.values]
-    arrays = [value for value in parts if _is_array(value, holds)]
+    arrays = [value for value in parts if has_memory(value, holds)]
     call, on = median(samples), device.info.noun
     # What takes longer may write to a buffer the very values that the set-up wrote there to warm up.
     needs_proof = call < NO_WORK
     # The device may fill an array on the host faster than the host itself.
     on_host = _changed(workload.host_arrays, device) if needs_proof else _existing(workload.host_arrays)
-    known = _Memory([*workload.arrays, *on_host])
+    known = Memory([*workload.arrays, *on_host])
     made = {id(any_array.root(value)): value for value in arrays if not known.has(value)}
     if arrays and not made:  # it returns its inputs
-        kept = [*filter(_Memory(workload.computed).has, arrays)] if is_same and needs_proof else []
+        kept = [*filter(Memory(workload.computed).has, arrays)] if is_same and needs_proof else []
         return _cached(device) if kept and not _are_written(workload, kept) else None
     size = sum(
         min(any_array.bytes_of(value), any_array.bytes_of(any_array.root(value))) for value in made.values()
@@ -98,7 +66,7 @@ def look_for_kept(
         )
     write = _time_to_write([*made.values()], device, suspect=_MARGIN * call)
     is_kept = write.seconds > _MARGIN * call and not (is_busy or write.is_disturbed)
-    is_reached = all(map(_Memory(workload.reached).has, made.values()))
+    is_reached = all(map(Memory(workload.reached).has, made.values()))
     is_too_short = is_kept or call < size / _FASTEST
     if is_too_short and not is_reached:
         raise GpuPerfError(
@@ -129,7 +97,7 @@ def _are_written(workload: Workload, arrays: Sequence[Any]) -> bool:
     counts = [any_array.writes(array) for array in arrays]
     before = inputs.fingerprints(arrays, workload.device) if None in counts else ()
     workload.call()
-    changed = _Memory(_changed(before, workload.device))
+    changed = Memory(_changed(before, workload.device))
     return all(
         changed.has(array) if count is None else any_array.writes(array) != count
         for array, count in zip(arrays, counts, strict=True)
@@ -235,52 +203,6 @@ def _new_array_like(array: Any, device: TimedDevice) -> Any:
     return device.asarray(np.array(host)) if device.holds(array) else np.array(host)
 
 
-def returns_new(workload: Workload, values: Iterable[Leaf]) -> bool:
-    """Return whether one of a result's values is an array of the device that the call cannot reach."""
-    holds = capabilities.holds(workload.device)
-    arrays = [leaf.value for leaf in values if holds(leaf.value)]
-    reached = _Memory(workload.reached if arrays else [])
-    return not all(map(reached.has, arrays))
-
-
-class _Memory:
-    """The memory of arrays. Each is asked once, for there may be as many results as inputs."""
-
-    def __init__(self, arrays: Iterable[Any]) -> None:
-        arrays = [*arrays]
-        self._owners = {id(owner): owner for owner in map(any_array.root, arrays)}
-        places = map(any_array.place, arrays)
-        self._allocations = {place.allocation for place in places if place is not None}
-
-    def has(self, array: Any) -> bool:
-        """Return whether an array is one of these, or a view of one."""
-        place = any_array.place(array)
-        is_view = place is not None and place.allocation in self._allocations
-        return is_view or id(any_array.root(array)) in self._owners
-
-
 def _is_made_anew(value: Any) -> bool:
     """Return whether each call that computes a value makes a new object: a number of NumPy, not a literal."""
     return ask.is_really(value, np.generic) and not ask.is_really(value, np.bool_)
-
-
-def _is_array(value: Any, holds: Holds) -> bool:
-    return holds(value) or (
-        ask.is_really(value, np.ndarray) and not (is_masked(value) and value is np.ma.masked)
-    )
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-def _is_same(before: any_array.Part, now: any_array.Part) -> bool:
-    """Return whether two parts are one object, or at one place: at one time a place has one owner."""
-    old, new = before.owner(), now.owner()
-    if old is None or new is None:
-        return False
-    if type(old) is Numbers and type(new) is Numbers:
-        return len(old) == len(new) and all(map(operator.is_, old.values, new.values))
-    # A donated array is nowhere any more, and the next result may be where it was.
-    is_placed = None not in (before.place, now.place, any_array.place(old))
-    return before.place == now.place if is_placed else old is new

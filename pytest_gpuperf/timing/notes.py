@@ -16,15 +16,15 @@ from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing import inputs
-from pytest_gpuperf.timing.any_array import root
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.late_look import LateTime
-from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.process_state import Change
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 from pytest_gpuperf.timing.time_budget import OtherLimit
-from pytest_gpuperf.timing.workload import NO_WORK, Workload
+from pytest_gpuperf.work import inputs
+from pytest_gpuperf.work.any_array import root
+from pytest_gpuperf.work.values import Leaf
+from pytest_gpuperf.work.workload import NO_WORK, Workload
 
 _BLOCKING_RUNTIMES = ("cuda", "rocm")  # that read the settings: SYCL's, Apple's and a TPU's do not
 _NO_TIME = "time was up before the first round: the first call took {} on the CPU and {} on the {gpu}; {more}"

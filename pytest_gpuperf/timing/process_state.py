@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 from pytest_gpuperf.analysis import noise
+from pytest_gpuperf.devices.clock import FINE, seconds_between, step_of
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
 from pytest_gpuperf.timing.blocks import BlockTimer, Waiting, timed_block
-from pytest_gpuperf.timing.clock_step import FINE, step_of
-from pytest_gpuperf.timing.first_call import Bind, array_types
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.leaves import Leaf
-from pytest_gpuperf.timing.time_budget import seconds_between
-from pytest_gpuperf.timing.workload import NO_WORK, Workload
+from pytest_gpuperf.work.first_call import Bind, array_types
+from pytest_gpuperf.work.values import Leaf
+from pytest_gpuperf.work.workload import NO_WORK, Workload
 
 _REMEDY = "set it in a fixture that restores it, or inside the returned callable"
 _CAUSE = "the body of the test sets something for the whole process (a backend, a default, a variable)"

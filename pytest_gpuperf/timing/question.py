@@ -14,8 +14,9 @@ from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing import notes, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
+from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.work.checks import ResultChecks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

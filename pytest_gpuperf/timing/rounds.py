@@ -15,19 +15,20 @@ from pytest_gpuperf.analysis.estimation import Sampled
 from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.analysis.turns import Alone, Turns
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.clock import let_pass, seconds_between
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Round, Speedup
 from pytest_gpuperf.model.metrics import TABLE
+from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.alone import LoneWork
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.checks import CpuResult
-from pytest_gpuperf.timing.clock_step import let_pass
+from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
 from pytest_gpuperf.timing.late_look import LateLook
-from pytest_gpuperf.timing.time_budget import CountedSeconds, OtherLimit, seconds_between
+from pytest_gpuperf.timing.time_budget import CountedSeconds, OtherLimit
 
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
 # Of one process of many: its fastest block counts, which so many seconds, and rounds, have seen undisturbed.

@@ -13,14 +13,15 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.timing import any_array, notes, result_check
+from pytest_gpuperf.timing import notes
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.checks import ResultChecks, When
-from pytest_gpuperf.timing.first_call import devices_at_work
-from pytest_gpuperf.timing.leaves import Leaf
-from pytest_gpuperf.timing.places import Place, same_places
 from pytest_gpuperf.timing.question import Answer, Facts, Question
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work import any_array, result_check
+from pytest_gpuperf.work.checks import ResultChecks, When
+from pytest_gpuperf.work.observed_call import devices_at_work
+from pytest_gpuperf.work.places import Place, same_places
+from pytest_gpuperf.work.values import Leaf
+from pytest_gpuperf.work.workload import Workload
 
 _GROWN = 0.9  # of what a device had before: a problem that grows need not divide without a remainder
 _HINT = (

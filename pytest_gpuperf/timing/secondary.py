@@ -16,18 +16,18 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.looks import STRETCHES
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.clock import ClockError, seconds_between
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.model.plain_text import first_line
-from pytest_gpuperf.timing import blocks, first_call, warm_up
+from pytest_gpuperf.timing import blocks, inspection, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.leaves import values_of
 from pytest_gpuperf.timing.rounds import TrialContext
-from pytest_gpuperf.timing.time_budget import ClockError, seconds_between
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work.values import values_of
+from pytest_gpuperf.work.workload import Workload
 
 TIMED_WITH_BODY = (
     "the whole body is the workload, including its transfers; return a callable to time them separately"
@@ -51,7 +51,7 @@ class CopyFailed(Exception):
 
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
     """Probe whether the GPU's call blocks, and sample the other mode, while there is time."""
-    first_call.probe_blocking(timers[-1], context.remaining())
+    inspection.probe_blocking(timers[-1], context.remaining())
     if context.remaining() >= 0:
         _sample([other for other in other_modes(timers, context) if not other.samples], _MOST_ROUNDS, context)
 

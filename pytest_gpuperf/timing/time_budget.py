@@ -1,4 +1,4 @@
-"""From readings of a device's clock to the seconds between them, and to those that a test has left."""
+"""From readings of a device's clock to the seconds that a test has left, and to those of its rounds."""
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 
-from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.devices.clock import ClockError, seconds_between
 from pytest_gpuperf.timing.lock import LockHold
 
 AcquireLock = Callable[[], AbstractContextManager[LockHold]]
@@ -194,19 +194,3 @@ class CountedSeconds:
         beyond = [seconds - self.most for seconds in self._rounds[-2:] if seconds > self.most]
         idle = beyond[0] - self._worked if len(beyond) == 1 else 0.0
         return idle if idle >= _STANDSTILL else 0.0
-
-
-class ClockError(GpuPerfError):
-    """A device's clock went back, or showed what is no time: nothing that it has timed can be trusted."""
-
-
-def seconds_between(started: float, ended: float) -> float:
-    """Return the seconds between two readings; raise ClockError where there cannot be so many."""
-    return require_seconds(ended - started)
-
-
-def require_seconds(seconds: float) -> float:
-    """Return what a device says to have lasted; raise ClockError where nothing can."""
-    if not 0 <= seconds < inf:  # NaN is neither
-        raise ClockError(f"the device's clock cannot be right: it measured {seconds} s")
-    return seconds

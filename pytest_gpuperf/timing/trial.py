@@ -22,26 +22,23 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import first_call, notes, secondary, warm_up, work
+from pytest_gpuperf.timing import inspection, notes, secondary, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.checks import CpuResult, When
-from pytest_gpuperf.timing.first_call import Bind
-from pytest_gpuperf.timing.kept_results import (
-    Returned,
-    are_same,
-    look_for_kept,
-    look_for_kept_in_turn,
-    remember,
-)
+from pytest_gpuperf.timing.cpu_result import CpuResult
+from pytest_gpuperf.timing.kept_results import look_for_kept, look_for_kept_in_turn
 from pytest_gpuperf.timing.late_look import LateLook
-from pytest_gpuperf.timing.leaves import Leaf, Result, incomparable, walked
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, require_same_types
 from pytest_gpuperf.timing.question import Facts, Question
-from pytest_gpuperf.timing.result_check import are_equal
 from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
 from pytest_gpuperf.timing.time_budget import AcquireLock, OtherLimit, TimeBudget
-from pytest_gpuperf.timing.work import CpuWork, Sight
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work import device_work, first_call
+from pytest_gpuperf.work.checks import When
+from pytest_gpuperf.work.device_work import CpuWork, Sight
+from pytest_gpuperf.work.first_call import Bind
+from pytest_gpuperf.work.result_check import are_equal
+from pytest_gpuperf.work.returned import Returned, are_same, remember
+from pytest_gpuperf.work.values import Leaf, Result, incomparable, walked
+from pytest_gpuperf.work.workload import Workload
 
 _BUSY = "the machine was busy with other work"
 _BEYOND_HARDWARE = 50  # times as fast: beyond what memory and units of a GPU give over those of a CPU
@@ -226,7 +223,7 @@ class Trial:
             return self._cpu.work
         if self._cpu is not None and self._work_of_cpu is None:
             self._device = self._cpu.device
-            self._work_of_cpu = work.of_cpu(self._cpu.workload)
+            self._work_of_cpu = device_work.of_cpu(self._cpu.workload)
         return self._work_of_cpu
 
     def describe_copies(self) -> None:
@@ -421,7 +418,7 @@ class Trial:
             self._checks.runs_products = self._runs_products
             self._checks.require_device_work(workload)
             self._emulation = notes.on_emulation(workload, result.values)
-        works_here = work.is_seen_at_first(workload)
+        works_here = device_work.is_seen_at_first(workload)
         self._placement += filter(None, [notes.on_placement(workload, result.values, works_here=works_here)])
         timer = BlockTimer(workload=workload)
         self._add_note(self._question.after_first_call(timer, device))
@@ -434,12 +431,15 @@ class Trial:
         """Refuse a GPU's call that does nothing where the CPU's works."""
         are_compared = self._checks.compared_arrays
         with self._budget.without_limit():  # the first look of a process imports for a second
-            self._sight = work.require_work(gpu.workload, self.work_of_cpu, are_compared=are_compared)
+            self._sight = device_work.require_work(gpu.workload, self.work_of_cpu, are_compared=are_compared)
 
     def _require_last_work(self, gpu: BlockTimer) -> None:
         """Refuse a GPU's call that works no more, where its first one did; a reset may make it work again."""
         if self._sight == "seen" and gpu.workload.restore is None:
-            self._last_sight = work.require_last_work(gpu, self.work_of_cpu)
+            seconds, shows = median(gpu.samples or [inf]), gpu.shows_at_last
+            self._last_sight = device_work.require_last_work(
+                gpu.workload, self.work_of_cpu, seconds=seconds, shows=shows
+            )
 
     def _runs_products(self) -> bool | None:
         """Return whether the GPU's workload multiplies or convolves, which one more call may show."""
@@ -511,7 +511,7 @@ class Trial:
         has_time = partial(self._has_time, sampled)
         after_reset = workload.after_reset()
         if has_time():
-            result = first_call.inspected_call(timer)
+            result = inspection.inspected_call(timer)
             self._add_note(notes.on_first_call(timer))
             if after_reset is not None:
                 with timer.settling_memory():  # what was returned before was not kept
@@ -678,8 +678,8 @@ class Trial:
         if speedup is None or self._gpu is None or ended.status not in ("passed", "recorded"):
             return ended
         noun = self._gpu.device.info.noun
-        at_last = None if self._checks.compared_arrays else work.doubt(self._last_sight, noun)
-        doubt = work.doubt(self._sight, noun) or (at_last if is_beyond else None)
+        at_last = None if self._checks.compared_arrays else device_work.doubt(self._last_sight, noun)
+        doubt = device_work.doubt(self._sight, noun) or (at_last if is_beyond else None)
         if doubt is None and ended.status == "passed":  # else it is a note, as in each case
             sampled = self._rounds.sampled
             doubt = notes.no_work(sampled.cpu, sampled.gpu, noun)

@@ -15,15 +15,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis.looks import STRETCHES
+from pytest_gpuperf.devices.clock import FINE, let_pass, seconds_between, step_of
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.blocks import LONGEST_ON_HOST, BlockTimer, timed_block, waited_for
-from pytest_gpuperf.timing.clock_step import FINE, let_pass, step_of
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.time_budget import seconds_between
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work.workload import Workload
 
 _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
 _MIN_CALLS = 3

@@ -14,7 +14,7 @@ from plugins import skip_module
 
 from pytest_gpuperf.devices.accelerators import chosen_accelerator
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.timing.leaves import snapshot, values_of
+from pytest_gpuperf.work.values import snapshot, values_of
 
 PACKAGES = ("networkx", "nx_parallel", "polars", "sklearn", "sklearnex")
 if missing := [name for name in PACKAGES if find_spec(name) is None]:

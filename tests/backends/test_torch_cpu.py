@@ -17,9 +17,10 @@ from pytest_gpuperf.devices.host import HostDevice, LoneHostDevice
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.devices.torch import TorchDevice
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable, UnknownResult
-from pytest_gpuperf.timing.checks import ResultChecks
+from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.work.checks import ResultChecks
 
 if find_spec("torch") is None:
     skip_module("torch is not installed; CI's second environment has it")

@@ -13,7 +13,7 @@ from walks import prepared
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing.checks import ResultChecks
+from pytest_gpuperf.work.checks import ResultChecks
 
 if find_spec("torch") is None:
     skip_module("torch is not installed; CI's second environment has it")

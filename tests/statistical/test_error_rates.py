@@ -21,7 +21,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work.workload import Workload
 
 
 def sampled_at(demand, draws, cpu, gpu):

@@ -7,7 +7,7 @@ from pytest_gpuperf.collection.items import SPEC, ItemSpec
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.session.cpu_variants import CpuVariants
-from pytest_gpuperf.timing.checks import CpuResult
+from pytest_gpuperf.timing.cpu_result import CpuResult
 
 LEFT = CpuResult(
     measurement=measurement(CPU, 1.0), seconds=1.0, results=[], interference=None, restart_reason=None

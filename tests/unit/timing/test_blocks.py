@@ -21,8 +21,9 @@ from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing import blocks, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import for_unmarked

@@ -17,12 +17,13 @@ from walks import bound, system, trial_of, walked
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedArray, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.testing import StandIn
-from pytest_gpuperf.timing import any_array
-from pytest_gpuperf.timing.kept_results import are_same, remember
-from pytest_gpuperf.timing.leaves import values_of
+from pytest_gpuperf.work import any_array
+from pytest_gpuperf.work.returned import are_same, remember
+from pytest_gpuperf.work.values import values_of
 
 SIZE = 10**4
 WRITE = 1e-3  # seconds to write a result

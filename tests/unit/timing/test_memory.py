@@ -13,7 +13,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Verdict
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.workload import ResettableCall, Workload
+from pytest_gpuperf.work.workload import ResettableCall, Workload
 
 SMALL, LARGE = np.ones(1000, dtype=np.float32), np.ones(10**6, dtype=np.float32)
 INPUT = RESULT = SMALL.nbytes  # 4 kB

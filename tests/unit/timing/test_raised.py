@@ -16,7 +16,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedOutOfMemory
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing.workload import ResettableCall, is_raised_by_reset
+from pytest_gpuperf.work.workload import ResettableCall, is_raised_by_reset
 
 HOST = np.ones(10)
 RAISED = (

@@ -17,13 +17,14 @@ from walks import prepared, simulated
 
 from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.analysis.verdict import judge
+from pytest_gpuperf.devices.clock import let_pass
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.checks import CpuResult
-from pytest_gpuperf.timing.clock_step import let_pass
+from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext, for_gate, for_test, for_unmarked
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.

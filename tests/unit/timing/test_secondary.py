@@ -19,9 +19,10 @@ from pytest_gpuperf.devices.simulated import (
     SimulatedOutOfMemory,
     Timing,
 )
-from pytest_gpuperf.model.demand import Demand, SamplingPlan
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.sampling import SamplingPlan
 
 SIZE = 8000  # bytes of an array of a thousand numbers
 HOST = np.ones(1000)

@@ -21,15 +21,16 @@ from walks import NODEID, bound, observing, simulated, system, trial_of, walked
 from pytest_gpuperf.devices.environment import Quota
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan, SizeGroup
+from pytest_gpuperf.model.demand import Demand, RunOptions, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note, Record, Verdict
+from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing import notes
-from pytest_gpuperf.timing.checks import CpuResult
+from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.rounds import for_gate, for_unmarked
 from pytest_gpuperf.timing.time_budget import OtherLimit
 from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.workload import ResettableCall
+from pytest_gpuperf.work.workload import ResettableCall
 
 SIZE = 80_000  # bytes of each array of `doubling`
 

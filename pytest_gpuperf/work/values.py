@@ -20,10 +20,10 @@ from pytest_gpuperf.devices.torch_and_jax import library_of
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import text_of
-from pytest_gpuperf.timing.any_array import dtype_of, is_array, layers
-from pytest_gpuperf.timing.any_array import place as memory_of
-from pytest_gpuperf.timing.attributes import attributes, may_be_searched
-from pytest_gpuperf.timing.lazy import (
+from pytest_gpuperf.work.any_array import dtype_of, is_array, layers
+from pytest_gpuperf.work.any_array import place as memory_of
+from pytest_gpuperf.work.attributes import attributes, may_be_searched
+from pytest_gpuperf.work.lazy import (
     computes_when_read,
     is_delayed,
     is_handle,
@@ -32,7 +32,7 @@ from pytest_gpuperf.timing.lazy import (
     is_lazy_tensor,
     why_lazy,
 )
-from pytest_gpuperf.timing.places import RESULT, Cells, Place
+from pytest_gpuperf.work.places import RESULT, Cells, Place
 
 # Of arrays, data frames and sparse matrices, whose own parts are not what a user means.
 _ONE_VALUE = ("__array__", "__dlpack__", "__dataframe__", "to_dense", "toarray", "todense")

@@ -17,7 +17,7 @@ from walks import prepared, simulated
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing.checks import ResultChecks
+from pytest_gpuperf.work.checks import ResultChecks
 
 BARE, GATE, UNCHECKED = Demand(), Demand(min=3), Demand(min=3, check=False)
 COPIED = Demand(min=3, check=False, transfer="always")

@@ -8,12 +8,12 @@ import pytest
 from cases import for_each
 from walks import simulated, timer_on, walked, warmed_up
 
+from pytest_gpuperf.devices.clock import step_of
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import warm_up
-from pytest_gpuperf.timing.clock_step import step_of
 from pytest_gpuperf.timing.gpu_clocks import GpuClocks
 from pytest_gpuperf.timing.process_state import StateProbe
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from pytest_gpuperf.devices.torch_and_jax import library_of
 from pytest_gpuperf.model import ask
-from pytest_gpuperf.timing.attributes import CODE, attributes
+from pytest_gpuperf.work.attributes import CODE, attributes
 
 _QUALIFIED = re.compile(r"(?:\w+\.)+(\w+)|<dtype: '(\w+)'>")  # torch.float32, and TensorFlow's way
 

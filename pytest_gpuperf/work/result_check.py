@@ -9,8 +9,8 @@ from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing.leaves import Leaf, apart, incomparable
-from pytest_gpuperf.timing.places import has_equality, same_places
+from pytest_gpuperf.work.places import has_equality, same_places
+from pytest_gpuperf.work.values import Leaf, apart, incomparable
 
 _LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
 _PART = 32  # consecutive numbers that are looked at together: a comparison that flips zeroes fewer

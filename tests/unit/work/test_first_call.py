@@ -15,11 +15,12 @@ from walks import bound, observing, prepared, simulated, time_block, trial_of, w
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import SimulatedDevice
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.record import Verdict
-from pytest_gpuperf.timing.workload import ResettableCall
+from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.work.workload import ResettableCall
 
 
 def unseen() -> SimulatedDevice:

@@ -10,8 +10,8 @@ import numpy as np
 
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.plain_text import LONGEST, one_line, quote
-from pytest_gpuperf.timing.any_array import is_array
-from pytest_gpuperf.timing.attributes import CODE
+from pytest_gpuperf.work.any_array import is_array
+from pytest_gpuperf.work.attributes import CODE
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from walks import prepared, simulated
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing.checks import ResultChecks
+from pytest_gpuperf.work.checks import ResultChecks
 
 DEMANDS = (Demand(), Demand(min=3), Demand(min=3, check=False), Demand(min=3, transfer="always"))
 NOT_WAITED_FOR = "the workload returns {}, whose work is not waited for: {}"

@@ -21,7 +21,7 @@ from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.testing import StandIn
-from pytest_gpuperf.timing import work
+from pytest_gpuperf.work import device_work
 
 SIZE = 200  # a side: NumPy recycles the memory of much smaller arrays
 CHANGED = "the call changed an array on the CPU and none on the emulated device"
@@ -41,7 +41,7 @@ def simulated_pair():
 def sight(body, pair=numpy_pair, *, are_compared=False):
     """Return what is known of the GPU's call after the first calls of a body."""
     on_cpu, on_gpu = (prepared(device, body) for device in pair())
-    return work.require_work(on_gpu, lambda: work.of_cpu(on_cpu), are_compared=are_compared)
+    return device_work.require_work(on_gpu, lambda: device_work.of_cpu(on_cpu), are_compared=are_compared)
 
 
 def array(device, size=SIZE):
@@ -231,7 +231,7 @@ def test_what_python_allocates_for_itself_is_no_work(body):
         (True, "/home/me/suite/tests/test_a.py"),
         (True, f"{sysconfig.get_path('stdlib')}_suite/test_a.py"),
         (True, "<string>"),
-        (False, work.__file__),
+        (False, device_work.__file__),
         (False, "<frozen importlib._bootstrap>"),
         (False, json.__file__),
         (False, "/home/me/.local/lib/python3.13/site-packages/numpy/core.py"),
@@ -242,7 +242,7 @@ def test_instructions_are_those_of_the_test_and_of_no_installed_package(is_of_te
     code = compile("def call(): return 1", file, "exec")
     names = {}
     exec(code, names)  # noqa: S102 - code of another file
-    steps = work.of_cpu(prepared(HostDevice("a processor"), lambda device: names["call"])).steps
+    steps = device_work.of_cpu(prepared(HostDevice("a processor"), lambda device: names["call"])).steps
     assert is_of_test == (steps is not None)
 
 
@@ -461,10 +461,10 @@ def record_of(demand, body, pair=blind_pair):
 def test_a_speedup_of_work_that_nobody_saw_is_inconclusive_and_a_note_without_a_limit(check):
     judged = record_of(Demand(min=3, check=check), nothing_on_the_gpu)
     assert ("inconclusive", "work_not_seen") == (judged.status, judged.reason_code)
-    assert work.doubt("differs", "emulated device") in judged.reason
+    assert device_work.doubt("differs", "emulated device") in judged.reason
     recorded = record_of(Demand(), nothing_on_the_gpu)
     assert ("recorded", None) == (recorded.status, recorded.reason)
-    assert work.doubt("differs", "emulated device") in [note.text for note in recorded.notes]
+    assert device_work.doubt("differs", "emulated device") in [note.text for note in recorded.notes]
     failed = record_of(Demand(min=3, max=10), nothing_on_the_gpu)
     assert "failed" == failed.status, "a red needs no work that was seen"
 
@@ -490,7 +490,7 @@ def first_call_only(seconds):
 def test_beyond_fifty_times_the_last_call_must_be_seen_or_compared(status, seconds):
     found = record_of(Demand(min=3), first_call_only(seconds))
     assert status == found.status
-    noted = work.doubt("stopped", "emulated device") in [note.text for note in found.notes]
+    noted = device_work.doubt("stopped", "emulated device") in [note.text for note in found.notes]
     assert noted == (status == "passed"), "up to fifty times it is said, too"
 
 

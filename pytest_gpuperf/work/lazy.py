@@ -16,9 +16,9 @@ import numpy as np
 from pytest_gpuperf.devices.containers import INDEXED, is_container, items
 from pytest_gpuperf.devices.torch_and_jax import host_copy, library_of
 from pytest_gpuperf.model import ask
-from pytest_gpuperf.timing.any_array import is_array, layers, place, reference, root, shape_of
-from pytest_gpuperf.timing.attributes import CALLABLES, attributes, may_be_searched
-from pytest_gpuperf.timing.places import RESULT, Place
+from pytest_gpuperf.work.any_array import is_array, layers, place, reference, root, shape_of
+from pytest_gpuperf.work.attributes import CALLABLES, attributes, may_be_searched
+from pytest_gpuperf.work.places import RESULT, Place
 
 LAZY = (
     "is lazy, or may be: its work would run after the timed call, when its values are read; return these in "

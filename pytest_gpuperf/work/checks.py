@@ -2,24 +2,22 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.clock import seconds_between
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.torch_and_jax import other_library
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, UnknownResult, is_outcome
-from pytest_gpuperf.model.measurement import Interference, Measurement, ResultCheck
+from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing import inputs, result_check
-from pytest_gpuperf.timing.any_array import describe
-from pytest_gpuperf.timing.lazy import is_lazy, why_lazy
-from pytest_gpuperf.timing.leaves import Leaf, Result, incomparable, snapshot, values_of
-from pytest_gpuperf.timing.time_budget import seconds_between
-from pytest_gpuperf.timing.work import CpuWork
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work import inputs, result_check
+from pytest_gpuperf.work.any_array import describe
+from pytest_gpuperf.work.lazy import is_lazy, why_lazy
+from pytest_gpuperf.work.values import Leaf, Result, incomparable, snapshot, values_of
+from pytest_gpuperf.work.workload import Workload
 
 _DISAGREEMENT_HINT = (
     "make the same values on both devices: create the random generator, with a seed, inside the test, and "
@@ -55,22 +53,6 @@ _NOT_KNOWN = (
 
 When = Literal["before", "after"]
 """When results were compared: before or after the timed calls."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuResult:
-    """What a CPU variant leaves for its GPU variant: its measurement, and its results on the host.
-
-    Its samples took so many `seconds`. What its calls did is `work`, where somebody looked. With a
-    `restart_reason`, earlier samples were discarded.
-    """
-
-    measurement: Measurement
-    seconds: float
-    results: list[list[Leaf]]
-    interference: Interference | None
-    restart_reason: str | None
-    work: CpuWork | None = None
 
 
 class ResultChecks:

@@ -15,9 +15,9 @@ from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing.checks import ResultChecks
-from pytest_gpuperf.timing.inputs import UploadTracker
-from pytest_gpuperf.timing.workload import ResettableCall
+from pytest_gpuperf.work.checks import ResultChecks
+from pytest_gpuperf.work.inputs import UploadTracker
+from pytest_gpuperf.work.workload import ResettableCall
 
 
 def host():

@@ -6,8 +6,8 @@ from traceback import walk_tb
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice, Watched
-from pytest_gpuperf.timing.any_array import Part
-from pytest_gpuperf.timing.inputs import AfterReset, Fingerprint, Upload
+from pytest_gpuperf.work.any_array import Part
+from pytest_gpuperf.work.inputs import AfterReset, Fingerprint, Upload
 
 NO_WORK = 150e-9
 """Seconds: a function of Python that returns a stored object takes about a third of them."""

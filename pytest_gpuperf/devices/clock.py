@@ -1,14 +1,15 @@
-"""From a device's clock to the least time that it can show, its step; and a wait by that clock."""
+"""A device's clock: the seconds between two readings, the least time that it can show, and a wait by it."""
 
 from collections.abc import Callable
 from itertools import count
+from math import inf
 from time import get_clock_info, perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.timing.time_budget import seconds_between
+from pytest_gpuperf.model.errors import GpuPerfError
 
 FINE = 1e-5
 """Seconds: a clock of at most such steps shows a thousandth of a short block."""
@@ -16,6 +17,22 @@ FINE = 1e-5
 _READINGS, _CHANGES = 20, 5
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-9, 0.1  # seconds; each is twice as long as the one before
 _WATCHED = 0.1  # seconds by the host's clock, for the steps of one that goes by itself and has no pause
+
+
+class ClockError(GpuPerfError):
+    """A device's clock went back, or showed what is no time: nothing that it has timed can be trusted."""
+
+
+def seconds_between(started: float, ended: float) -> float:
+    """Return the seconds between two readings; raise ClockError where there cannot be so many."""
+    return require_seconds(ended - started)
+
+
+def require_seconds(seconds: float) -> float:
+    """Return what a device says to have lasted; raise ClockError where nothing can."""
+    if not 0 <= seconds < inf:  # NaN is neither
+        raise ClockError(f"the device's clock cannot be right: it measured {seconds} s")
+    return seconds
 
 
 def step_of(device: TimedDevice) -> float:

@@ -17,9 +17,9 @@ import numpy as np
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Single, TimedDevice
 from pytest_gpuperf.model import ask
-from pytest_gpuperf.timing.any_array import bytes_of, describe, dtype_of, reference, root
-from pytest_gpuperf.timing.attributes import attributes, may_be_searched
-from pytest_gpuperf.timing.leaves import leaves
+from pytest_gpuperf.work.any_array import bytes_of, describe, dtype_of, reference, root
+from pytest_gpuperf.work.attributes import attributes, may_be_searched
+from pytest_gpuperf.work.values import leaves
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _MOST_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice, which takes seconds

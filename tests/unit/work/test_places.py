@@ -8,9 +8,9 @@ from cases import for_each
 from walks import simulated
 
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.timing.checks import ResultChecks
-from pytest_gpuperf.timing.leaves import leaves
-from pytest_gpuperf.timing.places import RESULT, Place
+from pytest_gpuperf.work.checks import ResultChecks
+from pytest_gpuperf.work.places import RESULT, Place
+from pytest_gpuperf.work.values import leaves
 
 ONES, ZEROS = np.ones(3), np.zeros(3)
 NAN = float("nan")

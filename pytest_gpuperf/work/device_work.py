@@ -5,9 +5,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
-from statistics import median
 from time import process_time, thread_time
 from types import FunctionType, MethodType
 from typing import Any, Literal
@@ -16,9 +14,8 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Activity, TimedDevice
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import any_array, first_call, inputs
-from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.workload import Workload
+from pytest_gpuperf.work import any_array, inputs, observed_call
+from pytest_gpuperf.work.workload import Workload
 
 Sight = Literal["seen", "alike", "differs", "unseen", "stopped"]
 """What is known of a GPU's call: it works; it was not seen to, but its results were compared or it ran the
@@ -123,23 +120,25 @@ def doubt(sight: Sight, noun: str) -> str | None:
     return _DOUBTS[sight].format(noun) if sight in _DOUBTS else None
 
 
-def require_last_work(gpu: BlockTimer, cpu: Callable[[], CpuWork | None]) -> Sight:
+def require_last_work(
+    workload: Workload, cpu: Callable[[], CpuWork | None], *, seconds: float, shows: bool
+) -> Sight:
     """Return what is known of a GPU's last call, whose first one worked; refuse one that works no more.
 
-    Of a library that shows all that it does, a short call that only copies is refused, too.
+    It took so many `seconds`, and `shows` is whether it was seen to work. Of a library that shows all that it
+    does, a short call that only copies is refused, too.
     """
-    workload = gpu.workload
     if _is_looked_at_elsewhere(workload.device):
         return "seen"
-    is_short = median(gpu.samples or [inf]) <= _SHORT
+    found = None
     with workload.device.context():
-        if gpu.shows_at_last:
-            found = _activity(workload) if is_short else None
-        else:
+        if not shows:
             found = _activity_of_gpu(workload)
-    is_seen = gpu.shows_at_last or (found is not None and found.anything)
+        elif seconds <= _SHORT:
+            found = _activity(workload)
+    is_seen = shows or (found is not None and found.anything)
     if not is_seen and found is not None and found.is_complete:
-        raise GpuPerfError(first_call.LAST_IS_IDLE.format(workload.device.name))
+        raise GpuPerfError(observed_call.LAST_IS_IDLE.format(workload.device.name))
     if found is not None:
         _require_computation(workload, found, cpu)
     return "seen" if is_seen else "stopped"
@@ -167,7 +166,7 @@ def _shows_work(gpu: Workload) -> bool:
 
 def is_seen_at_first(gpu: Workload) -> bool:
     """Return whether the first call worked on a device that sees whether one does."""
-    return gpu.used_device_at_first and not first_call.is_blind(gpu.device)
+    return gpu.used_device_at_first and not observed_call.is_blind(gpu.device)
 
 
 def _is_looked_at_elsewhere(device: TimedDevice) -> bool:
@@ -191,13 +190,13 @@ def _leaves_traces(workload: Workload) -> bool:
 def _activity_of_gpu(workload: Workload) -> Activity | None:
     """Return what a GPU is seen to do in more calls: by itself, by its library, or behind other work."""
     device = workload.device
-    sees_work = not first_call.is_blind(device)
-    if sees_work and (first_call.is_seen_to_work(workload) or _holds_recorded_work(workload)):
+    sees_work = not observed_call.is_blind(device)
+    if sees_work and (observed_call.is_seen_to_work(workload) or _holds_recorded_work(workload)):
         return Activity(computed=1)
     found = _activity(workload)
     if not sees_work or (found is not None and found.computed):
         return found
-    is_seen = False if device.sees_all_work else first_call.is_seen_behind_work(workload)
+    is_seen = False if device.sees_all_work else observed_call.is_seen_behind_work(workload)
     if is_seen is None:
         return found
     return Activity(computed=int(is_seen), copied=found.copied if found else 0, is_complete=True)

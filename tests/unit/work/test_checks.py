@@ -17,7 +17,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import ResultCheck
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing.checks import ResultChecks
+from pytest_gpuperf.work.checks import ResultChecks
 
 HALF, SINGLE, DOUBLE = sqrt(2**-10), sqrt(2**-23), sqrt(2**-52)  # 0.03125, 3.45e-4, 1.49e-8
 
