@@ -84,14 +84,14 @@ class ItemRunner:
         cpu = LoneHostDevice(cpu.name) if isinstance(cpu, HostDevice) else cpu
         try:
             trial.time_alone(bind, cpu, seconds, in_turn=trial.options.sampling.compared)
-            trial.describe_copies()
+            trial.secondary.describe_copies()
         except UnknownResult as found:  # of a library that has its own GPU
             if found.library is None:
                 raise
             return self._skipped(reason, found.library, _UNSEEN)
         except Unavailable as cause:  # of the native device
             return self._skipped(reason if self._machine.off else str(cause), None)
-        return self._skipped(reason, trial.other_library)
+        return self._skipped(reason, trial.sides.other_library)
 
     def without_gpu(self, error: BaseException, reason: str, trial: Trial, spec: ItemSpec) -> Verdict | None:
         """Return the skip of a test that fails because it is measured, where there is no GPU to do that on.
@@ -175,7 +175,7 @@ class ItemRunner:
         if is_awaited:
             self._cpu_variants.keep(spec, replace(result, work=trial.work_of_cpu()))
         else:
-            trial.describe_copies()
+            trial.secondary.describe_copies()
         if spec.pair is None:
             trial.note("no_partner", _ONE_DEVICE)
         elif self._cpu_variants.has_gpu_variant(spec):

@@ -177,7 +177,7 @@ class GpuPerfSession:
             skip = self.runner.without_gpu(refusal, reason, trial, spec)
             verdict = skip or Verdict(status="error", reason=reason)
         except BaseException as raised:  # noqa: BLE001 - it is raised below, once the record is stored
-            fault = self.machine.fault(raised, trial.nodeid, trial.device)
+            fault = self.machine.fault(raised, trial.nodeid, trial.sides.at_work)
             verdict = self._verdict_of_error(raised, trial, fault)
             error = raised if fault is None else None
             if error is not None and not is_outcome(error):
@@ -323,7 +323,7 @@ class GpuPerfSession:
         """Yield what may explain an exception of a test."""
         if isinstance(error, StopIteration):
             yield _RAN_OUT
-        elif (hint := hints.hint_on_device(error, trial.device) or trial.hint) is not None:
+        elif (hint := hints.hint_on_device(error, trial.sides.at_work) or trial.hint) is not None:
             yield hint
         if (hint := hints.of_error(error, spec, item)) is not None:
             yield hint

@@ -26,6 +26,7 @@ from pytest_gpuperf.timing import blocks, inspection, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.rounds import TrialContext
+from pytest_gpuperf.timing.sides import Sides
 from pytest_gpuperf.work.values import values_of
 from pytest_gpuperf.work.workload import Workload
 
@@ -47,6 +48,49 @@ _WAITS = 5  # of which the shortest counts
 
 class CopyFailed(Exception):
     """A copy that no limit rests on has failed, for a reason that is not the workload's or the device's."""
+
+
+class Secondary:
+    """What one test's verdict does not rest on, unless a marker or a check asks for it.
+
+    `loop` times calls with their copies, in the rounds of the verdict where that rests on them. `transfer` is
+    what is known of the copies. Where nothing secondary `is_asked`, only that loop is timed.
+    """
+
+    def __init__(self, sides: Sides, context: TrialContext, *, is_asked: bool) -> None:
+        self.loop: BlockTimer | None = None
+        self.transfer: Transfer | None = None
+        self._sides = sides
+        self._context = context
+        self._is_asked = is_asked
+
+    def demanded_loop(self) -> BlockTimer | None:
+        """Return the timer of calls with their copies, for each round, if a limit or check rests on it."""
+        gpu, context = self._sides.gpu, self._context
+        is_demanded = context.demand.transfer != "never" or context.options.sampling.in_rounds
+        if gpu is not None and is_demanded and context.remaining() >= 0:
+            self.loop = loop_timer(gpu.workload, context.options, self._sides.sampled(gpu))
+        return self.loop
+
+    def other_modes(self) -> list[BlockTimer]:
+        """Return the timers of the mode that the demand is not on, where a check rests on it."""
+        is_demanded = self._is_asked and self._context.options.sampling.in_rounds
+        return other_modes(self._sides.timers, self._context) if is_demanded else []
+
+    def probe_and_sample(self) -> None:
+        """Probe whether the GPU's call blocks, and sample the other mode, while there is time."""
+        if self._is_asked:
+            probe_and_sample(self._sides.timers, self._context)
+
+    def time_transfers(self, rounds: int) -> None:
+        """Time the copies of the GPU's call, in at most as many rounds as the workload has."""
+        if self._is_asked and self._sides.gpu is not None:
+            self.transfer = time_transfers(self._sides.gpu, rounds, self._context, self.loop)
+
+    def describe_copies(self) -> None:
+        """Say which bytes a GPU would copy, where only the CPU was timed."""
+        if isinstance(self._sides.cpu, BlockTimer):
+            self.transfer = untimed(self._sides.cpu.workload, "no GPU was measured")
 
 
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:

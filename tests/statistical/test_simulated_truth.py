@@ -554,7 +554,7 @@ def test_without_a_gpu_the_cpus_time_and_the_bytes_are_the_same(walks):
         case, (cpu, _) = walk.case, walk.case.devices()
         trial = Trial(nodeid="test_it", demand=case.demand, options=case.plan)
         trial.time_alone(partial(partial, case.body), cpu, seconds=0.1)
-        trial.describe_copies()
+        trial.secondary.describe_copies()
         alone = trial.record(Verdict(status="skipped", reason="no GPU"))
         assert walk.found.cpu.median == alone.cpu.median, walk
         assert (walk.bytes, case.made) == (alone.transfer.bytes, alone.transfer.made), walk

@@ -105,7 +105,7 @@ def walk(calls, measure, demand):
 
 CASES = [
     (a_call, Demand(min=3), {"probe_blocking", "per_call", "_sampled_transfers", "call_with_copies"}),
-    (a_call, Demand(min=3, transfer="always"), {"probe_blocking", "_demanded_loop"}),
+    (a_call, Demand(min=3, transfer="always"), {"probe_blocking", "demanded_loop"}),
     (a_call, Demand(min=3, latency=True), {"probe_blocking", "probe_and_sample"}),
     (a_call, Demand(), {"probe_blocking", "inspected_call"}),
     (a_body, Demand(min=3), {"probe_blocking", "per_call"}),

@@ -438,7 +438,7 @@ def test_a_whole_body_that_goes_on_to_change_its_fixtures_array_is_refused(is_on
     brought = {each.kind: host if is_on_host else each.asarray(host) for each in (bench.cpu, bench.gpu)}
     trial, text = bench.refused(body, brought=brought)
     assert "modifies its input (float64 array of shape (4,))" in text
-    assert trial.device.kind == kind
+    assert trial.sides.at_work.kind == kind
 
 
 COUNTED = np.arange(4.0)
@@ -520,7 +520,7 @@ def test_an_exception_names_the_device_that_was_running(number, kind):
     trial = trial_of(Demand(min=5, latency=True))
     with pytest.raises(ZeroDivisionError):
         Bench().walk(trial, body)
-    assert trial.device.kind == kind
+    assert trial.sides.at_work.kind == kind
     where = f"on the {NOUNS[kind]} (simulated {kind.upper()})"
     assert trial.where.startswith(where)
     assert number > 1 or trial.where == where, "no round before the first"
