@@ -210,8 +210,8 @@ def measure(task: Task, factor: float, limits: Sequence[Limit], chance: Random, 
     slower = task.cpu.lasting(task.cpu.median if row.call is None else row.call)
     cpu, gpu = replay(slower, task.gpu, ratio=ratio, clock=clock, chance=chance)
     call = task.cpu.median if row.call is None else row.call
-    cpu.note_time(call)  # as warm-up does, before the first round
-    gpu.note_time(call / ratio)
+    cpu.calls.note_time(call)  # as warm-up does, before the first round
+    gpu.calls.note_time(call / ratio)
     budget = TimeBudget(plan.max_time)
     budget.start(clock)
     context = TrialContext(

@@ -128,8 +128,8 @@ def on_first_call(timer: BlockTimer) -> Note | None:
     later = inspection.device_time if inspection is not None else None
     if first is None or later is None:
         return None
-    beyond_clocks = first - ((timer.clocks and timer.clocks.ramp) or 0.0)
-    most = max(later, timer.second_call)
+    beyond_clocks = first - (timer.clocks.ramp or 0.0)
+    most = max(later, timer.calls.second)
     if beyond_clocks <= max(_MORE_AT_FIRST * most, most + _LEAST_AT_FIRST):
         return None
     on = timer.device.info.noun
@@ -164,13 +164,14 @@ def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note
         )
         yield Note(code="long_warm_up", text=text)
     for timer in timers:
-        if recompiles := timer.recompiles + (timer.per_call_timer.recompiles if timer.per_call_timer else 0):
+        modes = filter(None, (timer, timer.per_call_timer))
+        if recompiles := sum(mode.calls.recompiles for mode in modes):
             text = (
                 f"in {units.count(recompiles, 'timed block')} on the {_noun(timer)} something was compiled; "
                 "they do not count: give calls the same shapes, dtypes and Python numbers"
             )
             yield Note(code="recompiles", text=text)
-        if (stopped := timer.stopped) is not None:
+        if (stopped := timer.processors.stopped) is not None:
             text = (
                 f"a quota of {units.digits(stopped.processors)} processors stopped its container in "
                 f"{units.count(stopped.periods, 'period')}: give the container more processors, or let "

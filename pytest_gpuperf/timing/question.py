@@ -88,7 +88,7 @@ class Question:
             return Answer.of_disagreement(disagreement)
         cpu, gpu, rounds = facts.cpu.measurement, facts.gpu, facts.rounds
         transfer = facts.transfer or secondary.untimed(gpu.workload, secondary.NO_TIME, facts.loop)
-        memory, noun = gpu.memory, gpu.device.info.noun
+        memory, noun = gpu.memory.needed, gpu.device.info.noun
         on_speedup, offload, said = Verdict(status="recorded", reason=None), None, list[Note]()
         if facts.speedup is None:
             first_calls = cpu.first_call, gpu.workload.first_call
@@ -117,7 +117,7 @@ class Question:
             if not demand.latency:
                 said += notes.on_overlap((("the CPU", cpu), (f"the {noun}", measured.gpu)))
         timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]
-        raised = sum(timer.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
+        raised = sum(timer.clocks.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
         found = (
             facts.emulation,
             *notes.on_libraries(timers, options.max_time),

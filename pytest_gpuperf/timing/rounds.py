@@ -384,7 +384,7 @@ class RoundSampler:
         """Return how many rounds are begun while any time is left, however long they last."""
         if not self._is_one_of_many:
             return _FEWEST
-        has_long_call = any(timer.fastest_sample > _LONG_CALL for timer in timers)
+        has_long_call = any(timer.calls.fastest > _LONG_CALL for timer in timers)
         return _FEWEST_OF_LONG_CALLS if has_long_call else looks.STRETCHES
 
     @property
@@ -453,4 +453,4 @@ def _processor_time(device: TimedDevice, timers: Sequence[BlockTimer]) -> float:
     """Return the seconds that processors have worked for the process; in simulated time, for its samples."""
     if device.clock is perf_counter:
         return process_time()
-    return sum(timer.processor_time or 0.0 for timer in timers)
+    return sum(timer.processors.spent.worked or 0.0 for timer in timers)

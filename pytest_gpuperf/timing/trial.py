@@ -154,7 +154,7 @@ class Trial:
                     self._change = self._change or self._late_change
             del of_cpu, of_gpu  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
-            self._gpu.note_memory_left()
+            self._gpu.memory.note_left()
         return self._unless_changed(self._judge())
 
     def compare_with(self, cpu_result: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
@@ -178,7 +178,7 @@ class Trial:
             self._require_last_work(self._gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
-            self._gpu.note_memory_left()
+            self._gpu.memory.note_left()
         return self._judge()
 
     def time_alone(
@@ -248,7 +248,7 @@ class Trial:
             check=self._checks.outcome,
             transfer=self._transfer,
             offload=self._offload,
-            memory=self._gpu.memory if self._gpu else None,
+            memory=self._gpu.memory.needed if self._gpu else None,
             dropped_rounds=self._rounds.dropped,
             check_elapsed=self._checks.elapsed,
             rounds_elapsed=self._rounds.seconds,
@@ -290,7 +290,7 @@ class Trial:
         cpu = self._cpu
         if not isinstance(cpu, BlockTimer) or self._gpu is None or self.device is not cpu.device:
             return None
-        return HINT if cpu.workload.scope == "call" and cpu.warmup_calls == 1 else None
+        return HINT if cpu.workload.scope == "call" and cpu.warmup.calls == 1 else None
 
     @property
     def ended_by_other_limit(self) -> str | None:
@@ -436,7 +436,7 @@ class Trial:
     def _require_last_work(self, gpu: BlockTimer) -> None:
         """Refuse a GPU's call that works no more, where its first one did; a reset may make it work again."""
         if self._sight == "seen" and gpu.workload.restore is None:
-            seconds, shows = median(gpu.samples or [inf]), gpu.shows_at_last
+            seconds, shows = median(gpu.samples or [inf]), gpu.calls.shows_at_last
             self._last_sight = device_work.require_last_work(
                 gpu.workload, self.work_of_cpu, seconds=seconds, shows=shows
             )
@@ -462,7 +462,7 @@ class Trial:
         sampled = list(timers)
         for place, timer in enumerate(timers):
             self._device = timer.device
-            if self.demand.latency and timer.warmup:
+            if self.demand.latency and timer.warmup.elapsed:
                 sampled[place] = warm_up.per_call(timer, self.options)
         warm_up.share_calls(*sampled)
         return sampled
@@ -514,7 +514,7 @@ class Trial:
             result = inspection.inspected_call(timer)
             self._add_note(notes.on_first_call(timer))
             if after_reset is not None:
-                with timer.settling_memory():  # what was returned before was not kept
+                with timer.memory.settling():  # what was returned before was not kept
                     pass
             results.append(self._checks.copy_to_host(result, timer.device, used))
             if after_reset is not None:
@@ -531,7 +531,7 @@ class Trial:
                 self._look_for_kept_result(timer, result, returned, now)
                 del now
             del result
-        with timer.settling_memory():
+        with timer.memory.settling():
             del returned
         self.notes += self._checks.require_same_inputs(workload, after_reset, has_time)
         if workload.restore is None:
@@ -595,10 +595,10 @@ class Trial:
         """Measure once what a call needs in any case, if other work disturbed the samples."""
         self._device = timer.device
         sampled = self._sampled(timer)
-        if timer.least_time is None:
+        if timer.processors.least_time is None:
             sampled.measure_least_time(self._budget.remaining())
-            timer.least_time = sampled.least_time
-        sampled.least_time = timer.least_time
+            timer.processors.least_time = sampled.processors.least_time
+        sampled.processors.least_time = timer.processors.least_time
 
     def _restart(self, *timers: BlockTimer) -> None:
         """Discard the samples: the machine was busy, or later calls took another time."""

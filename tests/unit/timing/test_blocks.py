@@ -26,6 +26,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing import blocks, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.processors import Spent
 from pytest_gpuperf.timing.rounds import for_unmarked
 
 UNMARKED = RunOptions(sampling=for_unmarked(SamplingPlan(), GateOptions()))
@@ -117,7 +118,7 @@ def test_the_cost_of_an_empty_synchronize_is_its_least():
     costs = iter([9.0, 3.0, 5.0, 9.0, 9.0, 1.0, 8.0, 8.0, 9.0, 9.0])
     device.synchronize = lambda: device.clock.advance(next(costs, 0.0))
     timer = warmed_up(device, call=lambda: device.clock.advance(100.0), options=RunOptions(max_time=1e4))
-    assert timer.synchronize_cost == 1.0
+    assert timer.warmup.synchronize_cost == 1.0
 
 
 @pytest.mark.parametrize(
@@ -146,8 +147,8 @@ def test_the_cost_of_an_empty_synchronize_is_its_least():
 def test_warm_up_ends_when_blocks_agree_or_its_time_is_over(calls, steady, times, max_time):
     device, left = simulated(), iter(times)
     timer = warmed_up(device, lambda: device.launch(next(left)), RunOptions(max_time=max_time))
-    assert (1 + calls, steady) == (timer.warmup_calls, timer.steady)
-    assert timer.warmup == pytest.approx(device.clock())
+    assert (1 + calls, steady) == (timer.warmup.calls, timer.warmup.steady)
+    assert timer.warmup.elapsed == pytest.approx(device.clock())
 
 
 @for_each(("most", "wait", "takes"), [(10101, 0.0, 0.0), (1, 1e-6, 1.01)])
@@ -171,7 +172,7 @@ def test_a_block_is_long_enough_to_show_how_host_and_device_overlap(seconds):
     timer.take_sample()
     assert timer.samples[0] == pytest.approx(seconds, rel=0.05)
     assert timer.samples[0] * timer.block_calls <= 0.101
-    assert timer.overlap_left == pytest.approx(1 / (1 + timer.block_calls))
+    assert timer.warmup.overlap_left == pytest.approx(1 / (1 + timer.block_calls))
 
 
 class Polled(SimulatedDevice):
@@ -219,7 +220,7 @@ def test_an_ordinary_device_has_three_pairs_and_two_blocks_more_of_several_times
 
 def test_a_wait_that_always_takes_as_long_does_not_go_on_for_ever():
     timer = filled(Polled(1e-9, 4e-3, from_wait=True))
-    assert (7**4, None) == (timer.block_calls, timer.overlap_left)
+    assert (7**4, None) == (timer.block_calls, timer.warmup.overlap_left)
 
 
 def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compared():
@@ -235,7 +236,7 @@ def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compar
     ):
         warm_up.warm_up(timer, RunOptions())
         warm_up.fill_pipeline(timer, RunOptions(), remaining=10.0)
-        assert expected == (timer.overlap_left is not None)
+        assert expected == (timer.warmup.overlap_left is not None)
 
 
 @for_each("seed", range(8))
@@ -247,7 +248,7 @@ def test_what_noise_alone_may_show_makes_a_block_five_times_the_least_one_at_mos
     """Of long blocks there are one or two pairs, which show no overlap."""
     draws = Random(seed)  # noqa: S311 - noise, not a secret
     timer = filled(simulated(kernel=kernel, noise=lambda: draws.lognormvariate(0, spread)))
-    assert (timer.block_calls <= most, timer.overlap_left) == (True, 0.0)
+    assert (timer.block_calls <= most, timer.warmup.overlap_left) == (True, 0.0)
 
 
 def test_what_a_few_blocks_of_a_noisy_machine_seem_to_show_surely_is_looked_at_once_more():
@@ -284,7 +285,7 @@ def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing(
 
     device.synchronize = synchronize
     timer = filled(device, lambda: made.append(1))
-    assert (timer.block_calls, timer.overlap_left) == (1, None)
+    assert (timer.block_calls, timer.warmup.overlap_left) == (1, None)
 
 
 @for_each("step", [BlockTimer.take_sample, partial(warm_up.warm_up, options=RunOptions())])
@@ -339,8 +340,8 @@ def test_threads_waited_for_processors_in_blocks_but_no_longer_than_these_worked
     waited, threads, lost, seen, others
 ):
     timer = blocks_of(seen, others)
-    found = timer.measurement
-    assert (waited and pytest.approx(waited), threads) == (timer.waited, found.waiting_threads)
+    found, spent = timer.measurement, timer.processors.spent
+    assert (waited and pytest.approx(waited), threads) == (spent.waited, found.waiting_threads)
     assert (lost and pytest.approx(lost)) == found.waited
     assert lost or timer.interference is None
 
@@ -348,7 +349,7 @@ def test_threads_waited_for_processors_in_blocks_but_no_longer_than_these_worked
 def busy(waited=9.0) -> BlockTimer:
     timer = timer_on(simulated("cpu", kernel=0.5), block_calls=4, keeps_result=True)
     timer.take_sample()
-    timer.waited = waited
+    timer.processors.spent = Spent(waited=waited)
     return timer
 
 
@@ -379,7 +380,7 @@ def test_the_last_result_is_not_one_of_a_single_thread_which_may_round_in_anothe
 
     with system(None, thread_time=count(0.0, 0.8).__next__, one_thread=one_thread):
         timer.measure_least_time(remaining=60.0)
-    assert (pytest.approx(0.1), "all") == (timer.least_time, timer.last_result)
+    assert (pytest.approx(0.1), "all") == (timer.processors.least_time, timer.last_result)
 
 
 @for_each(
@@ -392,7 +393,7 @@ def test_what_a_call_needs_is_measured_only_where_that_matters_and_can_be_had_in
     last = timer.last_result = object()
     with on_one_thread(threads):
         timer.measure_least_time(remaining)
-    assert timer.least_time is None
+    assert timer.processors.least_time is None
     assert timer.last_result is last
 
 
@@ -405,7 +406,7 @@ def test_what_disturbed_the_samples_of_an_emulated_gpu_is_taken_off_where_its_th
 ):
     timer = timer_on(simulated())
     timer.samples.extend([0.5, 0.5])
-    timer.waited, timer.fastest_sample = waited, fastest / 2
+    timer.processors.spent, timer.calls.fastest = Spent(waited=waited), fastest / 2
     found = timer.interference
     assert expected == (found and pytest.approx(found.own_share))
 

@@ -142,7 +142,7 @@ def kept(sampling) -> list[tuple[float, float]]:
 def test_slow_calls_of_a_gpu_variant_have_as_many_rounds_as_its_cpu_variant_left(expected, samples, seconds):
     """Where that left few, the rounds take no longer than those took."""
     bench = Bench(gpu=0.9, options=RunOptions(sampling=SamplingPlan(**SLOW)), allowed=10.0)
-    bench.gpu.note_time(0.9)
+    bench.gpu.calls.note_time(0.9)
     assert expected == len(bench.against(*[1.2] * samples, seconds=seconds).rounds)
 
 
@@ -345,7 +345,7 @@ def test_each_device_works_alone_once_where_a_first_look_leaves_the_question_ope
 def test_of_calls_of_more_than_a_tenth_of_a_second_nothing_is_asked():
     bench = Bench(cpu=0.11, gpu=0.1, demand=Demand(min=1), allowed=10.0, options=RunOptions())
     for timer in (bench.cpu, bench.gpu):
-        timer.note_time(0.11)
+        timer.calls.note_time(0.11)
     assert bench.interleaved().begun > 20
     assert not bench.cpu.alone
 
@@ -449,7 +449,7 @@ def test_rounds_of_a_gpu_that_was_slowed_down_are_none_of_the_twenty():
     options = RunOptions(sampling=SamplingPlan(**SLOW))
     bench = Bench(cpu=0.3, gpu=0.1, options=options, allowed=10.0, throttle=hot_in(2, 5))
     for timer, call in ((bench.cpu, 0.3), (bench.gpu, 0.1)):
-        timer.note_time(call)
+        timer.calls.note_time(call)
     found = bench.interleaved()
     assert (20, 2) == (len(found.rounds), found.dropped)
 
@@ -473,7 +473,7 @@ def test_one_process_of_many_samples_each_test_for_as_long_whatever_is_decided(r
             cpu=cpu, gpu=9e-3 if cpu > 9e-3 else 1e-6, demand=demand, options=ONE_OF_MANY, allowed=allowed
         )
         for timer in (bench.cpu, bench.gpu):
-            timer.note_time(cpu)  # as warm-up does
+            timer.calls.note_time(cpu)  # as warm-up does
         found = bench.interleaved()
         assert (rounds, pytest.approx(seconds, rel=0.2)) == (min(found.begun, 100), found.elapsed or 0.0)
 
@@ -658,6 +658,6 @@ def test_slow_calls_of_a_check_have_twenty_rounds_where_these_fit(rounds, second
     options = RunOptions(sampling=SamplingPlan(**plan))
     bench = Bench(cpu=cpu, gpu=gpu, options=options, allowed=10.0)
     for timer, call in ((bench.cpu, cpu), (bench.gpu, gpu)):
-        timer.note_time(call)
+        timer.calls.note_time(call)
     found = bench.interleaved()
     assert (rounds, pytest.approx(seconds, rel=0.15)) == (len(found.rounds), found.elapsed)
