@@ -30,8 +30,9 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing import rounds
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import TimeBudget
+from pytest_gpuperf.timing.trial_context import TrialContext
 
 TOLERANCE = 0.1
 UNCHANGED = 1.0

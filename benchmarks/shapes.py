@@ -30,7 +30,8 @@ from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.record import Record, Report, Run, Status
 from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.workload import Workload
 
 LIMIT = 10.0

@@ -19,8 +19,9 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.late_look import LateTime
 from pytest_gpuperf.timing.process_state import Change
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import OtherLimit
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work import inputs
 from pytest_gpuperf.work.any_array import root
 from pytest_gpuperf.work.values import Leaf

@@ -15,7 +15,8 @@ from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing import notes, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.checks import ResultChecks
 
 

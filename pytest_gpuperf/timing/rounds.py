@@ -1,10 +1,8 @@
 """From the timers of one test to its rounds: as many as decide, without those of a throttled GPU."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 from math import inf
-from random import Random
 from statistics import median
 from time import perf_counter, process_time
 
@@ -18,7 +16,6 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.clock import let_pass, seconds_between
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Round, Speedup
 from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.sampling import SamplingPlan
@@ -28,7 +25,8 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
 from pytest_gpuperf.timing.late_look import LateLook
-from pytest_gpuperf.timing.time_budget import CountedSeconds, OtherLimit
+from pytest_gpuperf.timing.time_budget import CountedSeconds
+from pytest_gpuperf.timing.trial_context import TrialContext
 
 _FEWEST = 2  # rounds, or samples of one device, taken however long they last while there is time
 # Of one process of many: its fastest block counts, which so many seconds, and rounds, have seen undisturbed.
@@ -43,31 +41,6 @@ _UNTIMED_SHARE = 1 / 8  # of the rounds have an untimed one before them
 _SLOW = 1 / 100  # of the sampling time: longer rounds have time for an untimed one in a stretch, and no waits
 _MANY_ROUNDS = 500  # decide as much as more would, and keep reports small: of more, each waits longer
 _UNMARKED_TIME = 0.05  # seconds: there may be thousands of them
-
-OnRound = Callable[[float], None]
-"""Called between rounds, with the seconds that the test may still take."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialContext:
-    """The limits and options of one test, the random order of its rounds, and the time it has left.
-
-    `remaining` returns the seconds that the test has left, below zero when time is up, and `extend` raises
-    its limit to so many, and `excuse` lets so many not count: a trial passes those of its `TimeBudget`.
-    `on_round` is called after each round, outside what is timed; None where nobody watches. `other_limit`
-    returns the time limit of somebody else where that is the shorter one, and `up_on_host` after how many
-    seconds on the host simulated time is up, where it is.
-    """
-
-    demand: Demand
-    options: RunOptions
-    order: Random
-    remaining: Callable[[], float]
-    extend: Callable[[float], None] = lambda _: None
-    excuse: Callable[[float], None] = lambda _: None
-    on_round: OnRound | None = None
-    other_limit: Callable[[], OtherLimit | None] = lambda: None
-    up_on_host: Callable[[], float | None] = lambda: None
 
 
 class RoundSampler:

@@ -25,7 +25,7 @@ from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.timing import blocks, inspection, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.rounds import TrialContext
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.values import values_of
 from pytest_gpuperf.work.workload import Workload
 

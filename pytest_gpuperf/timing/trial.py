@@ -29,8 +29,9 @@ from pytest_gpuperf.timing.kept_results import look_for_kept, look_for_kept_in_t
 from pytest_gpuperf.timing.late_look import LateLook
 from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, require_same_types
 from pytest_gpuperf.timing.question import Facts, Question
-from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, OtherLimit, TimeBudget
+from pytest_gpuperf.timing.trial_context import OnRound, TrialContext
 from pytest_gpuperf.work import device_work, first_call
 from pytest_gpuperf.work.checks import When
 from pytest_gpuperf.work.device_work import CpuWork, Sight

@@ -25,7 +25,8 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext, for_gate, for_test, for_unmarked
+from pytest_gpuperf.timing.rounds import RoundSampler, for_gate, for_test, for_unmarked
+from pytest_gpuperf.timing.trial_context import TrialContext
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.
 TEN = RunOptions(max_time=9.5 * 11e-3 / 0.75, sampling=SamplingPlan(whole=True))
