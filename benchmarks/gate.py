@@ -228,8 +228,8 @@ def measure(task: Task, factor: float, limits: Sequence[Limit], chance: Random, 
         scope="call",
         cpu=cpu.measurement,
         gpu=gpu.measurement,
-        speedup=sampling.speedup(),
-        rounds_elapsed=sampling.seconds,
+        speedup=sampling.rounds.speedup(),
+        rounds_elapsed=sampling.rounds.seconds,
     )
 
 

@@ -185,9 +185,9 @@ def compare(task: Task, chance: Random) -> tuple[Status, Speedup]:
     )
     sampling = RoundSampler(context)
     sampling.take_interleaved(cpu, gpu)
-    speedup = sampling.speedup()
+    speedup = sampling.rounds.speedup()
     assert speedup is not None
-    return verdict.judge(speedup, demand, sampling.sampled.look).status, speedup
+    return verdict.judge(speedup, demand, sampling.rounds.sampled.look).status, speedup
 
 
 def replay(

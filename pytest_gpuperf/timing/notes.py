@@ -19,7 +19,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.late_look import LateTime
 from pytest_gpuperf.timing.process_state import Change
-from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.taken_rounds import TakenRounds
 from pytest_gpuperf.timing.time_budget import OtherLimit
 from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work import inputs
@@ -49,7 +49,7 @@ _LEAST_AT_FIRST = 1e-4  # seconds more: less is a plan or a workspace that is ma
 
 
 def why_no_rounds(
-    context: TrialContext, rounds: RoundSampler, first_calls: tuple[float, float], looking: float, gpu: str
+    context: TrialContext, rounds: TakenRounds, first_calls: tuple[float, float], looking: float, gpu: str
 ) -> tuple[Literal["gpu_throttled", "not_enough_time"], str]:
     """Return why a test has no rounds: all of them were dropped, or there was no time.
 
@@ -268,7 +268,7 @@ def on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:
     return Note(code="long_warm_up", text=text)
 
 
-def on_rounds(rounds: RoundSampler) -> Iterator[Note]:
+def on_rounds(rounds: TakenRounds) -> Iterator[Note]:
     """Yield notes on a round in which the machine stood still, and on dropped rounds, where others decide."""
     lasted = rounds.lasted
     if lasted.standstill:

@@ -15,7 +15,7 @@ from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing import notes, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
-from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.taken_rounds import TakenRounds
 from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.checks import ResultChecks
 
@@ -31,7 +31,7 @@ class Facts:
     cpu: BlockTimer | CpuResult
     gpu: BlockTimer
     loop: BlockTimer | None
-    rounds: RoundSampler
+    rounds: TakenRounds
     checks: ResultChecks
     speedup: Speedup | None
     disturbance: Disturbance | None

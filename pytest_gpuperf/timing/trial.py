@@ -102,7 +102,8 @@ class Trial:
         if size_group is not None:
             # The threshold of a size group lies where the speedup crosses 1: each size must be clear of it.
             limits = (*limits, Limit(1.0, 1.0, threshold.side_that_fails(size_group)))
-        self._rounds = RoundSampler(self._context, limits)
+        self._sampler = RoundSampler(self._context, limits)
+        self._rounds = self._sampler.rounds
         self._question = question or Question()
         self._checks = self._question.checks(demand)
         self._device: TimedDevice | None = None
@@ -136,8 +137,8 @@ class Trial:
                 loop = self._demanded_loop(self._gpu)
                 warm_up.share_calls(cpu_timer, gpu_timer, *filter(None, [loop]))
                 others = self._in_rounds(self._cpu, self._gpu)
-                late = self._rounds.late_look(cpu_timer, gpu_timer) if self._asks_later else None
-                self._rounds.take_interleaved(
+                late = self._sampler.late_look(cpu_timer, gpu_timer) if self._asks_later else None
+                self._sampler.take_interleaved(
                     cpu_timer, gpu_timer, loop, others=others, late=late, may_stop=self._may_stop
                 )
                 if self._checks.differ:
@@ -145,7 +146,7 @@ class Trial:
                 self._require_same(of_cpu, self._last_results(self._cpu), self._cpu)
                 self._compare_last_results(of_cpu, of_gpu, self._gpu)
                 self._require_last_work(self._gpu)
-                if self._checks.differ or self._rounds.too_late_to_restart:
+                if self._checks.differ or self._sampler.too_late_to_restart:
                     break
                 is_late = late is not None and self._changed_late(late)
                 if self._samples_usable and not is_late:
@@ -171,7 +172,7 @@ class Trial:
             if self._gpu.workload.restore is not None:  # so many calls after a reset are the CPU's work, too
                 gpu_timer.block_calls = cpu_result.measurement.block_calls
             others = self._in_rounds(self._gpu)
-            self._rounds.take_against(cpu_result, gpu_timer, loop, others=others)
+            self._sampler.take_against(cpu_result, gpu_timer, loop, others=others)
             self._measure_least_time(self._gpu)
             if self._checks.differ:
                 return self._judge()
@@ -197,9 +198,9 @@ class Trial:
         with self._budget.lock() if in_turn else nullcontext():
             for _ in self._attempts(timer):
                 (sampled,) = self._warmed_up(timer)
-                self._rounds.take_alone(sampled, seconds, others=self._in_rounds(timer))
+                self._sampler.take_alone(sampled, seconds, others=self._in_rounds(timer))
                 self._measure_least_time(timer)
-                if self._interference(timer) is None or self._rounds.too_late_to_restart:
+                if self._interference(timer) is None or self._sampler.too_late_to_restart:
                     break
             self._require_same(results, self._last_results(timer), timer)
             if self._question.times_secondary:

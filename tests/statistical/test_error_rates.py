@@ -38,7 +38,7 @@ def sampled_at(demand, draws, cpu, gpu):
     )
     sampler = RoundSampler(context)
     sampler.take_interleaved(side("cpu", *cpu), side("gpu", *gpu))
-    return sampler.sampled
+    return sampler.rounds.sampled
 
 
 def verdict_at(limit, draws, cpu, gpu):

@@ -26,6 +26,7 @@ from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.rounds import RoundSampler, for_gate, for_test, for_unmarked
+from pytest_gpuperf.timing.taken_rounds import TakenRounds
 from pytest_gpuperf.timing.trial_context import TrialContext
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.
@@ -103,21 +104,21 @@ class Bench:
 
         return call
 
-    def interleaved(self, loop=None, **options) -> RoundSampler:
+    def interleaved(self, loop=None, **options) -> TakenRounds:
         self.sampling.take_interleaved(self.cpu, self.gpu, loop, **options)
-        return self.sampling
+        return self.sampling.rounds
 
-    def against(self, *cpu_samples, seconds=inf, **options) -> RoundSampler:
+    def against(self, *cpu_samples, seconds=inf, **options) -> TakenRounds:
         measurement = factories.measurement(factories.CPU, *cpu_samples)
         left = CpuResult(
             measurement=measurement, seconds=seconds, results=[], interference=None, restart_reason=None
         )
         self.sampling.take_against(left, self.gpu, **options)
-        return self.sampling
+        return self.sampling.rounds
 
-    def alone(self, seconds, **options) -> RoundSampler:
+    def alone(self, seconds, **options) -> TakenRounds:
         self.sampling.take_alone(self.cpu, seconds, **options)
-        return self.sampling
+        return self.sampling.rounds
 
     def loop(self) -> BlockTimer:
         """Return the timer of the GPU's call with copies of its input and its result."""
@@ -554,7 +555,7 @@ def between(seconds, seed=0) -> tuple[int, list[float], dict[int, list[str]]]:
     bench.gpu.device.pause = lambda waited: (waits.append(waited), pause(waited))
     bench.interleaved()
     untimed = {number: steps[:-2] for number, steps in enumerate(bench.steps) if len(steps) > 2}
-    return bench.sampling.begun, waits, untimed
+    return bench.sampling.rounds.begun, waits, untimed
 
 
 @for_each(
