@@ -98,7 +98,7 @@ class BlockTimer:
         """What has been measured so far, as a value."""
         workload, warmup, processors = self.workload, self.warmup, self.processors
         per_call = self.per_call_timer
-        timed, worked = sum(self.samples) * self.block_calls, processors.spent.worked
+        timed, worked = sum(self.samples) * self.block_calls, processors.worked
         mhz = self.clocks.mhz + (per_call.clocks.mhz if per_call else array("l"))
         alone = self.alone or (per_call.alone if per_call else [])
         return Measurement(
@@ -168,8 +168,8 @@ class BlockTimer:
             self.raise_clocks()
             self.drop_result()
             self.processors.note_before(is_first=not self.samples)
-            sample, compiled, _ = self.run_block()
-            if not compiled:
+            sample = self.run_block()
+            if not self.calls.compiled:
                 break
             self.calls.count_recompiled()
         self.clocks.note_mhz()
@@ -181,7 +181,7 @@ class BlockTimer:
         """Run a block that is no sample: caches and clocks are then those of steady work; return its time."""
         self.raise_clocks()
         self.drop_result()
-        return self.run_block().sample
+        return self.run_block()
 
     def measure_least_time(self, remaining: float) -> None:
         """Measure how long a call takes at least, if it was disturbed and that can be done in time.
@@ -208,24 +208,24 @@ class BlockTimer:
         """Free the last block's result, before the next one exists: at most two are held for a device."""
         self.last_result = None
 
-    def run_block(self, calls: int | None = None) -> "Block":
-        """Run a block, whose time the clock has shown; return it without its result."""
+    def run_block(self, calls: int | None = None) -> float:
+        """Run a block; return its seconds per call, which the clock has shown."""
         calls = calls or self.block_calls
-        block = self._run_block(calls)
-        if block.sample <= 0:
+        sample = self._run_block(calls)
+        if sample <= 0:
             raise GpuPerfError(f"{calls} calls took no time that the clock can show")
-        return block
+        return sample
 
-    def _run_block(self, calls: int) -> "Block":
-        """Run a block; return it without its result. A workload that raises stays marked as running."""
+    def _run_block(self, calls: int) -> float:
+        """Run a block; return its seconds per call. A workload that raises stays marked as running."""
         self.in_block = True
         with gc_paused():
-            sample, compiled, result = self.time_block(calls)
+            sample, result, self.calls.compiled = self.time_block(calls)
         self.in_block = False
         self.clocks.note_end()
         if self.keeps_result:
             self.last_result = result
-        return Block(sample, compiled)
+        return sample
 
     def time_block(self, calls: int) -> "Block":
         """Time a block of so many calls, which is no sample yet; see what the second of all calls holds."""
@@ -265,11 +265,11 @@ def round_of(timers: Sequence[BlockTimer], order: Random) -> Callable[[], None]:
 
 
 class Block(NamedTuple):
-    """A timed block: its seconds per call, how many programs were compiled in it, and its last result."""
+    """A timed block: its seconds per call, its last result, and how many programs were compiled in it."""
 
     sample: float
+    result: Any
     compiled: int
-    result: Any = None
 
 
 def timed_block(
@@ -305,7 +305,7 @@ def timed_block(
         if wait is not None or calls_wait:
             lasted += _left(device, empty_wait)
         compiled = device.compilations() - compiled
-    return Block(lasted / calls, compiled, result)
+    return Block(lasted / calls, result, compiled)
 
 
 def _left(device: TimedDevice, empty_wait: float) -> float:

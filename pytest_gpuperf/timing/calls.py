@@ -14,14 +14,16 @@ class Calls:
 
     `made` counts the first one, too. `second` is a call's time in the first block, which is one call;
     infinite before that. The samples of a busy machine are compared with the `fastest`; `fastest_latency` is
-    that of calls which were each waited for before a restart. `recompiles` counts the timed blocks in which
-    something was compiled: they are no samples. `shows_at_last` is whether the inspected call seemed to work.
+    that of calls which were each waited for before a restart. So many programs were `compiled` in the last
+    block; `recompiles` counts the timed ones in which something was: they are no samples. `shows_at_last` is
+    whether the inspected call seemed to work.
     """
 
     made: int = 1
     second: float = inf
     fastest: float = inf
     fastest_latency: float = inf
+    compiled: int = 0
     recompiles: int = 0
     shows_at_last: bool = True
 

@@ -46,31 +46,23 @@ class Stopped(NamedTuple):
     periods: int
 
 
-class Spent(NamedTuple):
-    """Seconds for which threads `waited` in timed blocks, and for which processors `worked` for the process.
-
-    None where the system does not report them. `others` is how long processors have worked for others since
-    the first block, where that is known.
-    """
-
-    waited: float | None = None
-    worked: float | None = None
-    others: float = inf
-
-
 class Processors:
-    """What the processors did while one workload was sampled, for it and for others.
+    """What the processors did while one workload was sampled, for it and for others. Times in seconds.
 
-    `waiting_threads` is the largest number in one block; None where the system does not report it. A call
-    needs `least_time` in any case, in seconds.
+    For so long have threads `waited` for a processor and processors `worked` for the process, in all timed
+    blocks, and `waiting_threads` is the largest number in one of them; None where the system does not report
+    them. `others_worked` is how long processors have worked for others since the first block, where that is
+    known: threads that waited longer waited for each other. `least_time` is what a call needs in any case.
     """
 
     def __init__(self, device: TimedDevice) -> None:
-        self.spent = Spent()
+        self.waited: float | None = None
+        self.worked: float | None = None
+        self.others_worked = inf
         self.waiting_threads: int | None = None
         self.least_time: float | None = None
         self._device = device
-        self._before_last_block = self.spent
+        self._before_last_block: tuple[float | None, float | None, float] = (None, None, inf)
         self._worked_before: float | None = None
         self._waiting: Waiting | None = None
         self._others: OtherWork | None = None  # since the first block
@@ -87,11 +79,8 @@ class Processors:
 
     @property
     def lost(self) -> float | None:
-        """How long threads waited for a processor because of other work, at most; None where not known.
-
-        Threads that waited for longer than processors worked for others waited for each other.
-        """
-        return None if self.spent.waited is None else min(self.spent.waited, self.spent.others)
+        """How long threads waited for a processor because of other work, at most; None where not known."""
+        return None if self.waited is None else min(self.waited, self.others_worked)
 
     @property
     def stopped(self) -> Stopped | None:
@@ -115,22 +104,20 @@ class Processors:
         """Add what the system has reported since the beginning of a block, which took so many seconds."""
         worked_after = self._device.processor_time()
         in_block = self._waiting.by_thread() if self._waiting else None
-        self._before_last_block = waited, worked, others = self.spent
+        self._before_last_block = self.waited, self.worked, self.others_worked
         if self._worked_before is not None and worked_after is not None:
-            worked = (worked or 0.0) + max(0.0, worked_after - self._worked_before)
+            self.worked = (self.worked or 0.0) + max(0.0, worked_after - self._worked_before)
         if in_block is not None:
-            least = _LEAST_WAIT * seconds
-            waited = (waited or 0.0) + sum(in_block)
+            waited, least = sum(in_block), _LEAST_WAIT * seconds
+            self.waited = (self.waited or 0.0) + waited
             self.waiting_threads = max(self.waiting_threads or 0, sum(wait > least for wait in in_block))
-            if sum(in_block) > least and self._others is not None:
-                others = self._others.seconds
-        self.spent = Spent(waited, worked, others)
+            if waited > least and self._others is not None:
+                self.others_worked = self._others.seconds
 
     def drop_last_block(self) -> None:
         """Discard what the last block added to the sums."""
-        self.spent = self._before_last_block
+        self.waited, self.worked, self.others_worked = self._before_last_block
 
     def restart(self) -> None:
         """Discard what is known of the samples so far."""
-        self.spent = Spent(others=self.spent.others)
-        self.waiting_threads = None
+        self.waited = self.worked = self.waiting_threads = None

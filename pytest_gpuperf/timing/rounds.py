@@ -239,4 +239,4 @@ def _processor_time(device: TimedDevice, timers: Sequence[BlockTimer]) -> float:
     """Return the seconds that processors have worked for the process; in simulated time, for its samples."""
     if device.clock is perf_counter:
         return process_time()
-    return sum(timer.processors.spent.worked or 0.0 for timer in timers)
+    return sum(timer.processors.worked or 0.0 for timer in timers)

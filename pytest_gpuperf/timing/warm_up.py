@@ -332,7 +332,7 @@ def _run(timer: BlockTimer, calls: int | None = None) -> float:
     """Run a block that counts as warm-up; return its seconds per call."""
     timer.drop_result()
     timer.warmup.calls += calls or timer.block_calls
-    return timer.run_block(calls).sample
+    return timer.run_block(calls)
 
 
 def _error_of_median(values: Sequence[float]) -> float:

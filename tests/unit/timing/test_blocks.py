@@ -26,7 +26,6 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing import blocks, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.processors import Spent
 from pytest_gpuperf.timing.rounds import for_unmarked
 
 UNMARKED = RunOptions(sampling=for_unmarked(SamplingPlan(), GateOptions()))
@@ -340,8 +339,8 @@ def test_threads_waited_for_processors_in_blocks_but_no_longer_than_these_worked
     waited, threads, lost, seen, others
 ):
     timer = blocks_of(seen, others)
-    found, spent = timer.measurement, timer.processors.spent
-    assert (waited and pytest.approx(waited), threads) == (spent.waited, found.waiting_threads)
+    found = timer.measurement
+    assert (waited and pytest.approx(waited), threads) == (timer.processors.waited, found.waiting_threads)
     assert (lost and pytest.approx(lost)) == found.waited
     assert lost or timer.interference is None
 
@@ -349,7 +348,7 @@ def test_threads_waited_for_processors_in_blocks_but_no_longer_than_these_worked
 def busy(waited=9.0) -> BlockTimer:
     timer = timer_on(simulated("cpu", kernel=0.5), block_calls=4, keeps_result=True)
     timer.take_sample()
-    timer.processors.spent = Spent(waited=waited)
+    timer.processors.waited = waited
     return timer
 
 
@@ -406,7 +405,7 @@ def test_what_disturbed_the_samples_of_an_emulated_gpu_is_taken_off_where_its_th
 ):
     timer = timer_on(simulated())
     timer.samples.extend([0.5, 0.5])
-    timer.processors.spent, timer.calls.fastest = Spent(waited=waited), fastest / 2
+    timer.processors.waited, timer.calls.fastest = waited, fastest / 2
     found = timer.interference
     assert expected == (found and pytest.approx(found.own_share))
 
