@@ -64,3 +64,17 @@ def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked_in_the_timed_
         timer.take_sample()
         timer.device.launch(5.0)
     assert timer.measurement.processors == (expected and pytest.approx(expected))
+
+
+def test_what_a_dropped_block_added_to_the_sums_is_dropped_with_it_and_all_of_it_at_a_restart():
+    timer = timer_on(simulated("cpu", kernel=1.0, threads=2.0))
+    left, worked = iter([{"1": seconds} for seconds in (0.0, 0.5, 0.5, 3.5)]), iter([10.0, 10.25, 12.0])
+    with system(timer.device.clock, waits=lambda: next(left), other_work=lambda: next(worked)):
+        timer.take_sample()
+        timer.take_sample()
+    found = timer.processors
+    assert (3.5, 2.0, pytest.approx(4.0)) == (found.waited, found.lost, found.worked)
+    timer.drop_last_sample()
+    assert (0.5, 0.25, pytest.approx(2.0)) == (found.waited, found.lost, found.worked)
+    timer.restart()
+    assert (None, None, None) == (found.waited, found.lost, found.worked)
