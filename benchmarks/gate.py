@@ -30,8 +30,9 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
 from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing import rounds
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import TimeBudget
+from pytest_gpuperf.timing.trial_context import TrialContext
 
 TOLERANCE = 0.1
 UNCHANGED = 1.0
@@ -210,8 +211,8 @@ def measure(task: Task, factor: float, limits: Sequence[Limit], chance: Random, 
     slower = task.cpu.lasting(task.cpu.median if row.call is None else row.call)
     cpu, gpu = replay(slower, task.gpu, ratio=ratio, clock=clock, chance=chance)
     call = task.cpu.median if row.call is None else row.call
-    cpu.note_time(call)  # as warm-up does, before the first round
-    gpu.note_time(call / ratio)
+    cpu.calls.note_time(call)  # as warm-up does, before the first round
+    gpu.calls.note_time(call / ratio)
     budget = TimeBudget(plan.max_time)
     budget.start(clock)
     context = TrialContext(
@@ -227,8 +228,8 @@ def measure(task: Task, factor: float, limits: Sequence[Limit], chance: Random, 
         scope="call",
         cpu=cpu.measurement,
         gpu=gpu.measurement,
-        speedup=sampling.speedup(),
-        rounds_elapsed=sampling.seconds,
+        speedup=sampling.rounds.speedup(),
+        rounds_elapsed=sampling.rounds.seconds,
     )
 
 

@@ -30,7 +30,9 @@ from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.record import Record, Report, Run, Status
 from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.taken_rounds import TakenRounds
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.workload import Workload
 
 LIMIT = 10.0
@@ -271,7 +273,7 @@ def round_time(cell: Cell) -> float:
     return cell.seconds * (1 + 1 / LIMIT)
 
 
-def misses(cell: Cell, sampling: RoundSampler) -> bool:
+def misses(cell: Cell, sampling: TakenRounds) -> bool:
     """Return whether what is certain does not hold the true ratio."""
     certain = sampling.speedup().certain
     return not (certain.low or 0.0) <= LIMIT * cell.factor <= (certain.high or inf)
@@ -288,7 +290,7 @@ def finds_a_loss(cell: Cell, noise: float, chance: Random) -> bool:
     return comparison.outcome == "regressed"
 
 
-def record(sampling: RoundSampler) -> Record:
+def record(sampling: TakenRounds) -> Record:
     """Return the record of a bare marker's rounds."""
     return Record(
         nodeid=gate.NODEID,
@@ -307,7 +309,7 @@ def measure(
     demand: Demand,
     options: RunOptions = OPTIONS,
     limits: Sequence[Limit] = (),
-) -> tuple[RoundSampler, float]:
+) -> tuple[TakenRounds, float]:
     """Measure one comparison; return its rounds and the time that it took on the clock."""
     clock = Clock()
 
@@ -329,7 +331,7 @@ def measure(
     sampling = RoundSampler(context, limits)
     gpu_seconds = cell.seconds * exp(noise) / (LIMIT * cell.factor)
     sampling.take_interleaved(side("cpu", cell.cpu, cell.seconds), side("gpu", cell.gpu, gpu_seconds))
-    return sampling, clock()
+    return sampling.rounds, clock()
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Status
 from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.workload import Workload
 
 LIMIT = 3.0
@@ -184,9 +185,9 @@ def compare(task: Task, chance: Random) -> tuple[Status, Speedup]:
     )
     sampling = RoundSampler(context)
     sampling.take_interleaved(cpu, gpu)
-    speedup = sampling.speedup()
+    speedup = sampling.rounds.speedup()
     assert speedup is not None
-    return verdict.judge(speedup, demand, sampling.sampled.look).status, speedup
+    return verdict.judge(speedup, demand, sampling.rounds.sampled.look).status, speedup
 
 
 def replay(

@@ -10,7 +10,7 @@ import pytest
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.timing import blocks, warm_up
+from pytest_gpuperf.timing import blocks, processors, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.work import first_call
@@ -58,7 +58,9 @@ def system(clock: Callable[[], float], **reports: Any) -> Iterator[None]:
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, report in {**known, **reports}.items():
-            patch.setattr(blocks, name, report)
+            for module in (blocks, processors):
+                if hasattr(module, name):
+                    patch.setattr(module, name, report)
         yield
 
 

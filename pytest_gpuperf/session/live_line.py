@@ -13,7 +13,7 @@ import pytest
 from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.names import beginning, shorten
-from pytest_gpuperf.timing.rounds import OnRound
+from pytest_gpuperf.timing.trial_context import OnRound
 
 _INTERVAL = 0.5  # seconds before the line is shown and between two changes: most tests end before
 # The line is below the one that pytest has begun and the cursor returns there, so that whoever writes next

@@ -1,5 +1,6 @@
 """What is known of a GPU's clocks in this process: for how long its times change after it has idled."""
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
@@ -63,9 +64,43 @@ class GpuClocks:
         self.ramp = windows[min(changing + 1, len(windows) - 1)][0].began if changing else 0.0
 
 
+class BlockClocks:
+    """The clocks of a GPU around the blocks of one workload; of other devices nothing is noted.
+
+    `raised` are the seconds of untimed work that raised the clocks of a GPU that had idled, and `mhz` its
+    clocks right after the timed blocks, where it reports them.
+    """
+
+    def __init__(self, device: TimedDevice) -> None:
+        self.gpu = clocks_of(device)
+        self.raised = 0.0
+        self.mhz = array("l")
+        self._device = device
+
+    @property
+    def ramp(self) -> float | None:
+        """The seconds of work until a GPU that idled is as fast as in steady work; None if not known."""
+        return self.gpu.ramp if self.gpu else None
+
+    def note_mhz(self) -> None:
+        """Note the GPU's clock while it is that of the block: NVML takes some tens of microseconds."""
+        if self.gpu is not None and (mhz := self._device.sm_mhz()) is not None:
+            self.mhz.append(mhz)
+
+    def note_end(self) -> None:
+        """Note when a GPU's last block ended: it idles from then on."""
+        if self.gpu is not None:
+            self.gpu.ended = self._device.clock()
+
+
+def has_own_clocks(device: TimedDevice) -> bool:
+    """Return whether a device is a GPU: those of a CPU or an emulated device are the machine's."""
+    return device.kind == "gpu" and not device.info.emulated
+
+
 def clocks_of(device: TimedDevice) -> GpuClocks | None:
-    """Return what is known of a GPU; None for a CPU or an emulated device, whose clocks are the machine's."""
-    if device.kind != "gpu" or device.info.emulated:
+    """Return what is known of a GPU; None for another device."""
+    if not has_own_clocks(device):
         return None
     try:
         return _known.setdefault(device, GpuClocks())

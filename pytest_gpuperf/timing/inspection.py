@@ -53,14 +53,13 @@ def inspected_call(timer: BlockTimer) -> Result:
     workload.prepare()
     with gc_paused():  # as timed calls run
         call = observed_call(workload.call, workload.device)
-    timer.note_time(call.elapsed)
-    timer.held_at_last = timer.held_in(call.observation)
+    timer.calls.note_time(call.elapsed)
     require_no_fallback(call, workload.device)
     seems_idle = workload.used_device_at_first and not call.observation.worked
-    if seems_idle and (timer.fastest_sample < _SHORTEST_LAUNCH or workload.device.sees_all_work):
+    if seems_idle and (timer.calls.fastest < _SHORTEST_LAUNCH or workload.device.sees_all_work):
         raise GpuPerfError(LAST_IS_IDLE.format(workload.device.name))
     result = walked(call.result, capabilities.holds(workload.device))
-    timer.shows_at_last = returns_new(workload, result.values) or (
+    timer.calls.shows_at_last = returns_new(workload, result.values) or (
         call.observation.worked and not is_blind(workload.device)
     )
     inspection = Inspection(
@@ -71,6 +70,7 @@ def inspected_call(timer: BlockTimer) -> Result:
         memory=call.observation.memory,
     )
     timer.inspection = inspection
+    timer.memory.note_inspected(call.observation)
     return result
 
 
@@ -130,7 +130,7 @@ def _surely_synchronizes(probe: _Probe, host_time: float, timer: BlockTimer) -> 
     That holds so many that what is submitted while the GPU is occupied takes its time: less of the call is
     left then.
     """
-    on_idle_device = min(host_time, timer.fastest_sample)
+    on_idle_device = min(host_time, timer.calls.fastest)
     submitted_before = on_idle_device - (probe.after - probe.occupied)
     return submitted_before < _LAUNCH_QUEUE * _SHORTEST_LAUNCH
 

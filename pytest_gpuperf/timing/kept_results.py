@@ -188,14 +188,14 @@ def _time_to_write(arrays: Sequence[Any], device: TimedDevice, *, suspect: float
         started = device.clock()
         for number in range(_WRITES + _MORE_WRITES):
             is_over = seconds_between(started, device.clock()) > _LONGEST_LOOK
-            if number >= _WRITES and (is_over or timer.fastest_sample <= suspect):
+            if number >= _WRITES and (is_over or timer.calls.fastest <= suspect):
                 break
             timer.take_sample()
     except ClockError:
         raise
     except Exception:  # noqa: BLE001 - of any library's arrays: sparse, or without room for more
         return _Write(0.0)
-    return _Write(timer.fastest_sample, timer.interference is not None)
+    return _Write(timer.calls.fastest, timer.interference is not None)
 
 
 def _new_array_like(array: Any, device: TimedDevice) -> Any:

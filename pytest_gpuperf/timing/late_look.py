@@ -54,7 +54,7 @@ class LateLook:
         self._early = [len(timer.samples) for timer in self.timers]
         for timer in self.suspects():
             seconds = median(timer.samples)
-            blocks = ceil((_late_after(seconds) - timer.calls) / timer.block_calls)
+            blocks = ceil((_late_after(seconds) - timer.calls.made) / timer.block_calls)
             if blocks * timer.block_calls * seconds <= self.remaining() / 2:
                 for _ in range(blocks):
                     timer.run_untimed()

@@ -19,8 +19,9 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.late_look import LateTime
 from pytest_gpuperf.timing.process_state import Change
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.taken_rounds import TakenRounds
 from pytest_gpuperf.timing.time_budget import OtherLimit
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work import inputs
 from pytest_gpuperf.work.any_array import root
 from pytest_gpuperf.work.values import Leaf
@@ -48,7 +49,7 @@ _LEAST_AT_FIRST = 1e-4  # seconds more: less is a plan or a workspace that is ma
 
 
 def why_no_rounds(
-    context: TrialContext, rounds: RoundSampler, first_calls: tuple[float, float], looking: float, gpu: str
+    context: TrialContext, rounds: TakenRounds, first_calls: tuple[float, float], looking: float, gpu: str
 ) -> tuple[Literal["gpu_throttled", "not_enough_time"], str]:
     """Return why a test has no rounds: all of them were dropped, or there was no time.
 
@@ -128,8 +129,8 @@ def on_first_call(timer: BlockTimer) -> Note | None:
     later = inspection.device_time if inspection is not None else None
     if first is None or later is None:
         return None
-    beyond_clocks = first - ((timer.clocks and timer.clocks.ramp) or 0.0)
-    most = max(later, timer.second_call)
+    beyond_clocks = first - (timer.clocks.ramp or 0.0)
+    most = max(later, timer.calls.second)
     if beyond_clocks <= max(_MORE_AT_FIRST * most, most + _LEAST_AT_FIRST):
         return None
     on = timer.device.info.noun
@@ -164,13 +165,14 @@ def on_libraries(timers: Sequence[BlockTimer], max_time: float) -> Iterator[Note
         )
         yield Note(code="long_warm_up", text=text)
     for timer in timers:
-        if recompiles := timer.recompiles + (timer.per_call_timer.recompiles if timer.per_call_timer else 0):
+        modes = filter(None, (timer, timer.per_call_timer))
+        if recompiles := sum(mode.calls.recompiles for mode in modes):
             text = (
                 f"in {units.count(recompiles, 'timed block')} on the {_noun(timer)} something was compiled; "
                 "they do not count: give calls the same shapes, dtypes and Python numbers"
             )
             yield Note(code="recompiles", text=text)
-        if (stopped := timer.stopped) is not None:
+        if (stopped := timer.processors.stopped) is not None:
             text = (
                 f"a quota of {units.digits(stopped.processors)} processors stopped its container in "
                 f"{units.count(stopped.periods, 'period')}: give the container more processors, or let "
@@ -266,7 +268,7 @@ def on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:
     return Note(code="long_warm_up", text=text)
 
 
-def on_rounds(rounds: RoundSampler) -> Iterator[Note]:
+def on_rounds(rounds: TakenRounds) -> Iterator[Note]:
     """Yield notes on a round in which the machine stood still, and on dropped rounds, where others decide."""
     lasted = rounds.lasted
     if lasted.standstill:

@@ -14,8 +14,9 @@ from pytest_gpuperf.devices.clock import FINE, seconds_between, step_of
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError, is_outcome
-from pytest_gpuperf.timing.blocks import BlockTimer, Waiting, timed_block
+from pytest_gpuperf.timing.blocks import BlockTimer, timed_block
 from pytest_gpuperf.timing.gc_pause import gc_paused
+from pytest_gpuperf.timing.processors import OtherWork, Waiting
 from pytest_gpuperf.work.first_call import Bind, array_types
 from pytest_gpuperf.work.values import Leaf
 from pytest_gpuperf.work.workload import NO_WORK, Workload
@@ -49,7 +50,7 @@ class Change:
 
         The timer's `least_time` is no such block: it is divided by threads that the work may not use.
         """
-        return self.factor > 1 and timer.fastest_sample < _APART * self.before
+        return self.factor > 1 and timer.calls.fastest < _APART * self.before
 
 
 @dataclass(kw_only=True)
@@ -83,13 +84,13 @@ class StateProbe:
         once more: then they set something for the whole process. Late warm-up does not follow them, and a
         busy machine, where some calls take 20 times as long as others, does not do so in each turn.
         """
-        now = self.timer.fastest_sample  # of warm-up, if there was time for it
+        now = self.timer.calls.fastest  # of warm-up, if there was time for it
         if inf in (self.before, now) or max(self.before, now) < NO_WORK:
             return None
         before, self.before = self.before, inf  # after a restart, other work has changed it
         if not _are_apart(before, now):
             return None
-        if before > _SLOW and not _are_apart(before, self.timer.second_call):
+        if before > _SLOW and not _are_apart(before, self.timer.calls.second):
             return None  # it changed later than that body has run: the first calls were cold
         kind, others = self.timer.device.info.noun, other.info.noun
         times = f"{units.seconds(now)} after the test has prepared the {others}"
@@ -109,7 +110,7 @@ class StateProbe:
         Nothing is sure of times that are not only the calls' own.
         """
         device = self.timer.device
-        started, waiting = device.clock(), Waiting()
+        started, waiting, others_worked = device.clock(), Waiting(), OtherWork()
         for turn in range(_TURNS):
             if turn >= _FEWEST_TURNS and seconds_between(started, device.clock()) > self.max_time:
                 break
@@ -121,7 +122,8 @@ class StateProbe:
             if slow < _APART * fast:
                 return False
         elapsed = seconds_between(started, device.clock())
-        return not self.timer.is_watched or waiting.seconds <= noise.MOST_WAITING * elapsed
+        waited = min(sum(waiting.by_thread() or ()), others_worked.seconds)
+        return not self.timer.processors.are_watched or waited <= noise.MOST_WAITING * elapsed
 
     def _after_body(self, bind: Bind, device: TimedDevice) -> float | None:
         """Return the least time once the body has run for a device; its callable is not used.
@@ -144,7 +146,7 @@ class StateProbe:
         for _ in range(blocks):
             with gc_paused():
                 least = min(least, timed_block(workload, self._calls).sample or inf)
-            self.timer.calls += self._calls
+            self.timer.calls.made += self._calls
             if blocks == _BLOCKS and least > _SLOW and workload.first_call < _AGREE * least:
                 break
             if seconds_between(started, device.clock()) > _SHARE * self.max_time:

@@ -15,7 +15,8 @@ from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing import notes, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.taken_rounds import TakenRounds
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.checks import ResultChecks
 
 
@@ -30,7 +31,7 @@ class Facts:
     cpu: BlockTimer | CpuResult
     gpu: BlockTimer
     loop: BlockTimer | None
-    rounds: RoundSampler
+    rounds: TakenRounds
     checks: ResultChecks
     speedup: Speedup | None
     disturbance: Disturbance | None
@@ -88,7 +89,7 @@ class Question:
             return Answer.of_disagreement(disagreement)
         cpu, gpu, rounds = facts.cpu.measurement, facts.gpu, facts.rounds
         transfer = facts.transfer or secondary.untimed(gpu.workload, secondary.NO_TIME, facts.loop)
-        memory, noun = gpu.memory, gpu.device.info.noun
+        memory, noun = gpu.memory.needed, gpu.device.info.noun
         on_speedup, offload, said = Verdict(status="recorded", reason=None), None, list[Note]()
         if facts.speedup is None:
             first_calls = cpu.first_call, gpu.workload.first_call
@@ -117,7 +118,7 @@ class Question:
             if not demand.latency:
                 said += notes.on_overlap((("the CPU", cpu), (f"the {noun}", measured.gpu)))
         timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]
-        raised = sum(timer.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
+        raised = sum(timer.clocks.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
         found = (
             facts.emulation,
             *notes.on_libraries(timers, options.max_time),

@@ -129,7 +129,7 @@ class RequiredWork:
     def _require_last_work(self, gpu: BlockTimer) -> None:
         """Refuse a GPU's call that works no more, where its first one did; a reset may make it work again."""
         if self._sight == "seen" and gpu.workload.restore is None:
-            seconds, shows = median(gpu.samples or [inf]), gpu.shows_at_last
+            seconds, shows = median(gpu.samples or [inf]), gpu.calls.shows_at_last
             self._last_sight = device_work.require_last_work(
                 gpu.workload, self.work_of_cpu, seconds=seconds, shows=shows
             )
@@ -191,7 +191,7 @@ class RequiredWork:
             result = inspection.inspected_call(timer)
             self._add_note(notes.on_first_call(timer))
             if after_reset is not None:
-                with timer.settling_memory():  # what was returned before was not kept
+                with timer.memory.settling():  # what was returned before was not kept
                     pass
             results.append(self._checks.copy_to_host(result, timer.device, used))
             if after_reset is not None:
@@ -208,7 +208,7 @@ class RequiredWork:
                 self._look_for_kept_result(timer, result, returned, now)
                 del now
             del result
-        with timer.settling_memory():
+        with timer.memory.settling():
             del returned
         for note in self._checks.require_same_inputs(workload, after_reset, has_time):
             self._add_note(note)

@@ -25,8 +25,8 @@ from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.timing import blocks, inspection, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.rounds import TrialContext
 from pytest_gpuperf.timing.sides import Sides
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.values import values_of
 from pytest_gpuperf.work.workload import Workload
 
@@ -214,7 +214,7 @@ def _sampled_transfers(
     """
     workload, device, options = gpu.workload, gpu.device, _in_short_blocks(context.options)
     rounds = min(rounds, _MOST_ROUNDS)
-    if loop is None and gpu.fastest_sample <= _SHORT_CALL:
+    if loop is None and gpu.calls.fastest <= _SHORT_CALL:
         loop = loop_timer(workload, options)
         _sample([loop] if loop else [], rounds, context)  # before the others, which hold one more result
     if context.remaining() < 0:
@@ -253,7 +253,7 @@ def _sampled_transfers(
 
 def _wait_of_block(timer: BlockTimer | None) -> float:
     """Return the share of each call in the wait that ends its block."""
-    return timer.synchronize_cost / timer.block_calls if timer else 0.0
+    return timer.warmup.synchronize_cost / timer.block_calls if timer else 0.0
 
 
 def _wait_of_download(device: TimedDevice) -> float:

@@ -33,14 +33,15 @@ class Stability:
     def __init__(
         self,
         sides: Sides,
-        rounds: RoundSampler,
+        sampler: RoundSampler,
         demand: Demand,
         options: RunOptions,
         remaining: Callable[[], float],
     ) -> None:
         self.change: Change | None = None
         self._sides = sides
-        self._rounds = rounds
+        self._sampler = sampler
+        self._rounds = sampler.rounds
         self._demand = demand
         self._options = options
         self._remaining = remaining
@@ -63,7 +64,7 @@ class Stability:
     def late_look(self, cpu: BlockTimer, gpu: BlockTimer) -> LateLook | None:
         """Return what is to look if later calls take another time: once in a test, None after that."""
         asks = self._options.sampling.may_restart and self._late_change is None
-        self._late = self._rounds.late_look(cpu, gpu) if asks else None
+        self._late = self._sampler.late_look(cpu, gpu) if asks else None
         return self._late
 
     @property
@@ -87,10 +88,10 @@ class Stability:
         for timer in self._sides.timers:
             self._sides.device = timer.device
             sampled = self._sides.sampled(timer)
-            if timer.least_time is None:
+            if timer.processors.least_time is None:
                 sampled.measure_least_time(self._remaining())
-                timer.least_time = sampled.least_time
-            sampled.least_time = timer.least_time
+                timer.processors.least_time = sampled.processors.least_time
+            sampled.processors.least_time = timer.processors.least_time
 
     def is_settled(self, *, is_last: bool) -> bool:
         """Return whether the samples need not be taken again; of the last ones a late change is a doubt."""

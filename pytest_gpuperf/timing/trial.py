@@ -23,11 +23,12 @@ from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.process_state import HINT
 from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.required_work import OnHost, RequiredWork
-from pytest_gpuperf.timing.rounds import OnRound, RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.secondary import CopyFailed, Secondary
 from pytest_gpuperf.timing.sides import Sides
 from pytest_gpuperf.timing.stability import Stability
 from pytest_gpuperf.timing.time_budget import AcquireLock, OtherLimit, TimeBudget
+from pytest_gpuperf.timing.trial_context import OnRound, TrialContext
 from pytest_gpuperf.work import device_work, first_call
 from pytest_gpuperf.work.device_work import CpuWork
 from pytest_gpuperf.work.first_call import Bind
@@ -89,12 +90,13 @@ class Trial:
         if size_group is not None:
             # The threshold of a size group lies where the speedup crosses 1: each size must be clear of it.
             limits = (*limits, Limit(1.0, 1.0, threshold.side_that_fails(size_group)))
-        self._rounds = RoundSampler(self._context, limits)
+        self._sampler = RoundSampler(self._context, limits)
+        self._rounds = self._sampler.rounds
         self._question = question or Question()
         self._checks = self._question.checks(demand)
         self.sides = Sides(latency=demand.latency)
         self._required = RequiredWork(self.sides, self._checks, budget, self.options.max_time, self._add_note)
-        self._stability = Stability(self.sides, self._rounds, demand, self.options, budget.remaining)
+        self._stability = Stability(self.sides, self._sampler, demand, self.options, budget.remaining)
         self.secondary = Secondary(self.sides, self._context, is_asked=self._question.times_secondary)
         self._offload: Offload | None = None
         self._emulation: Note | None = None
@@ -155,7 +157,7 @@ class Trial:
             check=self._checks.outcome,
             transfer=self.secondary.transfer,
             offload=self._offload,
-            memory=sides.gpu.memory if sides.gpu else None,
+            memory=sides.gpu.memory.needed if sides.gpu else None,
             dropped_rounds=self._rounds.dropped,
             check_elapsed=self._checks.elapsed,
             rounds_elapsed=self._rounds.seconds,
@@ -188,7 +190,7 @@ class Trial:
         cpu = self.sides.cpu
         if not isinstance(cpu, BlockTimer) or self.sides.gpu is None or self.sides.at_work is not cpu.device:
             return None
-        return HINT if cpu.workload.scope == "call" and cpu.warmup_calls == 1 else None
+        return HINT if cpu.workload.scope == "call" and cpu.warmup.calls == 1 else None
 
     @property
     def ended_by_other_limit(self) -> str | None:
@@ -249,7 +251,7 @@ class Trial:
                 if self._checks.differ:
                     return
                 self._required.require_last_results()
-                if self._checks.differ or self._rounds.too_late_to_restart:
+                if self._checks.differ or self._sampler.too_late_to_restart:
                     break
                 if self._stability.is_settled(is_last=is_last):
                     break
@@ -280,7 +282,7 @@ class Trial:
         cpu, gpu = sampled
         loop = self.secondary.demanded_loop()
         warm_up.share_calls(*sampled, *filter(None, [loop]))
-        self._rounds.take_interleaved(
+        self._sampler.take_interleaved(
             cpu,
             gpu,
             loop,
@@ -295,13 +297,13 @@ class Trial:
         loop = self.secondary.demanded_loop()
         if gpu.workload.restore is not None:  # so many calls after a reset are the CPU's work, too
             gpu.block_calls = recorded.measurement.block_calls
-        self._rounds.take_against(recorded, gpu, loop, others=self.secondary.other_modes())
+        self._sampler.take_against(recorded, gpu, loop, others=self.secondary.other_modes())
         self._stability.measure_least_times()
 
     def _take_alone(self, seconds: float, sampled: Sequence[BlockTimer]) -> None:
         """Take blocks of one device."""
         (timer,) = sampled
-        self._rounds.take_alone(timer, seconds, others=self.secondary.other_modes())
+        self._sampler.take_alone(timer, seconds, others=self.secondary.other_modes())
         self._stability.measure_least_times()
 
     def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, OnHost]:
@@ -348,7 +350,7 @@ class Trial:
         sampled = list(timers)
         for place, timer in enumerate(timers):
             self.sides.device = timer.device
-            if self.demand.latency and timer.warmup:
+            if self.demand.latency and timer.warmup.elapsed:
                 sampled[place] = warm_up.per_call(timer, self.options)
         warm_up.share_calls(*sampled)
         return sampled
@@ -391,7 +393,7 @@ class Trial:
         except CopyFailed as failed:
             self._budget.remaining()  # raises for a clock that went back
             self.note("aside_failed", f"timing the copies failed: {failed}")
-        gpu.note_memory_left()
+        gpu.memory.note_left()
 
     def _judge(self) -> Verdict:
         """Return the answer to the question, with the offload verdict and notes added to the record."""

@@ -54,19 +54,19 @@ def warm_up(timer: BlockTimer, options: RunOptions, max_calls: int = _MAX_CALLS)
     device, plan = timer.device, options.sampling
     nothing = Workload(device=device, call=lambda: None, scope="call")
     with gc_paused():
-        timer.synchronize_cost = min(timed_block(nothing, 1).sample for _ in range(5))
-    block_time = max(plan.block_time, 20 * timer.synchronize_cost, _STEPS * step_of(device))
-    timer.block_time = block_time
+        timer.warmup.synchronize_cost = min(timed_block(nothing, 1).sample for _ in range(5))
+    block_time = max(plan.block_time, 20 * timer.warmup.synchronize_cost, _STEPS * step_of(device))
+    timer.warmup.block_time = block_time
     timer.raise_clocks()
     started = device.clock()
     recent: list[float] = []
-    while not timer.steady and not _is_warm(timer, seconds_between(started, device.clock()), options):
+    while not timer.warmup.steady and not _is_warm(timer, seconds_between(started, device.clock()), options):
         started_on_host = perf_counter()
         with gc_paused():
             sample = timer.time_block(timer.block_calls).sample
-        timer.warmup_calls += timer.block_calls
-        timer.note_time(sample)
-        timer.last_warmup_block = sample * timer.block_calls
+        timer.warmup.calls += timer.block_calls
+        timer.calls.note_time(sample)
+        timer.warmup.last_block = sample * timer.block_calls
         recent = [*recent[-2:], sample]
         if sample * timer.block_calls < block_time:
             _require_time(timer, sample, perf_counter() - started_on_host)
@@ -74,9 +74,9 @@ def warm_up(timer: BlockTimer, options: RunOptions, max_calls: int = _MAX_CALLS)
                 timer.block_calls = min(max_calls, _more_calls(timer.block_calls, sample, block_time))
                 recent.clear()
         tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
-        timer.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
-    timer.note_end()
-    timer.warmup += seconds_between(started, device.clock())
+        timer.warmup.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
+    timer.clocks.note_end()
+    timer.warmup.elapsed += seconds_between(started, device.clock())
 
 
 def find_ramp(timer: BlockTimer, options: RunOptions) -> None:
@@ -84,14 +84,14 @@ def find_ramp(timer: BlockTimer, options: RunOptions) -> None:
 
     Once for a process and a GPU, where blocks are short enough to show it; it takes 1.3 s.
     """
-    clocks, device = timer.clocks, timer.device
+    clocks, device = timer.clocks.gpu, timer.device
     if clocks is None or not clocks.may_find_ramp(timer.block_seconds):
         return
     started = device.clock()
     clocks.find_ramp(device, partial(_run, timer))
-    timer.warmup += seconds_between(started, device.clock())
+    timer.warmup.elapsed += seconds_between(started, device.clock())
     timer.drop_result()
-    timer.steady, timer.block_calls = False, 1
+    timer.warmup.steady, timer.block_calls = False, 1
     warm_up(timer, options)
 
 
@@ -105,7 +105,7 @@ def fill_pipeline(timer: BlockTimer, options: RunOptions, remaining: float) -> N
     the least block time.
     """
     plan = options.sampling
-    if not _may_overlap(timer) or 2 * timer.last_warmup_block > _LONGEST_COMPARED * remaining:
+    if not _may_overlap(timer) or 2 * timer.warmup.last_block > _LONGEST_COMPARED * remaining:
         return
     longest = min(_LONGEST_BLOCK, _SHARE_OF_PAIRS * remaining, plan.record_time / STRETCHES)
     times = _compare_blocks(timer, _SHARE_OF_PAIRS * remaining)
@@ -126,7 +126,7 @@ def fill_pipeline(timer: BlockTimer, options: RunOptions, remaining: float) -> N
     most = longest / max(found.each, median(times.of(2)) / (2 * calls))
     needed = ceil(found.seconds / (_MOST_BESIDE_CALLS * found.each))
     timer.block_calls = max(calls, min(needed, int(_ROUNDED * most), _MAX_CALLS))
-    timer.overlap_left = found.surely / (found.surely + timer.block_calls * found.each)
+    timer.warmup.overlap_left = found.surely / (found.surely + timer.block_calls * found.each)
 
 
 def per_call(timer: BlockTimer, options: RunOptions) -> BlockTimer:
@@ -142,7 +142,7 @@ def per_call(timer: BlockTimer, options: RunOptions) -> BlockTimer:
         timer.per_call_timer = warmed_up(call, timer.device, options, timer.workload.restore)
         timer.per_call_timer.keeps_result = timer.keeps_result
         timer.in_block = False
-        timer.per_call_timer.note_time(timer.fastest_latency)
+        timer.per_call_timer.calls.note_time(timer.calls.fastest_latency)
     return timer.per_call_timer
 
 
@@ -170,7 +170,7 @@ def share_calls(*timers: BlockTimer) -> None:
     """
     if all(timer.workload.restore is None for timer in timers):
         return
-    most = int(_ROUNDED * _LONGEST_BLOCK / max(timer.fastest_sample for timer in timers))
+    most = int(_ROUNDED * _LONGEST_BLOCK / max(timer.calls.fastest for timer in timers))
     calls = max(1, min(most, max(timer.block_calls for timer in timers)))
     for timer in timers:
         timer.block_calls = calls
@@ -179,7 +179,7 @@ def share_calls(*timers: BlockTimer) -> None:
 def _is_warm(timer: BlockTimer, elapsed: float, options: RunOptions) -> bool:
     """Return whether warm-up has used its time: the plan's, and more only to reach three calls."""
     warmup_time = options.sampling.warmup_time
-    if timer.warmup_calls >= _MIN_CALLS:
+    if timer.warmup.calls >= _MIN_CALLS:
         return elapsed >= warmup_time
     return elapsed >= min(_MAX_WARMUP_FACTOR * warmup_time, options.max_time / 4)
 
@@ -324,14 +324,14 @@ def _compare_blocks(timer: BlockTimer, seconds: float) -> _Times:
                 for place in range(_SHIFTED):
                     shift((place + order.random()) / _SHIFTED)
     timer.drop_result()
-    timer.warmup += seconds_between(started, clock())
+    timer.warmup.elapsed += seconds_between(started, clock())
     return times
 
 
 def _run(timer: BlockTimer, calls: int | None = None) -> float:
     """Run a block that counts as warm-up; return its seconds per call."""
     timer.drop_result()
-    timer.warmup_calls += calls or timer.block_calls
+    timer.warmup.calls += calls or timer.block_calls
     return timer.run_block(calls)
 
 

@@ -18,9 +18,10 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.workload import Workload
 
 
@@ -37,7 +38,7 @@ def sampled_at(demand, draws, cpu, gpu):
     )
     sampler = RoundSampler(context)
     sampler.take_interleaved(side("cpu", *cpu), side("gpu", *gpu))
-    return sampler.sampled
+    return sampler.rounds.sampled
 
 
 def verdict_at(limit, draws, cpu, gpu):

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import pytest
 from cases import for_each
-from msgspec import structs
 from walks import simulated, system, time_block, timer_on, walked, warmed_up
 
 from pytest_gpuperf.analysis.turns import Alone
@@ -117,7 +116,7 @@ def test_the_cost_of_an_empty_synchronize_is_its_least():
     costs = iter([9.0, 3.0, 5.0, 9.0, 9.0, 1.0, 8.0, 8.0, 9.0, 9.0])
     device.synchronize = lambda: device.clock.advance(next(costs, 0.0))
     timer = warmed_up(device, call=lambda: device.clock.advance(100.0), options=RunOptions(max_time=1e4))
-    assert timer.synchronize_cost == 1.0
+    assert timer.warmup.synchronize_cost == 1.0
 
 
 @pytest.mark.parametrize(
@@ -146,8 +145,8 @@ def test_the_cost_of_an_empty_synchronize_is_its_least():
 def test_warm_up_ends_when_blocks_agree_or_its_time_is_over(calls, steady, times, max_time):
     device, left = simulated(), iter(times)
     timer = warmed_up(device, lambda: device.launch(next(left)), RunOptions(max_time=max_time))
-    assert (1 + calls, steady) == (timer.warmup_calls, timer.steady)
-    assert timer.warmup == pytest.approx(device.clock())
+    assert (1 + calls, steady) == (timer.warmup.calls, timer.warmup.steady)
+    assert timer.warmup.elapsed == pytest.approx(device.clock())
 
 
 @for_each(("most", "wait", "takes"), [(10101, 0.0, 0.0), (1, 1e-6, 1.01)])
@@ -171,7 +170,7 @@ def test_a_block_is_long_enough_to_show_how_host_and_device_overlap(seconds):
     timer.take_sample()
     assert timer.samples[0] == pytest.approx(seconds, rel=0.05)
     assert timer.samples[0] * timer.block_calls <= 0.101
-    assert timer.overlap_left == pytest.approx(1 / (1 + timer.block_calls))
+    assert timer.warmup.overlap_left == pytest.approx(1 / (1 + timer.block_calls))
 
 
 class Polled(SimulatedDevice):
@@ -219,7 +218,7 @@ def test_an_ordinary_device_has_three_pairs_and_two_blocks_more_of_several_times
 
 def test_a_wait_that_always_takes_as_long_does_not_go_on_for_ever():
     timer = filled(Polled(1e-9, 4e-3, from_wait=True))
-    assert (7**4, None) == (timer.block_calls, timer.overlap_left)
+    assert (7**4, None) == (timer.block_calls, timer.warmup.overlap_left)
 
 
 def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compared():
@@ -235,7 +234,7 @@ def test_only_where_the_device_works_on_while_the_host_submits_blocks_are_compar
     ):
         warm_up.warm_up(timer, RunOptions())
         warm_up.fill_pipeline(timer, RunOptions(), remaining=10.0)
-        assert expected == (timer.overlap_left is not None)
+        assert expected == (timer.warmup.overlap_left is not None)
 
 
 @for_each("seed", range(8))
@@ -247,7 +246,7 @@ def test_what_noise_alone_may_show_makes_a_block_five_times_the_least_one_at_mos
     """Of long blocks there are one or two pairs, which show no overlap."""
     draws = Random(seed)  # noqa: S311 - noise, not a secret
     timer = filled(simulated(kernel=kernel, noise=lambda: draws.lognormvariate(0, spread)))
-    assert (timer.block_calls <= most, timer.overlap_left) == (True, 0.0)
+    assert (timer.block_calls <= most, timer.warmup.overlap_left) == (True, 0.0)
 
 
 def test_what_a_few_blocks_of_a_noisy_machine_seem_to_show_surely_is_looked_at_once_more():
@@ -284,7 +283,7 @@ def test_blocks_that_other_work_made_as_long_as_twice_as_many_calls_say_nothing(
 
     device.synchronize = synchronize
     timer = filled(device, lambda: made.append(1))
-    assert (timer.block_calls, timer.overlap_left) == (1, None)
+    assert (timer.block_calls, timer.warmup.overlap_left) == (1, None)
 
 
 @for_each("step", [BlockTimer.take_sample, partial(warm_up.warm_up, options=RunOptions())])
@@ -307,48 +306,10 @@ def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
     assert not timer.samples
 
 
-def blocks_of(seen, others=(), *, blocks_before=0) -> BlockTimer:
-    """Return a timer whose threads were seen to have waited so long, before each block and after it."""
-    left, worked = iter(seen), iter(others)
-    timer = timer_on(simulated("cpu"))
-    reports = {"waits": lambda: next(left), "other_work": lambda: next(worked, None)}
-    with system(timer.device.clock, **reports):
-        for _ in range(blocks_before or len(seen) // 2):
-            timer.take_sample()
-    return timer
-
-
-POOL = [f"{n}" for n in range(10_000)]
-
-
-@pytest.mark.parametrize(
-    ("waited", "threads", "lost", "seen", "others"),
-    [
-        (0.75, 1, 0.75, [{"1": 1.0}, {"1": 1.5}, {"1": 7.0}, {"1": 7.25}], []),
-        (1.0, 3, 1.0, [{"1": 1.0, "2": 0.0, "3": 2.0}, {"1": 1.5, "2": 0.0, "3": 2.25, "4": 0.25}], []),
-        (1.0, 1, 0.25, [{"1": 1.0}, {"1": 2.0}], [100.0, 100.25]),
-        # In the second block nobody waited, and nobody asks.
-        (1.125, 1, 0.5, [{"1": t} for t in (1, 2, 2, 2, 3, 3.125)], [100.0, 100.25, 100.5]),
-        (9.0, 1, 0.0, [{"1": 0.0}, {"1": 9.0}], [0.0, -1.0]),
-        (1e-3, 0, 0.5e-3, [dict.fromkeys(POOL, 0.0), dict.fromkeys(POOL, 1e-7)], [1.0, 1.0 + 0.5e-3]),
-        (None, None, None, [None, None], []),
-    ],
-    ids=["blocks alone", "all threads", "others", "each block", "for each other", "a little each", "unknown"],
-)
-def test_threads_waited_for_processors_in_blocks_but_no_longer_than_these_worked_for_others(
-    waited, threads, lost, seen, others
-):
-    timer = blocks_of(seen, others)
-    found = timer.measurement
-    assert (waited and pytest.approx(waited), threads) == (timer.waited, found.waiting_threads)
-    assert (lost and pytest.approx(lost)) == found.waited
-    assert lost or timer.interference is None
-
-
 def busy(waited=9.0) -> BlockTimer:
     timer = timer_on(simulated("cpu", kernel=0.5), block_calls=4, keeps_result=True)
     timer.take_sample()
-    timer.waited = waited
+    timer.processors.waited = waited
     return timer
 
 
@@ -379,7 +340,7 @@ def test_the_last_result_is_not_one_of_a_single_thread_which_may_round_in_anothe
 
     with system(None, thread_time=count(0.0, 0.8).__next__, one_thread=one_thread):
         timer.measure_least_time(remaining=60.0)
-    assert (pytest.approx(0.1), "all") == (timer.least_time, timer.last_result)
+    assert (pytest.approx(0.1), "all") == (timer.processors.least_time, timer.last_result)
 
 
 @for_each(
@@ -392,7 +353,7 @@ def test_what_a_call_needs_is_measured_only_where_that_matters_and_can_be_had_in
     last = timer.last_result = object()
     with on_one_thread(threads):
         timer.measure_least_time(remaining)
-    assert timer.least_time is None
+    assert timer.processors.least_time is None
     assert timer.last_result is last
 
 
@@ -405,29 +366,9 @@ def test_what_disturbed_the_samples_of_an_emulated_gpu_is_taken_off_where_its_th
 ):
     timer = timer_on(simulated())
     timer.samples.extend([0.5, 0.5])
-    timer.waited, timer.fastest_sample = waited, fastest / 2
+    timer.processors.waited, timer.calls.fastest = waited, fastest / 2
     found = timer.interference
     assert expected == (found and pytest.approx(found.own_share))
-
-
-@for_each(("asked", "emulated"), [(2, True), (0, False)])  # before and after the block
-def test_no_thread_is_asked_around_the_blocks_of_a_real_gpu(asked, emulated):
-    device, looks = simulated(), []
-    device.info = structs.replace(device.info, emulated=emulated)
-    with system(device.clock, waits=lambda: looks.append(1)):
-        timer_on(device).take_sample()
-    assert asked == len(looks)
-
-
-@for_each(("expected", "kind", "samples"), [(3.5, "cpu", 2), (None, "cpu", 0), (None, "gpu", 2)])
-def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked_in_the_timed_blocks(
-    expected, kind, samples
-):
-    timer = timer_on(simulated(kind, kernel=2e-3, threads=3.5), block_calls=4)
-    for _ in range(samples):
-        timer.take_sample()
-        timer.device.launch(5.0)
-    assert timer.measurement.processors == (expected and pytest.approx(expected))
 
 
 def test_a_restart_discards_what_calls_took_while_no_other_device_worked():

@@ -76,7 +76,7 @@ def test_what_a_clock_does_not_show_took_an_unknown_time_and_no_time_at_all_is_a
     with pytest.raises(GpuPerfError, match="1 calls took no time that the clock can show"):
         timer.take_sample()
     warm_up.warm_up(timer, RunOptions())
-    assert pytest.approx(1e-6, rel=0.3) == timer.fastest_sample  # and not 0, of the first block
+    assert pytest.approx(1e-6, rel=0.3) == timer.calls.fastest  # and not 0, of the first block
     with pytest.raises(
         GpuPerfError, match=r"the clock can show, whose steps are 1\.00 ms: does the workload"
     ):
@@ -112,6 +112,6 @@ def test_a_coarse_clock_shows_the_right_speedup_and_decides_what_its_few_rounds_
 def test_a_gpu_is_brought_to_its_speed_by_blocks_that_a_coarse_clock_does_not_show():
     device = simulated(kernel=0.3e-3)
     timer = timer_on(Coarse(device, 1e-3))
-    timer.clocks = GpuClocks(ramp=20e-3, ended=-1.0)
+    timer.clocks.gpu = GpuClocks(ramp=20e-3, ended=-1.0)
     timer.raise_clocks()
     assert 66 <= device.launches <= 70

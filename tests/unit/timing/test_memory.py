@@ -12,7 +12,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Verdict
-from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.held_memory import HeldMemory
 from pytest_gpuperf.work.workload import ResettableCall, Workload
 
 SMALL, LARGE = np.ones(1000, dtype=np.float32), np.ones(10**6, dtype=np.float32)
@@ -222,7 +222,7 @@ def test_what_only_the_plugin_had_kept_in_the_inspected_call_is_not_held():
     device = simulated()
     kept, cached = [device.asarray(SMALL)], device.asarray(SMALL)
     workload = Workload(device=device, call=device.launch, scope="call", live_before=0)
-    timer = BlockTimer(workload=workload, held_at_last=device.live_bytes + RESULT)
-    with timer.settling_memory():
+    held = HeldMemory(workload=workload, at_last=device.live_bytes + RESULT)
+    with held.settling():
         kept.clear()
-    assert cached.nbytes + RESULT == timer.most_held
+    assert cached.nbytes + RESULT == held.most

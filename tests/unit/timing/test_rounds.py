@@ -25,7 +25,9 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.sampling import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
-from pytest_gpuperf.timing.rounds import RoundSampler, TrialContext, for_gate, for_test, for_unmarked
+from pytest_gpuperf.timing.rounds import RoundSampler, for_gate, for_test, for_unmarked
+from pytest_gpuperf.timing.taken_rounds import TakenRounds
+from pytest_gpuperf.timing.trial_context import TrialContext
 
 # As many rounds of 11 ms as fit, whatever they show; they are slow ones, and follow each other without waits.
 TEN = RunOptions(max_time=9.5 * 11e-3 / 0.75, sampling=SamplingPlan(whole=True))
@@ -102,21 +104,21 @@ class Bench:
 
         return call
 
-    def interleaved(self, loop=None, **options) -> RoundSampler:
+    def interleaved(self, loop=None, **options) -> TakenRounds:
         self.sampling.take_interleaved(self.cpu, self.gpu, loop, **options)
-        return self.sampling
+        return self.sampling.rounds
 
-    def against(self, *cpu_samples, seconds=inf, **options) -> RoundSampler:
+    def against(self, *cpu_samples, seconds=inf, **options) -> TakenRounds:
         measurement = factories.measurement(factories.CPU, *cpu_samples)
         left = CpuResult(
             measurement=measurement, seconds=seconds, results=[], interference=None, restart_reason=None
         )
         self.sampling.take_against(left, self.gpu, **options)
-        return self.sampling
+        return self.sampling.rounds
 
-    def alone(self, seconds, **options) -> RoundSampler:
+    def alone(self, seconds, **options) -> TakenRounds:
         self.sampling.take_alone(self.cpu, seconds, **options)
-        return self.sampling
+        return self.sampling.rounds
 
     def loop(self) -> BlockTimer:
         """Return the timer of the GPU's call with copies of its input and its result."""
@@ -142,7 +144,7 @@ def kept(sampling) -> list[tuple[float, float]]:
 def test_slow_calls_of_a_gpu_variant_have_as_many_rounds_as_its_cpu_variant_left(expected, samples, seconds):
     """Where that left few, the rounds take no longer than those took."""
     bench = Bench(gpu=0.9, options=RunOptions(sampling=SamplingPlan(**SLOW)), allowed=10.0)
-    bench.gpu.note_time(0.9)
+    bench.gpu.calls.note_time(0.9)
     assert expected == len(bench.against(*[1.2] * samples, seconds=seconds).rounds)
 
 
@@ -345,7 +347,7 @@ def test_each_device_works_alone_once_where_a_first_look_leaves_the_question_ope
 def test_of_calls_of_more_than_a_tenth_of_a_second_nothing_is_asked():
     bench = Bench(cpu=0.11, gpu=0.1, demand=Demand(min=1), allowed=10.0, options=RunOptions())
     for timer in (bench.cpu, bench.gpu):
-        timer.note_time(0.11)
+        timer.calls.note_time(0.11)
     assert bench.interleaved().begun > 20
     assert not bench.cpu.alone
 
@@ -449,7 +451,7 @@ def test_rounds_of_a_gpu_that_was_slowed_down_are_none_of_the_twenty():
     options = RunOptions(sampling=SamplingPlan(**SLOW))
     bench = Bench(cpu=0.3, gpu=0.1, options=options, allowed=10.0, throttle=hot_in(2, 5))
     for timer, call in ((bench.cpu, 0.3), (bench.gpu, 0.1)):
-        timer.note_time(call)
+        timer.calls.note_time(call)
     found = bench.interleaved()
     assert (20, 2) == (len(found.rounds), found.dropped)
 
@@ -473,7 +475,7 @@ def test_one_process_of_many_samples_each_test_for_as_long_whatever_is_decided(r
             cpu=cpu, gpu=9e-3 if cpu > 9e-3 else 1e-6, demand=demand, options=ONE_OF_MANY, allowed=allowed
         )
         for timer in (bench.cpu, bench.gpu):
-            timer.note_time(cpu)  # as warm-up does
+            timer.calls.note_time(cpu)  # as warm-up does
         found = bench.interleaved()
         assert (rounds, pytest.approx(seconds, rel=0.2)) == (min(found.begun, 100), found.elapsed or 0.0)
 
@@ -553,7 +555,7 @@ def between(seconds, seed=0) -> tuple[int, list[float], dict[int, list[str]]]:
     bench.gpu.device.pause = lambda waited: (waits.append(waited), pause(waited))
     bench.interleaved()
     untimed = {number: steps[:-2] for number, steps in enumerate(bench.steps) if len(steps) > 2}
-    return bench.sampling.begun, waits, untimed
+    return bench.sampling.rounds.begun, waits, untimed
 
 
 @for_each(
@@ -658,6 +660,6 @@ def test_slow_calls_of_a_check_have_twenty_rounds_where_these_fit(rounds, second
     options = RunOptions(sampling=SamplingPlan(**plan))
     bench = Bench(cpu=cpu, gpu=gpu, options=options, allowed=10.0)
     for timer, call in ((bench.cpu, cpu), (bench.gpu, gpu)):
-        timer.note_time(call)
+        timer.calls.note_time(call)
     found = bench.interleaved()
     assert (rounds, pytest.approx(seconds, rel=0.15)) == (len(found.rounds), found.elapsed)
