@@ -7,8 +7,9 @@ from math import inf, isclose
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling, threshold
-from pytest_gpuperf.gate import fingerprint, metrics, regression, text
+from pytest_gpuperf.gate import fingerprint, regression, text
 from pytest_gpuperf.gate.baseline import Comparer, comparison_of, not_measured
+from pytest_gpuperf.gate.metric_values import TIMES, estimate_of, has, value_of
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -105,7 +106,7 @@ def _latest(reports: Iterable[Report], known: Mapping[str, Record]) -> dict[str,
     latest: dict[str, Record] = {}
     for record in (record for report in reports for record in report.run.records):
         before = latest.get(record.nodeid) or known.get(record.nodeid)
-        of_cpu = before is not None and metrics.has(before, "cpu_time") and metrics.has(record, "cpu_time")
+        of_cpu = before is not None and has(before, "cpu_time") and has(record, "cpu_time")
         if _has_ratio(record) or ((of_cpu or _is_measured(record)) and not _has_ratio(before)):
             latest[record.nodeid] = record
     return latest
@@ -117,12 +118,12 @@ def _is_measured(record: Record | None) -> bool:
         return False
     alone = record.pairing is not None and record.pairing.partner is None
     alone = alone or (record.scaling is not None and record.scaling.is_base)
-    return _has_ratio(record) or (alone and any(metrics.has(record, each) for each in metrics.TIMES))
+    return _has_ratio(record) or (alone and any(has(record, each) for each in TIMES))
 
 
 def _has_ratio(record: Record | None) -> bool:
     """Return whether a record has a valid speedup or parallel efficiency."""
-    return record is not None and (metrics.has(record, "speedup") or metrics.has(record, "efficiency"))
+    return record is not None and (has(record, "speedup") or has(record, "efficiency"))
 
 
 def _compared(
@@ -145,7 +146,7 @@ def _compared(
                 lost = {each.metric for each in not_measured(before, record, tolerances)}
                 for each in tolerances:
                     if each.metric in lost:
-                        was, cause = metrics.estimate_of(before, each.metric), "it is not measured any more"
+                        was, cause = estimate_of(before, each.metric), "it is not measured any more"
                         found.append(comparison_of(each, "inconclusive", cause, baseline=was))
             yield record.nodeid, found
 
@@ -166,7 +167,7 @@ def _shows_less(before: Record | None, now: Record, metric: Metric) -> bool:
 
     Few rounds are often narrower than they should be.
     """
-    found = [metrics.value_of(each, metric) if each else None for each in (before, now)]
+    found = [value_of(each, metric) if each else None for each in (before, now)]
     factors = [looks.of_pair(each.length, looks.LONGEST).misses for each in found if each and each.length]
     if len(factors) < len(found):
         return False
