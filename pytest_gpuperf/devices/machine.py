@@ -43,13 +43,17 @@ def selectors(backend: Backend) -> list[str]:
 
 
 def _listed(backend: Backend) -> list[str]:
-    """Return a selector for each device that a backend shows or counts."""
+    """Return a selector for each device that a backend shows or counts; the run tells what else it raises."""
     try:
-        return backend.selectors()
+        return [*backend.selectors()]
+    except GpuPerfError:
+        pass  # it comes again, with its cause, when a device is opened
     except Exception as error:
         if is_outcome(error):
             raise
-        return []  # it comes again, with its cause, when a device is opened
+        is_counted = type(backend).selectors is Backend.selectors
+        doubts.note(backend, "count" if is_counted else "selectors", f"raised {first_line(error)}")
+    return []
 
 
 class Machine:

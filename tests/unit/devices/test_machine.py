@@ -10,6 +10,7 @@ import pytest
 from cases import for_each
 from msgspec.structs import replace
 
+from pytest_gpuperf.devices import doubts
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.machine import Machine, backends
@@ -304,8 +305,25 @@ def test_workers_have_a_gpu_each_or_share_them_unless_one_was_chosen(expected, c
     assert expected == machine.gpu().name == machine.group(1).all[0].name
 
 
-def test_a_backend_that_does_not_count_its_devices_gives_every_worker_its_first():
-    one = SimulatedBackend(name="one")
-    for count in (lambda: 0, lambda: 1 // 0):
-        one.count = count
-        assert "simulated GPU" == Machine("one", lambda: [one], 3).gpu().name
+def no_driver(_):
+    raise RuntimeError("no driver")
+
+
+@for_each(
+    ("method", "answer", "told"),
+    [
+        ("count", lambda _: 0, None),
+        ("count", no_driver, "count of one raised RuntimeError: no driver"),
+        ("selectors", no_driver, "selectors of one raised RuntimeError: no driver"),
+        ("selectors", lambda _: None, "selectors of one raised TypeError: "),
+        ("selectors", lambda backend: backend.check("x"), None),  # the device that is opened says why
+    ],
+)
+def test_a_backend_that_does_not_list_its_devices_gives_every_worker_its_first_and_says_why_once(
+    method, answer, told
+):
+    one = type("Own", (SimulatedBackend,), {method: answer})(name="one")
+    machine = Machine("one", lambda: [one], 3)
+    assert "simulated GPU" == machine.gpu().name == machine.group(1).all[0].name
+    said = [*doubts.take()]
+    assert [True] * (told is not None) == [text.startswith(f"Own.{told}") for text in said]
