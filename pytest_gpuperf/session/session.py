@@ -128,10 +128,10 @@ class GpuPerfSession:
         if self.options.gpu == "auto":
             return
         try:
-            missing = self.machine.missing()
+            missing = self.machine.choice.missing()
         except GpuPerfError as error:
             raise options.wrong(config, "--gpuperf-gpu", error) from error
-        if self.options.require_gpu and not self.options.off and self.machine.emulates():
+        if self.options.require_gpu and not self.options.off and self.machine.choice.emulates():
             raise options.emulates(config, self.options.gpu)
         if missing and options.requires_library(config):
             skips = "--gpuperf-allow=no-gpu skips the tests instead"

@@ -11,9 +11,10 @@ from cases import for_each
 from msgspec.structs import replace
 
 from pytest_gpuperf.devices import doubts
+from pytest_gpuperf.devices.choice import Choice, backends
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.machine import Machine, backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.simulated import Clock, SimulatedBackend, SimulatedDevice
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
@@ -107,7 +108,7 @@ def test_a_registered_backend_is_chosen_by_its_name_and_its_gpu_is_probed_once()
 )
 def test_a_choice_that_nobody_offers_is_refused(said, choice):
     with pytest.raises(GpuPerfError, match=said):
-        choose(choice, SimulatedBackend(name="many", count=3)).missing()
+        Choice(choice, lambda: [SimulatedBackend(name="many", count=3)]).missing()
 
 
 @for_each(
@@ -117,7 +118,7 @@ def test_a_choice_that_nobody_offers_is_refused(said, choice):
 def test_a_library_that_is_to_emulate_and_is_not_installed_is_refused_at_start(installed, choice, remedy):
     installed(torch=None)
     with pytest.raises(GpuPerfError, match=f", which emulates a GPU, is not installed; {remedy}"):
-        choose(choice).missing()
+        Choice(choice).missing()
 
 
 @pytest.mark.usefixtures("bare")
