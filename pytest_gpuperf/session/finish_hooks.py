@@ -17,16 +17,14 @@ from pytest_gpuperf.devices import doubts
 from pytest_gpuperf.gate import what_fails
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.integrations import fixture_replacements
-from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.errors import BackendWarning, GpuPerfError, InconclusiveWarning
-from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.record import Environment, Record, Report, Run, Verdict
+from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.model.worker_keys import RECORD_ATTRIBUTE
 from pytest_gpuperf.options import arguments, asks_for_gate
 from pytest_gpuperf.report import git, outputs
-from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.session import run_files
 from pytest_gpuperf.session.records import possible_environment
 from pytest_gpuperf.session.session import GpuPerfSession, failure_by
 from pytest_gpuperf.session.terminal_hooks import TerminalHooks
@@ -136,9 +134,13 @@ class FinishHooks:
             session.config.workeroutput["gpuperf"] = self._for_controller()  # type: ignore[attr-defined]
             return
         run = self._build_run(complete=all_ran and exitstatus not in _CUT_SHORT and not self._crashed)
-        self.terminal_hooks.errors += [f"FAILED: {failure}" for failure in self._failures(run)]
-        self._write(run)
-        if self.terminal_hooks.errors and exitstatus == pytest.ExitCode.OK:
+        told = self.terminal_hooks
+        told.run, told.ran_tests = run, self._ran_tests
+        told.errors += [f"FAILED: {failure}" for failure in self._failures(run)]
+        written, problems = run_files.write(run, self.session, self._failed, self._arguments)
+        told.info += written
+        told.errors += problems
+        if told.errors and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _build_run(self, *, complete: bool) -> Run:
@@ -187,48 +189,6 @@ class FinishHooks:
         if (unmeasured := what_fails.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
-
-    def _write(self, run: Run) -> None:
-        """Write every requested file; one that cannot be written is reported, and fails the run."""
-        self.terminal_hooks.run = run
-        self.terminal_hooks.ran_tests = self._ran_tests
-        records = self.session.records
-        records.write(run)
-        if records.unwritten:
-            self.terminal_hooks.errors.append(records.unwritten)
-        elif records.report:
-            self.terminal_hooks.info.append(f"report: {records.report}")
-        commands = map(recovery_command, records.left_behind)
-        self.terminal_hooks.info += [
-            f"an earlier run wrote no report; recover what it measured, then remove its journal: {each}"
-            for each in commands
-        ]
-        gate = self.session.gate
-        new = gate.path_to_create(run.records)
-        if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):
-            cause = "there was no GPU to measure; create it on a machine with one"
-            self.terminal_hooks.info.append(f"no baseline was created at {new}: {cause}")
-            new = None
-        written, problems = outputs.publish(run, self.session.outputs, new)
-        self.terminal_hooks.info += written
-        self.terminal_hooks.errors += problems
-        if new is not None and not problems:
-            name = f"the new file in {new}" if new.is_dir() else str(new)
-            self.terminal_hooks.info += self._said_of_new(Report(name=name, run=run))
-
-    def _said_of_new(self, made: Report) -> Iterator[str]:
-        """Yield what speaks against a baseline that was just made."""
-        if self._failed:
-            failed = units.count(len(self._failed), "test")
-            again = f"delete {made.name}, and run this command again"
-            first = units.first_few(sorted(self._failed))
-            emulated = any(record.is_emulated for record in made.run.records)
-            or_report = (
-                ", or pass --gpuperf-fail=nothing, as nothing here is a GPU's speed" if emulated else ""
-            )
-            problem = f"the new baseline is of a run in which {failed} failed ({first})"
-            yield f"{problem}: mend that{or_report}, {again}"
-        yield from map(printable, self.session.gate.forecast_of(made, self._arguments))
 
     def _for_controller(self) -> dict[str, Any]:
         """Return what this xdist worker sends to its controller when it ends."""

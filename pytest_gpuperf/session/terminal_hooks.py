@@ -102,12 +102,10 @@ class TerminalHooks:
         if self.run and gate and gate.tolerances and (line := text.not_run(self.run)) is not None:
             reporter.write_line(line, red=bool(gate.failures), yellow=not gate.failures)
 
-    def _foretold(
-        self, selected: Iterable[str], times: Mapping[str, float | None] | None = None
-    ) -> list[str]:
+    def _foretold(self, tests: Iterable[str], times: Mapping[str, float | None] | None = None) -> list[str]:
         if not self._foretells:
             return []
-        lines = self._session.gate.forecast(selected, self._arguments, times)
+        lines = self._session.gate.forecast(tests, self._arguments, times)
         return [f"gpuperf: {printable(line)}" for line in lines]
 
     def _write_errors(self, reporter: pytest.TerminalReporter) -> None:
