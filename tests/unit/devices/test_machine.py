@@ -277,6 +277,10 @@ def no_driver(_):
     raise RuntimeError("no driver")
 
 
+def warned(_):
+    raise UserWarning("the driver is too old")
+
+
 @for_each(
     ("method", "answer", "told"),
     [
@@ -285,6 +289,7 @@ def no_driver(_):
         ("selectors", no_driver, "selectors of one raised RuntimeError: no driver"),
         ("selectors", lambda _: None, "selectors of one raised TypeError: "),
         ("selectors", lambda backend: backend.check("x"), None),  # the device that is opened says why
+        ("selectors", warned, None),
     ],
 )
 def test_a_backend_that_does_not_list_its_devices_gives_every_worker_its_first_and_says_why_once(
