@@ -19,11 +19,11 @@ RunHooks          with the session (`_hooks`): a      runtest_protocol (outermos
 CpuRun            with RunHooks                       runtest_protocol (first)
 UnmeasuredHooks   with RunHooks; at start where       pyfunc_call (first), runtest_call (first),
                   nothing is measured                 report_collectionfinish
-FinishHooks       with RunHooks                       report_header, report_collectionfinish,
-                                                      runtest_logreport, report_teststatus (wrapper),
-                                                      testnodedown, runtestloop (wrapper),
-                                                      sessionfinish (last), terminal_summary,
-                                                      unconfigure
+FinishHooks       with RunHooks                       runtest_logreport, testnodedown,
+                                                      runtestloop (wrapper), sessionfinish (last)
+TerminalHooks     with RunHooks                       xdist_node_collection_finished (last),
+                                                      report_collectionfinish, report_teststatus (wrapper),
+                                                      terminal_summary, unconfigure
 ExpectedTests     with RunHooks                       collectreport, deselected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
 xdist._Worker     at start, in a worker               collection_finish (first)
@@ -277,6 +277,7 @@ def _hooks(config: pytest.Config) -> RunHooks:
         hooks = RunHooks(config)
         config.pluginmanager.register(hooks, _RUN_HOOKS)
         config.pluginmanager.register(hooks.finish_hooks)
+        config.pluginmanager.register(hooks.finish_hooks.terminal_hooks)
         config.pluginmanager.register(hooks.finish_hooks.expected_tests)
         config.pluginmanager.register(hooks.cpu_run)
         config.pluginmanager.register(hooks.session.timers)

@@ -63,10 +63,10 @@ def devices(*, as_json: bool) -> CommandResult:
 
 def _listings() -> Iterator[DeviceListing]:
     """Yield each backend's devices; a failure is that backend's reason, and hides no other backend."""
-    from pytest_gpuperf.devices import machine
+    from pytest_gpuperf.devices.choice import backends
     from pytest_gpuperf.devices.stand_in import chosen_stand_in
 
-    for backend in machine.backends().values():
+    for backend in backends().values():
         for selector in _selectors(backend):
             choice = f"{backend.name}:{selector}" if selector else backend.name
             stand_in = chosen_stand_in(choice)
@@ -98,11 +98,11 @@ def _listing(choice: str, opened: Callable[[], Any], *, automatic: bool) -> Devi
 
 def _selectors(backend: Any) -> list[str]:
     """Return a selector for each device; just the first where a backend does not count them."""
-    from pytest_gpuperf.devices import machine
+    from pytest_gpuperf.devices.choice import selectors
     from pytest_gpuperf.devices.registry import EMULATED
 
     emulated = [_CPU] if backend.name in EMULATED else []
-    return [*machine.selectors(backend), *emulated]
+    return [*selectors(backend), *emulated]
 
 
 def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str]:

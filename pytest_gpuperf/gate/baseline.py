@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_gpuperf.gate import fingerprint, metrics, regression, remedy, text
+from pytest_gpuperf.gate import fingerprint, metric_values, regression, remedy, text
 from pytest_gpuperf.gate.fingerprint import Conditions
-from pytest_gpuperf.gate.metrics import MetricValue
+from pytest_gpuperf.gate.metric_values import MetricValue
 from pytest_gpuperf.gate.remedy import Matched, Plan
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.model.comparison import AbsenceCause, Absent, Comparison, Outcome, Tolerance
@@ -41,15 +41,15 @@ class Comparer:
 
     def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
         """Return how each metric of a test compares with its baseline."""
-        compared = (each for each in tolerances if metrics.is_held(now, each.metric))
+        compared = (each for each in tolerances if metric_values.is_held(now, each.metric))
         return tuple(self.compare_metric(now, tolerance) for tolerance in compared)
 
     def compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison:
         """Return how one metric of a test compares with its baseline."""
         metric, name = tolerance.metric, self.baseline.name
-        value = metrics.value_of(now, metric)
+        value = metric_values.value_of(now, metric)
         before = self.baseline.record_of(now)
-        earlier = metrics.value_of(before, metric) if before else None
+        earlier = metric_values.value_of(before, metric) if before else None
         if before is None or earlier is None or value is None:
             missing = "does not have this test"
             if before is not None:
@@ -73,8 +73,8 @@ class Comparer:
 
     def would_decide(self, now: Record, tolerance: Tolerance) -> str | None:
         """Return what would decide an inconclusive metric of a test; None where its reason alone says it."""
-        before, value = self.baseline.record_of(now), metrics.value_of(now, tolerance.metric)
-        earlier = metrics.value_of(before, tolerance.metric) if before else None
+        before, value = self.baseline.record_of(now), metric_values.value_of(now, tolerance.metric)
+        earlier = metric_values.value_of(before, tolerance.metric) if before else None
         if earlier is None or value is None:
             return None
         return value.doubt or remedy.of(self._matched(now, earlier, value), tolerance)
@@ -106,7 +106,7 @@ def _compare_values(values: Matched, tolerance: Tolerance) -> Comparison:
     It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
     """
     before, now = values.before, values.now
-    earlier, later, (look, luck) = before.estimate, now.estimate, metrics.factors(before, now)
+    earlier, later, (look, luck) = before.estimate, now.estimate, metric_values.factors(before, now)
     outcome = regression.compare_ranges(earlier, later, look, tolerance, luck=luck)
     doubt = now.doubt if outcome in ("regressed", "inconclusive") else None
     if doubt is None and before.doubt is not None and outcome != "regressed":
@@ -140,7 +140,7 @@ def comparable_tests(run: Run, tolerances: Sequence[Tolerance]) -> list[str]:
 
 def is_comparable(record: Record, tolerances: Iterable[Tolerance]) -> bool:
     """Return whether a record has any of the metrics that later runs are compared with."""
-    return any(metrics.is_held(record, tolerance.metric) for tolerance in tolerances)
+    return any(metric_values.is_held(record, tolerance.metric) for tolerance in tolerances)
 
 
 def comparison_of(tolerance: Tolerance, outcome: Outcome, reason: str | None, **values: Any) -> Comparison:
@@ -161,7 +161,7 @@ def absences(
     answered: set[str] = set()
     for nodeid, records in _by_test(base.run.records).items():
         for tolerance in tolerances:
-            before = next((each for each in records if metrics.is_held(each, tolerance.metric)), None)
+            before = next((each for each in records if metric_values.is_held(each, tolerance.metric)), None)
             if before is not None:
                 answered.add(nodeid)
                 metric, found = tolerance.metric, results[nodeid]
@@ -178,7 +178,7 @@ def not_measured(before: Record, now: Record, tolerances: Sequence[Tolerance]) -
     for tolerance in tolerances:
         metric = tolerance.metric
         may_lack_it = now.status == "skipped" or now.expected_failure
-        if not may_lack_it and metrics.is_held(before, metric) and not metrics.has(now, metric):
+        if not may_lack_it and metric_values.is_held(before, metric) and not metric_values.has(now, metric):
             yield _not_measured(now, metric)
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.gate import metrics, remedy, text
-from pytest_gpuperf.gate.metrics import MetricValue
+from pytest_gpuperf.gate import metric_values, remedy, text
+from pytest_gpuperf.gate.metric_values import MetricValue
 from pytest_gpuperf.gate.remedy import Longer, Matched, Plan
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Tolerance, most_overlooked
@@ -107,9 +107,9 @@ def _all_blind(
 
 def _blind(record: Record, tolerance: Tolerance, plan: Plan) -> _Blind | None:
     """Return what would help a test in which the check finds no loss near the tolerance; None if it does."""
-    if TABLE[tolerance.metric].rounds == "asked" or not metrics.is_held(record, tolerance.metric):
+    if TABLE[tolerance.metric].rounds == "asked" or not metric_values.is_held(record, tolerance.metric):
         return None
-    before = metrics.value_of(record, tolerance.metric)
+    before = metric_values.value_of(record, tolerance.metric)
     round_time = before.length.round_time if before and before.length else None
     if before is None or round_time is None:
         return None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling
 from pytest_gpuperf.analysis.looks import Limit
-from pytest_gpuperf.gate import baseline, forecast, metrics, regression, runs, text, what_fails
+from pytest_gpuperf.gate import baseline, forecast, metric_values, regression, runs, text, what_fails
 from pytest_gpuperf.gate.baseline import Comparer, GetCause, comparable_tests, is_comparable
 from pytest_gpuperf.gate.pairs import Pair, PairComparer
 from pytest_gpuperf.gate.remedy import Plan
@@ -93,7 +93,7 @@ class Gate:
         metric: Metric = "efficiency" if record.scaling else "speedup"
         records = [each.records[nodeid] for each in self._earlier if nodeid in each.records]
         over = runs.range_over(records, metric)
-        before, luck = metrics.estimate_of(record, metric), _luck(record, metric)
+        before, luck = metric_values.estimate_of(record, metric), _luck(record, metric)
         if over is not None:
             before, luck = runs.widened(over)
         if before is None:
@@ -280,9 +280,9 @@ class Gate:
 
 def _luck(record: Record, metric: Metric) -> float:
     """Return by how much a loss beside this baseline must be beyond what the longest run misses by itself."""
-    length = metrics.length_of(record, metric)
+    length = metric_values.length_of(record, metric)
     if length is None:
-        return metrics.look_at(record, metric).meets
+        return metric_values.look_at(record, metric).meets
     of_both, alone = looks.of_pair(length, looks.LONGEST).misses, looks.SHARPEST.misses
     return max(1.0, of_both / alone) if of_both and alone else 1.0
 

@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.gate import fingerprint, metrics, regression, text
+from pytest_gpuperf.gate import fingerprint, metric_values, regression, text
 from pytest_gpuperf.gate.baseline import Comparer, comparison_of
 from pytest_gpuperf.gate.remedy import Matched
 from pytest_gpuperf.model import units
@@ -161,12 +161,12 @@ def outcome_of(best: Estimate, middle: Estimate, tolerance: Tolerance) -> Outcom
 
 def _values_of(record: Record | None, metric: Metric) -> _Values | None:
     """Return a metric of one process; of a time its fastest block, to which no neighbour has added."""
-    if record is None or not metrics.is_held(record, metric):
+    if record is None or not metric_values.is_held(record, metric):
         return None
-    if metric in metrics.TIMES:
-        samples = metrics.samples_of(record, metric)
+    if metric in metric_values.TIMES:
+        samples = metric_values.samples_of(record, metric)
         return _Values(min(samples), median(samples))
-    found = metrics.estimate_of(record, metric)
+    found = metric_values.estimate_of(record, metric)
     return None if found is None or found.value <= 0 else _Values(found.value, found.value)
 
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace as changed
 
 from pytest_gpuperf.analysis import looks, noise
 from pytest_gpuperf.analysis.looks import Length
-from pytest_gpuperf.gate import metrics, regression, text
-from pytest_gpuperf.gate.metrics import MetricValue
+from pytest_gpuperf.gate import metric_values, regression, text
+from pytest_gpuperf.gate.metric_values import MetricValue
 from pytest_gpuperf.gate.tolerance import largest
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Tolerance, most_overlooked
@@ -80,7 +80,7 @@ class Matched:
     @property
     def factor(self) -> float:
         """How far beyond the limit a loss must lie."""
-        look, luck = metrics.factors(self.before, self.now)
+        look, luck = metric_values.factors(self.before, self.now)
         return luck * (look.misses or inf)
 
     @property
@@ -94,7 +94,7 @@ class Matched:
         """Return the smallest loss that two such runs find: none where the later one must not fail."""
         if self.now.doubt is not None:
             return None
-        look, luck = metrics.factors(self.before, self.now)
+        look, luck = metric_values.factors(self.before, self.now)
         return regression.visible(self.before.estimate, self.now.estimate, look, tolerance, luck=luck)
 
     def in_its_time(self) -> "Matched":
@@ -108,7 +108,7 @@ class Matched:
 
     def is_decided(self, tolerance: Tolerance) -> bool:
         """Return whether it is clear if a tolerance is kept."""
-        look, luck = metrics.factors(self.before, self.now)
+        look, luck = metric_values.factors(self.before, self.now)
         found = regression.compare_ranges(self.before.estimate, self.now.estimate, look, tolerance, luck=luck)
         return found != "inconclusive"
 
@@ -315,7 +315,7 @@ def _hidden(values: Matched, tolerance: Tolerance) -> str:
 
 def _passes(values: Matched, tolerance: Tolerance) -> float | None:
     """Return the smallest tolerance, in whole percent, that these numbers surely keep."""
-    look, _ = metrics.factors(values.before, values.now)
+    look, _ = metric_values.factors(values.before, values.now)
     _, most = _lost(values, tolerance)
     share = _tolerated(most, look.meets, tolerance)
     if not share < largest(tolerance.metric):

@@ -9,9 +9,9 @@ from statistics import median
 from msgspec.structs import replace as changed
 
 from pytest_gpuperf.analysis import looks
-from pytest_gpuperf.gate import metrics, regression, remedy, text
+from pytest_gpuperf.gate import metric_values, regression, remedy, text
 from pytest_gpuperf.gate.baseline import Comparer, comparison_of
-from pytest_gpuperf.gate.metrics import MetricValue
+from pytest_gpuperf.gate.metric_values import MetricValue
 from pytest_gpuperf.gate.remedy import Matched
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, Tolerance
@@ -48,7 +48,7 @@ def range_over(records: Iterable[Record], metric: Metric) -> Estimate | None:
     for record in records:
         if not any(record.cpu == each.cpu and record.gpu == each.gpu for each in distinct):
             distinct.append(record)
-    found = [metrics.value_of(record, metric) for record in distinct]
+    found = [metric_values.value_of(record, metric) for record in distinct]
     known = [each.estimate for each in found if each is not None and each.doubt is None]
     known = [each for each in known if each.lower > 0 and each.upper < inf]
     if len(known) < RUNS:
@@ -82,7 +82,7 @@ class RunsComparer(Comparer):
     def compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison:
         """Return how one metric of a test compares with the range over runs."""
         metric = tolerance.metric
-        value, over = metrics.value_of(now, metric), range_over(self._comparable(now, metric), metric)
+        value, over = metric_values.value_of(now, metric), range_over(self._comparable(now, metric), metric)
         if value is None or over is None:
             return Comparer.compare_metric(self, now, tolerance)
         return self.with_clocks(_compare(_matched(now, over, value), tolerance), now)
@@ -90,7 +90,7 @@ class RunsComparer(Comparer):
     def would_decide(self, now: Record, tolerance: Tolerance) -> str | None:
         """Return what would decide an inconclusive metric beside these runs, or the newest alone."""
         metric = tolerance.metric
-        value, over = metrics.value_of(now, metric), range_over(self._comparable(now, metric), metric)
+        value, over = metric_values.value_of(now, metric), range_over(self._comparable(now, metric), metric)
         if value is None or over is None:
             return Comparer.would_decide(self, now, tolerance)
         return value.doubt or remedy.of(_matched(now, over, value), tolerance)

@@ -7,8 +7,9 @@ from math import inf, isclose
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import looks, scaling, threshold
-from pytest_gpuperf.gate import fingerprint, metrics, regression, text
+from pytest_gpuperf.gate import fingerprint, regression, text
 from pytest_gpuperf.gate.baseline import Comparer, comparison_of, not_measured
+from pytest_gpuperf.gate.metric_values import TIMES, estimate_of, has, value_of
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -39,6 +40,83 @@ def plan(baseline: Report | None, reports: Sequence[Report], *, accept: bool, pr
     larger losses, is never the better one. With `accept` a record replaces better ones, too. Raises
     GpuPerfError where nothing was measured, and where an incomplete run would look complete.
     """
+    _require_whole(baseline, reports, prune=prune)
+    known = baseline.records if baseline else {}
+    measured = _latest(reports, known)
+    if not measured:
+        raise GpuPerfError("the reports measured nothing that a later run could be compared with")
+    environments = [report.run.environment for report in reports]
+    unlike = fingerprint.run_differences(*([baseline.run.environment] if baseline else []), *environments)
+    decisions = [
+        _decide(known.get(now.nodeid), now, comparisons, accept=accept, is_alike=not unlike)
+        for now, comparisons in (_compared(baseline, reports, measured, prune=prune) if baseline else ())
+    ]
+    kept = {decision.nodeid for decision in decisions if decision.kept_for}
+    taken = {nodeid: record for nodeid, record in measured.items() if nodeid not in kept}
+    stay = {  # with prune a marker that is gone is gone
+        nodeid: replace(record, size_group=measured[nodeid].size_group) if prune else record
+        for nodeid, record in known.items()
+        if nodeid in kept or not (prune or nodeid in measured)
+    }
+    after = stay | taken
+    gone = [nodeid for nodeid in known if nodeid not in after]
+    new = len(taken.keys() - known.keys())
+    counts = f"{units.count(len(taken) - new, 'test')} updated, {new} new, {len(stay)} kept as before"
+    if kept:
+        counts += f" ({len(kept)} for better values)"
+    if gone:
+        counts += f", {len(gone)} removed: {units.first_few(gone)}"
+    if not any(map(_is_measured, stay.values())):
+        unlike = fingerprint.run_differences(*environments)
+    remedy = "a folder holds a baseline of each machine, and --prune removes what no report measured"
+    records = [after[nodeid] for nodeid in {**known, **taken} if nodeid in after]
+    return Update(
+        run=_next(reports[-1].run, records) if taken or stay != known else None,
+        counts=counts,
+        values=tuple(value for decision in decisions for value in decision.values()),
+        regressions=tuple(loss for decision in decisions for loss in decision.regressions()),
+        refusal=f"runs differ: {'; '.join(unlike)}; {remedy}" if unlike else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decision:
+    """What becomes of a test that was measured anew: its record takes the place of the baseline's, or not.
+
+    Of its `worse` values later runs would be held to less. The baseline's record stays for those that it is
+    `kept_for`, if any.
+    """
+
+    nodeid: str
+    comparisons: Sequence[Comparison]
+    worse: Sequence[Comparison]
+    kept_for: Sequence[Comparison]
+
+    def values(self) -> Iterator[str]:
+        """Return which values were replaced, or are kept."""
+        change = "kept instead of" if self.kept_for else "replaced by"
+        changed = self.kept_for or self.comparisons
+        return filter(None, (_change(self.nodeid, change, each) for each in changed))
+
+    def regressions(self) -> Iterator[str]:
+        """Return which losses have to be accepted first."""
+        return filter(None, (_regression(self.nodeid, each) for each in self.worse))
+
+
+def _decide(
+    before: Record | None, now: Record, comparisons: Sequence[Comparison], *, accept: bool, is_alike: bool
+) -> _Decision:
+    """Return whether a test's record before stays, and for which of its values."""
+    worse = [] if accept else [each for each in comparisons if _is_worse(each)]
+    better = [each for each in worse if not _shows_less(before, now, each.metric)]
+    # What was measured in other conditions than later runs is no use to them, however good it is.
+    is_of_use = is_alike and all(each.outcome != "not_comparable" for each in comparisons)
+    kept_for = better if is_of_use else []
+    return _Decision(nodeid=now.nodeid, comparisons=comparisons, worse=worse, kept_for=kept_for)
+
+
+def _require_whole(baseline: Report | None, reports: Sequence[Report], *, prune: bool) -> None:
+    """Raise GpuPerfError where a run would remove what it only did not measure, or look complete."""
     early = next((report.name for report in reports if not report.run.complete), None)
     if early and (baseline is None or prune):
         cause = "its run ended early, and the baseline would look complete"
@@ -48,47 +126,6 @@ def plan(baseline: Report | None, reports: Sequence[Report], *, accept: bool, pr
         whole = "run the whole suite (pytest without a path, -k or -m), and repeat this with its report"
         cause = "--prune would remove tests that only did not run"
         raise GpuPerfError(f"{partial}: {cause}; {whole}, or leave out --prune")
-    known = dict(baseline.records) if baseline else {}
-    fresh = _latest(reports, known)
-    if not fresh:
-        raise GpuPerfError("the reports measured nothing that a later run could be compared with")
-    gone = dict.fromkeys(nodeid for nodeid in known if prune and nodeid not in fresh)
-    environments = [report.run.environment for report in reports]
-    unlike = fingerprint.run_differences(*([baseline.run.environment] if baseline else []), *environments)
-    better, values = 0, list[str | None]()
-    regressions: list[str | None] = []
-    for nodeid, comparisons in _compared(baseline, reports, fresh, prune=prune) if baseline else ():
-        worse = [] if accept else [each for each in comparisons if _is_worse(each)]
-        regressions += [_regression(nodeid, each) for each in worse]
-        worse = [each for each in worse if not _shows_less(known.get(nodeid), fresh[nodeid], each.metric)]
-        # What was measured in other conditions than later runs is no use to them, however good it is.
-        is_kept = worse and not unlike and all(each.outcome != "not_comparable" for each in comparisons)
-        if is_kept:
-            better += 1
-            measured = fresh.pop(nodeid)
-            if prune:  # a marker that is gone is gone
-                known[nodeid] = replace(known[nodeid], size_group=measured.size_group)
-        change = "kept instead of" if is_kept else "replaced by"
-        values += [_change(nodeid, change, each) for each in (worse if is_kept else comparisons)]
-    stay = [record for nodeid, record in known.items() if nodeid not in fresh and nodeid not in gone]
-    new = len(fresh.keys() - known.keys())
-    counts = f"{units.count(len(fresh) - new, 'test')} updated, {new} new, {len(stay)} kept as before"
-    if better:
-        counts += f" ({better} for better values)"
-    if gone:
-        counts += f", {len(gone)} removed: {units.first_few(gone)}"
-    if not any(map(_is_measured, stay)):
-        unlike = fingerprint.run_differences(*environments)
-    remedy = "a folder holds a baseline of each machine, and --prune removes what no report measured"
-    records = [(fresh.get(nodeid) or known[nodeid]) for nodeid in {**known, **fresh} if nodeid not in gone]
-    is_same = baseline is not None and not (fresh or gone) and known == baseline.records
-    return Update(
-        run=None if is_same else _next(reports[-1].run, records),
-        counts=counts,
-        values=tuple(filter(None, values)),
-        regressions=tuple(filter(None, regressions)),
-        refusal=f"runs differ: {'; '.join(unlike)}; {remedy}" if unlike else None,
-    )
 
 
 def _left_out(report: Report) -> str | None:
@@ -105,7 +142,7 @@ def _latest(reports: Iterable[Report], known: Mapping[str, Record]) -> dict[str,
     latest: dict[str, Record] = {}
     for record in (record for report in reports for record in report.run.records):
         before = latest.get(record.nodeid) or known.get(record.nodeid)
-        of_cpu = before is not None and metrics.has(before, "cpu_time") and metrics.has(record, "cpu_time")
+        of_cpu = before is not None and has(before, "cpu_time") and has(record, "cpu_time")
         if _has_ratio(record) or ((of_cpu or _is_measured(record)) and not _has_ratio(before)):
             latest[record.nodeid] = record
     return latest
@@ -117,17 +154,17 @@ def _is_measured(record: Record | None) -> bool:
         return False
     alone = record.pairing is not None and record.pairing.partner is None
     alone = alone or (record.scaling is not None and record.scaling.is_base)
-    return _has_ratio(record) or (alone and any(metrics.has(record, each) for each in metrics.TIMES))
+    return _has_ratio(record) or (alone and any(has(record, each) for each in TIMES))
 
 
 def _has_ratio(record: Record | None) -> bool:
     """Return whether a record has a valid speedup or parallel efficiency."""
-    return record is not None and (metrics.has(record, "speedup") or metrics.has(record, "efficiency"))
+    return record is not None and (has(record, "speedup") or has(record, "efficiency"))
 
 
 def _compared(
     baseline: Report, reports: Iterable[Report], fresh: Mapping[str, Record], *, prune: bool
-) -> Iterator[tuple[str, list[Comparison]]]:
+) -> Iterator[tuple[Record, list[Comparison]]]:
     """Yield how each fresh record compares with the baseline, by the tolerances of its run's own check.
 
     Speedups and efficiencies are always compared: whatever a check is about, they must not get lost unseen.
@@ -145,9 +182,9 @@ def _compared(
                 lost = {each.metric for each in not_measured(before, record, tolerances)}
                 for each in tolerances:
                     if each.metric in lost:
-                        was, cause = metrics.estimate_of(before, each.metric), "it is not measured any more"
+                        was, cause = estimate_of(before, each.metric), "it is not measured any more"
                         found.append(comparison_of(each, "inconclusive", cause, baseline=was))
-            yield record.nodeid, found
+            yield record, found
 
 
 def _is_worse(comparison: Comparison) -> bool:
@@ -166,7 +203,7 @@ def _shows_less(before: Record | None, now: Record, metric: Metric) -> bool:
 
     Few rounds are often narrower than they should be.
     """
-    found = [metrics.value_of(each, metric) if each else None for each in (before, now)]
+    found = [value_of(each, metric) if each else None for each in (before, now)]
     factors = [looks.of_pair(each.length, looks.LONGEST).misses for each in found if each and each.length]
     if len(factors) < len(found):
         return False

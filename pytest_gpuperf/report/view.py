@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from pytest_gpuperf.gate import text as gate_text
-from pytest_gpuperf.gate.metrics import decided
+from pytest_gpuperf.gate.metric_values import decided
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.nodeid import function_of

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pytest_gpuperf.analysis.scaling import efficiency_text, karp_flatt_text
 from pytest_gpuperf.analysis.verdict import ratio
-from pytest_gpuperf.gate import metrics
+from pytest_gpuperf.gate import metric_values
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison
@@ -104,7 +104,7 @@ def words_in_limits(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
 
 def _of_speedup(record: Record) -> Iterator[Speedup | Estimate | None]:
     """Yield what is said of a test with its range: its speedup or efficiency, and its comparisons."""
-    yield from metrics.decided(record).values()
+    yield from metric_values.decided(record).values()
     for compared in record.comparisons:
         yield from (compared.baseline, compared.found, compared.ratio)
 
@@ -359,7 +359,7 @@ def properties(record: Record) -> Iterator[tuple[str, str | float]]:
     They are its status, its speedup or efficiency with the range, and the outcomes of its comparisons.
     """
     yield f"{PROPERTY_PREFIX}status", record.status
-    for metric, found in metrics.decided(record).items():
+    for metric, found in metric_values.decided(record).items():
         ends = {metric: found.value, "low": found.low, "high": found.high}
         yield from ((f"{PROPERTY_PREFIX}{name}", value) for name, value in ends.items() if value is not None)
     for comparison in record.comparisons:

@@ -2,8 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,30 +14,25 @@ from pytest_gpuperf.collection.finder import Found
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC, UNKNOWN
 from pytest_gpuperf.devices import doubts
-from pytest_gpuperf.gate import text, what_fails
+from pytest_gpuperf.gate import what_fails
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.integrations import fixture_replacements
-from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.errors import BackendWarning, GpuPerfError, InconclusiveWarning
-from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.model.record import Environment, Record, Report, Run, Verdict
-from pytest_gpuperf.model.worker_keys import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
+from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
+from pytest_gpuperf.model.worker_keys import RECORD_ATTRIBUTE
 from pytest_gpuperf.options import arguments, asks_for_gate
 from pytest_gpuperf.report import git, outputs
-from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec, document
-from pytest_gpuperf.report.text import layout, section
-from pytest_gpuperf.report.text.layout import Line
+from pytest_gpuperf.session import run_files
 from pytest_gpuperf.session.records import possible_environment
 from pytest_gpuperf.session.session import GpuPerfSession, failure_by
+from pytest_gpuperf.session.terminal_hooks import TerminalHooks
 
 _DESELECTED = Verdict(
     status="skipped", reason="deselected on the command line or by a plugin", reason_code="deselected"
 )
 _ENDED = Verdict(status="skipped", reason="not run: the session ended before it", reason_code="session_ended")
-Status = tuple[str, str, str | tuple[str, Mapping[str, bool]]]
-"""What pytest_report_teststatus returns: a category, a letter, and a word with its colours if any."""
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 
@@ -51,19 +45,15 @@ class FinishHooks:
         self.runs_no_test = runs_no_test(config)
         self.expected_tests = ExpectedTests(config)
         self._arguments = arguments(config, self.expected_tests.command_line)
+        self.terminal_hooks = TerminalHooks(config, session, self._arguments)
         self._config = config
-        self._root = config.rootpath
         self._ran_tests = False
-        self._has_finished = self._has_foretold = False
         self._crashed: dict[str, str] = {}
         self._failed: set[str] = set()  # ids of records
         self._failed_reports: set[str] = set()
         self._not_reported: list[Record] = []
         self._selected: Sequence[pytest.Item] = ()
         self._deselected: Sequence[pytest.Item] = ()
-        self._run: Run | None = None
-        self._error_lines: list[str] = []
-        self._info_lines: list[str] = []
 
     def begin(self, found: Found, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]) -> None:
         """Set which speedup tests will run, which were deselected or left alone, and which are unmarked.
@@ -76,36 +66,17 @@ class FinishHooks:
         records.unknown_values = tuple(replace(value, tests=count) for value, count in unknown.items())
         self._ran_tests = True
         self._selected = selected = [item for item in selected if SPEC in item.stash]
-        self._deselected = deselected = [item for item in deselected if SPEC in item.stash]
+        self._deselected = [item for item in deselected if SPEC in item.stash]
         specs = [item.stash[SPEC] for item in selected]
         measured = (item for item in selected if item.stash[SPEC].source != "all")
         if (line := fixture_replacements.not_in_files(self._config, measured)) is not None:
-            self._info_lines.append(line)
+            self.terminal_hooks.info.append(line)
         if specs:
             self.session.prepare(self._config)
         self.session.cpu_variants.plan(found.items, specs)
         for spec in specs:
             if spec.size_group:
                 self.session.size_groups.setdefault(spec.size_group.name, set()).add(spec.nodeid)
-
-    @pytest.hookimpl(optionalhook=True, trylast=True)
-    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Print, when the first worker knows the tests, what the check will not find of them.
-
-        The controller of workers knows no markers. A group of --dist=loadgroup ends a node id.
-        """
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None and not self._has_foretold:
-            self._has_foretold = True
-            selected = dict.fromkeys(chain(ids, (each.rpartition("@")[0] for each in ids)))
-            reporter.ensure_newline()
-            _write(reporter, self._foretold(selected))
-
-    def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> list[str]:
-        """Return what the regression check will not find of the tests that are about to run."""
-        specs = (item.stash[SPEC] for item in items if SPEC in item.stash)
-        times = {spec.nodeid: spec.demand.max_time for spec in specs}
-        return self._foretold(times, times)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a finished test's record, whichever process measured it."""
@@ -116,27 +87,13 @@ class FinishHooks:
         if report.failed:
             self._failed_reports.add(report.nodeid)
         line: str | None = getattr(report, RECORD_ATTRIBUTE, None)
-        if line is not None and not self._is_worker and not self.runs_no_test:
-            self._ran_tests = True
-            worker = getattr(report, "worker_id", None)
-            nodeid = self.session.records.receive(line, worker, self.session.machine.environment)
-            if nodeid is not None and report.nodeid in self._failed_reports:
-                self._failed.add(nodeid)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> Generator[None, Status, Status]:
-        """Add what was measured to the word of an outcome: `PASSED (2.9x [2.8, 3.0], required 3x, ...)`.
-
-        The category and the colours stay as others have chosen them, and so do the words of pytest's summary.
-        """
-        status = yield
-        text: str | None = getattr(report, OUTCOME_ATTRIBUTE, None)
-        if text is None or self._has_finished:
-            return status
-        category, letter, word = status
-        if isinstance(word, str):
-            return category, letter, f"{word} ({text})"
-        return category, letter, (f"{word[0]} ({text})", word[1])
+        if line is None or self._is_worker or self.runs_no_test:
+            return
+        self._ran_tests = True
+        worker = getattr(report, "worker_id", None)
+        nodeid = self.session.records.receive(line, worker, self.session.machine.environment)
+        if nodeid is not None and report.nodeid in self._failed_reports:
+            self._failed.add(nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -166,7 +123,7 @@ class FinishHooks:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Complete the records and write the files, in the process that the user called."""
-        self._has_finished = True
+        self.terminal_hooks.has_finished = True
         if self.session.options.off or (not self._ran_tests and exitstatus not in _CUT_SHORT):
             return
         all_ran = self._add_missing_records()
@@ -177,59 +134,14 @@ class FinishHooks:
             session.config.workeroutput["gpuperf"] = self._for_controller()  # type: ignore[attr-defined]
             return
         run = self._build_run(complete=all_ran and exitstatus not in _CUT_SHORT and not self._crashed)
-        self._error_lines += [f"FAILED: {failure}" for failure in self._failures(run)]
-        self._write(run)
-        if self._error_lines and exitstatus == pytest.ExitCode.OK:
+        told = self.terminal_hooks
+        told.run, told.ran_tests = run, self._ran_tests
+        told.errors += [f"FAILED: {failure}" for failure in self._failures(run)]
+        written, problems = run_files.write(run, self.session, self._failed, self._arguments)
+        told.info += written
+        told.errors += problems
+        if told.errors and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table and the notes, or less if less is asked for; what fails the run in any case."""
-        if self._run is None or not (self._ran_tests or self._error_lines):
-            return
-        lines = _section(self._run, terminalreporter)
-        if lines or self._error_lines:
-            terminalreporter.write_sep("-", "gpuperf")
-        for line in lines:
-            terminalreporter.write(printable(line.text))
-            terminalreporter.write_line(
-                printable(line.verdict), **({line.colour: True} if line.colour else {})
-            )
-        self._write_errors(terminalreporter)
-        if terminalreporter.verbosity >= 0:
-            _write(terminalreporter, self._info_lines if lines else ())
-
-    def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print what the gate did not see below pytest's own last line, which says `4 passed`.
-
-        Before pytest 9, `--no-summary` leaves out the other plugins' summaries, too.
-        """
-        gate = self._run.gate if self._run else None
-        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            self._write_errors(reporter)
-        if gate is None or reporter is None or not gate.tolerances:
-            return
-        if self._run and (line := text.not_run(self._run)) is not None:
-            reporter.write_line(line, red=bool(gate.failures), yellow=not gate.failures)
-
-    def _foretold(
-        self, selected: Iterable[str], times: Mapping[str, float | None] | None = None
-    ) -> list[str]:
-        if not self._foretells:
-            return []
-        lines = self.session.gate.forecast(selected, self._arguments, times)
-        return [f"gpuperf: {printable(line)}" for line in lines]
-
-    @property
-    def _foretells(self) -> bool:
-        """Whether this process tells which losses the check will miss: not if no loss fails the run."""
-        measures = not (self.runs_no_test or self._is_worker or self.session.options.gpu == "none")
-        return measures and self.session.options.fail != "nothing"
-
-    def _write_errors(self, reporter: pytest.TerminalReporter) -> None:
-        """Print what fails the run, once."""
-        _write(reporter, self._error_lines, red=True)
-        self._error_lines.clear()
 
     def _build_run(self, *, complete: bool) -> Run:
         """Return the run with the gate's result."""
@@ -243,7 +155,7 @@ class FinishHooks:
             gate_requested=asks_for_gate(self.expected_tests.command_line),
         )
         writes_files = session.gate.options.create or session.outputs != outputs.Outputs()
-        commit, job = (git.current(self._root), git.job()) if writes_files else (None, None)
+        commit, job = (git.current(self._config.rootpath), git.job()) if writes_files else (None, None)
         run = Run(
             started=session.records.started,
             complete=complete,
@@ -277,47 +189,6 @@ class FinishHooks:
         if (unmeasured := what_fails.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
-
-    def _write(self, run: Run) -> None:
-        """Write every requested file; one that cannot be written is reported, and fails the run."""
-        self._run = run
-        records = self.session.records
-        records.write(run)
-        if records.unwritten:
-            self._error_lines.append(records.unwritten)
-        elif records.report:
-            self._info_lines.append(f"report: {records.report}")
-        commands = map(recovery_command, records.left_behind)
-        self._info_lines += [
-            f"an earlier run wrote no report; recover what it measured, then remove its journal: {each}"
-            for each in commands
-        ]
-        gate = self.session.gate
-        new = gate.path_to_create(run.records)
-        if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):
-            cause = "there was no GPU to measure; create it on a machine with one"
-            self._info_lines.append(f"no baseline was created at {new}: {cause}")
-            new = None
-        written, problems = outputs.publish(run, self.session.outputs, new)
-        self._info_lines += written
-        self._error_lines += problems
-        if new is not None and not problems:
-            name = f"the new file in {new}" if new.is_dir() else str(new)
-            self._info_lines += self._said_of_new(Report(name=name, run=run))
-
-    def _said_of_new(self, made: Report) -> Iterator[str]:
-        """Yield what speaks against a baseline that was just made."""
-        if self._failed:
-            failed = units.count(len(self._failed), "test")
-            again = f"delete {made.name}, and run this command again"
-            first = units.first_few(sorted(self._failed))
-            emulated = any(record.is_emulated for record in made.run.records)
-            or_report = (
-                ", or pass --gpuperf-fail=nothing, as nothing here is a GPU's speed" if emulated else ""
-            )
-            problem = f"the new baseline is of a run in which {failed} failed ({first})"
-            yield f"{problem}: mend that{or_report}, {again}"
-        yield from map(printable, self.session.gate.forecast_of(made, self._arguments))
 
     def _for_controller(self) -> dict[str, Any]:
         """Return what this xdist worker sends to its controller when it ends."""
@@ -361,33 +232,3 @@ class FinishHooks:
                 if seen[spec.nodeid] > self.session.records.results.count(spec.nodeid):
                     missing.append(item)
         return missing
-
-
-def _section(run: Run, reporter: pytest.TerminalReporter) -> list[Line]:
-    """Return the lines of our section, which are fewer with each `-q` and none with `--no-summary`."""
-    width = max(layout.NARROWEST, reporter._tw.fullwidth)  # noqa: SLF001 - plugins have no other way
-    verbosity = reporter.verbosity
-    if reporter.no_summary or verbosity < -1:
-        return []
-    above = _shown_above(reporter)
-    if verbosity < 0:
-        return section.short_lines(run, width, above=above)
-    return section.lines(run, width, above=above, all_notes=verbosity > 0)
-
-
-def _shown_above(reporter: pytest.TerminalReporter) -> dict[str, str]:
-    """Return what pytest's sections of errors, failures and warnings say of each test."""
-    shown: dict[str, list[str]] = {}
-    if reporter.config.getoption("tbstyle") not in ("no", "line"):
-        for report in chain.from_iterable(reporter.stats.get(key, ()) for key in ("failed", "error")):
-            shown.setdefault(report.nodeid, []).append(report.longreprtext)
-    if reporter.hasopt("w"):
-        for warning in reporter.stats.get("warnings", ()):
-            shown.setdefault(warning.nodeid, []).append(warning.message)
-    return {nodeid: "\n".join(texts) for nodeid, texts in shown.items()}
-
-
-def _write(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:
-    """Write lines to the terminal, which node ids and paths in them must not steer."""
-    for line in map(printable, lines):
-        reporter.write_line(line, **markup)

@@ -90,7 +90,7 @@ class ItemRunner:
                 raise
             return self._skipped(reason, found.library, _UNSEEN)
         except Unavailable as cause:  # of the native device
-            return self._skipped(reason if self._machine.off else str(cause), None)
+            return self._skipped(reason if self._machine.choice.is_off else str(cause), None)
         return self._skipped(reason, trial.sides.other_library)
 
     def without_gpu(self, error: BaseException, reason: str, trial: Trial, spec: ItemSpec) -> Verdict | None:
@@ -126,7 +126,7 @@ class ItemRunner:
 
         `unseen` says that nothing is known of its calls: this run's CPU does not wait for that library.
         """
-        if library is not None and not self._machine.off:
+        if library is not None and not self._machine.choice.is_off:
             reason = self._or(_OTHER_LIBRARY, _EMULATE_IT).format(library=library, unseen=unseen)
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 

@@ -58,7 +58,7 @@ class RunDevices:
         except Unavailable as cause:
             reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
         if must_fail:
-            pytest.fail(f"the library of {self.machine.setting} is broken: {reason}", pytrace=False)
+            pytest.fail(f"the library of {self.machine.choice.setting} is broken: {reason}", pytrace=False)
         self._warn_of_broken_gpus()
         raise NoDevice(reason, "no_library")
 
@@ -88,7 +88,7 @@ class RunDevices:
         if reason is not None:
             self._fail_where_required(reason)
         if must_fail:
-            pytest.fail(f"the GPU of {self.machine.setting} is broken: {reason}", pytrace=False)
+            pytest.fail(f"the GPU of {self.machine.choice.setting} is broken: {reason}", pytrace=False)
         self._warn_of_broken_gpus()
         return reason
 

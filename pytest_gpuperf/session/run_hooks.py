@@ -209,44 +209,40 @@ class RunHooks:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Store a record for every marked test, and send it along with the last of the test's reports."""
-        error = call.excinfo.value if call.excinfo else None
-        if error is not None and not isinstance(error, SKIPS):
-            self.session.machine.fault(error, item.nodeid)  # an unmarked test may lose the GPU, too
-        spec = item.stash.get(SPEC, None)
-        if spec is not None and error is not None:
-            self._record_error(item, spec, call.when, error)
-        if call.excinfo is not None and call.when == "call" and not item.config.getoption("fulltrace"):
-            _leave_out_our_frames(call.excinfo)
+        if call.excinfo is not None:
+            self._record_raised(item, call.when, call.excinfo)
         report = yield
-        if spec is None:
+        if (spec := item.stash.get(SPEC, None)) is None:
             return report
         if spec.problem is not None and hasattr(report, "wasxfail"):  # an expected failure is no wrong marker
             del report.wasxfail
             report.outcome, report.longrepr = "failed", spec.problem
-        if report.failed and _CPU_SECTIONS in item.stash:
-            report.sections += item.stash[_CPU_SECTIONS]
-        records = self._records.by_nodeid
-        if call.when == "call" and spec.nodeid not in records:
-            status: Status = "skipped" if report.skipped else "error"
-            verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
-            self._records.without_measurement(item, spec, verdict)
+        if report.failed:
+            report.sections += item.stash.get(_CPU_SECTIONS, ())
+        if call.when == "call" and spec.nodeid not in self._records.by_nodeid:
+            self._record_reported(item, spec, report)
         is_expected = report.skipped and hasattr(report, "wasxfail")
-        if is_expected and spec.nodeid in records and records[spec.nodeid].status != "skipped":
-            # One that was not run, or ended itself, is a skip.
-            self._records.keep(replace(records[spec.nodeid], expected_failure=True))
+        if is_expected:
+            self._record_expected_failure(spec)
         # Of a skip pytest shows the reason, and the line of an unmarked test stays as it is.
         has_word = spec.source != "all" and (not report.skipped or is_expected)
         if call.when == "call" and self._shows_words and has_word:
-            setattr(report, OUTCOME_ATTRIBUTE, progress.outcome(records[spec.nodeid]))
-        if call.when == "teardown" and spec.nodeid in records:
-            setattr(report, RECORD_ATTRIBUTE, self._records.attach(spec.nodeid))
-            if item is not self.cpu_run.item:
-                _hand_over(item, records[spec.nodeid], report)
+            setattr(report, OUTCOME_ATTRIBUTE, progress.outcome(self._records.by_nodeid[spec.nodeid]))
+        if call.when == "teardown":
+            self._send(item, spec, report)
         return report
 
-    def _record_error(self, item: pytest.Item, spec: ItemSpec, phase: str, error: BaseException) -> None:
+    def _record_raised(
+        self, item: pytest.Item, phase: str, raised: pytest.ExceptionInfo[BaseException]
+    ) -> None:
         """Store what a phase of a marked test raised; during the call, a subtest reports here too."""
-        is_skip = isinstance(error, SKIPS)
+        error, is_skip = raised.value, isinstance(raised.value, SKIPS)
+        if not is_skip:
+            self.session.machine.fault(error, item.nodeid)  # an unmarked test may lose the GPU, too
+        if phase == "call" and not item.config.getoption("fulltrace"):
+            _leave_out_our_frames(raised)
+        if (spec := item.stash.get(SPEC, None)) is None:
+            return
         if not is_skip and self._running is item:
             self._subtest_errors.append(f"a subtest failed: {first_line(error)}")
         if not is_skip and phase == "teardown":
@@ -259,6 +255,26 @@ class RunHooks:
                 reason_code=error.code if isinstance(error, NoDevice) else None,
             )
             self._records.without_measurement(item, spec, ended)
+
+    def _record_reported(self, item: pytest.Item, spec: ItemSpec, report: pytest.TestReport) -> None:
+        """Store how a call ended that raised nothing here: unittest keeps that in the report."""
+        status: Status = "skipped" if report.skipped else "error"
+        self._records.without_measurement(item, spec, Verdict(status=status, reason=_end_reason(report)))
+
+    def _record_expected_failure(self, spec: ItemSpec) -> None:
+        """Store that a test failed as was expected; one that was not run, or ended itself, is a skip."""
+        record = self._records.by_nodeid.get(spec.nodeid)
+        if record is not None and record.status != "skipped":
+            self._records.keep(replace(record, expected_failure=True))
+
+    def _send(self, item: pytest.Item, spec: ItemSpec, report: pytest.TestReport) -> None:
+        """Send a test's record along with its last report, and hand it to other plugins."""
+        record = self._records.by_nodeid.get(spec.nodeid)
+        if record is None:
+            return
+        setattr(report, RECORD_ATTRIBUTE, self._records.attach(spec.nodeid))
+        if item is not self.cpu_run.item:
+            _hand_over(item, record, report)
 
 
 def _leave_out_our_frames(raised: pytest.ExceptionInfo[BaseException]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -58,6 +59,15 @@ _RAN_OUT = (
     "called is not known before; use itertools.cycle (with check=False if the "
     "inputs differ), or make the input in the call"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended:
+    """How a measurement ended: its verdict, and the `failure` with which the test ends once it is stored."""
+
+    verdict: Verdict
+    failure: BaseException | None = None
+    is_by_fault: bool = False  # of the device
 
 
 class GpuPerfSession:
@@ -118,10 +128,10 @@ class GpuPerfSession:
         if self.options.gpu == "auto":
             return
         try:
-            missing = self.machine.missing()
+            missing = self.machine.choice.missing()
         except GpuPerfError as error:
             raise options.wrong(config, "--gpuperf-gpu", error) from error
-        if self.options.require_gpu and not self.options.off and self.machine.emulates():
+        if self.options.require_gpu and not self.options.off and self.machine.choice.emulates():
             raise options.emulates(config, self.options.gpu)
         if missing and options.requires_library(config):
             skips = "--gpuperf-allow=no-gpu skips the tests instead"
@@ -168,44 +178,52 @@ class GpuPerfSession:
             # It fails the test, or warns, for a broken GPU; without any the CPU is timed.
             self.devices.look_for_gpu(spec.accelerator)
         trial = self._trial(item, spec)
-        error, fault = None, None
+        ended = self._ended(trial, item, spec, bind)
+        record = self.records.completed(trial.record(ended.verdict), spec)
+        if ended.failure is None:
+            record = self._explained(record, spec, item)
+        record = self.records.keep(record, item)
+        trial.release()  # pytest keeps the frames of a test that fails until the next one has run
+        if ended.is_by_fault:
+            self.machine.release()
+        if ended.failure is not None:
+            try:
+                raise ended.failure
+            finally:
+                del ended  # else the traceback of what is raised keeps this frame alive, and this frame that
+        return record
+
+    def _ended(self, trial: Trial, item: pytest.Function, spec: ItemSpec, bind: Bind | None) -> _Ended:
+        """Measure one item, and return how that ended, whatever it raised."""
         try:
             verdict = self.runner.measure(trial, spec, bind or timed_call.bind_of(item, spec))
         except GpuPerfError as refusal:
             trial.discard_estimate()
             reason = str(refusal)
             skip = self.runner.without_gpu(refusal, reason, trial, spec)
-            verdict = skip or Verdict(status="error", reason=reason)
-        except BaseException as raised:  # noqa: BLE001 - it is raised below, once the record is stored
-            fault = self.machine.fault(raised, trial.nodeid, trial.sides.at_work)
-            verdict = self._verdict_of_error(raised, trial, fault)
-            error = raised if fault is None else None
-            if error is not None and not is_outcome(error):
-                explained = list(self._hints(error, trial, spec, item))
-                for hint in explained:
-                    error.add_note(hint)
-                reason = "; ".join(filter(None, [*explained, verdict.reason]))  # a table cuts what is long
-                if (skip := self.runner.without_gpu(error, reason, trial, spec)) is not None:
-                    verdict, error = skip, None
+            return _Ended(verdict=skip or Verdict(status="error", reason=reason))
+        except BaseException as raised:  # noqa: BLE001 - it is raised again, once the record is stored
+            return self._raised(raised, trial, spec, item)
         finally:
             if self._live_line is not None:
                 self._live_line.erase()
-        is_lost = fault is not None and verdict.status == "error"
-        record = self.records.completed(trial.record(verdict), spec)
-        if error is None and not is_lost:
-            record = self._explained(record, spec, item)
-        record = self.records.keep(record, item)
-        trial.release()  # pytest keeps the frames of a test that fails until the next one has run
-        if fault is not None:
-            self.machine.release()
-        if is_lost:  # what was raised keeps the arrays of the test alive, and goes
-            pytest.fail(str(verdict.reason), pytrace=False)
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error  # else its traceback keeps this frame alive, and this frame the error
-        return record
+        return _Ended(verdict=verdict)
+
+    def _raised(self, error: BaseException, trial: Trial, spec: ItemSpec, item: pytest.Function) -> _Ended:
+        """Return how a measurement ended that raised; the exception gets what explains it as notes."""
+        fault = self.machine.fault(error, trial.nodeid, trial.sides.at_work)
+        verdict = self._verdict_of_error(error, trial, fault)
+        if fault is not None:  # what was raised keeps the arrays of the test alive, and goes
+            failure = pytest.fail.Exception(str(verdict.reason), pytrace=False)
+            return _Ended(verdict=verdict, failure=failure, is_by_fault=True)
+        if is_outcome(error):
+            return _Ended(verdict=verdict, failure=error)
+        explained = list(self._hints(error, trial, spec, item))
+        for hint in explained:
+            error.add_note(hint)
+        reason = "; ".join(filter(None, [*explained, verdict.reason]))  # a table cuts what is long
+        skip = self.runner.without_gpu(error, reason, trial, spec)
+        return _Ended(verdict=verdict, failure=error) if skip is None else _Ended(verdict=skip)
 
     def _explained(self, record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
         """Return a record with what explains its numbers, and how they compare with the baseline's."""

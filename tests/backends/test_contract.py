@@ -19,7 +19,8 @@ from cases import unfolded
 from cpu_devices import two_of_jax, two_of_keras
 from walks import walked
 
-from pytest_gpuperf.devices.machine import Machine, backends
+from pytest_gpuperf.devices.choice import backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cases import for_each, unfolded
 
+from pytest_gpuperf.devices.choice import Choice
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -99,7 +100,7 @@ def test_arrays_of_an_older_protocol_and_those_that_may_not_be_written_are_copie
 def test_without_a_module_the_option_is_an_error_that_shows_how_to_give_one():
     for choice in ("standin", "standin:"):
         with pytest.raises(GpuPerfError, match=r"use standin:MODULE$"):
-            Machine(choice).missing()
+            Choice(choice).missing()
 
 
 def test_arrays_on_any_of_the_librarys_devices_come_down():

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from cases import for_each
 
+from pytest_gpuperf.devices.choice import Choice
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
@@ -103,13 +104,13 @@ def torch(monkeypatch):
 
 @for_each("selector", ["cuda", "cuda:0", "cuda:12", "xpu", "xpu:1", "mps", "hpu:0"])
 def test_a_selector_names_a_type_and_a_number(torch, selector):
-    assert Machine(f"torch:{selector}").missing() is None
+    assert Choice(f"torch:{selector}").missing() is None
 
 
 @for_each("selector", ["0", "meta", "cuda:", "cuda:first", "cudas:1", "cuda:1:2", "cuda:٣"])
 def test_any_other_selector_is_refused_with_the_valid_ones(torch, selector):
     with pytest.raises(GpuPerfError, match=r"one of cuda, hpu, mps, mtia, npu, xpu, .* e\.g\. torch:cuda:0"):
-        Machine(f"torch:{selector}").missing()
+        Choice(f"torch:{selector}").missing()
 
 
 def not_compiled(size, device):

@@ -13,7 +13,7 @@ import pytest
 from walks import prepared
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.machine import backends
+from pytest_gpuperf.devices.choice import backends
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 

@@ -11,7 +11,8 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices.machine import Machine, backends
+from pytest_gpuperf.devices.choice import backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 

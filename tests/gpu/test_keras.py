@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from walks import walked
 
-from pytest_gpuperf.devices.machine import Machine, backends
+from pytest_gpuperf.devices.choice import backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance

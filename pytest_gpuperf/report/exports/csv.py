@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import Any
 
-from pytest_gpuperf.gate.metrics import at
+from pytest_gpuperf.gate.metric_values import at
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.plain_text import printable

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pytest_gpuperf.gate.metrics import decided
+from pytest_gpuperf.gate.metric_values import decided
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.plain_text import printable

@@ -13,7 +13,7 @@ import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices.accelerators import CHOICES, chosen_accelerator
-from pytest_gpuperf.devices.machine import Machine
+from pytest_gpuperf.devices.choice import Choice
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 
@@ -37,7 +37,7 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 )
 def test_a_name_that_no_machine_has_is_refused_with_the_valid_ones(choice, reason):
     with pytest.raises(GpuPerfError) as refusal:
-        Machine(choice).missing()
+        Choice(choice).missing()
     assert str(refusal.value).startswith(reason)
     assert "\n" not in str(refusal.value)
 

@@ -6,7 +6,7 @@ import pytest
 from cases import for_each
 
 from pytest_gpuperf.devices import capabilities, library
-from pytest_gpuperf.devices.machine import backends
+from pytest_gpuperf.devices.choice import backends
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice
 from pytest_gpuperf.model.errors import Unavailable
 

@@ -1,4 +1,4 @@
-"""The machine: which devices a choice opens, or why it opens none; the simulated ones, and the kit."""
+"""The machine: which devices it opens for a choice, or why it opens none; the simulated ones, and the kit."""
 
 import sys
 from contextlib import contextmanager
@@ -10,11 +10,13 @@ import pytest
 from cases import for_each
 from msgspec.structs import replace
 
+from pytest_gpuperf.devices import doubts
+from pytest_gpuperf.devices.choice import backends
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.machine import Machine, backends
+from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.simulated import Clock, SimulatedBackend, SimulatedDevice
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
 
@@ -89,34 +91,6 @@ def test_a_registered_backend_is_chosen_by_its_name_and_its_gpu_is_probed_once()
         with pytest.raises(Unavailable, match="Sunday"):
             devices.gpu()
     assert closed.opened == 1
-
-
-@for_each(
-    ("said", "choice"),
-    [
-        *(("available: auto, none", choice) for choice in ("cudnn", "")),
-        *(("takes no", choice) for choice in ("auto:1", "none:cpu")),
-        *(("is a number", choice) for choice in ("simulated:2", "cupy:-1", "cupy:1.5", "cupy:٣")),
-        ("gpu or cpu", "sycl:fpga"),
-        ("one of cuda", "torch:jax"),
-        ("a number, e.g. jax:0, not 'gpu'; jax:cpu emulates a GPU", "jax:gpu"),
-        *(("is a number below 3", choice) for choice in ("many:3", "many:first", "many:-1")),
-        *(("expected the name of a mod", f"standin:{name}") for name in (".numpy", "a b", "a:b")),
-    ],
-)
-def test_a_choice_that_nobody_offers_is_refused(said, choice):
-    with pytest.raises(GpuPerfError, match=said):
-        choose(choice, SimulatedBackend(name="many", count=3)).missing()
-
-
-@for_each(
-    ("choice", "remedy"),
-    [("torch:cpu", r"install pytest-gpuperf\[torch\]$"), ("standin:nosuch", "install it$")],
-)
-def test_a_library_that_is_to_emulate_and_is_not_installed_is_refused_at_start(installed, choice, remedy):
-    installed(torch=None)
-    with pytest.raises(GpuPerfError, match=f", which emulates a GPU, is not installed; {remedy}"):
-        choose(choice).missing()
 
 
 @pytest.mark.usefixtures("bare")
@@ -278,11 +252,6 @@ def test_without_its_library_a_backend_names_the_extra_on_both_sides_where_both_
         assert (caught.value.broken, caught.value.missing) == (False, True)
 
 
-def test_auto_takes_only_what_compares_with_numpy():
-    automatic = {backend.name for backend in backends().values() if backend.automatic}
-    assert automatic == {"cupy", "sycl"}
-
-
 @for_each(
     ("expected", "choice", "worker", "count"),
     [
@@ -304,8 +273,30 @@ def test_workers_have_a_gpu_each_or_share_them_unless_one_was_chosen(expected, c
     assert expected == machine.gpu().name == machine.group(1).all[0].name
 
 
-def test_a_backend_that_does_not_count_its_devices_gives_every_worker_its_first():
-    one = SimulatedBackend(name="one")
-    for count in (lambda: 0, lambda: 1 // 0):
-        one.count = count
-        assert "simulated GPU" == Machine("one", lambda: [one], 3).gpu().name
+def no_driver(_):
+    raise RuntimeError("no driver")
+
+
+def warned(_):
+    raise UserWarning("the driver is too old")
+
+
+@for_each(
+    ("method", "answer", "told"),
+    [
+        ("count", lambda _: 0, None),
+        ("count", no_driver, "count of one raised RuntimeError: no driver"),
+        ("selectors", no_driver, "selectors of one raised RuntimeError: no driver"),
+        ("selectors", lambda _: None, "selectors of one raised TypeError: "),
+        ("selectors", lambda backend: backend.check("x"), None),  # the device that is opened says why
+        ("selectors", warned, None),
+    ],
+)
+def test_a_backend_that_does_not_list_its_devices_gives_every_worker_its_first_and_says_why_once(
+    method, answer, told
+):
+    one = type("Own", (SimulatedBackend,), {method: answer})(name="one")
+    machine = Machine("one", lambda: [one], 3)
+    assert "simulated GPU" == machine.gpu().name == machine.group(1).all[0].name
+    said = [*doubts.take()]
+    assert [True] * (told is not None) == [text.startswith(f"Own.{told}") for text in said]

@@ -1,5 +1,7 @@
 """What is told before the first test: what a check will not find, and the number that helps."""
 
+import shlex
+
 from cases import for_each
 from factories import GATE, GPU, HERE, base_of, measured, recorded, speedup, speedup_within, within
 from golden import assert_told
@@ -23,6 +25,7 @@ def lasting(rounds, seconds, spread=0.01, nodeid="test_fft.py::test_fft", **chan
     return recorded(nodeid, **{**known, **changes})
 
 
+CREATES = "--gpuperf-baseline-missing=create"
 TYPED = ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-all"]
 
 
@@ -102,6 +105,20 @@ def test_slow_calls_that_get_more_rounds_in_a_check_are_told_no_time():
     (line, *_) = foreseen(lasting(2, 2.66), slow_time=30.0)
     assert "the baseline base.json was sampled for at most 2.66 s" in line
     assert "max_time" not in line
+
+
+@for_each(
+    ("typed", "device"),
+    [
+        ([], ["--gpuperf-gpu=jax:cpu"]),
+        (["--gpuperf-gpu=torch"], ["--gpuperf-gpu=torch"]),
+        (["--gpuperf-gpu", "sycl"], ["--gpuperf-gpu", "sycl"]),
+    ],
+)
+def test_the_command_for_a_new_baseline_has_the_device_of_the_old_one_unless_one_was_typed(typed, device):
+    made = base_of(lasting(*BRIEF), arguments=("--gpuperf-max-time=3", "--gpuperf-gpu=jax:cpu"))
+    *_, last = forecast.foresee(made, SPEEDUP, Plan(10.0, None), forecast.times(made), [*TYPED, *typed])
+    assert last.endswith(f"run: {shlex.join(['pytest', *TYPED, *device, CREATES])}")
 
 
 @for_each("seconds", [1e308, 1e-310])

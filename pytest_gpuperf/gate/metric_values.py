@@ -75,10 +75,12 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     if on_cpu is None and on_gpu is None:
         return MetricValue(estimate=exact, look=look, length=length, doubt=throttled)
     low, high = exact.low, exact.high
-    if shortened := on_gpu if device == "gpu" else on_cpu:  # less time, or a smaller ratio
-        low = (low or 0.0) * shortened.own_share or None
-    if on_gpu and device != "gpu":
-        high = high / on_gpu.own_share if high is not None and on_gpu.own_share > 0 else None
+    less = on_gpu if device == "gpu" else on_cpu  # less time, or a smaller ratio
+    more = None if device == "gpu" else on_gpu  # a larger ratio
+    if less is not None:
+        low = low * less.own_share if low and less.own_share > 0 else None
+    if more is not None:
+        high = high / more.own_share if high is not None and more.own_share > 0 else None
     widened = replace(exact, low=low, high=high)
     why = noise.describe(on_cpu, on_gpu)
     return MetricValue(estimate=widened, look=look, length=length, doubt=throttled, widened=why)
