@@ -27,7 +27,7 @@ from pytest_gpuperf.model.record import Run, Status
 from pytest_gpuperf.model.value import Value
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.verdicts import shown_records
+from pytest_gpuperf.report.words.verdicts import shown_records
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
 _LONGEST_REASON = 200

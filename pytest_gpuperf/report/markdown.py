@@ -12,12 +12,12 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
-from pytest_gpuperf.report import repeat, view
-from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
-from pytest_gpuperf.report.verdicts import FAILURES, counts
-from pytest_gpuperf.report.view import Note, Row, View
-from pytest_gpuperf.report.wording import (
+from pytest_gpuperf.report.words import repeat_command, view
+from pytest_gpuperf.report.words.names import shorten
+from pytest_gpuperf.report.words.verdicts import FAILURES, counts
+from pytest_gpuperf.report.words.view import Note, Row, View
+from pytest_gpuperf.report.words.wording import (
     baseline_of,
     environment_facts,
     scaling_heading,
@@ -116,8 +116,8 @@ def _commands(run: Run, rows: Iterable[Row]) -> list[str]:
     """Return the commands that repeat what failed, whole: one that is cut would repeat something else."""
     missed = {each.curve[-1].nodeid for each in run.thresholds if each.status == "failed" and each.curve}
     failed = [each.record for each in rows if each.record.verdict in FAILURES or each.record.nodeid in missed]
-    last_sizes = repeat.last_sizes(run)
-    commands = (repeat.command(run, record, last_sizes) for record in failed)
+    last_sizes = repeat_command.last_sizes(run)
+    commands = (repeat_command.command(run, record, last_sizes) for record in failed)
     shown = list(islice((each for each in commands if len(each) <= _LONGEST), _MOST_LINES))
     if not shown:
         return []

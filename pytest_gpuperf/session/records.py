@@ -12,9 +12,10 @@ from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.model.demand import LIBRARY_NOT_KNOWN, Pairing, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
-from pytest_gpuperf.report import files, journal, wording
+from pytest_gpuperf.report import files, journal
 from pytest_gpuperf.report.journal import Heading, Journal, Results
 from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.report.words import wording
 from pytest_gpuperf.session import user_properties
 
 

@@ -12,10 +12,10 @@ from pytest_gpuperf.report.history_folder import History, Series, sentences, ser
 from pytest_gpuperf.report.html import chart
 from pytest_gpuperf.report.html.chart import Axis, Event, Line
 from pytest_gpuperf.report.html.figure import Figure, Style
-from pytest_gpuperf.report.names import shorten
 from pytest_gpuperf.report.scale import times
-from pytest_gpuperf.report.view import Sizes
-from pytest_gpuperf.report.wording import scaling_heading
+from pytest_gpuperf.report.words.names import shorten
+from pytest_gpuperf.report.words.view import Sizes
+from pytest_gpuperf.report.words.wording import scaling_heading
 
 _LONGEST_NAME = 24
 _number = "{:.9g}".format

@@ -12,7 +12,7 @@ from html import escape
 from typing import Literal, NamedTuple
 
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.names import columns
+from pytest_gpuperf.report.words.names import columns
 
 Style = Literal[
     "cpu", "gpu", "copies", "passed", "failed", "inconclusive", "muted", "axis", "limit", "baseline"

@@ -19,14 +19,14 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of, split
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import repeat, view
 from pytest_gpuperf.report.history_folder import History
 from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
-from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
-from pytest_gpuperf.report.wording import (
+from pytest_gpuperf.report.words import repeat_command, view
+from pytest_gpuperf.report.words.verdicts import FAILURES, codes_of, counts, in_words
+from pytest_gpuperf.report.words.wording import (
     causes_of,
     comparison_cells,
     environment_facts,
@@ -286,7 +286,7 @@ def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
 
 
 def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test]:
-    last_sizes = repeat.last_sizes(run)
+    last_sizes = repeat_command.last_sizes(run)
     for number, row in enumerate(rows):
         file, names = split(row.record.nodeid)
         name = function_of(names)
@@ -335,7 +335,7 @@ def _details(run: Run, row: view.Row, lead: str | None, last_sizes: Collection[s
         sentences=[each for each in dict.fromkeys(sentences) if each not in (None, lead)],
         figure=calls.rounds_figure(record),
         comparisons=list(map(comparison_cells, record.comparisons)),
-        command=repeat.command(run, record, last_sizes),
+        command=repeat_command.command(run, record, last_sizes),
         record=json.dumps(_without_samples(codec.dump(record)), indent=1, ensure_ascii=False).split("\n"),
     )
 

@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Literal, NamedTuple
 
 from pytest_gpuperf.model.nodeid import function_of
-from pytest_gpuperf.report.names import beginning, columns, shorten
+from pytest_gpuperf.report.words.names import beginning, columns, shorten
 
 Colour = Literal["green", "red", "yellow"]
 """A keyword of the writer of pytest's terminal."""

@@ -9,7 +9,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.report.verdicts import cause, gpu_label
+from pytest_gpuperf.report.words.verdicts import cause, gpu_label
 
 _SOON = 60.0  # seconds, which nobody has to be prepared for
 

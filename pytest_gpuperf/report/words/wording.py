@@ -17,8 +17,8 @@ from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
-from pytest_gpuperf.report import alike
-from pytest_gpuperf.report.verdicts import FAILURES, GRAVITY, CountedCode, in_words, verdict, worst
+from pytest_gpuperf.report.words import alike
+from pytest_gpuperf.report.words.verdicts import FAILURES, GRAVITY, CountedCode, in_words, verdict, worst
 
 PROPERTY_PREFIX = "gpuperf."
 _APART = 0.05  # from the ratio of the times in the row: more than rounding and usual noise

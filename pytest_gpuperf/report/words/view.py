@@ -15,10 +15,10 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
-from pytest_gpuperf.report import alike, busy
-from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.verdicts import FAILURES, Counts, place, rows_of, run_counts, shown_records
-from pytest_gpuperf.report.wording import (
+from pytest_gpuperf.report.words import alike, machine_busy
+from pytest_gpuperf.report.words.names import short_names
+from pytest_gpuperf.report.words.verdicts import FAILURES, Counts, place, rows_of, run_counts, shown_records
+from pytest_gpuperf.report.words.wording import (
     Explanation,
     Saying,
     cells_of,
@@ -139,7 +139,7 @@ def of(
         explanations=list(explanations([(row.name, row.record) for row in rows], all_names=all_notes)),
         notes=notes,
         more_notes=more,
-        busy=list(busy.lines(disturbed, run.environment.variables)),
+        busy=list(machine_busy.lines(disturbed, run.environment.variables)),
         thresholds=list(_thresholds(run, above)),
         scalings=_scalings(run),
         gate=list(gate_lines(run, all_names=all_notes)),
