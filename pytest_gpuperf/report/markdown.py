@@ -14,15 +14,14 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.words import repeat_command, view
+from pytest_gpuperf.report.words.columns import Row
+from pytest_gpuperf.report.words.environment import environment_facts
 from pytest_gpuperf.report.words.names import shorten
+from pytest_gpuperf.report.words.notes import Note
+from pytest_gpuperf.report.words.regression_check import baseline_of
+from pytest_gpuperf.report.words.scaling import scaling_heading, scaling_lines
 from pytest_gpuperf.report.words.verdicts import FAILURES, counts
-from pytest_gpuperf.report.words.view import Note, Row, View
-from pytest_gpuperf.report.words.wording import (
-    baseline_of,
-    environment_facts,
-    scaling_heading,
-    scaling_lines,
-)
+from pytest_gpuperf.report.words.view import View
 
 _MOST_ROWS, _MOST_LINES = 50, 10  # of the table, and of any other list
 _MOST_OF_CURVES, _MOST_FACTS = 20, 40  # lines on scaling, and of the environment

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.words.wording import baseline_of
+from pytest_gpuperf.report.words.regression_check import baseline_of
 
 _NARROWEST = 2.0  # high over low at least, so that noise looks like noise
 _MOST_TICKS = 5  # as many as have room for their words

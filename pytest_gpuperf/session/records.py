@@ -15,7 +15,7 @@ from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.report import files, journal
 from pytest_gpuperf.report.journal import Heading, Journal, Results
 from pytest_gpuperf.report.json import codec, document
-from pytest_gpuperf.report.words import wording
+from pytest_gpuperf.report.words.properties import properties
 from pytest_gpuperf.session import user_properties
 
 
@@ -88,7 +88,7 @@ class RecordStore:
             record = document.possible(record)
         self.by_nodeid[record.nodeid] = record
         if item is not None:
-            user_properties.put(item, user_properties.of_others(item), wording.properties(record))
+            user_properties.put(item, user_properties.of_others(item), properties(record))
         return record
 
     def line(self, record: Record) -> str:

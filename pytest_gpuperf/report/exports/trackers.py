@@ -9,9 +9,9 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.words.columns import format_time
 from pytest_gpuperf.report.words.names import distinct
 from pytest_gpuperf.report.words.verdicts import gpu_label
-from pytest_gpuperf.report.words.wording import format_time
 
 _LONGEST_NAME = 1024  # bytes: Bencher's limit of a BenchmarkName
 

@@ -14,8 +14,8 @@ from pytest_gpuperf.report.html.chart import Axis, Event, Line
 from pytest_gpuperf.report.html.figure import Figure, Style
 from pytest_gpuperf.report.scale import times
 from pytest_gpuperf.report.words.names import shorten
-from pytest_gpuperf.report.words.view import Sizes
-from pytest_gpuperf.report.words.wording import scaling_heading
+from pytest_gpuperf.report.words.scaling import scaling_heading
+from pytest_gpuperf.report.words.thresholds import Sizes
 
 _LONGEST_NAME = 24
 _number = "{:.9g}".format

@@ -9,10 +9,10 @@ from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html import figure as svg
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, in_rows, text_width
 from pytest_gpuperf.report.scale import LogScale, speedup_axis, times
+from pytest_gpuperf.report.words.columns import Row
 from pytest_gpuperf.report.words.names import shorten
+from pytest_gpuperf.report.words.regression_check import baseline_of
 from pytest_gpuperf.report.words.verdicts import FAILURES, verdict
-from pytest_gpuperf.report.words.view import Row
-from pytest_gpuperf.report.words.wording import baseline_of
 
 WIDTH = 200
 _ROW = 22  # pixels from one row to the next

@@ -25,15 +25,12 @@ from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.words import repeat_command, view
+from pytest_gpuperf.report.words.columns import Row, words_in_limits
+from pytest_gpuperf.report.words.environment import environment_facts
+from pytest_gpuperf.report.words.notes import causes_of
+from pytest_gpuperf.report.words.regression_check import comparison_cells
+from pytest_gpuperf.report.words.scaling import scaling_cells, scaling_heading
 from pytest_gpuperf.report.words.verdicts import FAILURES, codes_of, counts, in_words
-from pytest_gpuperf.report.words.wording import (
-    causes_of,
-    comparison_cells,
-    environment_facts,
-    scaling_cells,
-    scaling_heading,
-    words_in_limits,
-)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -64,7 +61,7 @@ class _Test(NamedTuple):
     """A test in the table: its verdicts in codes and in words, and in `lead` what its cells do not say."""
 
     number: int
-    row: view.Row
+    row: Row
     file: str
     name: str
     parameters: str
@@ -205,7 +202,7 @@ class _Entry(NamedTuple):
     why: str | None
 
 
-def _lists(rows: Sequence[view.Row], cost_ratio: float | None) -> Iterator[tuple[str, list[_Entry], int]]:
+def _lists(rows: Sequence[Row], cost_ratio: float | None) -> Iterator[tuple[str, list[_Entry], int]]:
     """Yield what a reader would act on: titles, the first tests of each list, and how many more there are.
 
     A list that nothing stands in is left out. What failed is in the order of the rows, the farthest from its
@@ -235,15 +232,15 @@ def _lists(rows: Sequence[view.Row], cost_ratio: float | None) -> Iterator[tuple
             yield title, entries, len(found) - len(entries)
 
 
-def _value(row: view.Row) -> float:
+def _value(row: Row) -> float:
     return row.record.speedup.value if row.record.speedup else 0.0
 
 
-def _is_worth(row: view.Row) -> bool | None:
+def _is_worth(row: Row) -> bool | None:
     return row.record.offload.worth if row.record.offload else None
 
 
-def _room(row: view.Row) -> float:
+def _room(row: Row) -> float:
     """Return how many times its nearest limit a speedup is, on the side that passes; inf without a limit."""
     demand, value = row.record.demand, _value(row)
     rooms = [value / demand.min] if demand.min else []
@@ -251,15 +248,15 @@ def _room(row: view.Row) -> float:
     return min(rooms, default=inf)
 
 
-def _shown_value(row: view.Row) -> str:
+def _shown_value(row: Row) -> str:
     return f"{units.digits(_value(row))}x" if row.record.speedup else in_words(row.record.verdict)
 
 
-def _limit(row: view.Row) -> str:
+def _limit(row: Row) -> str:
     return f"required {row.cells['limit']}"
 
 
-def _why_failed(row: view.Row) -> str | None:
+def _why_failed(row: Row) -> str | None:
     """Return why a test failed, in few words: for numbers that the row has, what was required."""
     record = row.record
     if record.reason_code in _REPEATS_ROW and record.speedup:
@@ -267,7 +264,7 @@ def _why_failed(row: view.Row) -> str | None:
     return next(map(_in_short, causes_of(record)), None)
 
 
-def _bottleneck(row: view.Row) -> str | None:
+def _bottleneck(row: Row) -> str | None:
     """Return what holds the speedup back by the first diagnosis, whose remedy its row has."""
     return next((each.sentence.partition(";")[0] for each in row.record.diagnosis), None)
 
@@ -285,7 +282,7 @@ def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
         yield _Group(file, str(counts([test.row.record for test in group])), group)
 
 
-def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test]:
+def _tests(run: Run, rows: Sequence[Row], axis: LogScale) -> Iterator[_Test]:
     last_sizes = repeat_command.last_sizes(run)
     for number, row in enumerate(rows):
         file, names = split(row.record.nodeid)
@@ -304,7 +301,7 @@ def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test
         )
 
 
-def _lead(row: view.Row) -> str | None:
+def _lead(row: Row) -> str | None:
     """Return the gravest sentence that asks for something and that the row does not say itself.
 
     Where a test failed, that is the cause: any other sentence in its place would look like it.
@@ -323,7 +320,7 @@ def _lead(row: view.Row) -> str | None:
     return lead
 
 
-def _details(run: Run, row: view.Row, lead: str | None, last_sizes: Collection[str]) -> _Details:
+def _details(run: Run, row: Row, lead: str | None, last_sizes: Collection[str]) -> _Details:
     record = row.record
     sentences = [
         *(each.text for each in row.said),

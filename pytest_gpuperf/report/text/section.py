@@ -8,10 +8,14 @@ from pytest_gpuperf.model.record import Record, Run, VerdictCode
 from pytest_gpuperf.report.text import layout
 from pytest_gpuperf.report.text.layout import Colour, Line, Row
 from pytest_gpuperf.report.words import view
+from pytest_gpuperf.report.words.columns import in_one_row
 from pytest_gpuperf.report.words.names import short_names
+from pytest_gpuperf.report.words.notes import NOTHING_ABOVE, Note, ShownAbove
+from pytest_gpuperf.report.words.regression_check import comparison_cells
+from pytest_gpuperf.report.words.scaling import scaling_heading, scaling_lines
+from pytest_gpuperf.report.words.thresholds import Sizes
 from pytest_gpuperf.report.words.verdicts import FAILURES, shown_records
-from pytest_gpuperf.report.words.view import NOTHING_ABOVE, Note, ShownAbove, Sizes, View
-from pytest_gpuperf.report.words.wording import comparison_cells, in_one_row, scaling_heading, scaling_lines
+from pytest_gpuperf.report.words.view import View
 
 _EXPENDABLE = (("with copies",), ("CPU", "GPU", "emulated"), ("change",), ("limit",))
 """What says least comes first: without its limit or change, nobody sees why a test failed or regressed."""
