@@ -78,7 +78,7 @@ def _table(shown: View) -> Iterator[str]:
         return
     rows = shown.rows[:_MOST_ROWS]
     records = [row.record for row in rows]
-    headings = list(shown.headings)
+    headings = [column.heading for column in shown.columns]
     axis = speedup_axis(records, _PLOT_WIDTH - 1)
     has_plot = any(record.speedup for record in records)
     if has_plot:

@@ -25,7 +25,7 @@ from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.words import repeat_command, view
-from pytest_gpuperf.report.words.columns import Row, words_in_limits
+from pytest_gpuperf.report.words.columns import EMULATED, SPEEDUP, Column, Row, words_in_limits
 from pytest_gpuperf.report.words.environment import environment_facts
 from pytest_gpuperf.report.words.notes import causes_of
 from pytest_gpuperf.report.words.regression_check import comparison_cells
@@ -44,6 +44,7 @@ _LISTED = 5
 _NEAR = 1.25  # times its limit: noise, or a later change, may soon miss it
 _LONGEST_WHY = 140  # characters
 _JUDGED = ("passed", "failed", "inconclusive", "error")
+_PLOT = Column(heading="", cell=lambda _: "-", page_class="plot")
 _REPEATS_ROW = ("speedup_outside_limits", "efficiency_below_limit")  # reasons of numbers that the row has
 
 
@@ -88,7 +89,8 @@ def text(run: Run, history: History | None = None) -> str:
     verdicts = {test.row.record.nodeid: test.verdicts for test in tests}
     series = curves.worst_first(history) if history else []
     facts_of_runs = curves.facts_of_all(series)
-    headings = _headings(shown)
+    columns = _columns(shown)
+    keys = {column.key for column in columns}
     styles, script = _asset("page.css"), _asset("page.js")
     return template().render(
         run=run,
@@ -100,9 +102,10 @@ def text(run: Run, history: History | None = None) -> str:
         lists=list(_lists(shown.rows, run.cost_ratio)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(record.speedup for record in records) else None,
         legend=forest.legend(records),
-        headings=headings,
+        columns=columns,
+        is_emulated=EMULATED in shown.columns,
         limits=list(words_in_limits(records)),
-        explanations=[each.text for each in shown.explanations if each.heading in dict(headings)],
+        explanations=[each.text for each in shown.explanations if each.heading in keys],
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
         thresholds=[(each, curves.of_threshold(each)) for each in shown.thresholds],
@@ -167,12 +170,10 @@ def _digest(content: str) -> str:
     return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
 
 
-def _headings(shown: view.View) -> list[tuple[str, str]]:
-    """Return each column's key and name, in order; columns that are empty in all rows are left out."""
-    gpu = "emulated" if "emulated" in shown.headings else "GPU"
-    names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
-    in_cells = {key: "speedup" if key == "plot" else name for key, name in names.items()}
-    return [(key, name) for key, name in names.items() if in_cells[key] in shown.headings]
+def _columns(shown: view.View) -> list[Column]:
+    """Return the columns in their order, with the plot where there are speedups."""
+    left, right = ([each for each in shown.columns if each.on_page == side] for side in ("left", "right"))
+    return [*left, *([_PLOT] if SPEEDUP in shown.columns else []), *right]
 
 
 def _required(records: Sequence[Record]) -> str | None:

@@ -9,7 +9,8 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.report.words.verdicts import cause, gpu_label
+from pytest_gpuperf.report.words.columns import times_of
+from pytest_gpuperf.report.words.verdicts import cause
 
 _SOON = 60.0  # seconds, which nobody has to be prepared for
 
@@ -23,8 +24,7 @@ def outcome(record: Record) -> str | None:
     scaling = record.scaling
     speedup = scaling.speedup if scaling else record.speedup
     if speedup is None:
-        sides = (("CPU", record.cpu), (gpu_label(record), record.gpu))
-        facts = [f"{name} {units.seconds(side.median)}" for name, side in sides if side and side.median]
+        facts = [f"{name} {units.seconds(side.median)}" for name, side in times_of(record) if side.median]
         facts += _ended(record) if facts else ()
     else:
         seen_in = f" in {units.seconds(record.rounds_elapsed)}" if record.rounds_elapsed else ""

@@ -7,18 +7,15 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record, Run, VerdictCode
 from pytest_gpuperf.report.text import layout
 from pytest_gpuperf.report.text.layout import Colour, Line, Row
-from pytest_gpuperf.report.words import view
-from pytest_gpuperf.report.words.columns import in_one_row
+from pytest_gpuperf.report.words import columns, view
 from pytest_gpuperf.report.words.names import short_names
 from pytest_gpuperf.report.words.notes import NOTHING_ABOVE, Note, ShownAbove
 from pytest_gpuperf.report.words.regression_check import comparison_cells
 from pytest_gpuperf.report.words.scaling import scaling_heading, scaling_lines
 from pytest_gpuperf.report.words.thresholds import Sizes
-from pytest_gpuperf.report.words.verdicts import FAILURES, shown_records
+from pytest_gpuperf.report.words.verdicts import FAILURES, in_words, shown_records
 from pytest_gpuperf.report.words.view import View
 
-_EXPENDABLE = (("with copies",), ("CPU", "GPU", "emulated"), ("change",), ("limit",))
-"""What says least comes first: without its limit or change, nobody sees why a test failed or regressed."""
 _COLOURS: dict[VerdictCode, Colour | None] = {
     **dict.fromkeys(FAILURES, "red"),
     "passed": "green",
@@ -130,15 +127,18 @@ def _table(shown: View, width: int, *, one_row: bool) -> list[Line]:
     rows = [
         Row(
             row.name,
-            {**row.cells, **in_one_row(row.record)} if one_row else row.cells,
+            columns.cells_in_one_row(row) if one_row else row.cells,
             _COLOURS.get(row.record.verdict, "yellow"),
+            in_words(row.record.verdict),
         )
         for row in shown.rows
     ]
-    columns = layout.with_room(rows, shown.headings, width, _EXPENDABLE) if one_row else shown.headings
-    texts = [each.text for each in shown.explanations if each.heading in columns]
+    headings, expendable = [each.heading for each in shown.columns], columns.left_out()
+    if one_row:
+        headings = layout.with_room(rows, headings, width, expendable)
+    texts = [each.text for each in shown.explanations if each.heading in headings]
     below = map(Line, _wrapped(texts, min(width, _WIDEST_TEXT)))
-    return [Line(""), *layout.lines(rows, columns, width, _EXPENDABLE, one_row=one_row), *below]
+    return [Line(""), *layout.lines(rows, headings, width, expendable, one_row=one_row), *below]
 
 
 def changes(records: Sequence[Record], width: int) -> Iterator[str]:

@@ -48,11 +48,6 @@ def cause(record: Record) -> str | None:
     return _CAUSES.get(record.reason_code) if record.reason_code else None
 
 
-def gpu_label(record: Record) -> str:
-    """Return what the time of a record's GPU is labelled with, as its column is: `GPU`, or `emulated`."""
-    return "emulated" if record.is_emulated else "GPU"
-
-
 def in_words(code: str) -> str:
     """Return a code of a verdict or of an outcome as it is written: `not comparable`, `failed (expected)`."""
     words = code.removesuffix("_expected").replace("_", " ")

@@ -19,7 +19,7 @@ from pytest_gpuperf.report.words import (
     thresholds,
     totals,
 )
-from pytest_gpuperf.report.words.columns import Explanation, Row
+from pytest_gpuperf.report.words.columns import Column, Explanation, Row
 from pytest_gpuperf.report.words.names import short_names
 from pytest_gpuperf.report.words.notes import NOTHING_ABOVE, Note, ShownAbove
 from pytest_gpuperf.report.words.thresholds import Sizes
@@ -42,7 +42,7 @@ class View(NamedTuple):
     headline: str
     commit: str | None
     cautions: Sequence[str]
-    headings: Sequence[str]
+    columns: Sequence[Column]
     rows: Sequence[Row]
     explanations: Sequence[Explanation]
     notes: Sequence[Note]
@@ -94,7 +94,7 @@ def of(
         headline=environment.headline(run, records),
         commit=environment.commit_text(run.commit) if run.commit else None,
         cautions=list(_cautions(run, all_names=all_notes)),
-        headings=columns.headings(rows),
+        columns=columns.shown(rows),
         rows=rows,
         explanations=list(columns.explanations(rows, all_names=all_notes)),
         notes=shown_notes,
