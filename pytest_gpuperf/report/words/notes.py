@@ -1,13 +1,14 @@
 """From records to what is said of tests below the table: each thing once, under the names of its tests."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.words import alike
 from pytest_gpuperf.report.words.verdicts import FAILURES
 
 _SEVERAL_KINDS = (
@@ -49,12 +50,12 @@ def sayings_of(record: Record, explained: Collection[str] = ()) -> Iterator[Sayi
     CPU variants in `explained` leave out why a GPU variant has no speedup. What is said of both devices in
     the same words is one saying.
     """
-    found: dict[tuple[object, ...], tuple[Saying, list[alike.Parts]]] = {}
+    found: dict[tuple[object, ...], tuple[Saying, list[_Parts]]] = {}
     for saying in _sayings_of(record, explained):
-        parts = alike.parts(saying.text, record)
+        parts = _parts(saying.text, record)
         kind = (saying.code, saying.only_explains, parts.around)
         found.setdefault(kind, (saying, []))[1].append(parts)
-    yield from (replace(saying, text=alike.joined(parts)) for saying, parts in found.values())
+    yield from (replace(saying, text=_joined(parts)) for saying, parts in found.values())
 
 
 def causes_of(record: Record) -> list[str]:
@@ -109,10 +110,10 @@ def grouped(
     Texts on the same tests are one note, and so are texts that differ in the device alone. Of a kind of note
     that differs from test to test, one is shown.
     """
-    kinds: dict[tuple[object, ...], dict[tuple[str, str], list[tuple[alike.Parts, str]]]] = {}
+    kinds: dict[tuple[object, ...], dict[tuple[str, str], list[tuple[_Parts, str]]]] = {}
     every = set()
     for record, saying in said:
-        parts = alike.parts(saying.text, record)
+        parts = _parts(saying.text, record)
         every.add((saying.code, parts.around))
         if all_notes or not (saying.only_explains or saying.code == "interference"):
             is_own = all_notes or saying.code in _SEVERAL_KINDS
@@ -121,7 +122,7 @@ def grouped(
     notes: dict[tuple[str, ...], list[str]] = {}
     for texts in kinds.values():
         shown, *others = texts.values()
-        text = alike.joined(parts for parts, _ in shown)
+        text = _joined(parts for parts, _ in shown)
         rest = f" ({units.count(len(others), 'note')} of this kind more)" if others else ""
         notes.setdefault(tuple(dict.fromkeys(name for _, name in shown)), []).append(f"{text}{rest}")
     left_out = len(every) - len(kinds)
@@ -135,3 +136,38 @@ def _note(tests: Sequence[str], texts: Sequence[str], *, all_names: bool) -> Not
     if len(tests) <= _MOST_IN_HEAD:
         return Note(", ".join(tests), texts)
     return Note(units.count(len(tests), "test"), [*texts, f"in {', '.join(tests)}"])
+
+
+class _Parts(NamedTuple):
+    """A sentence around the device that it names; it is all `before` where it names none, or several."""
+
+    before: str
+    device: str = ""
+    after: str = ""
+
+    @property
+    def around(self) -> tuple[str, str]:
+        """What sentences have in common that differ in the device alone."""
+        return self.before, self.after
+
+
+def _parts(sentence: str, record: Record) -> _Parts:
+    """Return the parts of a sentence on a test, which names devices as the record does."""
+    # A note has no field for the device that it is about: what many rooms say of it, a report keeps as text.
+    # So its own names are looked for, and decide nothing but whether two texts are shown as one.
+    names = {side.device.name for side in (record.cpu, record.gpu) if side}
+    parts = _devices(frozenset({"the CPU", f"the {record.gpu_noun}", *names})).split(sentence)
+    return _Parts(*parts) if len(parts) == 3 else _Parts(sentence)
+
+
+def _joined(alike: Iterable[_Parts]) -> str:
+    """Return one sentence for all that have the same parts around their devices."""
+    first, *others = alike
+    devices = dict.fromkeys(each.device for each in (first, *others))
+    return f"{first.before}{units.listed(devices)}{first.after}"
+
+
+@cache
+def _devices(names: frozenset[str]) -> re.Pattern[str]:
+    longest_first = sorted(filter(None, names), key=lambda name: (-len(name), name))
+    return re.compile(rf"(?<!\w)({'|'.join(map(re.escape, longest_first))})(?!\w)")
