@@ -50,7 +50,7 @@ def text(run: Run) -> str:
     ]
     facts = [f"- {_name(name)}: {_name(value)}" for name, value in environment_facts(run.environment)]
     parts = [
-        [f"{SIGNATURE}\n### {shown.title}: {str(shown.counts) or 'no test was measured'}"],
+        [f"{SIGNATURE}\n### {shown.title}: {shown.counts}"],
         [code_span(shown.headline) + (f", {code_span(shown.commit)}" if shown.commit else "")],
         *([f"**Note:** {code_span(caution)}"] for caution in shown.cautions),
         list(_table(shown)),

@@ -10,7 +10,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.report.words.columns import times_of
-from pytest_gpuperf.report.words.verdicts import cause
+from pytest_gpuperf.report.words.verdicts import with_cause
 
 _SOON = 60.0  # seconds, which nobody has to be prepared for
 
@@ -56,8 +56,7 @@ def time_limits(limits: Sequence[float], slow_time: float | None = None) -> str 
 def _ended(record: Record) -> Iterator[str]:
     """Yield the verdict and its cause, unless it is that of a test that passed or only recorded."""
     if record.status not in ("passed", "recorded"):
-        why = cause(record)
-        yield f"{record.status}: {why}" if why else record.status
+        yield with_cause(record.status, record)
     if record.is_regressed:
         yield "regressed"
 
