@@ -36,7 +36,7 @@ from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, reader
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.text import section
+from pytest_gpuperf.report.terminal import section
 from pytest_gpuperf.report.words.regression_check import gate_lines, outcome_counts
 from pytest_gpuperf.report.words.verdicts import GRAVITY
 

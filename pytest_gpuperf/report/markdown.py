@@ -12,7 +12,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
-from pytest_gpuperf.report.scale import LogScale, speedup_axis
+from pytest_gpuperf.report.axes import LogScale, speedup_axis
 from pytest_gpuperf.report.words import repeat_command, view
 from pytest_gpuperf.report.words.columns import Row
 from pytest_gpuperf.report.words.environment import environment_facts

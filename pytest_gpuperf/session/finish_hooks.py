@@ -28,8 +28,8 @@ from pytest_gpuperf.options import arguments, asks_for_gate
 from pytest_gpuperf.report import git, outputs
 from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec, document
-from pytest_gpuperf.report.text import layout, section
-from pytest_gpuperf.report.text.layout import Line
+from pytest_gpuperf.report.terminal import layout, section
+from pytest_gpuperf.report.terminal.layout import Line
 from pytest_gpuperf.session.records import possible_environment
 from pytest_gpuperf.session.session import GpuPerfSession, failure_by
 

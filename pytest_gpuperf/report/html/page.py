@@ -19,11 +19,11 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of, split
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.report.axes import LogScale, speedup_axis
 from pytest_gpuperf.report.history_folder import History
 from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.scale import LogScale, speedup_axis
 from pytest_gpuperf.report.words import repeat_command, view
 from pytest_gpuperf.report.words.columns import EMULATED, SPEEDUP, Column, Row, words_in_limits
 from pytest_gpuperf.report.words.environment import environment_facts

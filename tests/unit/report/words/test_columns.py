@@ -9,7 +9,7 @@ from factories import record, run_of
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.report import html, markdown
 from pytest_gpuperf.report.html import page
-from pytest_gpuperf.report.text import section
+from pytest_gpuperf.report.terminal import section
 from pytest_gpuperf.report.words import columns
 from pytest_gpuperf.report.words.columns import Column
 

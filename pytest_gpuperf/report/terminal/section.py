@@ -5,8 +5,8 @@ from itertools import chain
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record, Run, VerdictCode
-from pytest_gpuperf.report.text import layout
-from pytest_gpuperf.report.text.layout import Colour, Line, Row
+from pytest_gpuperf.report.terminal import layout
+from pytest_gpuperf.report.terminal.layout import Colour, Line, Row
 from pytest_gpuperf.report.words import columns, view
 from pytest_gpuperf.report.words.names import short_names
 from pytest_gpuperf.report.words.notes import NOTHING_ABOVE, Note, ShownAbove
