@@ -10,10 +10,11 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.scaling import Mode, ScalingCurve
 from pytest_gpuperf.report.axes import times
-from pytest_gpuperf.report.history_folder import History, Series, sentences, series
+from pytest_gpuperf.report.history_folder import History, Series, series
 from pytest_gpuperf.report.html import chart
 from pytest_gpuperf.report.html.chart import Axis, Event, Line
 from pytest_gpuperf.report.html.figure import Figure, Style
+from pytest_gpuperf.report.words.history import sentences
 from pytest_gpuperf.report.words.names import shorten
 from pytest_gpuperf.report.words.scaling import scaling_heading
 from pytest_gpuperf.report.words.thresholds import Sizes

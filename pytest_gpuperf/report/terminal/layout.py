@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Literal, NamedTuple
 
 from pytest_gpuperf.model.nodeid import function_of
-from pytest_gpuperf.report.words.names import beginning, columns, shorten
+from pytest_gpuperf.report.words.names import beginning, shorten, width_of
 
 Colour = Literal["green", "red", "yellow"]
 """A keyword of the writer of pytest's terminal."""
@@ -59,7 +59,7 @@ def lines(
     sizes = _sizes(rows, headings, width, expendable)
     room = _room(sizes, width)
     entries = list(_labelled(_cut(rows, room) if one_row else rows, room))
-    longest = max(len(_HEADING), *(columns(label) for _, label, _ in entries))
+    longest = max(len(_HEADING), *(width_of(label) for _, label, _ in entries))
     below = [name for name in headings if name not in sizes]
     yield _line(_HEADING, longest, Row(_HEADING, {name: name for name in headings}), sizes, width)
     for above, label, row in entries:
@@ -102,7 +102,7 @@ def _sizes(
     sizes = {name: max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings}
     *_, last = headings
     sizes[last] = max(len(last), *(len(row.brief or row.cells[last]) for row in rows))
-    least = min(_SHORTEST_NAME, max(len(_HEADING), *(columns(row.name) for row in rows)))
+    least = min(_SHORTEST_NAME, max(len(_HEADING), *(width_of(row.name) for row in rows)))
     for group in expendable:
         if _room(sizes, width) < least:
             sizes = {name: size for name, size in sizes.items() if name not in group}
@@ -130,11 +130,11 @@ def _labelled(rows: Sequence[Row], room: int) -> Iterator[tuple[list[str], str, 
     previous = ""
     for row in rows:
         above, label = [], row.name if row.name != previous else ""
-        if columns(label) > room:
+        if width_of(label) > room:
             function = function_of(label)
             above = [function] if function != function_of(previous) else []
             label = _INDENT + label[len(function) :]
-        if columns(label) > room:
+        if width_of(label) > room:
             above, label = [*above, label], ""
         yield above, label.rstrip(), row
         previous = row.name
@@ -143,8 +143,8 @@ def _labelled(rows: Sequence[Row], room: int) -> Iterator[tuple[list[str], str, 
 def _line(label: str, longest: int, row: Row, sizes: Mapping[str, int], width: int) -> Line:
     """Return a row: its label on the left, its cells on the right; the last is whole if that fits."""
     *others, last = sizes
-    label += " " * (longest - columns(label))
+    label += " " * (longest - width_of(label))
     text = "".join([label, *(f"{_GAP}{row.cells[name].rjust(sizes[name])}" for name in others), _GAP])
     whole = row.cells[last]
-    fits = columns(text) + len(whole) <= width
+    fits = width_of(text) + len(whole) <= width
     return Line(text, whole if fits else row.brief or whole, row.colour)

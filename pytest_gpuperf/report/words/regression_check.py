@@ -12,12 +12,6 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.words.verdicts import GRAVITY, CountedCode, in_words
 
 
-def baseline_of(record: Record) -> Estimate | None:
-    """Return the speedup that a record's is compared with."""
-    compared = (each.baseline for each in record.comparisons if each.metric == "speedup")
-    return next(filter(None, compared), None)
-
-
 def comparison_cells(comparison: Comparison) -> dict[str, str]:
     """Return the row of a comparison with the baseline, by headings; a dash for what is not known."""
 
