@@ -15,7 +15,6 @@ from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report.axes import LogScale, baseline_of, speedup_axis
 from pytest_gpuperf.report.words import repeat_command, view
 from pytest_gpuperf.report.words.columns import Row
-from pytest_gpuperf.report.words.environment import environment_facts
 from pytest_gpuperf.report.words.names import shorten
 from pytest_gpuperf.report.words.notes import Note
 from pytest_gpuperf.report.words.scaling import scaling_heading, scaling_lines
@@ -47,7 +46,7 @@ def text(run: Run) -> str:
         *_few("scaling line", [*_scalings(shown.scalings)], _MOST_OF_CURVES),
         *_few("remark", _bullets([*gate, *shown.totals])),
     ]
-    facts = [f"- {_name(name)}: {_name(value)}" for name, value in environment_facts(run.environment)]
+    facts = [f"- {_name(name)}: {_name(value)}" for name, value in shown.environment]
     parts = [
         [f"{SIGNATURE}\n### {shown.title}: {shown.counts}"],
         [code_span(shown.headline) + (f", {code_span(shown.commit)}" if shown.commit else "")],

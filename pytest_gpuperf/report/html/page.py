@@ -26,7 +26,6 @@ from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.words import repeat_command, view
 from pytest_gpuperf.report.words.columns import EMULATED, SPEEDUP, Column, Row, words_in_limits
-from pytest_gpuperf.report.words.environment import environment_facts
 from pytest_gpuperf.report.words.notes import causes_of
 from pytest_gpuperf.report.words.regression_check import comparison_cells
 from pytest_gpuperf.report.words.scaling import scaling_cells, scaling_heading
@@ -95,7 +94,6 @@ def text(run: Run, history: History | None = None) -> str:
     return template().render(
         run=run,
         shown=shown,
-        environment=list(environment_facts(run.environment)),
         started=units.minute(run.started),
         required=_required(records),
         facts=list(_facts(records)),

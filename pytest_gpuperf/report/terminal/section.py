@@ -25,7 +25,6 @@ _COLOURS: dict[VerdictCode, Colour | None] = {
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_TEXTS, _MOST_LINES = 10, 3  # of notes, and of each of them
 _INDENT = "    "  # of a text's second and later lines
-_CHANGE_HEADINGS = ("metric", "baseline", "now", "change", "outcome")
 _EXPENDABLE_CHANGES = (("baseline", "now"), ("metric",))
 
 
@@ -149,7 +148,7 @@ def changes(records: Sequence[Record], width: int) -> Iterator[str]:
     ]
     if compared:
         rows = [Row(name, comparison_cells(comparison)) for name, comparison in compared]
-        yield from map(str, layout.lines(rows, _CHANGE_HEADINGS, width, _EXPENDABLE_CHANGES))
+        yield from map(str, layout.lines(rows, [*rows[0].cells], width, _EXPENDABLE_CHANGES))
     unexplained: dict[str, list[str]] = {}  # by the numbers alone
     for name, comparison in compared:
         if comparison.reason and (comparison.ratio is None or comparison.outcome == "inconclusive"):

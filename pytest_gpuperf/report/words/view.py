@@ -34,7 +34,8 @@ class View(NamedTuple):
     `headline` has the devices, `cautions` what a reader may not overlook, `explanations` what
     cells of some rows mean, `notes` what is said of tests;
     `more_notes` is how many texts those leave out, `busy` what other work did to tests. `gate` is about the
-    regression check: what it compared, `gate_failures` why it failed, `not_compared` what it lacked.
+    regression check: what it compared, `gate_failures` why it failed, `not_compared` what it lacked;
+    `environment` has all that is known of where it was made, name by name.
     """
 
     title: str
@@ -54,6 +55,7 @@ class View(NamedTuple):
     gate_failures: Sequence[str]
     not_compared: str | None
     totals: Sequence[str]
+    environment: Sequence[tuple[str, str]]
 
 
 def of(
@@ -108,6 +110,7 @@ def of(
         totals=list(
             totals.lines(run, records, with_rows, names if all_notes else {}, only_failures=only_failures)
         ),
+        environment=list(environment.environment_facts(run.environment)),
     )
 
 
