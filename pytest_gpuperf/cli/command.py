@@ -12,7 +12,7 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report import files
-from pytest_gpuperf.report.text import layout
+from pytest_gpuperf.report.terminal import layout
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 """Exit codes: 1 a merged test failed or a metric regressed, 2 an error, 3 nothing to compare."""

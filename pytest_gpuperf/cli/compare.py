@@ -36,9 +36,9 @@ from pytest_gpuperf.model.record import Report, Run
 from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, reader
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.text import section
-from pytest_gpuperf.report.verdicts import GRAVITY
-from pytest_gpuperf.report.wording import gate_lines, outcome_counts
+from pytest_gpuperf.report.terminal import section
+from pytest_gpuperf.report.words.regression_check import gate_lines, outcome_counts
+from pytest_gpuperf.report.words.verdicts import GRAVITY
 
 _MOST_TESTS = 50  # with rows: more would move the gravest out of sight
 _Parsed = TypeVar("_Parsed")

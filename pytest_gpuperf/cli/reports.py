@@ -27,8 +27,8 @@ from pytest_gpuperf.report import files, history_folder, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.report.merge import merge
-from pytest_gpuperf.report.text import history as history_text
-from pytest_gpuperf.report.text import section
+from pytest_gpuperf.report.terminal import history as history_text
+from pytest_gpuperf.report.terminal import section
 
 _FAIL = "what fails: missed limits (sure, default), or inconclusive tests, too (doubt)"
 _HISTORY = """\

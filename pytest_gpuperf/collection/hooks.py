@@ -37,7 +37,7 @@ class CollectionHooks:
         lines += [f"gpuperf: {hint}" for hint in self._hints]
         if runs_no_test(config):
             return lines
-        from pytest_gpuperf.report.text import progress  # which --collect-only would import for nothing
+        from pytest_gpuperf.report.terminal import progress  # which --collect-only would import for nothing
 
         run = options.run_options(config)
         specs = [item.stash[SPEC] for item in items if SPEC in item.stash]

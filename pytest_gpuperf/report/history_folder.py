@@ -5,7 +5,6 @@ A report there is one without samples: of each list the median is left, on which
 
 import re
 from array import array
-from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache, partial
@@ -17,9 +16,8 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import asdict, replace
 
-from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
+from pytest_gpuperf.analysis.changepoint import Change, changes
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
@@ -27,7 +25,7 @@ from pytest_gpuperf.model.record import Run, Status
 from pytest_gpuperf.model.value import Value
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.verdicts import shown_records
+from pytest_gpuperf.report.words.verdicts import shown_records
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
 _LONGEST_REASON = 200
@@ -173,25 +171,3 @@ def series(history: History, *, only: str | None = None) -> tuple[Series, ...]:
         for nodeid, points in tests.items()
         if only is None or only in nodeid
     )
-
-
-def sentences(one: Series) -> Iterator[str]:
-    """Yield a sentence for each change of a series and one for all together, or why no change was found."""
-    runs = units.count(len(one.timed), "run")
-    if not one.timed:
-        counts = Counter(point.status for point in one.points)
-        ended = ", ".join(f"{count} {status}" for status, count in counts.items())
-        yield f"no speedup in {units.count(len(one.points), 'run')}: {ended}"
-    elif len(one.timed) < FEWEST:
-        yield f"{runs} with a speedup: changes are looked for in {FEWEST} or more"
-    elif not one.changes:
-        yield f"no change in {runs}"
-    for change in one.changes:
-        at = one.timed[change.index]
-        yield f"{_step(change.before, change.after)} at {at.origin} of {at.day}"
-    if len(one.changes) > 1:
-        yield f"in all {_step(one.changes[0].before, one.changes[-1].after)}"
-
-
-def _step(before: float, after: float) -> str:
-    return f"from {units.digits(before)}x to {units.digits(after)}x ({units.change(after / before)})"

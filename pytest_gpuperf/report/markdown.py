@@ -12,17 +12,14 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
-from pytest_gpuperf.report import repeat, view
-from pytest_gpuperf.report.names import shorten
-from pytest_gpuperf.report.scale import LogScale, speedup_axis
-from pytest_gpuperf.report.verdicts import FAILURES, counts
-from pytest_gpuperf.report.view import Note, Row, View
-from pytest_gpuperf.report.wording import (
-    baseline_of,
-    environment_facts,
-    scaling_heading,
-    scaling_lines,
-)
+from pytest_gpuperf.report.axes import LogScale, baseline_of, speedup_axis
+from pytest_gpuperf.report.words import repeat_command, view
+from pytest_gpuperf.report.words.columns import Row
+from pytest_gpuperf.report.words.names import shorten
+from pytest_gpuperf.report.words.notes import Note
+from pytest_gpuperf.report.words.scaling import scaling_heading, scaling_lines
+from pytest_gpuperf.report.words.verdicts import FAILURES, counts
+from pytest_gpuperf.report.words.view import View
 
 _MOST_ROWS, _MOST_LINES = 50, 10  # of the table, and of any other list
 _MOST_OF_CURVES, _MOST_FACTS = 20, 40  # lines on scaling, and of the environment
@@ -49,9 +46,9 @@ def text(run: Run) -> str:
         *_few("scaling line", [*_scalings(shown.scalings)], _MOST_OF_CURVES),
         *_few("remark", _bullets([*gate, *shown.totals])),
     ]
-    facts = [f"- {_name(name)}: {_name(value)}" for name, value in environment_facts(run.environment)]
+    facts = [f"- {_name(name)}: {_name(value)}" for name, value in shown.environment]
     parts = [
-        [f"{SIGNATURE}\n### {shown.title}: {str(shown.counts) or 'no test was measured'}"],
+        [f"{SIGNATURE}\n### {shown.title}: {shown.counts}"],
         [code_span(shown.headline) + (f", {code_span(shown.commit)}" if shown.commit else "")],
         *([f"**Note:** {code_span(caution)}"] for caution in shown.cautions),
         list(_table(shown)),
@@ -79,7 +76,7 @@ def _table(shown: View) -> Iterator[str]:
         return
     rows = shown.rows[:_MOST_ROWS]
     records = [row.record for row in rows]
-    headings = list(shown.headings)
+    headings = [column.heading for column in shown.columns]
     axis = speedup_axis(records, _PLOT_WIDTH - 1)
     has_plot = any(record.speedup for record in records)
     if has_plot:
@@ -116,8 +113,8 @@ def _commands(run: Run, rows: Iterable[Row]) -> list[str]:
     """Return the commands that repeat what failed, whole: one that is cut would repeat something else."""
     missed = {each.curve[-1].nodeid for each in run.thresholds if each.status == "failed" and each.curve}
     failed = [each.record for each in rows if each.record.verdict in FAILURES or each.record.nodeid in missed]
-    last_sizes = repeat.last_sizes(run)
-    commands = (repeat.command(run, record, last_sizes) for record in failed)
+    last_sizes = repeat_command.last_sizes(run)
+    commands = (repeat_command.command(run, record, last_sizes) for record in failed)
     shown = list(islice((each for each in commands if len(each) <= _LONGEST), _MOST_LINES))
     if not shown:
         return []

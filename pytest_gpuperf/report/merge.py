@@ -7,7 +7,7 @@ from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Report, Run
-from pytest_gpuperf.report.verdicts import GRAVITY
+from pytest_gpuperf.report.words.verdicts import GRAVITY
 
 _IN_ONE_RUN = "a CPU and a GPU are compared in one run only, which measures both"
 

@@ -50,9 +50,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A file, the format in which a run is written to it, and the option or key that it is named by."""
+    """A file, and the format in which a run is written to it."""
 
-    set_by: str
     format: ReportFormat
     path: Path
 
@@ -113,7 +112,7 @@ def _output(named: Named, formats: dict[str, ReportFormat]) -> Output:
         why_not = _why_no_file(named, *exports.known_by(found))
     except GpuPerfError as error:
         raise named.error(error) from error
-    return Output(set_by=named.set_by, format=found, path=_writable(named, why_not))
+    return Output(format=found, path=_writable(named, why_not))
 
 
 def _why_no_file(named: Named, is_ours: Callable[[bytes], bool], what: str) -> str | None:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.names import beginning, shorten
+from pytest_gpuperf.report.words.names import beginning, shorten
 from pytest_gpuperf.timing.trial_context import OnRound
 
 _INTERVAL = 0.5  # seconds before the line is shown and between two changes: most tests end before

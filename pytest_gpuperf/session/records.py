@@ -12,9 +12,10 @@ from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.model.demand import LIBRARY_NOT_KNOWN, Pairing, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
-from pytest_gpuperf.report import files, journal, wording
+from pytest_gpuperf.report import files, journal
 from pytest_gpuperf.report.journal import Heading, Journal, Results
 from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.report.words.properties import properties
 from pytest_gpuperf.session import user_properties
 
 
@@ -87,7 +88,7 @@ class RecordStore:
             record = document.possible(record)
         self.by_nodeid[record.nodeid] = record
         if item is not None:
-            user_properties.put(item, user_properties.of_others(item), wording.properties(record))
+            user_properties.put(item, user_properties.of_others(item), properties(record))
         return record
 
     def line(self, record: Record) -> str:

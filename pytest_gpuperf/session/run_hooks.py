@@ -17,8 +17,8 @@ from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.model.worker_keys import OUTCOME_ATTRIBUTE, RECORD_ATTRIBUTE
-from pytest_gpuperf.report.text import progress
-from pytest_gpuperf.report.wording import left_alone
+from pytest_gpuperf.report.terminal import progress
+from pytest_gpuperf.report.words.totals import left_alone
 from pytest_gpuperf.session import debugger
 from pytest_gpuperf.session.cpu_variants import CpuRun
 from pytest_gpuperf.session.finish_hooks import FinishHooks

@@ -12,8 +12,8 @@ from pytest_gpuperf.gate import text
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.worker_keys import OUTCOME_ATTRIBUTE
-from pytest_gpuperf.report.text import layout, section
-from pytest_gpuperf.report.text.layout import Line
+from pytest_gpuperf.report.terminal import layout, section
+from pytest_gpuperf.report.terminal.layout import Line
 from pytest_gpuperf.session.session import GpuPerfSession
 
 Status = tuple[str, str, str | tuple[str, Mapping[str, bool]]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.report.wording import PROPERTY_PREFIX
+from pytest_gpuperf.report.words.properties import PROPERTY_PREFIX
 
 
 def ours(item: pytest.Item) -> list[Any]:

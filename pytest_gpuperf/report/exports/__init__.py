@@ -10,9 +10,10 @@ from typing import Protocol, runtime_checkable
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import first_line, quote
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import files, markdown, view
+from pytest_gpuperf.report import files, markdown
 from pytest_gpuperf.report.exports.csv import Csv
 from pytest_gpuperf.report.exports.trackers import Bencher, GithubAction
+from pytest_gpuperf.report.words import view
 
 NOTHING = "no test has a result for it"
 

@@ -12,6 +12,7 @@ from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files
+from pytest_gpuperf.report.words.notes import causes_of
 
 _BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
 # Some spreadsheets begin a cell after a semicolon, too, even within quotes, and take off quotes and spaces.
@@ -43,8 +44,7 @@ class Csv:
         writer = csv.writer(file)  # the default dialect is RFC 4180's: CRLF, and quotes where needed
         writer.writerow(_HEADER.split(","))
         for record in run.records:
-            regressions = (each.reason for each in record.comparisons if each.outcome == "regressed")
-            reason = record.reason or next(regressions, None)
+            reason = record.reason or next(iter(causes_of(record)), None)
             for cells in list(_numbers(record)) or [[None] * 11]:
                 writer.writerow(map(_cell, (record.nodeid, record.verdict, reason, *cells)))
         return file.getvalue()

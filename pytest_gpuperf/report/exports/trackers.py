@@ -9,9 +9,8 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.names import distinct
-from pytest_gpuperf.report.verdicts import gpu_label
-from pytest_gpuperf.report.wording import format_time
+from pytest_gpuperf.report.words.columns import format_time, times_of
+from pytest_gpuperf.report.words.names import distinct
 
 _LONGEST_NAME = 1024  # bytes: Bencher's limit of a BenchmarkName
 
@@ -86,8 +85,7 @@ def _tooltip(record: Record) -> str:
     """Return the chart's tooltip for a test: the times, the devices and the verdict."""
     lines = [
         f"{kind}: {format_time(measurement.median)} on {printable(measurement.device.name)}"
-        for kind, measurement in (("CPU", record.cpu), (gpu_label(record), record.gpu))
-        if measurement
+        for kind, measurement in times_of(record)
     ]
     emulated = ["emulated: not a GPU's speedup"] if record.is_emulated else []
     return "\n".join([*lines, record.verdict, *emulated])

@@ -8,8 +8,8 @@ from pytest_gpuperf.analysis.copied_calls import copied_call
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.axes import LogScale
 from pytest_gpuperf.report.html.figure import Figure, Mark, Word, scatter
-from pytest_gpuperf.report.scale import LogScale
 
 _MOST = 200  # dots of one device
 _WIDTH, _LEFT, _RIGHT = 360, 56, 296

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import inf
 
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.report.axes import LinearScale, LogScale
 from pytest_gpuperf.report.html import figure as svg
 from pytest_gpuperf.report.html.figure import Figure, Mark, Paint, Place, Style, Word, in_rows, text_width
-from pytest_gpuperf.report.scale import LinearScale, LogScale
 
 WIDTH = 320.0
 """Pixels: whole on a telephone, where a wider figure would be scaled until nobody can read its words."""

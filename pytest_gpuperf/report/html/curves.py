@@ -3,19 +3,21 @@
 from collections.abc import Collection, Iterator, Sequence
 from math import inf
 
+from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.scaling import efficiency_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.scaling import Mode, ScalingCurve
-from pytest_gpuperf.report.history_folder import History, Series, sentences, series
+from pytest_gpuperf.report.axes import times
+from pytest_gpuperf.report.history_folder import History, Series, series
 from pytest_gpuperf.report.html import chart
 from pytest_gpuperf.report.html.chart import Axis, Event, Line
 from pytest_gpuperf.report.html.figure import Figure, Style
-from pytest_gpuperf.report.names import shorten
-from pytest_gpuperf.report.scale import times
-from pytest_gpuperf.report.view import Sizes
-from pytest_gpuperf.report.wording import scaling_heading
+from pytest_gpuperf.report.words.history import sentences
+from pytest_gpuperf.report.words.names import shorten
+from pytest_gpuperf.report.words.scaling import scaling_heading
+from pytest_gpuperf.report.words.thresholds import Sizes
 
 _LONGEST_NAME = 24
 _number = "{:.9g}".format
@@ -128,7 +130,6 @@ def of_series(one: Series, known: Collection[str] = ()) -> Figure:
     own = _FACTS.join(fact for fact in one.fingerprint.split(_FACTS) if fact not in known)
     caption = "; ".join(filter(None, [*sentences(one), own]))
     (end, last), origins = values[-1], [each.origin if each.commit else each.day for each in one.timed]
-    found = f"{units.digits(last.value)}x {units.interval(last.low, last.high, units.digits)}"
     return chart.figure(
         [Line(style="gpu", name="speedup", values=values)],
         [
@@ -138,7 +139,7 @@ def of_series(one: Series, known: Collection[str] = ()) -> Figure:
         across=Axis(name="run date", word=lambda run: one.timed[int(run)].day, log=False),
         ticks=[0.0, end],
         upright=Axis(name="speedup, log scale", word=times),
-        finding=f"Speedup {found} in the last of {units.count(len(values), 'run')}; {caption}",
+        finding=f"Speedup {verdict.ratio(last)} in the last of {units.count(len(values), 'run')}; {caption}",
         caption=caption,
     )
 

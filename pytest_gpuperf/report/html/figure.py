@@ -12,7 +12,7 @@ from html import escape
 from typing import Literal, NamedTuple
 
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.names import columns
+from pytest_gpuperf.report.words.names import width_of
 
 Style = Literal[
     "cpu", "gpu", "copies", "passed", "failed", "inconclusive", "muted", "axis", "limit", "baseline"
@@ -86,7 +86,7 @@ class Figure:
 
 def text_width(text: str) -> float:
     """Return about how many pixels a text needs."""
-    return _LETTER * columns(text)
+    return _LETTER * width_of(text)
 
 
 def in_rows(words: Iterable[tuple[float, str]], width: float, most: int = 1) -> list[list[tuple[float, str]]]:

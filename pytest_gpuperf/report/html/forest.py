@@ -6,13 +6,12 @@ from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.axes import LogScale, baseline_of, speedup_axis, times
 from pytest_gpuperf.report.html import figure as svg
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, in_rows, text_width
-from pytest_gpuperf.report.names import shorten
-from pytest_gpuperf.report.scale import LogScale, speedup_axis, times
-from pytest_gpuperf.report.verdicts import FAILURES, verdict
-from pytest_gpuperf.report.view import Row
-from pytest_gpuperf.report.wording import baseline_of
+from pytest_gpuperf.report.words.columns import Row
+from pytest_gpuperf.report.words.names import shorten
+from pytest_gpuperf.report.words.verdicts import FAILURES, verdict
 
 WIDTH = 200
 _ROW = 22  # pixels from one row to the next

@@ -19,21 +19,17 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import function_of, split
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import repeat, view
+from pytest_gpuperf.report.axes import LogScale, speedup_axis
 from pytest_gpuperf.report.history_folder import History
 from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.scale import LogScale, speedup_axis
-from pytest_gpuperf.report.verdicts import FAILURES, codes_of, counts, in_words
-from pytest_gpuperf.report.wording import (
-    causes_of,
-    comparison_cells,
-    environment_facts,
-    scaling_cells,
-    scaling_heading,
-    words_in_limits,
-)
+from pytest_gpuperf.report.words import repeat_command, view
+from pytest_gpuperf.report.words.columns import EMULATED, SPEEDUP, Column, Row, words_in_limits
+from pytest_gpuperf.report.words.notes import causes_of
+from pytest_gpuperf.report.words.regression_check import comparison_cells
+from pytest_gpuperf.report.words.scaling import scaling_cells, scaling_heading
+from pytest_gpuperf.report.words.verdicts import FAILURES, codes_of, counts, in_words
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -47,6 +43,7 @@ _LISTED = 5
 _NEAR = 1.25  # times its limit: noise, or a later change, may soon miss it
 _LONGEST_WHY = 140  # characters
 _JUDGED = ("passed", "failed", "inconclusive", "error")
+_PLOT = Column(heading="", cell=lambda _: "-", page_class="plot")
 _REPEATS_ROW = ("speedup_outside_limits", "efficiency_below_limit")  # reasons of numbers that the row has
 
 
@@ -64,7 +61,7 @@ class _Test(NamedTuple):
     """A test in the table: its verdicts in codes and in words, and in `lead` what its cells do not say."""
 
     number: int
-    row: view.Row
+    row: Row
     file: str
     name: str
     parameters: str
@@ -91,21 +88,22 @@ def text(run: Run, history: History | None = None) -> str:
     verdicts = {test.row.record.nodeid: test.verdicts for test in tests}
     series = curves.worst_first(history) if history else []
     facts_of_runs = curves.facts_of_all(series)
-    headings = _headings(shown)
+    columns = _columns(shown)
+    keys = {column.key for column in columns}
     styles, script = _asset("page.css"), _asset("page.js")
     return template().render(
         run=run,
         shown=shown,
-        environment=list(environment_facts(run.environment)),
         started=units.minute(run.started),
         required=_required(records),
         facts=list(_facts(records)),
         lists=list(_lists(shown.rows, run.cost_ratio)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(record.speedup for record in records) else None,
         legend=forest.legend(records),
-        headings=headings,
+        columns=columns,
+        is_emulated=EMULATED in shown.columns,
         limits=list(words_in_limits(records)),
-        explanations=[each.text for each in shown.explanations if each.heading in dict(headings)],
+        explanations=[each.text for each in shown.explanations if each.heading in keys],
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
         thresholds=[(each, curves.of_threshold(each)) for each in shown.thresholds],
@@ -170,12 +168,10 @@ def _digest(content: str) -> str:
     return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
 
 
-def _headings(shown: view.View) -> list[tuple[str, str]]:
-    """Return each column's key and name, in order; columns that are empty in all rows are left out."""
-    gpu = "emulated" if "emulated" in shown.headings else "GPU"
-    names = {"CPU": "CPU", "GPU": gpu, "speedup": "speedup", "change": "change", "plot": "", "limit": "limit"}
-    in_cells = {key: "speedup" if key == "plot" else name for key, name in names.items()}
-    return [(key, name) for key, name in names.items() if in_cells[key] in shown.headings]
+def _columns(shown: view.View) -> list[Column]:
+    """Return the columns in their order, with the plot where there are speedups."""
+    left, right = ([each for each in shown.columns if each.on_page == side] for side in ("left", "right"))
+    return [*left, *([_PLOT] if SPEEDUP in shown.columns else []), *right]
 
 
 def _required(records: Sequence[Record]) -> str | None:
@@ -205,7 +201,7 @@ class _Entry(NamedTuple):
     why: str | None
 
 
-def _lists(rows: Sequence[view.Row], cost_ratio: float | None) -> Iterator[tuple[str, list[_Entry], int]]:
+def _lists(rows: Sequence[Row], cost_ratio: float | None) -> Iterator[tuple[str, list[_Entry], int]]:
     """Yield what a reader would act on: titles, the first tests of each list, and how many more there are.
 
     A list that nothing stands in is left out. What failed is in the order of the rows, the farthest from its
@@ -235,15 +231,15 @@ def _lists(rows: Sequence[view.Row], cost_ratio: float | None) -> Iterator[tuple
             yield title, entries, len(found) - len(entries)
 
 
-def _value(row: view.Row) -> float:
+def _value(row: Row) -> float:
     return row.record.speedup.value if row.record.speedup else 0.0
 
 
-def _is_worth(row: view.Row) -> bool | None:
+def _is_worth(row: Row) -> bool | None:
     return row.record.offload.worth if row.record.offload else None
 
 
-def _room(row: view.Row) -> float:
+def _room(row: Row) -> float:
     """Return how many times its nearest limit a speedup is, on the side that passes; inf without a limit."""
     demand, value = row.record.demand, _value(row)
     rooms = [value / demand.min] if demand.min else []
@@ -251,15 +247,15 @@ def _room(row: view.Row) -> float:
     return min(rooms, default=inf)
 
 
-def _shown_value(row: view.Row) -> str:
+def _shown_value(row: Row) -> str:
     return f"{units.digits(_value(row))}x" if row.record.speedup else in_words(row.record.verdict)
 
 
-def _limit(row: view.Row) -> str:
+def _limit(row: Row) -> str:
     return f"required {row.cells['limit']}"
 
 
-def _why_failed(row: view.Row) -> str | None:
+def _why_failed(row: Row) -> str | None:
     """Return why a test failed, in few words: for numbers that the row has, what was required."""
     record = row.record
     if record.reason_code in _REPEATS_ROW and record.speedup:
@@ -267,7 +263,7 @@ def _why_failed(row: view.Row) -> str | None:
     return next(map(_in_short, causes_of(record)), None)
 
 
-def _bottleneck(row: view.Row) -> str | None:
+def _bottleneck(row: Row) -> str | None:
     """Return what holds the speedup back by the first diagnosis, whose remedy its row has."""
     return next((each.sentence.partition(";")[0] for each in row.record.diagnosis), None)
 
@@ -285,8 +281,8 @@ def _groups(tests: Iterable[_Test]) -> Iterator[_Group]:
         yield _Group(file, str(counts([test.row.record for test in group])), group)
 
 
-def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test]:
-    last_sizes = repeat.last_sizes(run)
+def _tests(run: Run, rows: Sequence[Row], axis: LogScale) -> Iterator[_Test]:
+    last_sizes = repeat_command.last_sizes(run)
     for number, row in enumerate(rows):
         file, names = split(row.record.nodeid)
         name = function_of(names)
@@ -304,7 +300,7 @@ def _tests(run: Run, rows: Sequence[view.Row], axis: LogScale) -> Iterator[_Test
         )
 
 
-def _lead(row: view.Row) -> str | None:
+def _lead(row: Row) -> str | None:
     """Return the gravest sentence that asks for something and that the row does not say itself.
 
     Where a test failed, that is the cause: any other sentence in its place would look like it.
@@ -323,7 +319,7 @@ def _lead(row: view.Row) -> str | None:
     return lead
 
 
-def _details(run: Run, row: view.Row, lead: str | None, last_sizes: Collection[str]) -> _Details:
+def _details(run: Run, row: Row, lead: str | None, last_sizes: Collection[str]) -> _Details:
     record = row.record
     sentences = [
         *(each.text for each in row.said),
@@ -335,7 +331,7 @@ def _details(run: Run, row: view.Row, lead: str | None, last_sizes: Collection[s
         sentences=[each for each in dict.fromkeys(sentences) if each not in (None, lead)],
         figure=calls.rounds_figure(record),
         comparisons=list(map(comparison_cells, record.comparisons)),
-        command=repeat.command(run, record, last_sizes),
+        command=repeat_command.command(run, record, last_sizes),
         record=json.dumps(_without_samples(codec.dump(record)), indent=1, ensure_ascii=False).split("\n"),
     )
 

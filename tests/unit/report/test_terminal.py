@@ -29,7 +29,7 @@ from pytest_gpuperf.model.demand import LIBRARY_NOT_KNOWN, Demand, Pairing
 from pytest_gpuperf.model.measurement import Interference, ResultCheck
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.report.text import progress, section
+from pytest_gpuperf.report.terminal import progress, section
 
 WIDTHS = [60, 80, 100, 120, 200]
 STAND_IN = replace(GPU, name="jax on the CPU", emulated=True)

@@ -37,8 +37,8 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Interference, Transfer
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.report import view
 from pytest_gpuperf.report.html.page import text
+from pytest_gpuperf.report.words import view
 
 NOTE = Note(code="not_exclusive", text="another process used the GPU")
 BUSY = Interference(kind="cpu_contention", own_share=0.6, waited=0.4, threads=1)

@@ -37,7 +37,7 @@ def _short_functions(functions: Collection[str]) -> dict[str, str]:
 
 def shorten(name: str, width: int) -> str:
     """Return a name without its middle, where the whole takes too many columns: `test_a_s...numpy[8]`."""
-    if columns(name) <= width:
+    if width_of(name) <= width:
         return name
     room = max(0, width - len(_CUT))
     first = (room + 1) // 2
@@ -58,7 +58,7 @@ def distinct(text: str, longest: int | None = None) -> str:
     return shown.encode()[:room].decode(errors="ignore") + digest
 
 
-def columns(text: str) -> int:
+def width_of(text: str) -> int:
     """Return how many columns a printable text takes."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 

@@ -9,7 +9,8 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.report.verdicts import cause, gpu_label
+from pytest_gpuperf.report.words.columns import times_of
+from pytest_gpuperf.report.words.verdicts import with_cause
 
 _SOON = 60.0  # seconds, which nobody has to be prepared for
 
@@ -23,8 +24,7 @@ def outcome(record: Record) -> str | None:
     scaling = record.scaling
     speedup = scaling.speedup if scaling else record.speedup
     if speedup is None:
-        sides = (("CPU", record.cpu), (gpu_label(record), record.gpu))
-        facts = [f"{name} {units.seconds(side.median)}" for name, side in sides if side and side.median]
+        facts = [f"{name} {units.seconds(side.median)}" for name, side in times_of(record) if side.median]
         facts += _ended(record) if facts else ()
     else:
         seen_in = f" in {units.seconds(record.rounds_elapsed)}" if record.rounds_elapsed else ""
@@ -56,8 +56,7 @@ def time_limits(limits: Sequence[float], slow_time: float | None = None) -> str 
 def _ended(record: Record) -> Iterator[str]:
     """Yield the verdict and its cause, unless it is that of a test that passed or only recorded."""
     if record.status not in ("passed", "recorded"):
-        why = cause(record)
-        yield f"{record.status}: {why}" if why else record.status
+        yield with_cause(record.status, record)
     if record.is_regressed:
         yield "regressed"
 

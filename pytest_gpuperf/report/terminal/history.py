@@ -7,8 +7,9 @@ from math import exp, log
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.history_folder import History, Point, Series, sentences, series
-from pytest_gpuperf.report.text.layout import folded, wrapped
+from pytest_gpuperf.report.history_folder import History, Point, Series, series
+from pytest_gpuperf.report.terminal.layout import folded, wrapped
+from pytest_gpuperf.report.words.history import sentences
 
 _MARKS = "▁▂▃▄▅▆▇"  # an odd number: one is the middle
 _CHANGE = "│"

@@ -5,16 +5,17 @@ from itertools import chain
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record, Run, VerdictCode
-from pytest_gpuperf.report import view
-from pytest_gpuperf.report.names import short_names
-from pytest_gpuperf.report.text import layout
-from pytest_gpuperf.report.text.layout import Colour, Line, Row
-from pytest_gpuperf.report.verdicts import FAILURES, shown_records
-from pytest_gpuperf.report.view import NOTHING_ABOVE, Note, ShownAbove, Sizes, View
-from pytest_gpuperf.report.wording import comparison_cells, in_one_row, scaling_heading, scaling_lines
+from pytest_gpuperf.report.terminal import layout
+from pytest_gpuperf.report.terminal.layout import Colour, Line, Row
+from pytest_gpuperf.report.words import columns, view
+from pytest_gpuperf.report.words.names import short_names
+from pytest_gpuperf.report.words.notes import NOTHING_ABOVE, Note, ShownAbove
+from pytest_gpuperf.report.words.regression_check import comparison_cells
+from pytest_gpuperf.report.words.scaling import scaling_heading, scaling_lines
+from pytest_gpuperf.report.words.thresholds import Sizes
+from pytest_gpuperf.report.words.verdicts import FAILURES, in_words, shown_records
+from pytest_gpuperf.report.words.view import View
 
-_EXPENDABLE = (("with copies",), ("CPU", "GPU", "emulated"), ("change",), ("limit",))
-"""What says least comes first: without its limit or change, nobody sees why a test failed or regressed."""
 _COLOURS: dict[VerdictCode, Colour | None] = {
     **dict.fromkeys(FAILURES, "red"),
     "passed": "green",
@@ -24,7 +25,6 @@ _COLOURS: dict[VerdictCode, Colour | None] = {
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_TEXTS, _MOST_LINES = 10, 3  # of notes, and of each of them
 _INDENT = "    "  # of a text's second and later lines
-_CHANGE_HEADINGS = ("metric", "baseline", "now", "change", "outcome")
 _EXPENDABLE_CHANGES = (("baseline", "now"), ("metric",))
 
 
@@ -126,15 +126,18 @@ def _table(shown: View, width: int, *, one_row: bool) -> list[Line]:
     rows = [
         Row(
             row.name,
-            {**row.cells, **in_one_row(row.record)} if one_row else row.cells,
+            columns.cells_in_one_row(row) if one_row else row.cells,
             _COLOURS.get(row.record.verdict, "yellow"),
+            in_words(row.record.verdict),
         )
         for row in shown.rows
     ]
-    columns = layout.with_room(rows, shown.headings, width, _EXPENDABLE) if one_row else shown.headings
-    texts = [each.text for each in shown.explanations if each.heading in columns]
+    headings, expendable = [each.heading for each in shown.columns], columns.left_out()
+    if one_row:
+        headings = layout.with_room(rows, headings, width, expendable)
+    texts = [each.text for each in shown.explanations if each.heading in headings]
     below = map(Line, _wrapped(texts, min(width, _WIDEST_TEXT)))
-    return [Line(""), *layout.lines(rows, columns, width, _EXPENDABLE, one_row=one_row), *below]
+    return [Line(""), *layout.lines(rows, headings, width, expendable, one_row=one_row), *below]
 
 
 def changes(records: Sequence[Record], width: int) -> Iterator[str]:
@@ -145,7 +148,7 @@ def changes(records: Sequence[Record], width: int) -> Iterator[str]:
     ]
     if compared:
         rows = [Row(name, comparison_cells(comparison)) for name, comparison in compared]
-        yield from map(str, layout.lines(rows, _CHANGE_HEADINGS, width, _EXPENDABLE_CHANGES))
+        yield from map(str, layout.lines(rows, [*rows[0].cells], width, _EXPENDABLE_CHANGES))
     unexplained: dict[str, list[str]] = {}  # by the numbers alone
     for name, comparison in compared:
         if comparison.reason and (comparison.ratio is None or comparison.outcome == "inconclusive"):

@@ -38,19 +38,14 @@ _CAUSES: dict[ReasonCode, str] = {
 
 def verdict(record: Record) -> str:
     """Return how a test ended, in words: `failed (expected): results differ`."""
-    code, why = record.verdict, cause(record)
-    is_regressed = code in ("regressed", "regressed_expected")
-    return in_words(code) + (f": {why}" if why and not is_regressed else "")
+    is_regressed = record.verdict in ("regressed", "regressed_expected")
+    return in_words(record.verdict) if is_regressed else with_cause(record.verdict, record)
 
 
-def cause(record: Record) -> str | None:
-    """Return in few words why a test failed, where that is not its speedup; None otherwise."""
-    return _CAUSES.get(record.reason_code) if record.reason_code else None
-
-
-def gpu_label(record: Record) -> str:
-    """Return what the time of a record's GPU is labelled with, as its column is: `GPU`, or `emulated`."""
-    return "emulated" if record.is_emulated else "GPU"
+def with_cause(code: VerdictCode, record: Record) -> str:
+    """Return how a test ended, and in few words why it failed where that is not its speedup."""
+    why = _CAUSES.get(record.reason_code) if record.reason_code else None
+    return in_words(code) + (f": {why}" if why else "")
 
 
 def in_words(code: str) -> str:
@@ -128,7 +123,7 @@ class Counts(NamedTuple):
 
     def __str__(self) -> str:
         """Return them in words: `2 failed, 1 inconclusive; regression check: 3 inconclusive`."""
-        told = ", ".join(map(str, self.tests))
+        told = ", ".join(map(str, self.tests)) or "no test was measured"
         return f"{told}; regression check: {', '.join(map(str, self.compared))}" if self.compared else told
 
 

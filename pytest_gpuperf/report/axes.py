@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.wording import baseline_of
 
 _NARROWEST = 2.0  # high over low at least, so that noise looks like noise
 _MOST_TICKS = 5  # as many as have room for their words
@@ -87,6 +87,12 @@ def times(tick: float) -> str:
     letter, unit = next(((letter, unit) for least, letter, unit in _LETTERS if tick >= least), ("", 1.0))
     number = f"{tick / unit:g}".replace("e+", "e").replace("e-0", "e-")
     return f"{number}{letter}x"
+
+
+def baseline_of(record: Record) -> Estimate | None:
+    """Return the speedup that a record's is compared with."""
+    compared = (each.baseline for each in record.comparisons if each.metric == "speedup")
+    return next(filter(None, compared), None)
 
 
 def speedup_axis(records: Iterable[Record], length: float) -> LogScale:

@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Literal, NamedTuple
 
 from pytest_gpuperf.model.nodeid import function_of
-from pytest_gpuperf.report.names import beginning, columns, shorten
+from pytest_gpuperf.report.words.names import beginning, shorten, width_of
 
 Colour = Literal["green", "red", "yellow"]
 """A keyword of the writer of pytest's terminal."""
@@ -32,12 +32,14 @@ class Line(NamedTuple):
 class Row(NamedTuple):
     """One test: its name, its cells by their headings, and the colour of the last of them.
 
-    A further row of the test above has no name.
+    A further row of the test above has no name. `brief` is the last cell where the whole has no room: it
+    alone makes its column wider.
     """
 
     name: str
     cells: Mapping[str, str]
     colour: Colour | None = None
+    brief: str | None = None
 
 
 def lines(
@@ -57,12 +59,12 @@ def lines(
     sizes = _sizes(rows, headings, width, expendable)
     room = _room(sizes, width)
     entries = list(_labelled(_cut(rows, room) if one_row else rows, room))
-    longest = max(len(_HEADING), *(columns(label) for _, label, _ in entries))
+    longest = max(len(_HEADING), *(width_of(label) for _, label, _ in entries))
     below = [name for name in headings if name not in sizes]
-    yield _line(_HEADING, longest, {name: name for name in headings}, sizes, width)
+    yield _line(_HEADING, longest, Row(_HEADING, {name: name for name in headings}), sizes, width)
     for above, label, row in entries:
         yield from (Line(line) for name in above for line in folded(name, width))
-        yield _line(label, longest, row.cells, sizes, width)._replace(colour=row.colour)
+        yield _line(label, longest, row, sizes, width)
         rest = ", ".join(f"{name} {row.cells[name]}" for name in below if row.cells[name] != "-")
         yield from map(Line, wrap(rest, width, initial_indent=_BELOW, subsequent_indent=_BELOW))
 
@@ -97,8 +99,10 @@ def _sizes(
     rows: Sequence[Row], headings: Sequence[str], width: int, expendable: Sequence[Sequence[str]]
 ) -> dict[str, int]:
     """Return the columns that leave room for names, with their widths."""
-    sizes = {name: max(len(name), *(len(_brief(row.cells[name])) for row in rows)) for name in headings}
-    least = min(_SHORTEST_NAME, max(len(_HEADING), *(columns(row.name) for row in rows)))
+    sizes = {name: max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings}
+    *_, last = headings
+    sizes[last] = max(len(last), *(len(row.brief or row.cells[last]) for row in rows))
+    least = min(_SHORTEST_NAME, max(len(_HEADING), *(width_of(row.name) for row in rows)))
     for group in expendable:
         if _room(sizes, width) < least:
             sizes = {name: size for name, size in sizes.items() if name not in group}
@@ -108,11 +112,6 @@ def _sizes(
 def _room(sizes: Mapping[str, int], width: int) -> int:
     """Return how many columns the cells leave for names."""
     return width - sum(len(_GAP) + size for size in sizes.values())
-
-
-def _brief(verdict: str) -> str:
-    """Return a verdict without its cause, which the notes say, too: it alone makes no column wider."""
-    return verdict.partition(": ")[0]
 
 
 def _cut(rows: Sequence[Row], room: int) -> Sequence[Row]:
@@ -131,20 +130,21 @@ def _labelled(rows: Sequence[Row], room: int) -> Iterator[tuple[list[str], str, 
     previous = ""
     for row in rows:
         above, label = [], row.name if row.name != previous else ""
-        if columns(label) > room:
+        if width_of(label) > room:
             function = function_of(label)
             above = [function] if function != function_of(previous) else []
             label = _INDENT + label[len(function) :]
-        if columns(label) > room:
+        if width_of(label) > room:
             above, label = [*above, label], ""
         yield above, label.rstrip(), row
         previous = row.name
 
 
-def _line(label: str, longest: int, cells: Mapping[str, str], sizes: Mapping[str, int], width: int) -> Line:
-    """Return a row: its label on the left, its cells on the right; the verdict has its cause if that fits."""
+def _line(label: str, longest: int, row: Row, sizes: Mapping[str, int], width: int) -> Line:
+    """Return a row: its label on the left, its cells on the right; the last is whole if that fits."""
     *others, last = sizes
-    label += " " * (longest - columns(label))
-    text = "".join([label, *(f"{_GAP}{cells[name].rjust(sizes[name])}" for name in others), _GAP])
-    verdict = cells[last]
-    return Line(text, verdict if columns(text) + len(verdict) <= width else _brief(verdict))
+    label += " " * (longest - width_of(label))
+    text = "".join([label, *(f"{_GAP}{row.cells[name].rjust(sizes[name])}" for name in others), _GAP])
+    whole = row.cells[last]
+    fits = width_of(text) + len(whole) <= width
+    return Line(text, whole if fits else row.brief or whole, row.colour)
