@@ -78,7 +78,7 @@ class Sampled:
         return _speedup(self, self.seen, self._of_loops) if self.rounds else None
 
     def in_spite_of(
-        self, cpu: Interference | None, gpu: Interference | None, noun: str = "GPU"
+        self, cpu: Interference | None, gpu: Interference | None, noun: str
     ) -> Disturbance | None:
         """Return what shows of the speedup although the samples are not those of undisturbed loops.
 

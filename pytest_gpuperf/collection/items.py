@@ -40,6 +40,7 @@ class PairKey(NamedTuple):
     parameters: tuple[Hashable, ...] | frozenset[tuple[str, Hashable]]
 
 
+# More than 15 fields: all that collection finds out of an item.
 class ItemSpec(NamedTuple):
     """How a speedup test is measured.
 

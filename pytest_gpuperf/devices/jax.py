@@ -50,6 +50,7 @@ AXIS = "devices"
 """The name of the only axis of a group's mesh."""
 
 
+# More than 20 methods: it answers nearly all that a TimedDevice may be asked.
 class JaxDevice(LibraryDevice):
     """One JAX device; work runs asynchronously on it, the CPU's too.
 

@@ -169,6 +169,7 @@ class _Guarded:
             setattr(cls, name, _guarded(name, vars(cls)[name], default))
 
 
+# More than 20 methods: each is one question that a device may answer, with what holds where it does not.
 class TimedDevice(_Guarded, Single, Device):
     """Base of devices that can be measured, with what the plugin needs besides the members that a test sees.
 

@@ -132,6 +132,7 @@ class SimulatedArray(np.ndarray[Any, Any]):
         return bool(self.item())
 
 
+# More than 20 methods and 15 fields: it answers all that a TimedDevice may be asked, as tests tell it to.
 class SimulatedDevice(TimedDevice):
     """A device with exact times; `noise` returns the factor by which a kernel's time is off."""
 

@@ -73,6 +73,7 @@ _FACTORIES = frozenset(
 )
 
 
+# More than 20 methods: it answers nearly all that a TimedDevice may be asked.
 class TorchDevice(LibraryDevice):
     """One torch device: the CPU, whose work is done when the call returns, or an accelerator.
 

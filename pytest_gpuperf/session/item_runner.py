@@ -99,7 +99,7 @@ class ItemRunner:
         None where that is an error: on a GPU or an emulated one, and where plain pytest fails the test, too.
         """
         # A variant that has not run to its end may have left out what it asserts: it must not pass.
-        is_refused = trial.has_run or (spec.kind is None and isinstance(error, GpuPerfError))
+        is_refused = trial.first_calls.has_run or (spec.kind is None and isinstance(error, GpuPerfError))
         cause = self._why_no_gpu(spec) if is_refused else None
         if cause is None:
             return None

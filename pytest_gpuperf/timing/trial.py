@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from random import Random
 from zlib import crc32
@@ -11,30 +10,29 @@ from msgspec import structs
 
 from pytest_gpuperf.analysis import looks, noise, threshold, verdict
 from pytest_gpuperf.analysis.looks import Limit
-from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import notes, secondary, warm_up
+from pytest_gpuperf.timing import notes, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
+from pytest_gpuperf.timing.first_calls import FirstCalls
 from pytest_gpuperf.timing.process_state import HINT
 from pytest_gpuperf.timing.question import Facts, Question
-from pytest_gpuperf.timing.required_work import OnHost, RequiredWork
+from pytest_gpuperf.timing.required_work import RequiredWork
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.secondary import CopyFailed, Secondary
 from pytest_gpuperf.timing.sides import Sides
 from pytest_gpuperf.timing.stability import Stability
 from pytest_gpuperf.timing.time_budget import AcquireLock, OtherLimit, TimeBudget
 from pytest_gpuperf.timing.trial_context import OnRound, TrialContext
-from pytest_gpuperf.work import device_work, first_call
 from pytest_gpuperf.work.device_work import CpuWork
 from pytest_gpuperf.work.first_call import Bind
-from pytest_gpuperf.work.values import incomparable
 
 
+# More than 20 methods and 15 fields: it holds the parts of one measurement, and answers what is asked of it.
 class Trial:
     """The measurement of one test; `record` returns at any time what has been measured so far.
 
@@ -42,8 +40,7 @@ class Trial:
     A workload that did not do the requested work is a GpuPerfError. At any time at most two results and the
     inputs are held for a device; while transfers are timed, one result and the inputs twice.
 
-    `sides` are the devices and their timers. `has_run` is whether the test has run once to its end, with the
-    callable that it returned: what is raised later is raised because it is measured.
+    `sides` are the devices and their timers.
 
     `question` is what is asked of the measurement: the speedup of the GPU, unless it is another one.
     `limits` are ranges of speedups that the rounds must lie outside of, as well as the demand's limits.
@@ -73,7 +70,6 @@ class Trial:
         budget = TimeBudget(options.max_time, acquire_lock, other_limit)
         self.options = options if other_limit is None else _within(options, other_limit.max_time)
         self.notes: list[Note] = []
-        self.has_run = False
         self._restart_reason: str | None = None
         self._budget = budget
         self._context = TrialContext(
@@ -95,12 +91,11 @@ class Trial:
         self._question = question or Question()
         self._checks = self._question.checks(demand)
         self.sides = Sides(latency=demand.latency)
+        self.first_calls = FirstCalls(self.sides, demand, self._question, self._checks, budget)
         self._required = RequiredWork(self.sides, self._checks, budget, self.options.max_time, self._add_note)
         self._stability = Stability(self.sides, self._sampler, demand, self.options, budget.remaining)
         self.secondary = Secondary(self.sides, self._context, is_asked=self._question.times_secondary)
         self._offload: Offload | None = None
-        self._emulation: Note | None = None
-        self._placement: list[Note] = []
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
         """Time the body on both devices in interleaved rounds."""
@@ -168,7 +163,7 @@ class Trial:
             restart_reason=self._restart_reason,
             notes=(
                 *self.notes,
-                *self._placement,
+                *self.first_calls.notes,
                 *self._on_other_limit(ended),
                 *(Note(code="not_exclusive", text=text) for text in self._budget.warnings),
             ),
@@ -260,11 +255,11 @@ class Trial:
     def _make_first_calls(self, bind: Bind, cpu: TimedDevice | None, gpu: TimedDevice | None) -> None:
         """Make the first calls; on the CPU first, whose later calls may show what the GPU's body has set."""
         if cpu is not None:
-            self.sides.cpu, self._required.of_cpu = self._first_call(bind, cpu)
+            self.sides.cpu, self._required.of_cpu = self.first_calls.make(bind, cpu)
             if gpu is not None:
                 self._stability.probe(self.sides.cpu)
         if gpu is not None:
-            self.sides.gpu, self._required.of_gpu = self._first_call(bind, gpu)
+            self.sides.gpu, self._required.of_gpu = self.first_calls.make(bind, gpu)
 
     def _attempts(self) -> Iterator[bool]:
         """Yield once, and again after a restart, which discards what was sampled: whether this is the last.
@@ -305,42 +300,6 @@ class Trial:
         (timer,) = sampled
         self._sampler.take_alone(timer, seconds, others=self.secondary.other_modes())
         self._stability.measure_least_times()
-
-    def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, OnHost]:
-        """Make the first call; return a timer of the workload and its first result, copied to the host."""
-        self.sides.device = device
-        self._budget.start(device.clock)
-        with device.context():
-            left = self._budget.remaining()
-            workload, result = first_call.first_call(bind, device, self._budget.without_limit, self._end_run)
-            self._checks.looking += left - self._budget.remaining()
-            secondary.require_separable(self.demand, workload)
-            values = [self._checks.copy_to_host(result, device, workload.used_dtypes)]
-            holds = capabilities.holds(device)
-            if any(holds(leaf.value) for leaf in incomparable(values[0])):
-                workload = replace(workload, has_host_form=False)
-            if workload.restore is not None:
-                values.append(self._checks.copy_to_host(workload.call(), device, workload.used_dtypes))
-        if device.kind == "gpu":
-            self._checks.runs_products = self._runs_products
-            self._checks.require_device_work(workload)
-            self._emulation = notes.on_emulation(workload, result.values)
-        works_here = device_work.is_seen_at_first(workload)
-        self._placement += filter(None, [notes.on_placement(workload, result.values, works_here=works_here)])
-        timer = BlockTimer(workload=workload)
-        self._add_note(self._question.after_first_call(timer, device))
-        return timer, values
-
-    def _end_run(self) -> None:
-        self.has_run = True
-
-    def _runs_products(self) -> bool | None:
-        """Return whether the GPU's workload multiplies or convolves, which one more call may show."""
-        if self.sides.gpu is None:
-            return None
-        workload = self.sides.gpu.workload
-        with workload.device.context():
-            return capabilities.seen_of(workload.device.runs_products, workload.call, workload.prepare)
 
     def _warmed_up(self, timers: Sequence[BlockTimer]) -> list[BlockTimer]:
         """Warm up while there is time; return the timers of the mode that the demand is on."""
@@ -410,7 +369,7 @@ class Trial:
             speedup=self._rounds.speedup(),
             disturbance=self._stability.disturbance,
             transfer=self.secondary.transfer,
-            emulation=self._emulation,
+            emulation=self.first_calls.emulation,
         )
         answer = self._question.judge(facts)
         ended, found = answer.verdict, answer.notes

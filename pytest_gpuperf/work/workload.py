@@ -36,6 +36,7 @@ def is_raised_by_reset(error: BaseException) -> bool:
     return any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))
 
 
+# More than 15 fields: all that a first call shows, which checks, memory and copies read.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A call without arguments on one device, as its first call showed it. Times in seconds, sizes in bytes.

@@ -28,6 +28,7 @@ from pytest_gpuperf.report.words.verdicts import FAILURES, Counts, place, rows_o
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 
 
+# More than 15 fields: each is a part of what is shown of a run.
 class View(NamedTuple):
     """A run as its reader sees it.
 
