@@ -28,7 +28,7 @@ from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.comparison import GateOptions, Outcome, Tolerance
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import TimeBudget

@@ -17,7 +17,7 @@ from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions, Transfers
 from pytest_gpuperf.model.record import Record, Verdict
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.timing.trial import Bind, Trial
 
 SAMPLE_BYTES = 8.0

@@ -28,7 +28,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Status
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.trial_context import TrialContext

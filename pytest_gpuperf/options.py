@@ -222,7 +222,7 @@ def check_keys(unknown: Iterable[str]) -> None:
 def run_options(config: pytest.Config) -> RunOptions:
     """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
     from pytest_gpuperf.model.demand import RunOptions
-    from pytest_gpuperf.model.sampling import SLOW_TIME, SamplingPlan
+    from pytest_gpuperf.model.sampling_constants import SLOW_TIME, SamplingPlan
 
     given = (*table.GROUPS["device"], table.MAX_TIME, table.COST_RATIO, table.LOCK, table.FAIL)
     values = {option.key.removeprefix("gpuperf_"): _value(config, option) for option in given}

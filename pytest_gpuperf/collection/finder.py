@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import option_table, options
-from pytest_gpuperf.collection import fixtures, markers, no_device, pairs
+from pytest_gpuperf.collection import fixtures, markers, no_device_fixture, pairs
 from pytest_gpuperf.collection.items import (
     SPEC,
     UNKNOWN,
@@ -78,7 +78,7 @@ def find(config: pytest.Config, items: Sequence[pytest.Item], marked: Marked) ->
         found += sweeps.read_size_groups(sized)
     # A wrong size group is a problem of an item that was found before.
     found = list(dict.fromkeys(found))
-    hints = [*no_device.beside_ours(found, parser)]
+    hints = [*no_device_fixture.beside_ours(found, parser)]
     if not option_table.times_all(config):
         return Found(items=found, hints=hints, unmarked=None, lacks_gpu=False)
     selected, others = _select_unmarked(items, parser)
@@ -139,7 +139,7 @@ class _Reader:
                     continue
                 if not spec.has_device:
                     spec = spec._replace(device=self._default_device)
-                    item.stash[WHY_NO_DEVICE] = no_device.why(item, self._parser, self._library)
+                    item.stash[WHY_NO_DEVICE] = no_device_fixture.why(item, self._parser, self._library)
                 item.stash[SPEC] = spec
                 found.append(item)
         specs = [spec for item in found if (spec := item.stash[SPEC]).problem is None]
@@ -153,10 +153,10 @@ class _Reader:
     ) -> list[pytest.Item]:
         """Note the unknown value of each item of a function; refuse those that must be measured."""
         refused: list[pytest.Item] = []
-        several = no_device.of_several(error.given for error in errors.values())
+        several = no_device_fixture.of_several(error.given for error in errors.values())
         for item, error in errors.items():
             if not is_known:
-                refuse(item, no_device.why_unknown(error, several))
+                refuse(item, no_device_fixture.why_unknown(error, several))
             elif self._require_gpu and markers.read(item)[0].limits:
                 refuse(item, f"{error}; without --gpuperf-require-gpu these tests are left alone")
             else:

@@ -21,7 +21,7 @@ from pytest_gpuperf.model.comparison import Tolerance, most_overlooked
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.model.sampling import SLOW_TIME
+from pytest_gpuperf.model.sampling_constants import SLOW_TIME
 
 ENOUGH_TIME = looks.SHARPEST_AFTER / looks.SAMPLING_SHARE
 """The max_time in which calls that are not slow are sampled for as long as decides anything."""

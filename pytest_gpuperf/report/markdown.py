@@ -14,9 +14,9 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report.axes import LogScale, baseline_of, speedup_axis
 from pytest_gpuperf.report.words import repeat_command, view
+from pytest_gpuperf.report.words.below_table import Note
 from pytest_gpuperf.report.words.columns import Row
 from pytest_gpuperf.report.words.names import shorten
-from pytest_gpuperf.report.words.notes import Note
 from pytest_gpuperf.report.words.scaling import scaling_heading, scaling_lines
 from pytest_gpuperf.report.words.verdicts import FAILURES, counts
 from pytest_gpuperf.report.words.view import View

@@ -12,7 +12,7 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable, UnknownResult
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.session import hints
+from pytest_gpuperf.session import hints, no_gpu
 from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.run_devices import RunDevices
 from pytest_gpuperf.timing.trial import Trial
@@ -37,20 +37,6 @@ _DIFFERS = (
     "the device by itself, or give both devices equal values (an array, or an object without `==`, is equal "
     "to itself only); with pair=NAME a parameter that goes with the device is left out"
 )
-_ON_CPU_BY_DEFAULT = (
-    "no GPU: {library} runs this test on the CPU, and nothing is compared; try --gpuperf-gpu={emulated} "
-    "(emulated)"
-)
-_OTHER_LIBRARY = (
-    "no GPU chosen for {library}: gpuperf_gpu = {library} in the ini file (keras for a test of Keras) "
-    "compares its CPU and its GPU; the test computes with {library}{unseen}"
-)
-_EMULATE_IT = "; without a GPU, --gpuperf-gpu={library}:cpu emulates one"
-_NAMED = (
-    "use device.native, of the fixture device: the test's own parameter names a device that is not here "
-    "({}), and {} emulates one only so"
-)
-_UNSEEN = ", so that its calls were not looked at"
 _SHARE_OF_ONE_DEVICE = 0.25  # of the time limit, where one device is measured without a variant
 _RECORDED = Verdict(status="recorded", reason=None)
 
@@ -88,7 +74,7 @@ class ItemRunner:
         except UnknownResult as found:  # of a library that has its own GPU
             if found.library is None:
                 raise
-            return self._skipped(reason, found.library, _UNSEEN)
+            return self._skipped(reason, found.library, no_gpu.UNSEEN)
         except Unavailable as cause:  # of the native device
             return self._skipped(reason if self._machine.choice.is_off else str(cause), None)
         return self._skipped(reason, trial.sides.other_library)
@@ -127,8 +113,8 @@ class ItemRunner:
         `unseen` says that nothing is known of its calls: this run's CPU does not wait for that library.
         """
         if library is not None and not self._machine.choice.is_off:
-            reason = self._or(_OTHER_LIBRARY, _EMULATE_IT).format(library=library, unseen=unseen)
-        return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
+            reason = self._or(no_gpu.OTHER_LIBRARY, no_gpu.EMULATE_IT).format(library=library, unseen=unseen)
+        return no_gpu.skip(reason)
 
     def _or(self, remedy: str, emulate: str) -> str:
         """Return a remedy, with the way to emulate a GPU where none is required."""
@@ -170,7 +156,7 @@ class ItemRunner:
             try:
                 self._machine.gpu()
             except Unavailable as cause:
-                return self._skipped(str(cause), found.library, _UNSEEN)
+                return self._skipped(str(cause), found.library, no_gpu.UNSEEN)
             raise
         if is_awaited:
             self._cpu_variants.keep(spec, replace(result, work=trial.work_of_cpu()))
@@ -182,8 +168,8 @@ class ItemRunner:
             pass
         elif spec.device and spec.device.is_default and not spec.demand.bare:
             library = spec.device.library
-            reason = _ON_CPU_BY_DEFAULT.format(library=library, emulated=f"{library}:cpu")
-            return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
+            reason = no_gpu.ON_CPU_BY_DEFAULT.format(library=library, emulated=f"{library}:cpu")
+            return no_gpu.skip(reason)
         elif not spec.demand.bare or spec.pair.kind == "name":
             trial.note("no_partner", _why_alone(spec, self._no_gpu_variant))
         return _RECORDED
@@ -218,7 +204,7 @@ class ItemRunner:
             if not (is_named and gpu.info.emulated and hints.lacks_device(error)):
                 raise
             self._not_emulated.add(spec.device)
-            self._devices.none(_NAMED.format(first_line(error), gpu.info.name))
+            self._devices.none(no_gpu.NAMED.format(first_line(error), gpu.info.name))
 
     def _time_variant(self, trial: Trial, spec: ItemSpec, bind: Bind, gpu: TimedDevice) -> Verdict:
         if (result := self._cpu_variants.result_for(spec)) is not None:

@@ -13,20 +13,9 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import BrokenGpuWarning, TooFewDevices, Unavailable
 from pytest_gpuperf.model.record import ReasonCode
+from pytest_gpuperf.session.no_gpu import NoDevice
 
 SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
-
-
-class NoDevice(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to mypy it is a variable
-    """Skips a test because a device cannot be used."""
-
-    # As pytest's own skip is called: pytest shows the name of any other exception before the reason.
-    __module__ = "builtins"
-    __qualname__ = "Skipped"
-
-    def __init__(self, reason: str, code: ReasonCode = "no_gpu") -> None:
-        super().__init__(reason, _use_item_location=True)
-        self.code = code
 
 
 class RunDevices:

@@ -23,7 +23,8 @@ from pytest_gpuperf.session import debugger
 from pytest_gpuperf.session.cpu_variants import CpuRun
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
-from pytest_gpuperf.session.run_devices import SKIPS, NoDevice
+from pytest_gpuperf.session.no_gpu import NoDevice
+from pytest_gpuperf.session.run_devices import SKIPS
 from pytest_gpuperf.session.session import GpuPerfSession
 
 _ERROR_BEFORE = pytest.StashKey[BaseException]()

@@ -40,8 +40,9 @@ from pytest_gpuperf.session import hints, live_line, timed_call
 from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
+from pytest_gpuperf.session.no_gpu import NoDevice
 from pytest_gpuperf.session.records import RecordStore
-from pytest_gpuperf.session.run_devices import SKIPS, NoDevice, RunDevices
+from pytest_gpuperf.session.run_devices import SKIPS, RunDevices
 from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion

@@ -16,6 +16,7 @@ from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note
+from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.late_look import LateTime
 from pytest_gpuperf.timing.process_state import Change
@@ -24,6 +25,7 @@ from pytest_gpuperf.timing.time_budget import OtherLimit
 from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work import inputs
 from pytest_gpuperf.work.any_array import root
+from pytest_gpuperf.work.checks import ResultChecks
 from pytest_gpuperf.work.values import Leaf
 from pytest_gpuperf.work.workload import NO_WORK, Workload
 
@@ -266,6 +268,20 @@ def on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:
         f"that idled during the CPU's turn needs {units.seconds(ramp)} to reach its speed"
     )
     return Note(code="long_warm_up", text=text)
+
+
+def on_results(checks: ResultChecks) -> Iterator[Note]:
+    """Yield notes on results that could not be compared, or of which a comparison says little."""
+    outcome = checks.outcome
+    if outcome is None or not checks.is_asked:
+        return
+    if outcome.agreed is None and checks.compares_devices:
+        text = f"the results were not compared: {outcome.reason}"
+        yield Note(code="results_not_compared", text=text)
+    if checks.degenerate:
+        places = first_few([f"{path} ({only})" for path, only in checks.degenerate])
+        text = f"only zeros or only NaN on both devices: {places}; check that the work is done"
+        yield Note(code="degenerate_results", text=text)
 
 
 def on_rounds(rounds: TakenRounds) -> Iterator[Note]:

@@ -125,7 +125,7 @@ class Question:
             notes.on_ramp(gpu.measurement.ramp, raised, options.max_time),
             *said,
             *notes.on_rounds(rounds),
-            *facts.checks.notes,
+            *notes.on_results(facts.checks),
         )
         return Answer(
             verdict=verdict.apply_memory_limit(on_speedup, memory, demand),

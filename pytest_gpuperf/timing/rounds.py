@@ -15,7 +15,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.measurement import Round
 from pytest_gpuperf.model.metrics import TABLE
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.alone import LoneWork
 from pytest_gpuperf.timing.blocks import BlockTimer

@@ -43,6 +43,7 @@ class ScalingQuestion(Question):
     def __init__(self, scaling: Scaling) -> None:
         self._scaling = scaling
         self._is_weak = scaling.mode == "weak"
+        self.compares_devices = not self._is_weak
         self._on_fewest: list[int] = []  # bytes of each input that the first device has there
         self._whole_on_fewest = 0  # bytes of all inputs there
 
@@ -76,7 +77,8 @@ class ScalingQuestion(Question):
         )
         measured = (facts.cpu.measurement, facts.gpu.measurement)
         overlap = notes.on_overlap(zip(_names(self._scaling), measured, strict=True))
-        return Answer(verdict=judged, notes=(*overlap, *notes.on_rounds(facts.rounds), *facts.checks.notes))
+        found = *overlap, *notes.on_rounds(facts.rounds), *notes.on_results(facts.checks)
+        return Answer(verdict=judged, notes=found)
 
     def finish(self, record: Record) -> Record:
         """Return the record with what was measured in place of a CPU as the base of the scaling."""
@@ -164,6 +166,7 @@ class ScalingChecks(ResultChecks):
         super().__init__(demand)
         self._hints = _HINT
         self._is_weak = scaling.mode == "weak"
+        self.compares_devices = not self._is_weak
         self._first_of_group: list[list[Leaf]] = []  # under weak scaling, of the first calls
         self._compared = 0  # of the last ones
         self._names = _names(scaling)
@@ -178,15 +181,9 @@ class ScalingChecks(ResultChecks):
                 self.require_same_result(self._first_of_group[place], gpu)
                 self._compared += 1
             self.outcome = ResultCheck(agreed=None, error=None, tolerance=None, reason=_OTHER_PROBLEMS)
-            self._degenerate = list(result_check.degenerate(gpu, gpu))
+            self.degenerate = list(result_check.degenerate(gpu, gpu))
         else:
             super().compare(*_aligned(cpu, gpu), device, when)
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Notes on results that could not be compared, which is no surprise under weak scaling."""
-        expected = ("results_not_compared",) if self._is_weak else ()
-        return tuple(note for note in super().notes if note.code not in expected)
 
 
 def _names(scaling: Scaling) -> tuple[str, str]:

@@ -60,7 +60,9 @@ class ResultChecks:
 
     `runs_products` tells whether the GPU multiplies or convolves: nothing else is computed in a mode that
     rounds more. Where that is not known (None), it may have. `compared_arrays` is whether results agreed in
-    more than single numbers. Work that was not the requested work is a GpuPerfError.
+    more than single numbers. `degenerate` are the places that had one value alone on both devices, and which.
+    Checks that are not asked for compare nothing, and where `compares_devices` is false that is as it should
+    be. Work that was not the requested work is a GpuPerfError.
     """
 
     def __init__(self, demand: Demand) -> None:
@@ -68,11 +70,13 @@ class ResultChecks:
         self.elapsed: float | None = None
         self.looking = 0.0  # seconds in which inputs and results came to the host, and were looked at
         self.longest_look = 0.0  # seconds for one result
+        self.is_asked = demand.check
+        self.compares_devices = True
         self._demand = demand
         self._names: tuple[str, str] | None = None
         self._hints = _DISAGREEMENT_HINT
         self.runs_products: Callable[[], bool | None] = lambda: None
-        self._degenerate: list[tuple[str, str]] = []
+        self.degenerate: list[tuple[str, str]] = []
         self._found: When = "before"
         self.compared_arrays = False
 
@@ -80,24 +84,6 @@ class ResultChecks:
     def differ(self) -> bool:
         """Whether the devices returned different results."""
         return self.outcome is not None and self.outcome.agreed is False
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Notes on results that could not be compared, or of which a comparison says little."""
-        if not self._demand.check or self.outcome is None:
-            return ()
-        notes = []
-        if self.outcome.agreed is None:
-            notes.append(
-                Note(
-                    code="results_not_compared", text=f"the results were not compared: {self.outcome.reason}"
-                )
-            )
-        if self._degenerate:
-            places = first_few([f"{path} ({only})" for path, only in self._degenerate])
-            text = f"only zeros or only NaN on both devices: {places}; check that the work is done"
-            notes.append(Note(code="degenerate_results", text=text))
-        return tuple(notes)
 
     @property
     def disagreement(self) -> str | None:
@@ -229,7 +215,7 @@ class ResultChecks:
         self.compared_arrays = compared.agreed is True and any(
             leaf.value.size > 1 and leaf.cells is None for leaf in gpu
         )
-        self._degenerate = list(result_check.degenerate(cpu, gpu))
+        self.degenerate = list(result_check.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
         if self.outcome is None or compared.agreed is False:
             self.outcome = compared

@@ -19,7 +19,7 @@ from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.devices.torch import TorchDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable, UnknownResult
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.work.checks import ResultChecks
 
 if find_spec("torch") is None:

@@ -9,7 +9,7 @@ from cases import for_each
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.timing.trial import Trial
 
 

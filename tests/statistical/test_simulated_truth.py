@@ -19,7 +19,7 @@ from pytest_gpuperf.analysis import looks, threshold
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions, SizeGroup
 from pytest_gpuperf.model.record import Record, Verdict
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.trial import Trial
 

@@ -12,7 +12,7 @@ from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files
-from pytest_gpuperf.report.words.notes import causes_of
+from pytest_gpuperf.report.words.below_table import causes_of
 
 _BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
 # Some spreadsheets begin a cell after a semicolon, too, even within quotes, and take off quotes and spaces.

@@ -11,7 +11,6 @@ from functools import cache
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_gpuperf.model import units
@@ -24,9 +23,9 @@ from pytest_gpuperf.report.history_folder import History
 from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.words import repeat_command, view
+from pytest_gpuperf.report.words import repeat_command, totals, view
+from pytest_gpuperf.report.words.below_table import causes_of
 from pytest_gpuperf.report.words.columns import EMULATED, SPEEDUP, Column, Row, words_in_limits
-from pytest_gpuperf.report.words.notes import causes_of
 from pytest_gpuperf.report.words.regression_check import comparison_cells
 from pytest_gpuperf.report.words.scaling import scaling_cells, scaling_heading
 from pytest_gpuperf.report.words.verdicts import FAILURES, codes_of, counts, in_words
@@ -96,7 +95,7 @@ def text(run: Run, history: History | None = None) -> str:
         shown=shown,
         started=units.minute(run.started),
         required=_required(records),
-        facts=list(_facts(records)),
+        facts=list(totals.of_speedups(records)),
         lists=list(_lists(shown.rows, run.cost_ratio)) if len(shown.rows) > _FEW else [],
         axis=forest.axis(axis) if any(record.speedup for record in records) else None,
         legend=forest.legend(records),
@@ -179,17 +178,6 @@ def _required(records: Sequence[Record]) -> str | None:
     judged = [record for record in records if not record.is_bare and record.status in _JUDGED]
     passed = sum(record.verdict == "passed" for record in judged)
     return f"{passed:,} of {len(judged):,} as required" if judged else None
-
-
-def _facts(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
-    """Yield what the speedups are together; those of GPUs and of emulated devices are never mixed."""
-    for device, is_emulated in (("", False), (", emulated", True)):
-        speedups = [record.speedup for record in records if record.is_emulated == is_emulated]
-        values = [speedup.value for speedup in speedups if speedup and speedup.value > 0]
-        if len(values) > 1:
-            ends = f"{units.digits(min(values))}x to {units.digits(max(values))}x"
-            mean = f"{units.digits(geometric_mean(values))}x ({units.count(len(values), 'test')}, {ends})"
-            yield f"geometric mean{device}", mean
 
 
 class _Entry(NamedTuple):

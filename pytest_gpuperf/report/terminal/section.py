@@ -8,8 +8,8 @@ from pytest_gpuperf.model.record import Record, Run, VerdictCode
 from pytest_gpuperf.report.terminal import layout
 from pytest_gpuperf.report.terminal.layout import Colour, Line, Row
 from pytest_gpuperf.report.words import columns, view
+from pytest_gpuperf.report.words.below_table import NOTHING_ABOVE, Note, ShownAbove
 from pytest_gpuperf.report.words.names import short_names
-from pytest_gpuperf.report.words.notes import NOTHING_ABOVE, Note, ShownAbove
 from pytest_gpuperf.report.words.regression_check import comparison_cells
 from pytest_gpuperf.report.words.scaling import scaling_heading, scaling_lines
 from pytest_gpuperf.report.words.thresholds import Sizes

@@ -11,7 +11,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
 from pytest_gpuperf.model.metrics import TABLE
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.words.notes import Saying
+from pytest_gpuperf.report.words.below_table import Saying
 from pytest_gpuperf.report.words.verdicts import in_words, verdict, worst
 
 _APART = 0.05  # from the ratio of the times in the row: more than rounding and usual noise

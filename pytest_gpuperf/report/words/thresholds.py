@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report.words.notes import ShownAbove
+from pytest_gpuperf.report.words.below_table import ShownAbove
 
 
 class Sizes(NamedTuple):

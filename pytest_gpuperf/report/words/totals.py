@@ -1,6 +1,7 @@
 """From the records of a run to sentences that count them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import geometric_mean
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import UnknownValue
@@ -33,6 +34,17 @@ def lines(
     if not only_failures:
         yield from _unmarked(run, rows)
         yield from _worth_it(run, records, names)
+
+
+def of_speedups(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
+    """Yield what the speedups are together; those of GPUs and of emulated devices are never mixed."""
+    for device, is_emulated in (("", False), (", emulated", True)):
+        speedups = [record.speedup for record in records if record.is_emulated == is_emulated]
+        values = [speedup.value for speedup in speedups if speedup and speedup.value > 0]
+        if len(values) > 1:
+            ends = f"{units.digits(min(values))}x to {units.digits(max(values))}x"
+            mean = f"{units.digits(geometric_mean(values))}x ({units.count(len(values), 'test')}, {ends})"
+            yield f"geometric mean{device}", mean
 
 
 def _unmarked(run: Run, rows: Sequence[Record]) -> Iterator[str]:

@@ -10,18 +10,18 @@ from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.model.scaling import ScalingCurve
 from pytest_gpuperf.report.words import (
+    below_table,
     columns,
     environment,
     machine_busy,
-    notes,
     regression_check,
     scaling,
     thresholds,
     totals,
 )
+from pytest_gpuperf.report.words.below_table import NOTHING_ABOVE, Note, ShownAbove
 from pytest_gpuperf.report.words.columns import Column, Explanation, Row
 from pytest_gpuperf.report.words.names import short_names
-from pytest_gpuperf.report.words.notes import NOTHING_ABOVE, Note, ShownAbove
 from pytest_gpuperf.report.words.thresholds import Sizes
 from pytest_gpuperf.report.words.verdicts import FAILURES, Counts, place, rows_of, run_counts, shown_records
 
@@ -78,19 +78,28 @@ def of(
     by_place = sorted(records, key=place)
     listed = by_place if worst_first else _with_rows(records)
     told = {each.nodeid for each in (*listed, *_unmarked_error(records, above))}
-    with_rows, names, explained = rows_of(listed), short_names(records), notes.explained_by_variant(records)
+    with_rows, names, explained = (
+        rows_of(listed),
+        short_names(records),
+        below_table.explained_by_variant(records),
+    )
     disturbed = [(names[record.nodeid], record) for record in rows_of(records)]
     rows = [
-        Row(record, names[record.nodeid], columns.cells_of(record), list(notes.sayings_of(record, explained)))
+        Row(
+            record,
+            names[record.nodeid],
+            columns.cells_of(record),
+            list(below_table.sayings_of(record, explained)),
+        )
         for record in with_rows
     ]
-    said = list(notes.said([each for each in by_place if each.nodeid in told], explained, above))
+    said = list(below_table.said([each for each in by_place if each.nodeid in told], explained, above))
     if only_failures:
         said = [(record, each) for record, each in said if record.verdict in FAILURES and each.code is None]
     counted = [record for each in totals.counted_together(records) for record in each]
     unclear = {each.nodeid for each in counted if each.offload and each.offload.worth is None}
     said = [each for each in said if not (each[0].nodeid in unclear and each[1].code == "not_worth_it")]
-    shown_notes, more = notes.grouped(said, names, all_notes=all_notes)
+    shown_notes, more = below_table.grouped(said, names, all_notes=all_notes)
     return View(
         title=_title(records),
         counts=run_counts(run),

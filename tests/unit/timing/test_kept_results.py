@@ -19,7 +19,7 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedArray, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.work import any_array
 from pytest_gpuperf.work.returned import are_same, remember

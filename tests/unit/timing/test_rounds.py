@@ -22,7 +22,7 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.rounds import RoundSampler, for_gate, for_test, for_unmarked

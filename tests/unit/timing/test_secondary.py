@@ -22,7 +22,7 @@ from pytest_gpuperf.devices.simulated import (
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 
 SIZE = 8000  # bytes of an array of a thousand numbers
 HOST = np.ones(1000)

@@ -24,7 +24,7 @@ from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Demand, RunOptions, SizeGroup
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note, Record, Verdict
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.timing import notes
 from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.rounds import for_gate, for_unmarked

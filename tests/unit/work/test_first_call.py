@@ -19,7 +19,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.model.record import Verdict
-from pytest_gpuperf.model.sampling import SamplingPlan
+from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.work.workload import ResettableCall
 
 
