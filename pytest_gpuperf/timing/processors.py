@@ -121,3 +121,4 @@ class Processors:
     def restart(self) -> None:
         """Discard what is known of the samples so far."""
         self.waited = self.worked = self.waiting_threads = None
+        self.others_worked = inf

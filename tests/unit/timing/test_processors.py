@@ -1,5 +1,7 @@
 """What took processors from a workload: how long its threads waited for them in blocks, and who had them."""
 
+from math import inf
+
 import pytest
 from cases import for_each
 from msgspec import structs
@@ -77,4 +79,4 @@ def test_what_a_dropped_block_added_to_the_sums_is_dropped_with_it_and_all_of_it
     timer.drop_last_sample()
     assert (0.5, 0.25, pytest.approx(2.0)) == (found.waited, found.lost, found.worked)
     timer.restart()
-    assert (None, None, None) == (found.waited, found.lost, found.worked)
+    assert (None, None, None, inf) == (found.waited, found.lost, found.worked, found.others_worked)
