@@ -25,15 +25,13 @@ _TURNED_OFF = "the GPU is turned off by {}; leave the option out to use it"
 class Machine:
     """The devices of a run; each is opened, and a GPU probed, at first use and never again.
 
-    The arguments are those of a `Choice`.
-
-    `lost` names the test that lost the GPU, if one has. `broken` is why each GPU that is there, or a library
-    for one, could not be used.
+    The arguments are those of a `Choice`. `lost` names the test that lost the GPU, if one has. `broken` is
+    why each GPU that is there, or a library for one, could not be used.
     """
 
     def __init__(
         self,
-        choice: str,
+        name: str,
         registered: Callable[[], Iterable[Backend]] = tuple,
         worker: int | None = None,
         setting: str | None = None,
@@ -41,7 +39,7 @@ class Machine:
         required: bool = False,
     ) -> None:
         doubts.forget()
-        self.choice = Choice(choice, registered, worker, setting, required=required)
+        self.choice = Choice(name, registered, worker, setting, required=required)
         self.lost: str | None = None
         self.broken: list[str] = []
         self._found: Backend | None = None  # by `auto`

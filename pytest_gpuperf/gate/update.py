@@ -108,10 +108,9 @@ def _decide(
 ) -> _Decision:
     """Return whether a test's record before stays, and for which of its values."""
     worse = [] if accept else [each for each in comparisons if _is_worse(each)]
-    better = [each for each in worse if not _shows_less(before, now, each.metric)]
     # What was measured in other conditions than later runs is no use to them, however good it is.
     is_of_use = is_alike and all(each.outcome != "not_comparable" for each in comparisons)
-    kept_for = better if is_of_use else []
+    kept_for = [each for each in worse if is_of_use and not _shows_less(before, now, each.metric)]
     return _Decision(nodeid=now.nodeid, comparisons=comparisons, worse=worse, kept_for=kept_for)
 
 
@@ -163,9 +162,9 @@ def _has_ratio(record: Record | None) -> bool:
 
 
 def _compared(
-    baseline: Report, reports: Iterable[Report], fresh: Mapping[str, Record], *, prune: bool
+    baseline: Report, reports: Iterable[Report], measured: Mapping[str, Record], *, prune: bool
 ) -> Iterator[tuple[Record, list[Comparison]]]:
-    """Yield how each fresh record compares with the baseline, by the tolerances of its run's own check.
+    """Yield how each measured record compares with the baseline, by the tolerances of its run's own check.
 
     Speedups and efficiencies are always compared: whatever a check is about, they must not get lost unseen.
     What the baseline has and a record has not any more is compared with nothing, unless it is pruned.
@@ -175,7 +174,7 @@ def _compared(
         named = {tolerance.metric for tolerance in own}
         tolerances = (*own, *(each for each in GateOptions().compared if each.metric not in named))
         comparer = Comparer(baseline=baseline, environment=report.run.environment)
-        for record in (each for each in report.run.records if fresh.get(each.nodeid) is each):
+        for record in (each for each in report.run.records if measured.get(each.nodeid) is each):
             found = [*comparer.compare(record, tolerances)]
             before = None if prune else baseline.record_of(record)
             if before is not None:

@@ -1,4 +1,4 @@
-"""Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
+"""Hooks at the end of a run: collect records from workers, run the gate, write files."""
 
 import warnings
 from collections import Counter
@@ -70,7 +70,7 @@ class FinishHooks:
         specs = [item.stash[SPEC] for item in selected]
         measured = (item for item in selected if item.stash[SPEC].source != "all")
         if (line := fixture_replacements.not_in_files(self._config, measured)) is not None:
-            self.terminal_hooks.info.append(line)
+            self.terminal_hooks.written.append(line)
         if specs:
             self.session.prepare(self._config)
         self.session.cpu_variants.plan(found.items, specs)
@@ -134,13 +134,13 @@ class FinishHooks:
             session.config.workeroutput["gpuperf"] = self._for_controller()  # type: ignore[attr-defined]
             return
         run = self._build_run(complete=all_ran and exitstatus not in _CUT_SHORT and not self._crashed)
-        told = self.terminal_hooks
-        told.run, told.ran_tests = run, self._ran_tests
-        told.errors += [f"FAILED: {failure}" for failure in self._failures(run)]
+        terminal = self.terminal_hooks
+        terminal.run, terminal.ran_tests = run, self._ran_tests
+        terminal.errors += [f"FAILED: {failure}" for failure in self._failures(run)]
         written, problems = run_files.write(run, self.session, self._failed, self._arguments)
-        told.info += written
-        told.errors += problems
-        if told.errors and exitstatus == pytest.ExitCode.OK:
+        terminal.written += written
+        terminal.errors += problems
+        if terminal.errors and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _build_run(self, *, complete: bool) -> Run:

@@ -1,4 +1,4 @@
-"""Skips for want of a GPU: how they end a test, and what their reasons say."""
+"""Skips for want of a GPU, or of its library: how they end a test, and what their reasons say."""
 
 import pytest
 

@@ -17,24 +17,24 @@ def write(
     records, gate = session.records, session.gate
     records.write(run)
     problems = [records.unwritten] if records.unwritten else []
-    info = [f"report: {records.report}"] if records.report and not problems else []
+    lines = [f"report: {records.report}"] if records.report and not problems else []
     remedy = "recover what it measured, then remove its journal"
-    info += [
+    lines += [
         f"an earlier run wrote no report; {remedy}: {recovery_command(each)}" for each in records.left_behind
     ]
     new = gate.path_to_create(run.records)
     if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):
         cause = "there was no GPU to measure; create it on a machine with one"
-        info.append(f"no baseline was created at {new}: {cause}")
+        lines.append(f"no baseline was created at {new}: {cause}")
         new = None
     written, unwritten = outputs.publish(run, session.outputs, new)
-    info += written
+    lines += written
     problems += unwritten
     if new is not None and not unwritten:
         made = Report(name=f"the new file in {new}" if new.is_dir() else str(new), run=run)
-        info += [_of_failed(made, failed)] if failed else []
-        info += map(printable, gate.forecast_of(made, arguments))
-    return info, problems
+        lines += [_of_failed(made, failed)] if failed else []
+        lines += map(printable, gate.forecast_of(made, arguments))
+    return lines, problems
 
 
 def _of_failed(made: Report, failed: Collection[str]) -> str:

@@ -24,13 +24,13 @@ class TerminalHooks:
     """Tells of a run on the terminal: before, during and after its tests.
 
     At the end it tells of the `run`, if one `has_finished`: what fails it (`errors`), and what was written
-    (`info`). It foretells the losses that the check will miss, but not if no loss fails the run.
+    (`written`). It foretells the losses that the check will miss, but not if no loss fails the run.
     """
 
     def __init__(self, config: pytest.Config, session: GpuPerfSession, arguments: Sequence[str]) -> None:
         self.run: Run | None = None
         self.errors: list[str] = []
-        self.info: list[str] = []
+        self.written: list[str] = []
         self.has_finished = self.ran_tests = False
         self._config = config
         self._session = session
@@ -87,7 +87,7 @@ class TerminalHooks:
             )
         self._write_errors(terminalreporter)
         if terminalreporter.verbosity >= 0:
-            _write(terminalreporter, self.info if lines else ())
+            _write(terminalreporter, self.written if lines else ())
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Print what the gate did not see below pytest's own last line, which says `4 passed`.

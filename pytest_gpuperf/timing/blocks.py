@@ -63,7 +63,7 @@ class BlockTimer:
     processors: Processors = field(init=False)
 
     def __post_init__(self) -> None:
-        """Look up what is known of the device's clocks."""
+        """Begin to watch what the device's clocks, memory and processors do."""
         self.clocks = BlockClocks(self.device)
         self.memory = HeldMemory(workload=self.workload)
         self.processors = Processors(self.device)

@@ -38,7 +38,7 @@ class FirstCalls:
         self._budget = budget
 
     def make(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, OnHost]:
-        """Make the first call; return a timer of the workload and its first result, copied to the host."""
+        """Make the first call; return a timer of the workload and what `OnHost` says of its results."""
         self._sides.device = device
         self._budget.start(device.clock)
         with device.context():
@@ -58,9 +58,8 @@ class FirstCalls:
             self.emulation = notes.on_emulation(workload, result.values)
         works_here = device_work.is_seen_at_first(workload)
         timer = BlockTimer(workload=workload)
-        on_placement = notes.on_placement(workload, result.values, works_here=works_here)
-        found = self._question.after_first_call(timer, device), on_placement
-        self.notes += filter(None, found)
+        self.notes += filter(None, [notes.on_placement(workload, result.values, works_here=works_here)])
+        self.notes += filter(None, [self._question.after_first_call(timer, device)])
         return timer, values
 
     def _end_run(self) -> None:

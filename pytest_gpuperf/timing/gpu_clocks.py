@@ -1,4 +1,4 @@
-"""What is known of a GPU's clocks in this process: for how long its times change after it has idled."""
+"""A GPU's clocks: for how long times change after it has idled, and what they were around timed blocks."""
 
 from array import array
 from collections.abc import Callable

@@ -14,7 +14,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.work import any_array, inputs
-from pytest_gpuperf.work.returned import Memory, Returned, are_same, has_memory, remember
+from pytest_gpuperf.work.returned import KnownMemory, Returned, are_same, has_memory, remember
 from pytest_gpuperf.work.values import Result, walked
 from pytest_gpuperf.work.workload import NO_WORK, Workload
 
@@ -46,10 +46,10 @@ def look_for_kept(
     needs_proof = call < NO_WORK
     # The device may fill an array on the host faster than the host itself.
     on_host = _changed(workload.host_arrays, device) if needs_proof else _existing(workload.host_arrays)
-    known = Memory([*workload.arrays, *on_host])
+    known = KnownMemory([*workload.arrays, *on_host])
     made = {id(any_array.root(value)): value for value in arrays if not known.has(value)}
     if arrays and not made:  # it returns its inputs
-        kept = [*filter(Memory(workload.computed).has, arrays)] if is_same and needs_proof else []
+        kept = [*filter(KnownMemory(workload.computed).has, arrays)] if is_same and needs_proof else []
         return _cached(device) if kept and not _are_written(workload, kept) else None
     size = sum(
         min(any_array.bytes_of(value), any_array.bytes_of(any_array.root(value))) for value in made.values()
@@ -66,7 +66,7 @@ def look_for_kept(
         )
     write = _time_to_write([*made.values()], device, suspect=_MARGIN * call)
     is_kept = write.seconds > _MARGIN * call and not (is_busy or write.is_disturbed)
-    is_reached = all(map(Memory(workload.reached).has, made.values()))
+    is_reached = all(map(KnownMemory(workload.reached).has, made.values()))
     is_too_short = is_kept or call < size / _FASTEST
     if is_too_short and not is_reached:
         raise GpuPerfError(
@@ -97,7 +97,7 @@ def _are_written(workload: Workload, arrays: Sequence[Any]) -> bool:
     counts = [any_array.writes(array) for array in arrays]
     before = inputs.fingerprints(arrays, workload.device) if None in counts else ()
     workload.call()
-    changed = Memory(_changed(before, workload.device))
+    changed = KnownMemory(_changed(before, workload.device))
     return all(
         changed.has(array) if count is None else any_array.writes(array) != count
         for array, count in zip(arrays, counts, strict=True)

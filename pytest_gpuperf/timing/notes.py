@@ -51,21 +51,21 @@ _LEAST_AT_FIRST = 1e-4  # seconds more: less is a plan or a workspace that is ma
 
 
 def why_no_rounds(
-    context: TrialContext, rounds: TakenRounds, first_calls: tuple[float, float], looking: float, gpu: str
+    context: TrialContext, rounds: TakenRounds, first_times: tuple[float, float], looking: float, gpu: str
 ) -> tuple[Literal["gpu_throttled", "not_enough_time"], str]:
     """Return why a test has no rounds: all of them were dropped, or there was no time.
 
-    `first_calls` are the seconds of those on the CPU and on the `gpu`, `looking` those of bringing inputs and
-    results to the host, and looking at them.
+    `first_times` are the seconds of first calls on the CPU and on the `gpu`, `looking` those of bringing
+    inputs and results to the host, and looking at them.
     """
     if rounds.throttled is not None:
         return "gpu_throttled", rounds.throttled
     if (on_host := context.up_on_host()) is not None:
         return "not_enough_time", _NO_TIME_ON_HOST.format(units.seconds(on_host))
     other = context.other_limit()
-    calls = [*map(units.seconds, first_calls)]
+    calls = [*map(units.seconds, first_times)]
     more = _MORE if other is None else _OTHERS.format(other.owner, units.seconds(other.seconds))
-    if looking > sum(first_calls):
+    if looking > sum(first_times):
         looks = units.seconds(looking)
         return "not_enough_time", _NO_TIME_BESIDE_LOOKS.format(looks, *calls, gpu=gpu, more=more)
     return "not_enough_time", _NO_TIME.format(*calls, gpu=gpu, more=more)

@@ -110,7 +110,7 @@ class StateProbe:
         Nothing is sure of times that are not only the calls' own.
         """
         device = self.timer.device
-        started, waiting, others_worked = device.clock(), Waiting(), OtherWork()
+        started, waiting, other_work = device.clock(), Waiting(), OtherWork()
         for turn in range(_TURNS):
             if turn >= _FEWEST_TURNS and seconds_between(started, device.clock()) > self.max_time:
                 break
@@ -121,9 +121,11 @@ class StateProbe:
             slow, fast = (others, own) if slower else (own, others)
             if slow < _APART * fast:
                 return False
+        if not self.timer.processors.are_watched:
+            return True
         elapsed = seconds_between(started, device.clock())
-        waited = min(sum(waiting.by_thread() or ()), others_worked.seconds)
-        return not self.timer.processors.are_watched or waited <= noise.MOST_WAITING * elapsed
+        waited = min(sum(waiting.by_thread() or ()), other_work.seconds)
+        return waited <= noise.MOST_WAITING * elapsed
 
     def _after_body(self, bind: Bind, device: TimedDevice) -> float | None:
         """Return the least time once the body has run for a device; its callable is not used.

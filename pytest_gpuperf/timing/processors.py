@@ -1,5 +1,6 @@
 """From what the system reports around timed blocks to what took processor time from a workload."""
 
+from functools import cached_property
 from math import inf
 from time import perf_counter
 from typing import NamedTuple
@@ -68,7 +69,7 @@ class Processors:
         self._others: OtherWork | None = None  # since the first block
         self._stopped_before: int | None = None  # periods, before it
 
-    @property
+    @cached_property
     def are_watched(self) -> bool:
         """Whether a thread that waits for a processor holds up the workload.
 
@@ -111,8 +112,8 @@ class Processors:
             waited, least = sum(in_block), _LEAST_WAIT * seconds
             self.waited = (self.waited or 0.0) + waited
             self.waiting_threads = max(self.waiting_threads or 0, sum(wait > least for wait in in_block))
-            if waited > least and self._others is not None:
-                self.others_worked = self._others.seconds
+            others = self._others.seconds if waited > least and self._others is not None else inf
+            self.others_worked = others if others < inf else self.others_worked
 
     def drop_last_block(self) -> None:
         """Discard what the last block added to the sums."""

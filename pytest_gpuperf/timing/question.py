@@ -92,8 +92,8 @@ class Question:
         memory, noun = gpu.memory.needed, gpu.device.info.noun
         on_speedup, offload, said = Verdict(status="recorded", reason=None), None, list[Note]()
         if facts.speedup is None:
-            first_calls = cpu.first_call, gpu.workload.first_call
-            code, why = notes.why_no_rounds(facts.context, rounds, first_calls, facts.checks.looking, noun)
+            first_times = cpu.first_call, gpu.workload.first_call
+            code, why = notes.why_no_rounds(facts.context, rounds, first_times, facts.checks.looking, noun)
             said = [Note(code=code, text=why)]
             if demand.limits:
                 on_speedup = Verdict(status="inconclusive", reason=why, reason_code=code)

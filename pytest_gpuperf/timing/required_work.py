@@ -109,7 +109,7 @@ class RequiredWork:
             self._work_of_cpu = device_work.of_cpu(cpu.workload)
         return self._work_of_cpu
 
-    def doubt(self, ended: Verdict, sampled: Sampled) -> str | None:
+    def find_doubt(self, ended: Verdict, sampled: Sampled) -> str | None:
         """Return why nobody knows that the GPU did anything, where the test would pass; else note it."""
         gpu = self._sides.gpu
         if not sampled.rounds or gpu is None or ended.status not in ("passed", "recorded"):

@@ -43,7 +43,6 @@ class ScalingQuestion(Question):
     def __init__(self, scaling: Scaling) -> None:
         self._scaling = scaling
         self._is_weak = scaling.mode == "weak"
-        self.compares_devices = not self._is_weak
         self._on_fewest: list[int] = []  # bytes of each input that the first device has there
         self._whole_on_fewest = 0  # bytes of all inputs there
 

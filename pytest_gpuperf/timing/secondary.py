@@ -78,7 +78,7 @@ class Secondary:
         return other_modes(self._sides.timers, self._context) if is_demanded else []
 
     def probe_and_sample(self) -> None:
-        """Probe whether the GPU's call blocks, and sample the other mode, while there is time."""
+        """Look beside the rounds at what a single call does, if that is asked."""
         if self._is_asked:
             probe_and_sample(self._sides.timers, self._context)
 
@@ -86,6 +86,10 @@ class Secondary:
         """Time the copies of the GPU's call, in at most as many rounds as the workload has."""
         if self._is_asked and self._sides.gpu is not None:
             self.transfer = time_transfers(self._sides.gpu, rounds, self._context, self.loop)
+
+    def release(self) -> None:
+        """Drop the loop, which keeps arrays of the device alive."""
+        self.loop = None
 
     def describe_copies(self) -> None:
         """Say which bytes a GPU would copy, where only the CPU was timed."""

@@ -62,7 +62,7 @@ class Stability:
             self.change = self.change or self._probe.change(bind, other)
 
     def late_look(self, cpu: BlockTimer, gpu: BlockTimer) -> LateLook | None:
-        """Return what is to look if later calls take another time: once in a test, None after that."""
+        """Return what is to look if later calls take another time; None once they were found to."""
         asks = self._options.sampling.may_restart and self._late_change is None
         self._late = self._sampler.late_look(cpu, gpu) if asks else None
         return self._late
@@ -93,7 +93,7 @@ class Stability:
                 timer.processors.least_time = sampled.processors.least_time
             sampled.processors.least_time = timer.processors.least_time
 
-    def is_settled(self, *, is_last: bool) -> bool:
+    def settle(self, *, is_last: bool) -> bool:
         """Return whether the samples need not be taken again; of the last ones a late change is a doubt."""
         is_late = self._late is not None and self._changed_late(self._late)
         if is_late and is_last:

@@ -37,10 +37,11 @@ class Trial:
     """The measurement of one test; `record` returns at any time what has been measured so far.
 
     Exceptions of the body and of the devices pass through, and what was measured before them stays.
-    A workload that did not do the requested work is a GpuPerfError. At any time at most two results and the
+    A workload that did not do the required work is a GpuPerfError. At any time at most two results and the
     inputs are held for a device; while transfers are timed, one result and the inputs twice.
 
-    `sides` are the devices and their timers.
+    `sides` are the devices and their timers, `first_calls` and `secondary` what is known of the calls before
+    the rounds and beside them, `notes` those on the rest.
 
     `question` is what is asked of the measurement: the speedup of the GPU, unless it is another one.
     `limits` are ranges of speedups that the rounds must lie outside of, as well as the demand's limits.
@@ -210,15 +211,16 @@ class Trial:
         self.notes.append(Note(code=code, text=text))
 
     def discard_estimate(self) -> None:
-        """Discard the estimate but keep the samples: they did not measure the requested work."""
+        """Discard the estimate but keep the samples: they did not measure the required work."""
         self._rounds.restart()
         self._offload = None
 
     def release(self) -> None:
         """Drop every reference that may keep arrays of the devices alive."""
         self.sides.release()
+        self._required.forget_results()
         self._stability.release()
-        self.secondary.loop = None
+        self.secondary.release()
 
     def _measure(
         self,
@@ -245,11 +247,9 @@ class Trial:
                 take_rounds(sampled)
                 if self._checks.differ:
                     return
-                self._required.require_last_results()
-                if self._checks.differ or self._sampler.too_late_to_restart:
+                if self._sampler.too_late_to_restart or self._stability.settle(is_last=is_last):
                     break
-                if self._stability.is_settled(is_last=is_last):
-                    break
+            self._required.require_last_results()
             self._measure_secondary()
 
     def _make_first_calls(self, bind: Bind, cpu: TimedDevice | None, gpu: TimedDevice | None) -> None:
@@ -336,17 +336,18 @@ class Trial:
         self.notes.clear()
         self._restart_reason = self._stability.restart_reason
         self._rounds.restart()
-        self.secondary.loop = None
+        self.secondary.release()
         for timer in self.sides.timers:
             timer.restart()
 
     def _measure_secondary(self) -> None:
         """Measure what the verdict does not rest on; only a copy that fails becomes a note."""
-        self.secondary.probe_and_sample()
         gpu = self.sides.gpu
+        if self.sides.are_both:
+            self._required.forget_results()  # what follows needs the room
+        self.secondary.probe_and_sample()
         if gpu is None or not self.sides.are_both:
             return
-        self._required.forget_results()  # the transfers need the room
         try:
             self.secondary.time_transfers(len(self._rounds.rounds))
         except CopyFailed as failed:
@@ -375,7 +376,7 @@ class Trial:
         ended, found = answer.verdict, answer.notes
         self._offload = answer.offload
         self.secondary.transfer = answer.transfer or self.secondary.transfer
-        doubt = self._required.doubt(ended, self._rounds.sampled)
+        doubt = self._required.find_doubt(ended, self._rounds.sampled)
         if doubt is not None and facts.speedup is not None:
             reason = f"speedup {verdict.ratio(facts.speedup)}: {doubt}"
             ended = Verdict(status="inconclusive", reason=reason, reason_code="work_not_seen")

@@ -1,4 +1,4 @@
-"""From the results of single calls to whether the timed work was the requested work."""
+"""From the results of single calls to whether the timed work was the required work."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -62,7 +62,7 @@ class ResultChecks:
     rounds more. Where that is not known (None), it may have. `compared_arrays` is whether results agreed in
     more than single numbers. `degenerate` are the places that had one value alone on both devices, and which.
     Checks that are not asked for compare nothing, and where `compares_devices` is false that is as it should
-    be. Work that was not the requested work is a GpuPerfError.
+    be. Work that was not the required work is a GpuPerfError.
     """
 
     def __init__(self, demand: Demand) -> None:

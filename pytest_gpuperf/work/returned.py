@@ -49,11 +49,11 @@ def returns_new(workload: Workload, values: Iterable[Leaf]) -> bool:
     """Return whether one of a result's values is an array of the device that the call cannot reach."""
     holds = capabilities.holds(workload.device)
     arrays = [leaf.value for leaf in values if holds(leaf.value)]
-    reached = Memory(workload.reached if arrays else [])
+    reached = KnownMemory(workload.reached if arrays else [])
     return not all(map(reached.has, arrays))
 
 
-class Memory:
+class KnownMemory:
     """The memory of arrays. Each is asked once, for there may be as many results as inputs."""
 
     def __init__(self, arrays: Iterable[Any]) -> None:

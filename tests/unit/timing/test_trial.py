@@ -2,6 +2,7 @@
 
 import gc
 import re
+import weakref
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -660,6 +661,17 @@ def test_a_device_holds_at_most_the_inputs_and_two_results_or_the_inputs_twice_a
     assert (0, 0) == (bench.cpu.live_bytes, bench.gpu.live_bytes)
 
 
+def test_a_released_trial_keeps_no_result_alive():
+    trial, holding = trial_of(Demand()), trial_of(Demand())
+    for each in (trial, holding):
+        result = Bench().alone(doubling, each)
+        values = [weakref.ref(leaf.value) for leaf in result.results[0]]
+        if each is trial:
+            each.release()
+        del result
+        assert [each is trial] * len(values) == [value() is None for value in values]
+
+
 def test_without_time_for_a_round_the_reason_says_what_a_call_takes():
     bench = Bench(**NO_TIME)
     assert bench.compare(quick, Demand(min=3)).reason == (
@@ -1039,7 +1051,7 @@ def test_a_verdict_that_took_a_quarter_of_a_second_stands():
 def test_a_late_change_after_the_restart_leaves_the_verdict_open():
     """The restart is that of a busy machine; the CPU's calls change in the rounds after it."""
     bench = Busy(0.01, rounds=7, cpu=5e-3, gpu=0.05e-3)
-    found = bench.measure(partial(quicker, after=62, seconds=1e-3), Demand(min=3))
+    found = bench.measure(partial(quicker, after=60, seconds=1e-3), Demand(min=3))
     (text,) = (note.text for note in found.notes if note.code == "work_in_doubt")
     assert ("inconclusive", BUSY) == (found.status, found.restart_reason)
     assert text == "on the CPU later calls took 1.00 ms each, and the timed ones 5.00 ms"
