@@ -12,7 +12,7 @@ nitpicky = True  # a reference to what is not there is a warning, and the build 
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|contextlib|msgspec|os|pathlib|pytest|typing\.Annotated)\b.*|[A-Z]\w*"),
     ("py:.*", r"pytest_gpuperf\.model\.record\.R\w+"),  # the page of the report has their fields
-    ("py:.*", r"pytest_gpuperf\.timing\.workload\.ResettableCall"),  # a test only returns it
+    ("py:.*", r"pytest_gpuperf\.work\.workload\.ResettableCall"),  # a test only returns it
     ("py:.*", r"pytest_gpuperf\.devices\.environment\.Quota"),  # the host's own CPU has one
 ]  # types of others, and of type hints
 
