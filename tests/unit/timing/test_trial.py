@@ -28,6 +28,7 @@ from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.timing import notes
 from pytest_gpuperf.timing.cpu_result import CpuResult
+from pytest_gpuperf.timing.question import Question
 from pytest_gpuperf.timing.rounds import for_gate, for_unmarked
 from pytest_gpuperf.timing.time_budget import OtherLimit
 from pytest_gpuperf.timing.trial import Trial
@@ -1055,6 +1056,21 @@ def test_a_late_change_after_the_restart_leaves_the_verdict_open():
     (text,) = (note.text for note in found.notes if note.code == "work_in_doubt")
     assert ("inconclusive", BUSY) == (found.status, found.restart_reason)
     assert text == "on the CPU later calls took 1.00 ms each, and the timed ones 5.00 ms"
+
+
+def test_what_a_question_notes_of_first_calls_outlasts_a_restart():
+    class Asked(Question):
+        def after_first_call(self, timer, device):
+            return Note(code="check_the_test", text=device.kind)
+
+    bench = Busy(0.1, rounds=7)
+    trial = trial_of(Demand(min=3), question=Asked(), on_round=bench._end_round)
+    with bench.system():
+        found = bench.walk(trial, quick)
+    assert (BUSY, ["cpu", "gpu"]) == (
+        found.restart_reason,
+        [note.text for note in found.notes if note.code == "check_the_test"],
+    )
 
 
 def standing_still(clock, seconds):
