@@ -106,7 +106,7 @@ class _Decision:
 def _decide(
     before: Record | None, now: Record, comparisons: Sequence[Comparison], *, accept: bool, is_alike: bool
 ) -> _Decision:
-    """Return whether a test's record before stays, and for which of its values."""
+    """Return whether the baseline's record of a test stays, and for which of its values."""
     worse = [] if accept else [each for each in comparisons if _is_worse(each)]
     # What was measured in other conditions than later runs is no use to them, however good it is.
     is_of_use = is_alike and all(each.outcome != "not_comparable" for each in comparisons)

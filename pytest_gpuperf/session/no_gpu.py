@@ -33,5 +33,5 @@ class NoDevice(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to
 
 
 def skip(reason: str) -> Verdict:
-    """Return that a test was skipped since it has no GPU."""
+    """Return the verdict of a test that is skipped, since it has no GPU."""
     return Verdict(status="skipped", reason=reason, reason_code="no_gpu")

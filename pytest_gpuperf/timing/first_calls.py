@@ -38,7 +38,7 @@ class FirstCalls:
         self._budget = budget
 
     def make(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, OnHost]:
-        """Make the first call; return a timer of the workload and what `OnHost` says of its results."""
+        """Make the first call; return a timer of the workload, and its results on the host."""
         self._sides.device = device
         self._budget.start(device.clock)
         with device.context():

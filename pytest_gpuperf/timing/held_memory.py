@@ -45,7 +45,7 @@ class HeldMemory:
         return Memory(peak=max(before + max(added), self.most), inputs=before)
 
     def note_call(self, observed: Observation) -> None:
-        """Let count what a call held, the garbage of its block included."""
+        """Count what a call held, with the garbage of its block."""
         self.most = max(self.most, self._held_in(observed) or 0)
 
     def note_inspected(self, observed: Observation) -> None:

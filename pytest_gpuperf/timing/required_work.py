@@ -110,7 +110,7 @@ class RequiredWork:
         return self._work_of_cpu
 
     def find_doubt(self, ended: Verdict, sampled: Sampled) -> str | None:
-        """Return why nobody knows that the GPU did anything, where the test would pass; else note it."""
+        """Return why it is not known that the GPU did anything, where the test would pass; else note that."""
         gpu = self._sides.gpu
         if not sampled.rounds or gpu is None or ended.status not in ("passed", "recorded"):
             return None

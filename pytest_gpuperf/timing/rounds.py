@@ -157,7 +157,7 @@ class RoundSampler:
         lone.confirm(rounds.turns)
 
     def _begin(self, timers: Sequence[BlockTimer]) -> StoppingRule:
-        """Return when rounds of these timers end, which begin now."""
+        """Return the rule that ends the rounds of these timers, which begin now."""
         self.rounds.lasted.expected = sum(timer.block_seconds for timer in timers)
         self._worked = _processor_time(timers[-1].device, timers)
         has_long_call = any(timer.calls.fastest > _LONG_CALL for timer in timers)

@@ -10,7 +10,7 @@ from pytest_gpuperf.timing.cpu_result import CpuResult
 
 @dataclass(slots=True, kw_only=True)
 class Sides:
-    """What one test measures; of scaling both sides are groups of GPUs.
+    """What one test measures. In a scaling test both sides are groups of GPUs.
 
     Where the demand is on `latency`, samples of single calls count, else those of blocks. `device` was
     used last.

@@ -62,7 +62,7 @@ class Stability:
             self.change = self.change or self._probe.change(bind, other)
 
     def late_look(self, cpu: BlockTimer, gpu: BlockTimer) -> LateLook | None:
-        """Return what is to look if later calls take another time; None once they were found to."""
+        """Return a look at whether later calls take another time; None once one has found that."""
         asks = self._options.sampling.may_restart and self._late_change is None
         self._late = self._sampler.late_look(cpu, gpu) if asks else None
         return self._late
@@ -94,7 +94,7 @@ class Stability:
             sampled.processors.least_time = timer.processors.least_time
 
     def settle(self, *, is_last: bool) -> bool:
-        """Return whether the samples need not be taken again; of the last ones a late change is a doubt."""
+        """Return whether the samples count; a late change in the last ones is a doubt of the verdict."""
         is_late = self._late is not None and self._changed_late(self._late)
         if is_late and is_last:
             self.change = self.change or self._late_change

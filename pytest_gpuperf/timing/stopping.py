@@ -16,9 +16,9 @@ _MOST_DROPPED = 12  # rounds of a throttled GPU, before too large a share of the
 
 
 class StoppingRule:
-    """Whether so many of the `rounds` were taken that no more are: `longest` are the seconds they may take.
+    """The rule that ends the `rounds` of a test, which may take `longest` seconds.
 
-    All `limits` are ranges of speedups that the rounds must lie outside of.
+    The `limits` are ranges of speedups that the rounds must lie outside of.
     """
 
     def __init__(

@@ -92,6 +92,6 @@ class TakenRounds:
         return turns.sure(found, estimation.with_copies(0.0, copies, self._demand))
 
     def drop(self, reasons: tuple[str, ...]) -> None:
-        """Count a round that is none, since the GPU was throttled."""
+        """Count a round that is dropped, since the GPU was throttled."""
         self.throttle = tuple(sorted({*self.throttle, *reasons}))
         self.dropped += 1

@@ -262,7 +262,7 @@ class Trial:
             self.sides.gpu, self._required.of_gpu = self.first_calls.make(bind, gpu)
 
     def _attempts(self) -> Iterator[bool]:
-        """Yield once, and again after a restart, which discards what was sampled: whether this is the last.
+        """Yield whether this is the last attempt: once, and again after a restart, which drops the samples.
 
         What a CPU variant left cannot be measured again.
         """

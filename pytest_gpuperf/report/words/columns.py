@@ -38,7 +38,7 @@ class Column:
 
     heading: str
     cell: Callable[[Record], str]
-    """What it has of a test; a dash is nothing, and a column of dashes is left out."""
+    """The text of its cell for a test; a dash stands for nothing, and a column of dashes is left out."""
     short_cell: Callable[[Record], str] | None = None
     """The same in less room, for a terminal where a test takes one row."""
     left_out: int | None = None
@@ -46,7 +46,7 @@ class Column:
     on_page: Literal["left", "right"] | None = None
     """The side of the plot on which the page has it; None where it has not. `page.css` has its width."""
     page_class: str | None = None
-    """By what `page.css` knows its cells; None: by the heading."""
+    """The name of its cells in `page.css`; None for that of its heading."""
     is_sorted: bool = True
     """Whether the page can sort by it."""
     keeps_dashes: bool = False

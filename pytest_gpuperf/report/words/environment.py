@@ -1,4 +1,4 @@
-"""From where a run was made to words: its devices, its commit, and all that is known of the machine."""
+"""From a run's environment to words: its devices, its commit, and all that is known of the machine."""
 
 from collections.abc import Iterator, Sequence
 
