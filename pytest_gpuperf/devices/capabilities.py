@@ -20,12 +20,15 @@ def context(device: Any) -> AbstractContextManager[Any]:
 
 
 def holds(device: TimedDevice) -> Callable[[Any], bool]:
-    """Return the device's `holds(value)`, which here returns False where the device raises an error."""
+    """Return a function that calls `holds(value)` of the device, and returns False on an error."""
     return lambda value: bool(ask.answer(device.holds, value, default=False))
 
 
 def unpack(device: TimedDevice) -> Callable[[Any], Any] | None:
-    """Return the device's `unpack(value)`, which here lets no error pass; None if the device has none."""
+    """Return a function that unpacks a value; None if the device has no `unpack` method.
+
+    The function returns None for a value that the method cannot unpack.
+    """
     method = device.unpack
     if method is None:
         return None

@@ -130,7 +130,7 @@ class Choice:
         return [backend for backend in self._available.values() if backend.automatic]
 
     def other(self, library: str) -> Backend:
-        """Return the backend of any library; raise Unavailable where there is none."""
+        """Return the backend of a library; raise Unavailable if no backend supports it."""
         backend = self._available.get(library) or chosen_accelerator(library)
         if backend is None:
             problem = f"no backend supports {library}"
@@ -138,9 +138,9 @@ class Choice:
         return backend
 
     def none_found(self, reasons: Sequence[str], *, is_broken: bool) -> Unavailable:
-        """Return the error where `auto` finds no GPU: why each backend has none, and what to do.
+        """Return the error for `auto` without a GPU: the reason of each backend, and the remedy.
 
-        Where a GPU is there, and `is_broken`, to mend it comes first.
+        If a GPU `is_broken`, its reason comes first.
         """
         used = [name for name in _ON_EITHER if name in sys.modules]
         seeing = [name for name in used if _listed(self._available[name])]

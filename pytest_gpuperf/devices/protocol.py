@@ -36,7 +36,7 @@ class Device(Protocol):
 
     @property
     def native(self) -> Any:
-        """The library's own object for this device, such as a `torch.device`; None if it has none."""
+        """The library's device object, such as a `torch.device`; None if the library has no such object."""
         return None
 
     @abstractmethod

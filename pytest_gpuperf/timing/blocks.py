@@ -163,7 +163,7 @@ class BlockTimer:
         return self.workload.first_call or 0.0
 
     def take_sample(self) -> None:
-        """Time one block and keep its sample; a block in which something is compiled is none."""
+        """Time one block and keep its sample; time another block if the library compiled something in it."""
         while True:
             self.raise_clocks()
             self.drop_result()

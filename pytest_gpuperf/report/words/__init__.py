@@ -1,1 +1,1 @@
-"""What a reader is told of a run, each fact worded in one place; the forms of a report lay it out."""
+"""The text of a report: one module words each fact; terminal, Markdown, page and exports lay it out."""
