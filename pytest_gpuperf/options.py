@@ -231,6 +231,8 @@ def run_options(config: pytest.Config) -> RunOptions:
         _check_measures(config, table.REQUIRE_GPU)
     if values["lock"] not in (None, "auto", "none"):
         values["lock"] = str(_base_dir(config, table.LOCK) / values["lock"])
+    is_shown = bool(_value(config, table.HTML) or _values(config, table.MARKDOWN))
+    values["roofs"] = is_shown or config.get_verbosity() > 0
     slow = SLOW_TIME if values["max_time"] is None else None
     known = {name: value for name, value in values.items() if value is not None}
     return RunOptions(**known, sampling=SamplingPlan(slow_time=slow))

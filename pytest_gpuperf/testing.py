@@ -180,6 +180,16 @@ class DeviceConformance:
         lasted = gpu.occupied() or 0.05
         assert not is_occupied or (returned - started < 0.025 and ended - started >= 0.9 * lasted)
 
+    def test_plain_copies_work_on_the_device(self, gpu: TimedDevice) -> None:
+        """If the device offers plain copies of its memory, each call of one works there."""
+        for copier in gpu.copiers(1 << 12):
+            copy = capabilities.submitted(copier, gpu)
+            copy()
+            with gpu.observe() as seen:
+                copy()
+            gpu.synchronize()
+            assert seen.worked
+
     def test_an_ordinary_error_is_no_fault(self, gpu: TimedDevice) -> None:
         """Only the device's own errors are faults."""
         assert gpu.fault(ValueError("wrong shape")) is None

@@ -11,7 +11,7 @@ from pytest_gpuperf.analysis.copied_calls import copied_call
 from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.model.units import bandwidth, count, seconds, size
+from pytest_gpuperf.model.units import bandwidth, count, listed, seconds, size
 
 _BUSY = 0.5  # of a call's time: a device that is busy for less of it waits for its launches
 _ONE_PROCESSOR = 1.25  # processors kept busy by one thread and a little else
@@ -19,6 +19,8 @@ _WAITED = 0.1  # of the blocks' time
 _SLOW_FIRST = 10  # times a later call, on either device
 _OUTSIDE = 0.1  # of a call's time
 _SYNCHRONIZES = 10  # empty ones: that much time is theirs
+_MEMORY_BOUND = 0.6  # of the roof
+_NEAR, _FAR = 0.3, 3  # a GPU so near to its roof shows that memory bounds the work; times nearer than the CPU
 _DOUBLES = frozenset({"float64", "complex128"})
 _ROUNDED = frozenset({"float32", "complex64"})  # by modes such as TF32, which leave other dtypes as they are
 _FLOATING = _DOUBLES | {"float16", "bfloat16", "float32", "complex64"}
@@ -197,6 +199,54 @@ def _allocation(case: _Case) -> str | None:
     )
 
 
+def _memory_bound(case: _Case) -> str | None:
+    side = case.record.roof.gpu if case.record.roof else None
+    if side is None or side.share is None or side.share.value < _MEMORY_BOUND:
+        return None
+    if side.cache_resident or not side.bandwidth_limited:
+        return None
+    return (
+        f"memory-bound: the {case.gpu.device.noun} is at {_percent(side.share)} of its roof, a plain copy of "
+        f"as many bytes ({size(side.bytes)}); only fewer bytes make it much faster: fuse operations, or use "
+        "a smaller dtype"
+    )
+
+
+def _cpu_code_far_from_roof(case: _Case) -> str | None:
+    """None where the GPU, too, is far from its roof: then something else than memory bounds the work."""
+    roof = case.record.roof
+    sides = [side for side in (roof.cpu, roof.gpu) if side and side.bandwidth_limited] if roof else []
+    shares = [side.share for side in sides if side.share]
+    if len(shares) < 2:
+        return None
+    cpu, gpu = shares
+    if gpu.value < _NEAR or gpu.value < _FAR * cpu.value:
+        return None
+    return (
+        f"CPU code far from its roof: it is at {_percent(cpu)} of a plain copy of as many bytes, the "
+        f"{case.gpu.device.noun} at {_percent(gpu)} of its own: the speedup flatters the GPU; compare with "
+        "CPU code that uses all processors and writes no intermediate arrays"
+    )
+
+
+def _cache_resident(case: _Case) -> str | None:
+    roof = case.record.roof
+    sides = ((roof.cpu, "CPU"), (roof.gpu, case.gpu.device.noun)) if roof else ()
+    resident = [(side, noun) for side, noun in sides if side and side.cache_resident]
+    if not resident:
+        return None
+    moved, nouns = resident[0][0].bytes, listed(noun for _, noun in resident)
+    return (
+        f"cache-resident: the {size(moved)} of a call fit into a cache of the {nouns}, where repeated calls "
+        "find them again; a program that comes with other data each time is slower: measure inputs of its "
+        "size"
+    )
+
+
+def _percent(share: Estimate) -> str:
+    return f"{100 * share.value:.0f} %"
+
+
 def _amortized(calls: Estimate | None, cost: str) -> str:
     """Return after how many calls a cost is amortized, as the end of a sentence."""
     return f"; {cost} amortized after {count(ceil(calls.value), 'call')}" if calls else ""
@@ -216,4 +266,7 @@ _RULES: dict[DiagnosisCode, Callable[[_Case], str | None]] = {
     "first_call": _first_call,
     "side_stream": _side_stream,
     "allocation": _allocation,
+    "memory_bound": _memory_bound,
+    "cpu_code_far_from_roof": _cpu_code_far_from_roof,
+    "cache_resident": _cache_resident,
 }

@@ -3,15 +3,19 @@
 from math import ceil
 from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from pytest_gpuperf.analysis import looks
+from pytest_gpuperf.analysis.estimation import Sampled
 from pytest_gpuperf.analysis.looks import Look, Range
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Estimate, Memory, Speedup
 from pytest_gpuperf.model.offload import Regime
-from pytest_gpuperf.model.record import ReasonCode, Verdict
+from pytest_gpuperf.model.record import ReasonCode, Status, Verdict
 
+_WORST_FIRST: tuple[Status, ...] = ("error", "failed", "inconclusive", "skipped", "passed", "recorded")
 Decision = Literal["passed", "failed"]
 
 
@@ -109,6 +113,43 @@ def apply_memory_limit(verdict: Verdict, memory: Memory, demand: Demand) -> Verd
         reason=f"{verdict.reason}; {reason}" if verdict.reason else reason,
         reason_code=verdict.reason_code if verdict.status == "failed" else "memory_above_limit",
     )
+
+
+def judge_share(
+    sampled: Sampled,
+    least: float,
+    disturbance: Disturbance | None,
+    throttled: str | None,
+    *,
+    pace: Pace | None,
+    noun: str,
+) -> Verdict:
+    """Return the verdict on the share of a GPU's roof, by the copy that is its roof beside its calls."""
+    share = sampled.speedup()
+    if share is None:
+        return Verdict(status="recorded", reason=None)
+    found = f"{_percent(share.value)} {units.interval(share.low, share.high, _percent)}"
+    return judge(
+        share,
+        Demand(min=least),
+        sampled.look,
+        disturbance,
+        throttled,
+        pace=pace,
+        state=f"required at least {units.percent(least)} of the {noun}'s roof, found {found}",
+        missed="share_below_limit",
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{units.digits(100 * share)} %"
+
+
+def both(one: Verdict, other: Verdict) -> Verdict:
+    """Return the verdict on two requirements: the worse one, with the reasons of both."""
+    worse = min(one, other, key=lambda each: _WORST_FIRST.index(each.status))
+    reasons = [each.reason for each in (one, other) if each.reason]
+    return replace(worse, reason="; ".join(reasons) or None)
 
 
 def describe_regime(demand: Demand, regime: Regime) -> str:

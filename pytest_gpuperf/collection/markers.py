@@ -228,7 +228,7 @@ def _literal(value: Any) -> str:
 
 def _as_number(name: str, value: Any) -> Any:
     """Return the value of an argument with Python's own numbers; any other kind of value stays."""
-    if name == "max_memory" and value is not None:
+    if name in ("max_memory", "bytes") and value is not None:
         return _bytes(value)
     if name == "devices" and ask.is_really(value, (list, tuple, range)):
         counts = [_plain(each) for each in value]

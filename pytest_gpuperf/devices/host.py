@@ -1,8 +1,11 @@
 """NumPy on the CPU, the device that every machine has."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter, process_time
 from typing import Any
 
@@ -16,6 +19,26 @@ from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _EXAMPLE = np.empty(0)
+_LEAST_OF_THREAD = 1 << 22  # bytes that a thread copies: of fewer its start takes a part of the time
+
+
+def copiers_on_threads(size: int) -> tuple[Callable[[], Any], ...]:
+    """Return copies of `size` bytes by NumPy: on one thread, on two, four, up to the usable processors.
+
+    NumPy itself copies on one. Several move more; with too many, their start takes longer than they save.
+    """
+    source, target = np.ones(size, np.uint8), np.ones(size, np.uint8)
+    copiers, threads = [partial(np.copyto, target, source)], 2
+    while threads <= min(environment.usable_processors(), size / _LEAST_OF_THREAD):
+        pool = ThreadPoolExecutor(threads, "gpuperf-copy")  # whose threads end with it
+        parts = [*zip(np.array_split(target, threads), np.array_split(source, threads), strict=True)]
+        copiers.append(partial(_copy_parts, pool, parts))
+        threads *= 2
+    return tuple(copiers)
+
+
+def _copy_parts(pool: ThreadPoolExecutor, parts: Sequence[tuple[Any, Any]]) -> None:
+    deque(pool.map(lambda part: np.copyto(*part), parts), maxlen=0)
 
 
 class SynchronousDevice(TimedDevice):
@@ -74,6 +97,10 @@ class HostDevice(SynchronousDevice):
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a NumPy array."""
         return isinstance(value, np.ndarray)
+
+    def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:
+        """Return copies of NumPy's arrays."""
+        return copiers_on_threads(size)
 
     def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:
         """Count the functions of NumPy that a call runs, and see what it allocates."""

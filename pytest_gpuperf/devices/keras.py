@@ -174,6 +174,10 @@ class _TensorflowDevice(LibraryDevice):
                 self._tf.identity(host) if self._tf.is_tensor(host) else self._tf.constant(np.asarray(host))
             )
 
+    def ones(self, count: int) -> Any:
+        with self._tf.device(self._place):
+            return self._tf.ones(count)
+
     def asnumpy(self, array: Any) -> Any:
         host = np.array(array.numpy())
         return host.astype(np.float32) if host.dtype.kind == "V" else host  # bfloat16

@@ -100,6 +100,21 @@ class LibraryDevice(MonitoredDevice):
             **details,
         )
 
+    def ones(self, count: int) -> Any:
+        """Return so many new values of float32 on this device."""
+        return self.xp.ones(count, dtype=self.xp.float32)
+
+    def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:
+        """Return a copy into an existing array; where none can be written, a sum, which moves as much."""
+        source, target = self.ones(size // 4), self.ones(size // 4)
+        if self.is_immutable(source):
+            return (lambda: source + 1,)
+
+        def copy() -> None:
+            target[...] = source
+
+        return (copy,)
+
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize memory errors and the CUDA errors that outlive their call."""
         return faults.parse_error(error)

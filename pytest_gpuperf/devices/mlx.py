@@ -149,6 +149,11 @@ class MlxDevice(LibraryDevice):
         self._mx.export_to_dot(graph, *arrays)
         return any_product(map(_is_product, _PRIMITIVE.findall(graph.getvalue())))
 
+    def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:
+        """Return a sum, which moves as much: of copies into one array only the last would be computed."""
+        source = self.ones(size // 4)
+        return (lambda: source + 1,)
+
     def free_memory(self) -> int | None:
         """Return the bytes that CUDA can still give; Apple's GPUs share the memory of the system."""
         return self._mx.device_info(self._device).get("free_memory")  # type: ignore[no-any-return]

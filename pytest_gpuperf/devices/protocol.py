@@ -134,6 +134,7 @@ _ANSWERS: dict[str, Any] = {
     "missing": str | None,
     "runs_products": bool | None,
     "activity": Activity | None,
+    "copiers": tuple,
 }
 """The types that each optional method may return; any other type is reported as an error of the method."""
 
@@ -302,6 +303,14 @@ class TimedDevice(_Guarded, Single, Device):
 
     def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
         """Return the kind of a host array's memory: pinned memory can be read by the device itself."""
+
+    def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:  # noqa: ARG002
+        """Return ways to copy `size` bytes from an array to another on this device; () where it has none.
+
+        Each is called without arguments, and its result waited for like that of a workload. The fastest one
+        counts: of copies on several threads those on fewer come first.
+        """
+        return ()
 
     def processor_time(self) -> float | None:
         """Return the seconds that all processors together have worked for this process."""

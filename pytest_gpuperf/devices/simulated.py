@@ -42,7 +42,8 @@ class Timing:
 
     `upload` is the bandwidth to the device where that differs. Without a `pool` the device allocates every
     array. Each kernel of a CPU keeps `threads` busy. A copy from another GPU takes `peer_latency`, and its
-    bytes over `peer_bandwidth`, of both.
+    bytes over `peer_bandwidth`, of both. A copy within the device takes what it reads and writes over the
+    `memory_bandwidth`; None where it offers no such copy.
     """
 
     kernel: float = 1e-3
@@ -53,6 +54,7 @@ class Timing:
     upload: float | None = None
     memory: int = 1 << 34
     pool: bool = True
+    memory_bandwidth: float | None = None
     threads: float = 1.0
     peer_latency: float = 0.0
     peer_bandwidth: float = 1e11
@@ -267,6 +269,11 @@ class SimulatedDevice(TimedDevice):
         launches, copies = self.launches, self.copies
         call()
         return Activity(computed=self.launches - launches, copied=self.copies - copies, is_complete=True)
+
+    def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:
+        """Return a kernel that lasts as long as such a copy."""
+        bandwidth = self._timing.memory_bandwidth
+        return () if bandwidth is None else (lambda: self.launch(2 * size / bandwidth),)
 
     def occupy(self, seconds: float) -> bool:
         """Keep the first stream busy, without counting a launch."""

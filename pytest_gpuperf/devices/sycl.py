@@ -53,6 +53,10 @@ class SyclDevice(LibraryDevice):
         """Copy to this device's default queue; arrays of other queues would not mix."""
         return self.xp.array(host, sycl_queue=self._queue, copy=True)
 
+    def ones(self, count: int) -> Any:
+        """Return so many new values of float32 on this device."""
+        return self.xp.ones(count, dtype=self.xp.float32, sycl_queue=self._queue)
+
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host once the array is ready."""
         return self.xp.asnumpy(array)

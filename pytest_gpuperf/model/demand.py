@@ -11,6 +11,7 @@ from pytest_gpuperf.model.value import (
     Finite,
     MemoryLimit,
     NonNegative,
+    PartOfOne,
     Ratio,
     TimeLimit,
     Value,
@@ -40,6 +41,11 @@ class Demand(Value, frozen=True, kw_only=True):
     """Whether the speedup is that of single calls, each waited for."""
     max_memory: MemoryLimit | None = None
     """Most bytes on the device."""
+    bytes: MemoryLimit | None = None
+    """Bytes that a call reads and writes; null for those of its arrays, as far as they are known."""
+    min_share: PartOfOne | None = None
+    """Smallest share of the GPU's roof that passes: seconds of a plain copy of as many bytes over those of a
+    call."""
     rtol: NonNegative | None = None
     """Elementwise relative tolerance; null where none was given."""
     atol: NonNegative | None = None
@@ -68,7 +74,7 @@ class Demand(Value, frozen=True, kw_only=True):
     @property
     def bare(self) -> bool:
         """Whether nothing is required: such a test records and never fails, whatever else is said of it."""
-        return not self.limits and self.max_memory is None
+        return not self.limits and self.max_memory is None and self.min_share is None
 
     @property
     def is_default(self) -> bool:
@@ -133,7 +139,8 @@ class RunOptions(Value, frozen=True, kw_only=True):
     `max_time` is the time limit of one test in seconds. `default_device` is the device of tests that do not
     choose one themselves. A GPU machine costs `cost_ratio` times as much as a CPU machine; None where nobody
     said so. `lock` is the file that lets one process measure at a time, `auto` or `none`. `sampling`
-    follows from the other options: a gated run samples more precisely.
+    follows from the other options: a gated run samples more precisely. With `roofs` each test's devices are
+    held against plain copies of as many bytes, for what will be shown of them.
     """
 
     max_time: float = 10.0
@@ -144,4 +151,5 @@ class RunOptions(Value, frozen=True, kw_only=True):
     default_device: str | None = None
     cost_ratio: float | None = None
     lock: str = "auto"
+    roofs: bool = False
     sampling: SamplingPlan = SamplingPlan()

@@ -16,6 +16,9 @@ DiagnosisCode = Literal[
     "first_call",
     "side_stream",
     "allocation",
+    "memory_bound",
+    "cpu_code_far_from_roof",
+    "cache_resident",
     "communication_bound",
     "serial_part",
 ]

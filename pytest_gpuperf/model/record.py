@@ -23,6 +23,7 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
 from pytest_gpuperf.model.plain_text import keep_plain
+from pytest_gpuperf.model.roof import Roof
 from pytest_gpuperf.model.scaling import Scaling, ScalingCurve
 from pytest_gpuperf.model.value import (
     Count,
@@ -58,6 +59,7 @@ ReasonCode = Literal[
     "efficiency_below_limit",
     "devices_disagree",
     "memory_above_limit",
+    "share_below_limit",
     # error
     "memory_not_known",
     "out_of_memory",
@@ -83,6 +85,7 @@ NoteCode = Literal[
     "results_not_compared",
     "degenerate_results",
     "work_in_doubt",
+    "faster_than_roof",
     # of the test
     "check_the_test",
     "no_partner",
@@ -144,6 +147,9 @@ class Record(Value, frozen=True, kw_only=True):
     """Whether moving the work to the GPU pays; null without a speedup."""
     scaling: Scaling | None = None
     """Comparison with fewer devices; null for a test of speedup."""
+    roof: Roof | None = None
+    """Bytes that a call moves, and how near each device is to its roof; null when nothing was measured, and
+    for a test of scaling."""
     memory: Memory | None = None
     """Memory held on the device; null when the GPU was not measured."""
     diagnosis: tuple[Diagnosis, ...] = ()

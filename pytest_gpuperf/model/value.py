@@ -21,6 +21,9 @@ MemoryLimit = Annotated[
 NonNegative = Annotated[float, Meta(ge=0, extra={"valid": "a finite number of at least 0"})]
 Positive = Annotated[float, Meta(gt=0)]
 Seconds = Annotated[float, Meta(ge=0, extra={"unit": "s"})]
+PartOfOne = Annotated[
+    float, Meta(gt=0, le=1, extra={"valid": "a number above 0 and at most 1, e.g. 0.5 for half"})
+]
 Ratio = Annotated[float, Meta(gt=0, extra={"unit": "x", "valid": "a finite number above 0"})]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(min_length=1)]

@@ -53,10 +53,16 @@ def text(run: Run) -> str:
         *([f"**Note:** {code_span(caution)}"] for caution in shown.cautions),
         list(_table(shown)),
         said,
+        _folded("Speedups taken apart", _few("speedup", _bullets(shown.products), _MOST_ROWS)),
         _commands(run, shown.rows),
-        ["<details>\n<summary>Environment</summary>\n", *_few("value", facts, _MOST_FACTS), "\n</details>"],
+        _folded("Environment", _few("value", facts, _MOST_FACTS)),
     ]
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+
+
+def _folded(summary: str, lines: Sequence[str]) -> list[str]:
+    """Return lines that a reader unfolds by their summary; none of none."""
+    return [f"<details>\n<summary>{summary}</summary>\n", *lines, "\n</details>"] if lines else []
 
 
 def _few(noun: str, lines: Sequence[str], most: int = _MOST_LINES, *, more: int = 0) -> list[str]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from pytest_gpuperf.model.measurement import Interference, Measurement
+from pytest_gpuperf.model.roof import DeviceRoof
 from pytest_gpuperf.work.device_work import CpuWork
 from pytest_gpuperf.work.values import Leaf
 
@@ -12,7 +13,7 @@ class CpuResult:
     """What a CPU variant leaves for its GPU variant: its measurement, and its results on the host.
 
     Its samples took so many `seconds`. What its calls did is `work`, where somebody looked. With a
-    `restart_reason`, earlier samples were discarded.
+    `restart_reason`, earlier samples were discarded. `roof` is how near its calls are to the CPU's roof.
     """
 
     measurement: Measurement
@@ -21,3 +22,4 @@ class CpuResult:
     interference: Interference | None
     restart_reason: str | None
     work: CpuWork | None = None
+    roof: DeviceRoof | None = None

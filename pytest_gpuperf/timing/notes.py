@@ -16,6 +16,7 @@ from pytest_gpuperf.model import ask, units
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note
+from pytest_gpuperf.model.roof import DeviceRoof
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.late_look import LateTime
@@ -257,6 +258,19 @@ def on_placement(workload: Workload, result: Iterable[Leaf], *, works_here: bool
         "device.native"
     )
     return Note(code="not_on_device", text=text)
+
+
+def faster_than_roof(side: DeviceRoof, workload: Workload, *, is_given: bool) -> str:
+    """Return that a call is faster than it could be if it moved all the bytes that were counted."""
+    share = side.share.value if side.share else 0.0
+    counted = f"{units.size(side.bytes)} of bytes=" if is_given else f"its {units.size(side.bytes)}"
+    of = f" ({', '.join(workload.shapes)})" if workload.shapes and not is_given else ""
+    remedy = "correct that number" if is_given else "say in the marker with bytes=N how many"
+    return (
+        f"a call on the {workload.device.info.noun} is {units.digits(share)} times as fast as a plain copy "
+        f"that moves {counted}{of}, which no code can be: it reads or writes only a part, as a lookup in a "
+        f"table does; {remedy}"
+    )
 
 
 def on_ramp(ramp: float | None, raised: float, max_time: float) -> Note | None:

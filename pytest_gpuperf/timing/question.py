@@ -15,6 +15,7 @@ from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing import notes, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
+from pytest_gpuperf.timing.near_roof import ShareLimit
 from pytest_gpuperf.timing.taken_rounds import TakenRounds
 from pytest_gpuperf.timing.trial_context import TrialContext
 from pytest_gpuperf.work.checks import ResultChecks
@@ -24,7 +25,8 @@ from pytest_gpuperf.work.checks import ResultChecks
 class Facts:
     """What a trial has measured; `loop` times calls with their copies, where each round has one.
 
-    Without rounds that count there is no `speedup`. `emulation` is a note on a GPU that is emulated.
+    Without rounds that count there is no `speedup`. `share` is a limit on the GPU's share of its roof.
+    `emulation` is a note on a GPU that is emulated.
     """
 
     context: TrialContext
@@ -36,6 +38,7 @@ class Facts:
     speedup: Speedup | None
     disturbance: Disturbance | None
     transfer: Transfer | None
+    share: ShareLimit | None
     emulation: Note | None
 
     @property
@@ -95,7 +98,7 @@ class Question:
             first_times = cpu.first_call, gpu.workload.first_call
             code, why = notes.why_no_rounds(facts.context, rounds, first_times, facts.checks.looking, noun)
             said = [Note(code=code, text=why)]
-            if demand.limits:
+            if demand.limits or demand.min_share is not None:
                 on_speedup = Verdict(status="inconclusive", reason=why, reason_code=code)
         else:
             on_gpu = [each.gpu for each in rounds.rounds]
@@ -114,6 +117,8 @@ class Question:
             )
             doubts = facts.disturbance, rounds.throttled
             on_speedup = verdict.judge(facts.speedup, demand, measured.look, *doubts, pace=facts.pace)
+            if facts.share is not None:
+                on_speedup = verdict.both(on_speedup, self._judge_share(facts, facts.share))
             offload, said = assess(measured, options), [*notes.on_numbers(measured)]
             if not demand.latency:
                 said += notes.on_overlap((("the CPU", cpu), (f"the {noun}", measured.gpu)))
@@ -132,6 +137,19 @@ class Question:
             notes=tuple(filter(None, found)),
             offload=offload,
             transfer=transfer,
+        )
+
+    def _judge_share(self, facts: Facts, share: ShareLimit) -> Verdict:
+        """Return the verdict on the GPU's share of its roof."""
+        sampled, gpu = facts.rounds.beside(share.copy_time), facts.gpu
+        noun = gpu.device.info.noun
+        return verdict.judge_share(
+            sampled,
+            share.least,
+            sampled.in_spite_of(None, gpu.interference, noun),
+            facts.rounds.throttled,
+            pace=facts.pace,
+            noun=noun,
         )
 
     def finish(self, record: Record) -> Record:

@@ -22,6 +22,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.gc_pause import MemoryWatch
 from pytest_gpuperf.timing.late_look import LateLook
+from pytest_gpuperf.timing.near_roof import ShareLimit
 from pytest_gpuperf.timing.stopping import StoppingRule
 from pytest_gpuperf.timing.taken_rounds import TakenRounds
 from pytest_gpuperf.timing.trial_context import TrialContext
@@ -42,7 +43,10 @@ class RoundSampler:
     """Takes the `rounds` of one test in the mode of its demand.
 
     `limits` are ranges of speedups that the rounds must lie outside of, as well as the demand's limits.
+    `share` is the limit on the share of the GPU's roof, once that is known.
     """
+
+    share: ShareLimit | None = None
 
     def __init__(self, context: TrialContext, limits: Sequence[Limit] = ()) -> None:
         self.rounds = TakenRounds(context.demand)
@@ -161,7 +165,9 @@ class RoundSampler:
         self.rounds.lasted.expected = sum(timer.block_seconds for timer in timers)
         self._worked = _processor_time(timers[-1].device, timers)
         has_long_call = any(timer.calls.fastest > _LONG_CALL for timer in timers)
-        return StoppingRule(self._context, self._limits, self.rounds, has_long_call=has_long_call)
+        return StoppingRule(
+            self._context, self._limits, self.rounds, share=self.share, has_long_call=has_long_call
+        )
 
     def _end_round(self, device: TimedDevice, timers: Sequence[BlockTimer], started: float) -> None:
         """Count the time of a round, and tell who watches that it has ended.

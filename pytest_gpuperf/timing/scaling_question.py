@@ -87,6 +87,7 @@ class ScalingQuestion(Question):
             record,
             cpu=None,
             speedup=None,
+            roof=None,
             memory=None,
             scaling=scaling.with_speedup(self._scaling, speedup, record.cpu),
             interference=record.interference or record.gpu_interference,

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from pytest_gpuperf.analysis import looks
+from pytest_gpuperf.analysis.estimation import Sampled
 from pytest_gpuperf.analysis.looks import Limit, Look
 from pytest_gpuperf.timing.alone import LoneWork
+from pytest_gpuperf.timing.near_roof import ShareLimit
 from pytest_gpuperf.timing.taken_rounds import TakenRounds
 from pytest_gpuperf.timing.trial_context import TrialContext
 
@@ -18,17 +20,25 @@ _MOST_DROPPED = 12  # rounds of a throttled GPU, before too large a share of the
 class StoppingRule:
     """The rule that ends the `rounds` of a test, which may take `longest` seconds.
 
-    The `limits` are ranges of speedups that the rounds must lie outside of.
+    The `limits` are ranges of speedups that the rounds must lie outside of; a limit on the share of a roof is
+    one more.
     """
 
     def __init__(
-        self, context: TrialContext, limits: Sequence[Limit], rounds: TakenRounds, *, has_long_call: bool
+        self,
+        context: TrialContext,
+        limits: Sequence[Limit],
+        rounds: TakenRounds,
+        *,
+        share: ShareLimit | None,
+        has_long_call: bool,
     ) -> None:
         self._context = context
-        self._limits = limits
         # Where nothing is required, sampling goes on until it shows if the GPU is faster, and worth it.
         prices = {1.0, context.options.cost_ratio or 1.0}
-        self._weighed = limits or [Limit(price, price, "neither") for price in prices]
+        self._share = share
+        self._has_limits = bool(limits) or share is not None
+        self._weighed = limits if self._has_limits else [Limit(price, price, "neither") for price in prices]
         self._rounds = rounds
         self._look: Look | None = None  # the last one that was taken
         self._is_decided = False
@@ -79,7 +89,7 @@ class StoppingRule:
             lone.begin(spent)
             lone.confirm_early(lambda: rounds.turns, spent)
             return False
-        if not self._limits and (plan.compared or spent >= plan.record_time):
+        if not self._has_limits and (plan.compared or spent >= plan.record_time):
             is_long_enough = spent >= plan.record_time  # to be compared: seven rounds are a moment
             if is_long_enough and (plan.compared or self._was_near):
                 lone.begin()
@@ -93,7 +103,7 @@ class StoppingRule:
                 return False
             lone.confirm(rounds.turns)
             return may_stop()
-        return bool(self._limits) and self._is_hopeless
+        return self._has_limits and self._is_hopeless
 
     def _take_look(self) -> None:
         """Weigh the rounds so far, if a look is due: is every limit decided, and were they near one?"""
@@ -106,10 +116,13 @@ class StoppingRule:
         if not self._is_decided and not self._was_near:
             self._was_near = bool(self._open_limits(looks.CLEAR))
 
-    def _open_limits(self, look: Look) -> list[Limit]:
-        """Return the limits that a look at the rounds so far leaves open."""
-        found = self._rounds.sampled.seen
-        return [limit for limit in self._weighed if not looks.decided(limit, found, look)]
+    def _open_limits(self, look: Look) -> list[tuple[Limit, Sampled]]:
+        """Return the limits that a look at the rounds so far leaves open, and what each of them is on."""
+        speedup = self._rounds.sampled
+        judged = [(limit, speedup) for limit in self._weighed]
+        if self._share is not None:
+            judged.append((self._share.limit, self._rounds.beside(self._share.copy_time)))
+        return [(limit, on) for limit, on in judged if not looks.decided(limit, on.seen, look)]
 
     @property
     def _is_hopeless(self) -> bool:
@@ -120,8 +133,10 @@ class StoppingRule:
             return False
         if self._look is None or not size or taken % size:  # no stretch has just ended
             return False
-        found, still_open = rounds.sampled.in_stretches_of(size), self._open_limits(self._look)
-        return bool(still_open) and all(looks.is_hopeless(limit, found) for limit in still_open)
+        still_open = self._open_limits(self._look)
+        return bool(still_open) and all(
+            looks.is_hopeless(limit, on.in_stretches_of(size)) for limit, on in still_open
+        )
 
     @property
     def stretch(self) -> int:

@@ -44,6 +44,13 @@ class TakenRounds:
         cpu, gpu, seconds = self.recorded.cpu, of_rounds.gpu, of_rounds.seconds
         return Sampled(cpu=cpu, gpu=gpu, seconds=seconds, sampling="variants")
 
+    def beside(self, seconds: float) -> Sampled:
+        """Return the GPU's calls, without transfers, beside a call that takes so many seconds."""
+        calls = [each.gpu for each in self.rounds]
+        return Sampled(
+            cpu=[seconds] * len(calls), gpu=calls, seconds=self.elapsed or 0.0, sampling="variants"
+        )
+
     def speedup(self) -> Speedup | None:
         """Return what the rounds so far show; None before the first."""
         return self.sampled.speedup()

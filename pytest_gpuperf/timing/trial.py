@@ -19,6 +19,7 @@ from pytest_gpuperf.timing import notes, warm_up
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.first_calls import FirstCalls
+from pytest_gpuperf.timing.near_roof import NearRoof
 from pytest_gpuperf.timing.process_state import HINT
 from pytest_gpuperf.timing.question import Facts, Question
 from pytest_gpuperf.timing.required_work import RequiredWork
@@ -96,6 +97,9 @@ class Trial:
         self._required = RequiredWork(self.sides, self._checks, budget, self.options.max_time, self._add_note)
         self._stability = Stability(self.sides, self._sampler, demand, self.options, budget.remaining)
         self.secondary = Secondary(self.sides, self._context, is_asked=self._question.times_secondary)
+        self._near_roof = NearRoof(
+            self.sides, self._context, self._add_note, is_asked=self._question.times_secondary
+        )
         self._offload: Offload | None = None
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
@@ -130,6 +134,7 @@ class Trial:
             results=self._required.of_cpu,
             interference=self.sides.interference(timer),
             restart_reason=self._restart_reason,
+            roof=self._near_roof.side(timer),
         )
 
     def work_of_cpu(self) -> CpuWork | None:
@@ -153,6 +158,7 @@ class Trial:
             check=self._checks.outcome,
             transfer=self.secondary.transfer,
             offload=self._offload,
+            roof=self._near_roof.found(),
             memory=sides.gpu.memory.needed if sides.gpu else None,
             dropped_rounds=self._rounds.dropped,
             check_elapsed=self._checks.elapsed,
@@ -239,6 +245,9 @@ class Trial:
         self._required.compare_first_results()
         with self._budget.lock() if in_turn else nullcontext(), self._checks.outlasting_refusals():
             self._required.require_work()
+            with self._budget.without_limit():  # a size is timed once for all tests of the process
+                self._near_roof.time_copies()
+            self._sampler.share = self._near_roof.limit
             for is_last in self._attempts():
                 sampled = self._warmed_up(self.sides.timers)
                 if cpu is not None and gpu is not None:
@@ -250,6 +259,8 @@ class Trial:
                 if self._sampler.too_late_to_restart or self._stability.settle(is_last=is_last):
                     break
             self._required.require_last_results()
+            with self._budget.without_limit():
+                self._near_roof.require_possible()
             self._measure_secondary()
 
     def _make_first_calls(self, bind: Bind, cpu: TimedDevice | None, gpu: TimedDevice | None) -> None:
@@ -370,6 +381,7 @@ class Trial:
             speedup=self._rounds.speedup(),
             disturbance=self._stability.disturbance,
             transfer=self.secondary.transfer,
+            share=self._near_roof.limit,
             emulation=self.first_calls.emulation,
         )
         answer = self._question.judge(facts)

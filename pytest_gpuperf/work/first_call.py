@@ -20,6 +20,7 @@ from pytest_gpuperf.work import any_array, inputs
 from pytest_gpuperf.work.any_array import is_array
 from pytest_gpuperf.work.attributes import CALLABLES
 from pytest_gpuperf.work.lazy import LAZY, computes_from_inputs
+from pytest_gpuperf.work.moved_bytes import moved_bytes
 from pytest_gpuperf.work.observed_call import (
     ObservedCall,
     is_seen_to_work,
@@ -176,6 +177,7 @@ def _with_first_call(workload: Workload, call: ObservedCall, result: Result) -> 
     return replace(
         workload,
         first_call=call.elapsed,
+        moved_bytes=_moved_bytes(workload, on_device),
         result_bytes=sum(map(any_array.bytes_of, on_device)),
         result_arrays=len(on_device),
         returned=remember(result.values, workload.device),
@@ -189,6 +191,12 @@ def _with_first_call(workload: Workload, call: ObservedCall, result: Result) -> 
         used_device_at_first=call.observation.worked,
         did_device_work=call.observation.worked or may_have_worked,
     )
+
+
+def _moved_bytes(workload: Workload, returned: list[Any]) -> int | None:
+    """Return the bytes that a call moves; None where no array is known, and of a body: it makes its own."""
+    arrays = [*workload.reached, *returned]
+    return moved_bytes(arrays) if arrays and workload.scope == "call" else None
 
 
 def _surely_worked(call: ObservedCall) -> float | None:

@@ -69,6 +69,8 @@ class Workload:
     """NumPy's arrays that a GPU's call refers to."""
     created: tuple[Fingerprint, ...] = ()
     """The inputs that were made on the device."""
+    moved_bytes: int | None = None
+    """Those that a call reads or writes at least; None where they are not known."""
     result_bytes: int = 0
     result_arrays: int = 0
     has_host_form: bool = True

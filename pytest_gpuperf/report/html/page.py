@@ -23,7 +23,7 @@ from pytest_gpuperf.report.history_folder import History
 from pytest_gpuperf.report.html import calls, curves, forest
 from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.words import repeat_command, totals, view
+from pytest_gpuperf.report.words import repeat_command, roof, totals, view
 from pytest_gpuperf.report.words.below_table import causes_of
 from pytest_gpuperf.report.words.columns import EMULATED, SPEEDUP, Column, Row, words_in_limits
 from pytest_gpuperf.report.words.regression_check import comparison_cells
@@ -313,6 +313,7 @@ def _details(run: Run, row: Row, lead: str | None, last_sizes: Collection[str]) 
         *(each.text for each in row.said),
         *([record.offload.reason] if record.offload else []),
         *(each.sentence for each in record.diagnosis),
+        roof.line(record),
         calls.parts_sentence(record),
     ]
     return _Details(

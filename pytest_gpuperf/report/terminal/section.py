@@ -44,6 +44,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
         _wrapped(notes, text_width)
         if all_notes
         else _few([*notes, *shown.busy], shown.more_notes, text_width),
+        *([_wrapped(shown.products, text_width)] if all_notes else []),
         *(_wrapped(block, text_width) for block in sentences),
     ]
     if not all_notes:  # few lines need no gaps between them

@@ -15,6 +15,7 @@ from pytest_gpuperf.report.words import (
     environment,
     machine_busy,
     regression_check,
+    roof,
     scaling,
     thresholds,
     totals,
@@ -32,11 +33,11 @@ _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 class View(NamedTuple):
     """A run as its reader sees it.
 
-    `headline` has the devices, `cautions` what a reader may not overlook, `explanations` what
-    cells of some rows mean, `notes` what is said of tests;
-    `more_notes` is how many texts those leave out, `busy` what other work did to tests. `gate` is about the
-    regression check: what it compared, `gate_failures` why it failed, `not_compared` what it lacked;
-    `environment` has all that is known of where it was made, name by name.
+    `headline` has the devices, `cautions` what a reader may not overlook, `explanations` what cells of some
+    rows mean, `notes` what is said of tests; `more_notes` is how many texts those leave out. `products` take
+    speedups apart, `busy` is what other work did to tests. `gate` is about the regression check: what it
+    compared, `gate_failures` why it failed, `not_compared` what it lacked; `environment` has all that is
+    known of where it was made, name by name.
     """
 
     title: str
@@ -49,6 +50,7 @@ class View(NamedTuple):
     explanations: Sequence[Explanation]
     notes: Sequence[Note]
     more_notes: int
+    products: Sequence[str]
     busy: Sequence[str]
     thresholds: Sequence[Sizes]
     scalings: Sequence[ScalingCurve]
@@ -111,6 +113,7 @@ def of(
         explanations=list(columns.explanations(rows, all_names=all_notes)),
         notes=shown_notes,
         more_notes=more,
+        products=list(roof.lines(rows)),
         busy=list(machine_busy.lines(disturbed, run.environment.variables)),
         thresholds=list(thresholds.measured(run, above)),
         scalings=scaling.measured(run),

@@ -1,0 +1,48 @@
+"""How near a call is to its device's roof: what a plain copy of as many bytes takes there."""
+
+from typing import Literal
+
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.plain_text import keep_plain
+from pytest_gpuperf.model.value import Bandwidth, Bytes, Seconds, Value
+
+
+class DeviceRoof(Value, frozen=True, kw_only=True):
+    """The bytes that a call moves on one device, and how near it is to the device's roof."""
+
+    bytes: Bytes
+    """Bytes that a call reads and writes, each array once."""
+    bandwidth: Bandwidth | None
+    """These bytes over the median seconds of a call, without transfers; null when no call was timed."""
+    copy_time: Seconds | None = None
+    """Seconds of a plain copy on the device that reads and writes as many bytes in all, repeated; null
+    where none was timed."""
+    bandwidth_limited: bool = False
+    """Whether bandwidth limits that copy: one of twice as many bytes takes at least 1.5 times as long."""
+    share: Estimate | None = None
+    """Share of the roof: seconds of the copy over those of a call, with the range of the stretches."""
+    cache_resident: bool = False
+    """Whether a call is faster than that copy while the bytes fit into a cache: larger copies are slower."""
+
+
+class Roof(Value, frozen=True, kw_only=True):
+    """How near both sides of a test are to the roofs of their devices."""
+
+    source: Literal["marker", "arrays"] | None
+    """Who tells the bytes: `bytes=` of the marker, or the arrays that are known; null where nothing does."""
+    cpu: DeviceRoof | None = None
+    """On the CPU; null where its bytes are not known."""
+    gpu: DeviceRoof | None = None
+    """On the GPU; null where its bytes are not known."""
+    reason: str | None = None
+    """Why a side is null or has no share."""
+
+    def __post_init__(self) -> None:
+        """Keep what a device says from steering a terminal."""
+        keep_plain(self, "reason")
+
+    @property
+    def of_roofs(self) -> float | None:
+        """How many times as fast as the CPU's copy the GPU's is; None where one was not timed."""
+        cpu, gpu = (side.copy_time if side else None for side in (self.cpu, self.gpu))
+        return cpu / gpu if cpu and gpu else None

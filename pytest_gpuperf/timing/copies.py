@@ -1,0 +1,111 @@
+"""From a device to the seconds of plain copies within its memory, for any number of bytes that they move."""
+
+from dataclasses import dataclass
+from math import floor, log2
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
+
+from pytest_gpuperf.devices.clock import seconds_between
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model.demand import RunOptions
+from pytest_gpuperf.model.errors import is_outcome
+from pytest_gpuperf.timing import warm_up
+from pytest_gpuperf.timing.gpu_clocks import has_own_clocks
+
+_LEAST_MOVED = 1 << 12  # bytes: smaller copies take as long
+_MOST_ON_CPU, _MOST_ON_GPU = 1 << 27, 1 << 30  # bytes: larger copies take longer in proportion
+_ROOM = 4  # times what a copy needs must be free on the device
+_BLOCK_TIME = 2e-3  # seconds, in which the wait for a GPU is a small part
+_BLOCKS, _LONGEST = 7, 0.03  # of which the fastest counts; seconds for them, if three have been timed
+_FEWEST = 3
+_FASTER = 1.05  # by which more threads must be faster, for still more to be tried
+_GROWS = 1.5  # times as long for twice as many bytes
+_IN_CACHE = 1.25  # times as fast as the largest copy
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The seconds of a plain copy, and whether twice as many bytes take at least 1.5 times as long."""
+
+    seconds: float
+    bandwidth_limited: bool
+
+
+class Copies:
+    """The seconds of plain copies within one device's memory, by the bytes that they read and write.
+
+    A size is timed when it is first asked for: powers of two, between which times follow a power law, as in
+    lmbench (McVoy and Staelin, 1996). The fastest block counts, since a roof is what the device can do.
+    """
+
+    def __init__(self, device: TimedDevice) -> None:
+        self._known: dict[int, float | None] = {}
+        self._most = _MOST_ON_GPU if has_own_clocks(device) else _MOST_ON_CPU
+        free = device.free_memory()
+        while free is not None and _ROOM * self._most > free and self._most > _LEAST_MOVED:
+            self._most //= 2
+
+    def find(self, moved: int, device: TimedDevice, options: RunOptions) -> Copy | None:
+        """Return what a copy takes that moves so many bytes; None where the device offers none."""
+        if moved >= self._most:
+            largest = self._timed(self._most, device, options)
+            return None if largest is None else Copy(largest * moved / self._most, bandwidth_limited=True)
+        power = log2(max(moved, _LEAST_MOVED))
+        below = self._timed(1 << floor(power), device, options)
+        above = self._timed(2 << floor(power), device, options)
+        if below is None or above is None:
+            return None
+        growth = above / below
+        return Copy(below * growth ** (power - floor(power)), bandwidth_limited=growth >= _GROWS)
+
+    def are_in_cache(self, moved: int, copy: float, device: TimedDevice, options: RunOptions) -> bool:
+        """Return whether such a copy, of so many seconds, has a clearly higher bandwidth than the largest."""
+        largest = self._timed(self._most, device, options)
+        return largest is not None and moved / copy > _IN_CACHE * self._most / largest
+
+    def _timed(self, moved: int, device: TimedDevice, options: RunOptions) -> float | None:
+        """Return how long a copy of such a size takes, timed once."""
+        if moved not in self._known:
+            self._known[moved] = _time_copies(moved // 2, device, options)
+            device.release()  # the memory of the copies
+        return self._known[moved]
+
+
+def copies_of(device: TimedDevice) -> Copies:
+    """Return the copies of a device that this process has timed so far."""
+    try:
+        return _known.setdefault(device, Copies(device))
+    except TypeError:  # of another plugin, without weak references: it copies anew in each test
+        return Copies(device)
+
+
+_known: "WeakKeyDictionary[Any, Copies]" = WeakKeyDictionary()
+
+
+def _time_copies(size: int, device: TimedDevice, options: RunOptions) -> float | None:
+    """Return the seconds of the fastest way to copy so many bytes; None where there is none, or no room."""
+    sampling = replace(options.sampling, block_time=_BLOCK_TIME)
+    fastest: float | None = None
+    try:
+        with device.context():
+            copiers = device.copiers(size)
+        for copier in copiers:
+            timer = warm_up.warmed_up(copier, device, replace(options, sampling=sampling), calls_wait=False)
+            started = device.clock()
+            while len(timer.samples) < _BLOCKS:
+                timer.take_sample()
+                if len(timer.samples) >= _FEWEST and seconds_between(started, device.clock()) > _LONGEST:
+                    break
+            found = min(timer.samples)
+            timer.drop_result()
+            if fastest is not None and found * _FASTER > fastest:
+                return min(found, fastest)
+            fastest = found
+    except Exception as error:
+        fault = device.fault(error)
+        if is_outcome(error) or (fault is not None and fault.kind == "lost"):
+            raise
+        return None
+    return fastest
