@@ -22,7 +22,8 @@ class DeviceRoof(Value, frozen=True, kw_only=True):
     share: Estimate | None = None
     """Share of the roof: seconds of the copy over those of a call, with the range of the stretches."""
     cache_resident: bool = False
-    """Whether a call is faster than that copy while the bytes fit into a cache: larger copies are slower."""
+    """Whether a call is faster than that copy while the bytes fit into a cache: a copy of eight times as many
+    has a lower bandwidth."""
 
 
 class Roof(Value, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """From a device to the seconds of plain copies within its memory, for any number of bytes that they move."""
 
 from dataclasses import dataclass
-from math import floor, log2
+from math import ceil, floor, log2
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,14 +15,14 @@ from pytest_gpuperf.timing import warm_up
 from pytest_gpuperf.timing.gpu_clocks import has_own_clocks
 
 _LEAST_MOVED = 1 << 12  # bytes: smaller copies take as long
-_MOST_ON_CPU, _MOST_ON_GPU = 1 << 27, 1 << 30  # bytes: larger copies take longer in proportion
+_MOST_ON_CPU, _MOST_ON_GPU = 1 << 29, 1 << 30  # bytes: larger copies take longer in proportion
 _ROOM = 4  # times what a copy needs must be free on the device
 _BLOCK_TIME = 2e-3  # seconds, in which the wait for a GPU is a small part
 _BLOCKS, _LONGEST = 7, 0.03  # of which the fastest counts; seconds for them, if three have been timed
 _FEWEST = 3
 _FASTER = 1.05  # by which more threads must be faster, for still more to be tried
 _GROWS = 1.5  # times as long for twice as many bytes
-_IN_CACHE = 1.25  # times as fast as the largest copy
+_IN_CACHE, _MUCH_LARGER = 1.5, 8  # times the bandwidth of a copy that is so many times as large
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,10 @@ class Copies:
         return Copy(below * growth ** (power - floor(power)), bandwidth_limited=growth >= _GROWS)
 
     def are_in_cache(self, moved: int, copy: float, device: TimedDevice, options: RunOptions) -> bool:
-        """Return whether such a copy, of so many seconds, has a clearly higher bandwidth than the largest."""
-        largest = self._timed(self._most, device, options)
-        return largest is not None and moved / copy > _IN_CACHE * self._most / largest
+        """Return whether such a copy, of so many seconds, has clearly more bandwidth than a much larger one."""
+        larger = min(self._most, _MUCH_LARGER << ceil(log2(moved)))
+        found = self._timed(larger, device, options)
+        return found is not None and moved / copy > _IN_CACHE * larger / found
 
     def _timed(self, moved: int, device: TimedDevice, options: RunOptions) -> float | None:
         """Return how long a copy of such a size takes, timed once."""

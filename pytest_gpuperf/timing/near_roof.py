@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from pytest_gpuperf.analysis.estimation import estimate_time
 from pytest_gpuperf.analysis.looks import Limit
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
@@ -27,6 +28,7 @@ _OF_BODY = (
 )
 _NO_ARRAYS = "no array is known that the call reads or writes; say bytes=N in the marker"
 _IMPOSSIBLE = 2.0  # times as fast as a copy: what only reads may be 1.5 times as fast
+_IMPOSSIBLE_IN_CACHE = 4.0  # there a core reads twice as many bytes in a cycle as it writes
 _NOT_YET = Copy(0.0, bandwidth_limited=False)  # where the test ended before
 _NO_COPY = "the {} offers no plain copy to compare with"
 
@@ -91,20 +93,29 @@ class NearRoof:
 
         They are refused where the marker says how many bytes there are, or has a limit that rests on them.
         """
+        demand = self._context.demand
         for timer in self._sides.timers:
             side = self.side(timer)
-            if side is None or side.share is None or side.copy_time is None or side.share.value <= 1:
+            if side is None or not self._is_impossible(side, timer.device):
                 continue
-            device = self._sides.device = timer.device
-            options, demand = self._context.options, self._context.demand
-            if copies_of(device).are_in_cache(side.bytes, side.copy_time, device, options):
-                self._in_cache.add(device.kind)
-            elif side.share.lower > _IMPOSSIBLE:
-                is_asked = demand.bytes is not None or demand.min_share is not None
-                text = notes.faster_than_roof(side, timer.workload, is_given=demand.bytes is not None)
-                if is_asked:
-                    raise GpuPerfError(text)
-                self._add_note(Note(code="faster_than_roof", text=text))
+            text = notes.faster_than_roof(side, timer.workload, is_given=demand.bytes is not None)
+            if demand.bytes is not None or demand.min_share is not None:
+                raise GpuPerfError(text)
+            self._add_note(Note(code="faster_than_roof", text=text))
+
+    def _is_impossible(self, side: DeviceRoof, device: TimedDevice) -> bool:
+        """Return whether no code is so fast; see if the data of what is faster than a copy are in a cache.
+
+        What a copy takes that waits for its launch says nothing of bytes.
+        """
+        share, copy_time = side.share, side.copy_time
+        if share is None or copy_time is None or share.value <= 1 or not side.bandwidth_limited:
+            return False
+        self._sides.device = device
+        if copies_of(device).are_in_cache(side.bytes, copy_time, device, self._context.options):
+            self._in_cache.add(device.kind)
+            return share.lower > _IMPOSSIBLE_IN_CACHE
+        return share.lower > _IMPOSSIBLE
 
     def side(self, timer: BlockTimer) -> DeviceRoof | None:
         """Return how near one device is to its roof; None where the bytes of a call are not known."""

@@ -239,18 +239,40 @@ def test_calls_of_up_to_twice_the_speed_of_a_copy_are_possible():
 
 
 class Cached(SimulatedDevice):
-    """A device that copies ten times as fast what fits into its cache of 8 MiB."""
+    """A device that copies ten times as fast what fits into its cache of 1 MiB."""
 
     def copiers(self, size):
-        seconds = 2 * size / (1e10 if 2 * size <= 1 << 23 else 1e9)
+        seconds = 2 * size / (1e10 if 2 * size <= 1 << 20 else 1e9)
         return (lambda: self.launch(seconds),)
 
 
-def test_what_is_faster_than_a_copy_in_a_cache_is_cache_resident_and_no_liar():
+def cached(times):
+    """Return the record of calls that are so many times as fast as a copy in the cache."""
     clock = Clock()
-    copy = MOVED / 1e10
-    here, there = (Cached(kind, clock=clock, timing=Timing(kernel=copy / 3)) for kind in ("cpu", "gpu"))
+    timing = Timing(kernel=MOVED / 1e10 / times)
+    here, there = (Cached(kind, clock=clock, timing=timing) for kind in ("cpu", "gpu"))
     trial = trial_of(Demand(bytes=MOVED), RunOptions(sampling=SamplingPlan(record_time=0.2)))
-    record = trial.record(trial.compare(lambda device: partial(doubled, device), here, there))
+    return trial.record(trial.compare(lambda device: partial(doubled, device), here, there))
+
+
+def test_what_is_faster_than_a_copy_in_a_cache_is_cache_resident_and_no_liar():
+    record = cached(3)
     assert record.roof.gpu.cache_resident
     assert codes(record) == ["cache_resident"]
+
+
+def test_no_cache_explains_calls_that_are_much_faster_than_a_copy_in_it():
+    with pytest.raises(GpuPerfError, match=r"5\.00 times as fast as a plain copy"):
+        cached(5)
+
+
+def test_a_copy_that_takes_as_long_for_any_size_calls_nobody_a_liar():
+    class Launches(SimulatedDevice):
+        def copiers(self, size):
+            return (partial(self.launch, 0.01),)
+
+    clock = Clock()
+    here, there = (Launches(kind, clock=clock, timing=Timing(kernel=1e-3)) for kind in ("cpu", "gpu"))
+    trial = trial_of(Demand(bytes=MOVED), RunOptions(sampling=SamplingPlan(record_time=0.2)))
+    record = trial.record(trial.compare(lambda device: partial(doubled, device), here, there))
+    assert record.roof.gpu.share.value == pytest.approx(10)
