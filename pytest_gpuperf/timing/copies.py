@@ -61,7 +61,7 @@ class Copies:
         return Copy(below * growth ** (power - floor(power)), bandwidth_limited=growth >= _GROWS)
 
     def are_in_cache(self, moved: int, copy: float, device: TimedDevice, options: RunOptions) -> bool:
-        """Return whether such a copy, of so many seconds, has clearly more bandwidth than a much larger one."""
+        """Return whether a copy of so many seconds has clearly more bandwidth than a much larger one."""
         larger = min(self._most, _MUCH_LARGER << ceil(log2(moved)))
         found = self._timed(larger, device, options)
         return found is not None and moved / copy > _IN_CACHE * larger / found
