@@ -26,6 +26,7 @@ from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.timing.copies import copies_of
 from pytest_gpuperf.timing.trial import Trial
 
 __all__ = ["PARTS", "Finding", "Part", "Subject"]
@@ -333,6 +334,34 @@ def copies(subject: Subject) -> Iterator[Finding]:
         if transfer.loop:
             whole = _mean(lambda host=host: library.down(_plus(library.up(host))), calls)
             yield _off(f"{4 * size} bytes up, a + 1, down / loop", median(transfer.loop), whole, limit)
+
+
+def roof(subject: Subject) -> Iterator[Finding]:
+    """The bandwidth of plain copies by size, beside a loop by hand, and shares of calls that memory bounds.
+
+    A sum of two arrays writes one, a sum of all values only reads: what it shows above 1 is how much faster a
+    GPU reads than it copies. A product of matrices is far below.
+    """
+    gpu, known = subject.gpu, copies_of(subject.gpu)
+    sizes = (1 << 20, 1 << 24) if subject.short else (1 << 16, 1 << 20, 1 << 24, 1 << 27, 1 << 30)
+    started, rates = perf_counter(), {}
+    for moved in sizes:
+        copy = known.find(moved, gpu, RunOptions())
+        rates[str(moved)] = moved / copy.seconds if copy else None
+    facts = {"bytes per second": rates, "seconds for all sizes": perf_counter() - started}
+    yield Finding(what="plain copies", facts=facts)
+    copier, *_ = gpu.copiers(sizes[-1] // 2)
+    by_hand = _loop(subject.library, copier, 20)
+    if (copy := known.find(sizes[-1], gpu, RunOptions())) is not None:
+        yield _off("a plain copy of the largest size off a loop by hand", copy.seconds, by_hand, 0.1)
+    side = 4096 if not subject.short else 256
+    works = {"a sum of two arrays": _plus_itself, "a sum of all values": _total, "a product": _product}
+    for name, work in works.items():
+        record = subject.record(work, side, side, check=False, min_share=1e-6)
+        found = record.roof.gpu if record.roof else None
+        shown = {} if found is None else {"bytes": found.bytes, "bytes per second": found.bandwidth}
+        share = found.share.value if found and found.share else None
+        yield Finding(what=f"share of the roof of {name}", figure=share, facts=shown)
 
 
 def clocks(subject: Subject) -> Iterator[Finding]:
@@ -655,6 +684,7 @@ PARTS = (  # what is wanted most comes first
     Part(name="clocks", look=clocks, expected=25, seconds=45, once=True, needs="a GPU"),
     Part(name="faults", look=faults, expected=20, seconds=60),
     Part(name="copies", look=copies, expected=12, seconds=45),
+    Part(name="roof", look=roof, expected=12, seconds=45),
     Part(name="hidden", look=hidden, expected=8, seconds=40, needs="a GPU"),
     Part(name="profiled", look=profiled, expected=8, seconds=30, libraries=("torch",), needs="a GPU"),
     Part(name="workers", look=workers, expected=30, seconds=90, once=True, needs="a GPU"),
@@ -666,6 +696,14 @@ PARTS = (  # what is wanted most comes first
 
 def _plus(array: Any) -> Any:
     return array + 1
+
+
+def _plus_itself(array: Any) -> Any:
+    return array + array
+
+
+def _total(array: Any) -> Any:
+    return array.sum()
 
 
 def _product(array: Any) -> Any:

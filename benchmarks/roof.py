@@ -233,8 +233,11 @@ def _short() -> RunOptions:
 
 
 def honest_called_impossible(devices: list[str]) -> tuple[Target, Target]:
-    """Return how many honest workloads are said to be faster than their roof, and how many there were."""
-    named, count = [], 0
+    """Return how many honest workloads are refused as faster than their roof, and how many there were.
+
+    None says its bytes: a note, as on a call that reads a part of an array, refuses nothing.
+    """
+    named, noted, count = [], [], 0
     for device in devices:
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.json"
@@ -252,10 +255,12 @@ def honest_called_impossible(devices: list[str]) -> tuple[Target, Target]:
         shown = [each for each in records if each["roof"] and each["gpu"]]
         count += len(shown)
         for record in records:
-            codes = [note["code"] for note in record["notes"]]
-            if "faster_than_roof" in codes or "which no code can be" in (record["reason"] or ""):
+            if "which no code can be" in (record["reason"] or ""):
                 named.append(f"{device} {record['nodeid']}")
-    print("honest workloads called impossible:", ", ".join(named) or "none", "\n")
+            if "faster_than_roof" in [note["code"] for note in record["notes"]]:
+                noted.append(f"{device} {record['nodeid']}")
+    print("honest workloads called impossible:", ", ".join(named) or "none")
+    print("with a note:", ", ".join(noted) or "none", "\n")
     return (
         Target(name="honest workloads called faster than their roof", figure=len(named), limit=0),
         Target(name="honest workloads that were looked at", figure=count, limit=1000, at_least=True),

@@ -150,9 +150,9 @@ class MlxDevice(LibraryDevice):
         return any_product(map(_is_product, _PRIMITIVE.findall(graph.getvalue())))
 
     def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:
-        """Return a sum, which moves as much: of copies into one array only the last would be computed."""
+        """Return a negation, which moves as much: of copies into an array only the last would be computed."""
         source = self.ones(size // 4)
-        return (lambda: source + 1,)
+        return (lambda: -source,)
 
     def free_memory(self) -> int | None:
         """Return the bytes that CUDA can still give; Apple's GPUs share the memory of the system."""

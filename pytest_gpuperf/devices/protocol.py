@@ -308,7 +308,7 @@ class TimedDevice(_Guarded, Single, Device):
         """Return ways to copy `size` bytes from an array to another on this device; () where it has none.
 
         Each is called without arguments, and its result waited for like that of a workload. The fastest one
-        counts: of copies on several threads those on fewer come first.
+        counts.
         """
         return ()
 

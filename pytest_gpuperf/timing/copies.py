@@ -20,7 +20,6 @@ _ROOM = 4  # times what a copy needs must be free on the device
 _BLOCK_TIME = 2e-3  # seconds, in which the wait for a GPU is a small part
 _BLOCKS, _LONGEST = 7, 0.03  # of which the fastest counts; seconds for them, if three have been timed
 _FEWEST = 3
-_FASTER = 1.05  # by which more threads must be faster, for still more to be tried
 _GROWS = 1.5  # times as long for twice as many bytes
 _IN_CACHE, _MUCH_LARGER = 1.5, 8  # times the bandwidth of a copy that is so many times as large
 
@@ -88,7 +87,7 @@ _known: "WeakKeyDictionary[Any, Copies]" = WeakKeyDictionary()
 def _time_copies(size: int, device: TimedDevice, options: RunOptions) -> float | None:
     """Return the seconds of the fastest way to copy so many bytes; None where there is none, or no room."""
     sampling = replace(options.sampling, block_time=_BLOCK_TIME)
-    fastest: float | None = None
+    found: list[float] = []
     try:
         with device.context():
             copiers = device.copiers(size)
@@ -99,14 +98,11 @@ def _time_copies(size: int, device: TimedDevice, options: RunOptions) -> float |
                 timer.take_sample()
                 if len(timer.samples) >= _FEWEST and seconds_between(started, device.clock()) > _LONGEST:
                     break
-            found = min(timer.samples)
             timer.drop_result()
-            if fastest is not None and found * _FASTER > fastest:
-                return min(found, fastest)
-            fastest = found
+            found.append(min(timer.samples))
     except Exception as error:
         fault = device.fault(error)
         if is_outcome(error) or (fault is not None and fault.kind == "lost"):
             raise
         return None
-    return fastest
+    return min(found, default=None)

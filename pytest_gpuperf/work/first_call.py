@@ -20,7 +20,7 @@ from pytest_gpuperf.work import any_array, inputs
 from pytest_gpuperf.work.any_array import is_array
 from pytest_gpuperf.work.attributes import CALLABLES
 from pytest_gpuperf.work.lazy import LAZY, computes_from_inputs
-from pytest_gpuperf.work.moved_bytes import moved_bytes
+from pytest_gpuperf.work.moved_bytes import are_views, moved_bytes
 from pytest_gpuperf.work.observed_call import (
     ObservedCall,
     is_seen_to_work,
@@ -194,9 +194,14 @@ def _with_first_call(workload: Workload, call: ObservedCall, result: Result) -> 
 
 
 def _moved_bytes(workload: Workload, returned: list[Any]) -> int | None:
-    """Return the bytes that a call moves; None where no array is known, and of a body: it makes its own."""
-    arrays = [*workload.reached, *returned]
-    return moved_bytes(arrays) if arrays and workload.scope == "call" else None
+    """Return the bytes that a call moves; None where nothing is known, and of a body: it makes its own arrays.
+
+    What only returns views, as a transpose, need not read the arrays that it knows.
+    """
+    known = workload.reached
+    if workload.scope == "body" or not (known or returned) or are_views(returned, known):
+        return None
+    return moved_bytes([*known, *returned])
 
 
 def _surely_worked(call: ObservedCall) -> float | None:

@@ -1,7 +1,7 @@
 """From the arrays of a call to the bytes that it moves at least: each one read or written once."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -20,6 +20,13 @@ def moved_bytes(arrays: Iterable[Any]) -> int | None:
     if any(not bytes_of(array) and prod(shape_of(array)) for each in by_memory.values() for array in each):
         return None
     return sum(min(_whole(each), sum(map(bytes_of, each))) for each in by_memory.values())
+
+
+def are_views(returned: Sequence[Any], known: Iterable[Any]) -> bool:
+    """Return whether arrays are new views of known ones, all of them: an output that was there before is none."""
+    memories = {id(array): _memory(array) for array in known}
+    new = [array for array in returned if id(array) not in memories]
+    return bool(new) and len(new) == len(returned) and {*map(_memory, new)} <= {*memories.values()}
 
 
 def _memory(array: Any) -> int:

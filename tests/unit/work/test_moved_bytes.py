@@ -72,6 +72,19 @@ def test_what_only_the_set_up_has_read_does_not_count():
     assert moved(body) == 2 * 40_000
 
 
+def test_what_only_returns_views_need_not_move_anything():
+    def body(device):
+        a = device.asarray(MATRIX)
+        return lambda: (a.T, a.reshape(-1))
+
+    def mixed(device):
+        a = device.asarray(MATRIX)
+        return lambda: (a.T, a + 1)
+
+    assert moved(body) is None
+    assert moved(mixed) == 2 * 40_000
+
+
 def test_arrays_in_an_object_that_the_call_uses_count():
     class Layer:
         def __init__(self, device):
