@@ -17,6 +17,7 @@ from pytest_gpuperf.timing.gpu_clocks import has_own_clocks
 _LEAST_MOVED = 1 << 12  # bytes: smaller copies take as long
 _MOST_ON_CPU, _MOST_ON_GPU = 1 << 29, 1 << 30  # bytes: larger copies take longer in proportion
 _ROOM = 4  # times what a copy needs must be free on the device
+_LEAST_OF_MOST = 1 << 27  # bytes: the proportion of a copy in a cache is another one
 _BLOCK_TIME = 2e-3  # seconds, in which the wait for a GPU is a small part
 _BLOCKS, _LONGEST = 7, 0.03  # of which the fastest counts; seconds for them, if three have been timed
 _FEWEST = 3
@@ -43,7 +44,7 @@ class Copies:
         self._known: dict[int, float | None] = {}
         self._most = _MOST_ON_GPU if has_own_clocks(device) else _MOST_ON_CPU
         free = device.free_memory()
-        while free is not None and _ROOM * self._most > free and self._most > _LEAST_MOVED:
+        while free is not None and _ROOM * self._most > free and self._most > _LEAST_OF_MOST:
             self._most //= 2
 
     def find(self, moved: int, device: TimedDevice, options: RunOptions) -> Copy | None:

@@ -30,7 +30,7 @@ _NO_ARRAYS = "no array is known that the call reads or writes; say bytes=N in th
 _IMPOSSIBLE = 2.0  # times as fast as a copy: what only reads may be 1.5 times as fast
 _IMPOSSIBLE_IN_CACHE = 4.0  # there a core reads twice as many bytes in a cycle as it writes
 _NOT_YET = Copy(0.0, bandwidth_limited=False)  # where the test ended before
-_NO_COPY = "the {} offers no plain copy to compare with"
+_NO_COPY = "no plain copy could be timed on the {}"
 
 
 class ShareLimit(NamedTuple):

@@ -194,7 +194,7 @@ def _with_first_call(workload: Workload, call: ObservedCall, result: Result) -> 
 
 
 def _moved_bytes(workload: Workload, returned: list[Any]) -> int | None:
-    """Return the bytes that a call moves; None where nothing is known, and of a body: it makes its own arrays.
+    """Return the bytes that a call moves; None where nothing is known, and of a body, with its own arrays.
 
     What only returns views, as a transpose, need not read the arrays that it knows.
     """

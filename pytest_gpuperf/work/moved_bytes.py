@@ -23,7 +23,7 @@ def moved_bytes(arrays: Iterable[Any]) -> int | None:
 
 
 def are_views(returned: Sequence[Any], known: Iterable[Any]) -> bool:
-    """Return whether arrays are new views of known ones, all of them: an output that was there before is none."""
+    """Return whether all of these arrays are new views of known ones; a known output itself is no view."""
     memories = {id(array): _memory(array) for array in known}
     new = [array for array in returned if id(array) not in memories]
     return bool(new) and len(new) == len(returned) and {*map(_memory, new)} <= {*memories.values()}

@@ -11,8 +11,10 @@ from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.sampling_constants import SamplingPlan
 from pytest_gpuperf.report.words import roof as words
+from pytest_gpuperf.timing.copies import Copies
 
 HOST = np.ones(1 << 15, np.float32)  # 128 KiB
 MOVED = 2 * HOST.nbytes
@@ -96,7 +98,26 @@ def test_of_a_whole_body_the_bytes_are_those_of_the_marker():
 def test_a_device_without_plain_copies_says_so():
     roof = measured(memory_bandwidth=None).roof
     assert roof.gpu.copy_time is None
-    assert roof.reason == "the emulated device offers no plain copy to compare with"
+    assert roof.reason == "no plain copy could be timed on the emulated device"
+
+
+@for_each(("moved", "free"), [(1 << 30, 1 << 40), (1 << 28, 1 << 30), (1 << 27, 0)])
+def test_the_largest_copy_has_room_on_the_device(moved, free):
+    class Full(SimulatedDevice):
+        largest = 0
+
+        def free_memory(self):
+            return free
+
+        def copiers(self, size):
+            self.largest = max(self.largest, 2 * size)
+            return super().copiers(size)
+
+    device = Full("gpu", clock=Clock(), timing=Timing(memory_bandwidth=1e12))
+    device.info = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
+    found = Copies(device).find(1 << 40, device, RunOptions())
+    assert device.largest == moved
+    assert found.seconds == pytest.approx((1 << 40) / 1e12)
 
 
 def test_a_copy_that_fails_is_none():
@@ -205,7 +226,7 @@ def test_the_worse_of_speedup_and_share_is_the_verdict(expected, code, limits):
     ("reason", "body", "changes"),
     [
         ("say bytes=N in the marker", lambda device: device.asarray(HOST).sum(), {}),
-        ("offers no plain copy", doubled, {"memory_bandwidth": None}),
+        ("no plain copy could be timed", doubled, {"memory_bandwidth": None}),
     ],
 )
 def test_a_limit_on_a_share_that_is_not_known_is_an_error(reason, body, changes):
