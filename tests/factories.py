@@ -39,6 +39,7 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.metrics import Metric
 from pytest_gpuperf.model.offload import Offload, Point, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Report, Run
+from pytest_gpuperf.model.roof import DeviceRoof, Roof
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
 from pytest_gpuperf.report import history_folder
 from pytest_gpuperf.report.history_folder import History
@@ -161,6 +162,28 @@ def recorded(nodeid: str = "test_a.py::test_1", value: float = 10.0, **changes: 
         rounds_elapsed=LASTED,
     )
     return replace(known, **changes)
+
+
+def near_roof(
+    nodeid: str,
+    moved: int,
+    *,
+    cpu_share: float | None = 0.25,
+    gpu_share: float | None = 0.5,
+    **changes: Any,
+) -> Record:
+    """Return the record of a test that moves so many bytes, at these shares of its devices' roofs.
+
+    Copies take 10 us and a second for 20 GB on the CPU, 2 us and a second for 2 TB on the GPU; a share that
+    is None is not known.
+    """
+    copies = {"cpu": 10e-6 + moved / 2e10, "gpu": 2e-6 + moved / 2e12}
+    sides = {}
+    for kind, share in (("cpu", cpu_share), ("gpu", gpu_share)):
+        found = None if share is None else estimate_within(share, 0.1)
+        bandwidth = None if share is None else moved * share / copies[kind]
+        sides[kind] = DeviceRoof(bytes=moved, bandwidth=bandwidth, copy_time=copies[kind], share=found)
+    return record(nodeid, **{"roof": Roof(source="arrays", **sides), **changes})
 
 
 def skipped(

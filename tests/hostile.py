@@ -1,6 +1,6 @@
 """A run in which strangers chose all that strangers can choose: names, reasons, commits, the environment."""
 
-from factories import GPU, gate_result, measurement, record, run_of, scaling_curve, skipped
+from factories import GPU, gate_result, measurement, near_roof, record, run_of, scaling_curve, skipped
 from msgspec.structs import replace
 
 from pytest_gpuperf.model.comparison import Commit, GateFailure, GateNote
@@ -55,6 +55,7 @@ def records_of(text):
         ),
         record(text),
         skipped(f"{text}::test_skipped", reason=text or "-"),
+        *(near_roof(f"{text}::test_roof[{n}]", 1000 * n, gpu=measurement(device, 1e-3)) for n in (1, 2, 3)),
     ]
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Copies, Estimate, Inspection, Transfer
 from pytest_gpuperf.model.offload import BreakEven, Offload, Point, Regime, Threshold
+from pytest_gpuperf.model.roof import DeviceRoof, Roof
 from pytest_gpuperf.model.scaling import MODES, ScalingCurve, ScalingPoint
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -121,3 +122,16 @@ def scalings(draw):
         counts=tuple(point.count for point in found) or (1,),
         points=found,
     )
+
+
+@st.composite
+def roofs(draw):
+    """Return roofs of any bytes, times and shares, on both devices, on one or on none."""
+    sides = st.builds(
+        DeviceRoof,
+        bytes=st.integers(0, 5000) | st.integers(0, 10**40) | st.just(10**400),
+        bandwidth=st.none(),
+        copy_time=st.none() | TIMES,
+        share=st.none() | ESTIMATES,
+    )
+    return Roof(source="arrays", cpu=draw(st.none() | sides), gpu=draw(st.none() | sides))

@@ -252,6 +252,23 @@ def test_each_figure_says_its_finding_and_each_heading_what_it_heads(opened, exa
     assert {"row", "col", "rowgroup"} == set(scopes)
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_times_over_bytes_are_a_figure_with_a_mark_for_each_test_and_a_line_for_each_roof(opened, width):
+    sizes = (1 << 12, 1 << 20, 1 << 28)
+    tests = [factories.near_roof(f"a.py::test_it[{size}]", size) for size in sizes]
+    shown = opened(page.text(factories.run_of(*tests)), width=width)
+    assert [] == shown.misplaced()
+    figure = shown.get_by_role("img", name="Time over bytes: 3 tests, 4.10 kB to 268 MB")
+    assert figure.is_visible()
+    for style in ("cpu", "gpu"):
+        lines = figure.locator(f"path.{style}[stroke]").evaluate_all(BOXES)
+        marks = figure.locator(f"path.{style}[fill]").evaluate_all(BOXES)
+        (_, roof), (_, calls) = lines, marks  # after those of the legend
+        assert roof["width"] > 150
+        assert calls["width"] > 150
+        assert calls["top"] < roof["top"]  # a call takes longer than its copy
+
+
 JENKINS = "sandbox; default-src 'none'; img-src 'self'; style-src 'self'"  # of files that a build has left
 MARKS = """
 () => [...document.querySelectorAll("svg path")].map(each => {

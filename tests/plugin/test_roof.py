@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from figures import figures
 
 CONFTEST = """
 import pytest
@@ -55,6 +56,14 @@ def test_the_page_and_markdown_take_the_speedup_apart(suite, pytester, output):
     suite(SOURCE.format("min=3"), f"--gpuperf-{output}=shown")
     shown = (pytester.path / "shown").read_text().replace("&#39;", "'").replace("&#x27;", "'")
     assert APART in " ".join(shown.split())
+
+
+def test_the_page_draws_the_times_of_three_sizes_over_their_bytes(suite, pytester):
+    sizes = '@pytest.mark.parametrize("n", [1000, 2000, 4000])\n@pytest.mark.speedup'
+    source = SOURCE.replace("@pytest.mark.speedup({})", sizes).replace("device)", "device, n)", 1)
+    suite(source.replace("np.ones(1000)", "np.ones(n)"), "--gpuperf-html=shown")
+    (figure,) = figures((pytester.path / "shown").read_text(), "roofs")
+    assert figure.finding.startswith("Time over bytes: 3 tests, 16.0 kB to 64.0 kB; the CPU's calls are at ")
 
 
 def test_a_run_that_does_not_show_it_times_no_copy_and_says_how_to_ask(suite, records):

@@ -6,6 +6,7 @@ Words stand above the chart, above their marks and at the axes; none lies over a
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.axes import LinearScale, LogScale
@@ -20,7 +21,7 @@ _SAMPLE = 22.0  # pixels of a line in the legend, with the space before its name
 _SPACE = 7.0  # pixels between two words of the legend
 _FARTHEST = 2.0  # times the largest value, or half of the smallest: so far the axis shows a range
 _MOST_ROWS = 3  # of words above their marks
-_MOST_DOTS = 20  # values of a line; of more of them the last one alone has a dot
+_MOST_DOTS = 20  # values of a line that has dots, too; of more of them the last one alone has one
 _SHAPES: dict[Style, Callable[[float, float], str]]
 _SHAPES = {"cpu": svg.dot, "gpu": svg.diamond, "copies": svg.square}
 """By which a line is known without its colour; others, as of limits, have no dots."""
@@ -33,6 +34,8 @@ class Line:
     style: Style
     name: str
     values: Sequence[tuple[float, Estimate]]
+    drawn: Literal["both", "line", "dots"] = "both"
+    """Whether values are joined, and whether each has a dot; what has dots alone may be in any order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +121,8 @@ def _legend(name: str, lines: Sequence[Line]) -> tuple[list[Mark], list[Word]]:
         needed = _SAMPLE + text_width(each.name)
         if x + needed > WIDTH:
             x, y = 0.0, y + _LINE
-        marks.append(Mark(each.style, svg.line((x, y - 4), (x + _SAMPLE - 5, y - 4))))
+        if each.drawn != "dots":
+            marks.append(Mark(each.style, svg.line((x, y - 4), (x + _SAMPLE - 5, y - 4))))
         marks += _dots(each, [(x + _SAMPLE / 2 - 2.5, y - 4)])
         words.append(Word(x + _SAMPLE, y, each.name))
         x += needed + _SPACE
@@ -142,10 +146,13 @@ def _marks(
             yield Mark(each.style, svg.line(*upper, *reversed(lower)), paint)
     for each in lines:
         places = [place(x, estimate.value) for x, estimate in each.values]
-        yield Mark(each.style, svg.line(*places))
-        yield from _dots(each, places if len(places) <= _MOST_DOTS else places[-1:])
+        if each.drawn != "dots":
+            yield Mark(each.style, svg.line(*places))
+        is_long = len(places) > _MOST_DOTS and each.drawn == "both"
+        yield from _dots(each, places[-1:] if is_long else places)
 
 
 def _dots(of: Line, places: Iterable[Place]) -> Iterator[Mark]:
-    if shape := _SHAPES.get(of.style):
+    shape = _SHAPES.get(of.style) if of.drawn != "line" else None
+    if shape:
         yield Mark(of.style, "".join(shape(*place) for place in places), "area")

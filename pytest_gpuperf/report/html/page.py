@@ -20,7 +20,7 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.axes import LogScale, speedup_axis
 from pytest_gpuperf.report.history_folder import History
-from pytest_gpuperf.report.html import calls, curves, forest
+from pytest_gpuperf.report.html import calls, curves, forest, roofs
 from pytest_gpuperf.report.html.figure import Figure, draw
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.words import repeat_command, roof, totals, view
@@ -106,6 +106,7 @@ def text(run: Run, history: History | None = None) -> str:
         groups=list(_groups(tests)),
         most_detailed=_MOST_DETAILED,
         thresholds=[(each, curves.of_threshold(each)) for each in shown.thresholds],
+        roofs=roofs.figures(records),
         scalings=[
             (
                 scaling_heading(each),

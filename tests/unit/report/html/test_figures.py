@@ -14,6 +14,7 @@ from factories import (
     histories,
     history_of,
     measurement,
+    near_roof,
     record,
     run_of,
     scaled,
@@ -27,14 +28,14 @@ from golden import assert_golden, without_assets
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from strategies import records, scalings, thresholds
+from strategies import records, roofs, scalings, thresholds
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Inspection, Transfer
 from pytest_gpuperf.model.offload import Diagnosis, Point
 from pytest_gpuperf.report.html.page import text
 
-CHARTS = ("thresholds", "scaling", "history")
+CHARTS = ("thresholds", "roofs", "scaling", "history")
 
 
 def timed(name, cpu, gpu, **changes):
@@ -155,6 +156,17 @@ def of_scalings():
     return tuple(scaling_curve(name=name, **known | changes) for name, changes in SCALINGS.items())
 
 
+def over_bytes():
+    """Yield tests whose roofs are known: on two GPUs with a figure, and on one with too few sizes."""
+    for number, size in enumerate((1 << 12, 1 << 16, 1 << 20, 1 << 24)):
+        yield near_roof(f"bytes.py::roof[{size}]", size, gpu_share=0.2 + 0.2 * number)
+        yield near_roof(f"bytes.py::emulated[{size}]", size, gpu_share=1.2, gpu=measurement(EMULATED, 1e-3))
+    yield near_roof("bytes.py::no share on the GPU", 1 << 22, gpu_share=None)
+    yield near_roof(
+        "bytes.py::one size of its GPU", 1 << 22, gpu=measurement(replace(GPU, name="H100"), 1e-3)
+    )
+
+
 def of_histories():
     one, two = MACHINES
     return histories(
@@ -168,7 +180,9 @@ def of_histories():
 def whole():
     """Return the page that has each figure."""
     emulated = record("emulated", gpu=measurement(EMULATED, 1e-3))
-    run = run_of(*calls(), *forest(), emulated, thresholds=of_thresholds(), scalings=of_scalings())
+    run = run_of(
+        *calls(), *forest(), *over_bytes(), emulated, thresholds=of_thresholds(), scalings=of_scalings()
+    )
     return text(run, of_histories())
 
 
@@ -200,6 +214,15 @@ def test_any_values_can_be_drawn(of_sizes, of_devices):
                 assert ticks == pytest.approx(
                     [ticks[0] + (ticks[1] - ticks[0]) * n for n in range(len(ticks))], abs=0.3
                 )
+
+
+@given(st.lists(roofs(), min_size=3, max_size=6))
+def test_any_roofs_can_be_drawn(found):
+    content = text(run_of(*(record(f"{number}", roof=roof) for number, roof in enumerate(found))))
+    for figure in figures(content, "roofs"):
+        assert is_whole(figure)
+        assert [] == overlapping(figure)
+        assert [] == outside(figure)
 
 
 @given(records())
