@@ -23,7 +23,7 @@ def line(record: Record) -> str | None:
     roof, speedup = record.roof, _resident(record)
     of_roofs = roof.of_roofs if roof else None
     shares = [side.share for side in (roof.gpu, roof.cpu) if side and side.share] if roof else []
-    if speedup is None or of_roofs is None or len(shares) < 2:
+    if speedup is None or not of_roofs or len(shares) < 2:  # 0 where a file lies
         return None
     on_gpu, on_cpu = (f"{units.digits(100 * share.value)} %" for share in shares)
     noun = record.gpu_noun
