@@ -61,7 +61,7 @@ def text(run: Run) -> str:
 
 
 def _folded(summary: str, lines: Sequence[str]) -> list[str]:
-    """Return lines that a reader unfolds by their summary; none of none."""
+    """Return lines that a reader unfolds by their summary; without lines there is no summary either."""
     return [f"<details>\n<summary>{summary}</summary>\n", *lines, "\n</details>"] if lines else []
 
 
