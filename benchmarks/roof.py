@@ -21,13 +21,14 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from common import StandIn, Target, conclude, table
+from common import StandIn, StandInBackend, Target, conclude, table
 
 from pytest_gpuperf.devices.environment import usable_processors
 from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.devices.stand_in import StandIn as StandInBackend
+from pytest_gpuperf.devices.torch import TorchBackend
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record
@@ -98,9 +99,7 @@ def known_bytes() -> Target:
 
 def _device(library: str) -> TimedDevice:
     """Return the CPU with the arrays of a library."""
-    if library == "numpy":
-        return HostDevice("the CPU")
-    return StandInBackend(library.partition(".")[0]).cpu()
+    return {"numpy": StandInBackend(), "torch": TorchBackend(), "jax.numpy": JaxBackend()}[library].cpu()
 
 
 def _of_function(name: str, function: Callable[..., Any]) -> Case:
@@ -112,9 +111,9 @@ def _of_function(name: str, function: Callable[..., Any]) -> Case:
         if name == "roll":
             return lambda: function(a, 3)
         if name == "flip":
-            return lambda: function(a, (0,))
+            return lambda: function(a, axis=0)
         if name == "cumsum":
-            return lambda: function(a, 0)
+            return lambda: function(a, axis=0)
         if name == "reshape":
             return lambda: function(a, (-1,)) + 0
         if name == "ravel":

@@ -203,20 +203,20 @@ def _memory_bound(case: _Case) -> str | None:
     side = case.record.roof.gpu if case.record.roof else None
     if side is None or side.share is None or side.share.value < _MEMORY_BOUND:
         return None
-    if side.cache_resident or not side.bandwidth_limited:
+    if side.cache_resident:
         return None
+    above = ", for reading alone is faster than a copy" if side.share.value > 1 else ""
     return (
         f"memory-bound: the {case.gpu.device.noun} is at {_percent(side.share)} of its roof, a plain copy of "
-        f"as many bytes ({size(side.bytes)}); only fewer bytes make it much faster: fuse operations, or use "
-        "a smaller dtype"
+        f"as many bytes ({size(side.bytes)}){above}; only fewer bytes make it much faster: fuse operations, "
+        "or use a smaller dtype"
     )
 
 
 def _cpu_code_far_from_roof(case: _Case) -> str | None:
     """None where the GPU, too, is far from its roof: then something else than memory bounds the work."""
     roof = case.record.roof
-    sides = [side for side in (roof.cpu, roof.gpu) if side and side.bandwidth_limited] if roof else []
-    shares = [side.share for side in sides if side.share]
+    shares = [side.share for side in (roof.cpu, roof.gpu) if side and side.share] if roof else []
     if len(shares) < 2:
         return None
     cpu, gpu = shares

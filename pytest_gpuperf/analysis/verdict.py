@@ -123,8 +123,12 @@ def judge_share(
     *,
     pace: Pace | None,
     noun: str,
+    roof: str,
 ) -> Verdict:
-    """Return the verdict on the share of a GPU's roof, by the copy that is its roof beside its calls."""
+    """Return the verdict on the share of a GPU's roof, by the copy that is its roof beside its calls.
+
+    `roof` says what that copy moves, and how long it takes.
+    """
     share = sampled.speedup()
     if share is None:
         return Verdict(status="recorded", reason=None)
@@ -136,7 +140,7 @@ def judge_share(
         disturbance,
         throttled,
         pace=pace,
-        state=f"required at least {units.percent(least)} of the {noun}'s roof, found {found}",
+        state=f"required at least {units.percent(least)} of the {noun}'s roof ({roof}), found {found}",
         missed="share_below_limit",
     )
 

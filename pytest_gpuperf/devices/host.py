@@ -1,10 +1,11 @@
 """NumPy on the CPU, the device that every machine has."""
 
+import mmap
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import perf_counter, process_time
 from typing import Any
@@ -19,7 +20,7 @@ from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _EXAMPLE = np.empty(0)
-_LEAST_OF_THREAD = 1 << 22  # bytes that a thread copies: of fewer its start takes a part of the time
+_LEAST_OF_THREAD = 1 << 19  # bytes that a thread copies: to start it takes longer than fewer
 
 
 def copiers_on_threads(size: int) -> tuple[Callable[[], Any], ...]:
@@ -27,7 +28,7 @@ def copiers_on_threads(size: int) -> tuple[Callable[[], Any], ...]:
 
     NumPy itself copies on one. Several move more; with too many, their start takes longer than they save.
     """
-    source, target = np.ones(size, np.uint8), np.ones(size, np.uint8)
+    source, target = _new_memory(size), _new_memory(size)
     copiers, threads = [partial(np.copyto, target, source)], 2
     while threads <= min(environment.usable_processors(), size / _LEAST_OF_THREAD):
         pool = ThreadPoolExecutor(threads, "gpuperf-copy")  # whose threads end with it
@@ -35,6 +36,18 @@ def copiers_on_threads(size: int) -> tuple[Callable[[], Any], ...]:
         copiers.append(partial(_copy_parts, pool, parts))
         threads *= 2
     return tuple(copiers)
+
+
+def _new_memory(size: int) -> Any:
+    """Return so many bytes of no allocator: glibc's would from then on keep what the calls give back."""
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    memory = mmap.mmap(-1, size, **private)
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # as NumPy's large arrays have
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    array = np.frombuffer(memory, np.uint8)
+    array[:] = 1
+    return array
 
 
 def _copy_parts(pool: ThreadPoolExecutor, parts: Sequence[tuple[Any, Any]]) -> None:
@@ -77,6 +90,7 @@ class HostDevice(SynchronousDevice):
     kind: Kind = "cpu"
     backend = "numpy"
     xp = np
+    shares_host_memory = True
     processor_time = staticmethod(process_time)  # of all threads
     quota = staticmethod(environment.quota_at_start)
 
@@ -99,7 +113,7 @@ class HostDevice(SynchronousDevice):
         return isinstance(value, np.ndarray)
 
     def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:
-        """Return copies of NumPy's arrays."""
+        """Return copies of NumPy's arrays, on one thread and on several."""
         return copiers_on_threads(size)
 
     def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_gpuperf.devices import faults
 from pytest_gpuperf.devices.environment import cpu_name
-from pytest_gpuperf.devices.host import HostDevice, copiers_on_threads
+from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.devices.registry import EMULATED
@@ -100,25 +100,26 @@ class LibraryDevice(MonitoredDevice):
             **details,
         )
 
+    @property
+    def shares_host_memory(self) -> bool:  # type: ignore[override]  # in the base an attribute that is False
+        """Whether it is the library's CPU."""
+        return self.kind == "cpu" or self.emulates_gpu
+
     def ones(self, count: int) -> Any:
         """Return so many new values of float32 on this device."""
         return self.xp.ones(count, dtype=self.xp.float32)
 
     def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:
-        """Return a copy into an existing array; where none can be written, a negation, which moves as much.
-
-        On the CPU NumPy's copies are others: new arrays are slow there, and the memory is the same.
-        """
+        """Return a copy into an existing array; of what cannot be written a negation, which moves as much."""
         source = self.ones(size // 4)
-        of_numpy = copiers_on_threads(size) if self.kind == "cpu" or self.emulates_gpu else ()
         if self.is_immutable(source):
-            return (lambda: -source, *of_numpy)
+            return (lambda: -source,)
         target = self.ones(size // 4)
 
         def copy() -> None:
             target[...] = source
 
-        return (copy, *of_numpy)
+        return (copy,)
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize memory errors and the CUDA errors that outlive their call."""

@@ -197,6 +197,8 @@ class TimedDevice(_Guarded, Single, Device):
     shares_processors = False
     """Whether it is a group, whose threads wait for each other where it is emulated."""
     arrays_are_on_host = False
+    shares_host_memory = False
+    """Whether its memory is the host's, as that of a CPU: plain copies are NumPy's then."""
     clocks_reason: str | None = None
     """Why `clocks` tells nothing."""
 

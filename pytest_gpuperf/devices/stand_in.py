@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from pytest_gpuperf.devices import environment, jax_platforms, python_calls
-from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice, copiers_on_threads
+from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
 from pytest_gpuperf.devices.library import LibraryBackend, unusable
 from pytest_gpuperf.devices.protocol import Activity, Backend, TimedDevice
 from pytest_gpuperf.devices.registry import REGISTRY, Row
@@ -170,6 +170,7 @@ class _StandInDevice(SynchronousDevice):
     """An array library on the CPU that is called a GPU; all its arrays are taken to be on it."""
 
     kind: Kind = "gpu"
+    shares_host_memory = True
 
     def __init__(self, backend: str, module: str) -> None:
         self.backend = backend
@@ -204,18 +205,6 @@ class _StandInDevice(SynchronousDevice):
     def holds(self, value: Any) -> bool:
         """Return whether `value` is an array of the library."""
         return isinstance(value, self._type)
-
-    def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:
-        """Return NumPy's copies, or the library's own into an existing array; () where it has none."""
-        if self._type is np.ndarray:
-            return copiers_on_threads(size)
-        source, target = (self.asarray(np.ones(size, np.uint8)) for _ in range(2))
-
-        def copy() -> bool:
-            target[...] = source
-            return True
-
-        return (copy,) if ask.answer(copy) else ()
 
     def activity(self, call: Callable[[], Any], smallest: int) -> Activity | None:
         """Count the functions of the library that a call runs."""

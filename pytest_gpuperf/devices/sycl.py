@@ -53,6 +53,11 @@ class SyclDevice(LibraryDevice):
         """Copy to this device's default queue; arrays of other queues would not mix."""
         return self.xp.array(host, sycl_queue=self._queue, copy=True)
 
+    @property
+    def shares_host_memory(self) -> bool:  # type: ignore[override]  # as in the base
+        """Whether it is the CPU."""
+        return bool(self._queue.sycl_device.is_cpu)
+
     def ones(self, count: int) -> Any:
         """Return so many new values of float32 on this device."""
         return self.xp.ones(count, dtype=self.xp.float32, sycl_queue=self._queue)

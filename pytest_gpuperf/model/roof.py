@@ -18,9 +18,10 @@ class DeviceRoof(Value, frozen=True, kw_only=True):
     """Seconds of a plain copy on the device that reads and writes as many bytes in all, repeated; null
     where none was timed."""
     bandwidth_limited: bool = False
-    """Whether bandwidth limits that copy: one of twice as many bytes takes at least 1.5 times as long."""
+    """Whether bandwidth limits that copy: it takes at least three times as long as one of 4 KiB."""
     share: Estimate | None = None
-    """Share of the roof: seconds of the copy over those of a call, with the range of the stretches."""
+    """Share of the roof: seconds of the copy over those of a call, with the range of the stretches; null
+    where bandwidth does not limit the copy."""
     cache_resident: bool = False
     """Whether a call is faster than that copy while the bytes fit into a cache: a copy of eight times as many
     has a lower bandwidth."""
@@ -29,6 +30,8 @@ class DeviceRoof(Value, frozen=True, kw_only=True):
 class Roof(Value, frozen=True, kw_only=True):
     """How near both sides of a test are to the roofs of their devices."""
 
+    asked: bool = False
+    """Whether copies to compare with were asked for."""
     source: Literal["marker", "arrays"] | None
     """Who tells the bytes: `bytes=` of the marker, or the arrays that are known; null where nothing does."""
     cpu: DeviceRoof | None = None
@@ -43,7 +46,14 @@ class Roof(Value, frozen=True, kw_only=True):
         keep_plain(self, "reason")
 
     @property
-    def of_roofs(self) -> float | None:
-        """How many times as fast as the CPU's copy the GPU's is; None where one was not timed."""
-        cpu, gpu = (side.copy_time if side else None for side in (self.cpu, self.gpu))
-        return cpu / gpu if cpu and gpu else None
+    def of_bandwidths(self) -> float | None:
+        """The bandwidth of the GPU's copy over that of the CPU's; None where a share is not known."""
+        cpu, gpu = self.cpu, self.gpu
+        if not (cpu and gpu and cpu.share and gpu.share and cpu.copy_time and gpu.copy_time and cpu.bytes):
+            return None
+        return (gpu.bytes / gpu.copy_time) / (cpu.bytes / cpu.copy_time)
+
+    @property
+    def of_bytes(self) -> float:
+        """The bytes that the CPU's call moves over those of the GPU's; 1 where one is not known."""
+        return self.cpu.bytes / self.gpu.bytes if self.cpu and self.gpu and self.gpu.bytes else 1.0

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from pytest_gpuperf.devices.clock import seconds_between
+from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import is_outcome
@@ -21,13 +22,13 @@ _LEAST_OF_MOST = 1 << 27  # bytes: the proportion of a copy in a cache is anothe
 _BLOCK_TIME = 2e-3  # seconds, in which the wait for a GPU is a small part
 _BLOCKS, _LONGEST = 7, 0.03  # of which the fastest counts; seconds for them, if three have been timed
 _FEWEST = 3
-_GROWS = 1.5  # times as long for twice as many bytes
+_BEYOND_LAUNCH = 3  # times as long as the smallest copy, which is launched and moves next to nothing
 _IN_CACHE, _MUCH_LARGER = 1.5, 8  # times the bandwidth of a copy that is so many times as large
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """The seconds of a plain copy, and whether twice as many bytes take at least 1.5 times as long."""
+    """The seconds of a plain copy, and whether they are those of its bytes rather than of its launch."""
 
     seconds: float
     bandwidth_limited: bool
@@ -47,18 +48,22 @@ class Copies:
         while free is not None and _ROOM * self._most > free and self._most > _LEAST_OF_MOST:
             self._most //= 2
 
-    def find(self, moved: int, device: TimedDevice, options: RunOptions) -> Copy | None:
-        """Return what a copy takes that moves so many bytes; None where the device offers none."""
-        if moved >= self._most:
-            largest = self._timed(self._most, device, options)
-            return None if largest is None else Copy(largest * moved / self._most, bandwidth_limited=True)
-        power = log2(max(moved, _LEAST_MOVED))
-        below = self._timed(1 << floor(power), device, options)
-        above = self._timed(2 << floor(power), device, options)
-        if below is None or above is None:
+    def find(
+        self, moved: int, device: TimedDevice, options: RunOptions, *, again: bool = False
+    ) -> Copy | None:
+        """Return what a copy takes that moves so many bytes; None where the device offers none.
+
+        It is timed `again` where much hangs on it: a moment in which the machine was busy makes it slow.
+        """
+        launch = self._timed(_LEAST_MOVED, device, options)
+        power = log2(min(max(moved, _LEAST_MOVED), self._most))
+        below = self._timed(1 << floor(power), device, options, again=again)
+        is_between = power > floor(power)
+        above = self._timed(2 << floor(power), device, options, again=again) if is_between else below
+        if launch is None or below is None or above is None:
             return None
-        growth = above / below
-        return Copy(below * growth ** (power - floor(power)), bandwidth_limited=growth >= _GROWS)
+        found = below * (above / below) ** (power - floor(power)) * max(1.0, moved / self._most)
+        return Copy(found, bandwidth_limited=found >= _BEYOND_LAUNCH * launch)
 
     def are_in_cache(self, moved: int, copy: float, device: TimedDevice, options: RunOptions) -> bool:
         """Return whether a copy of so many seconds has clearly more bandwidth than a much larger one."""
@@ -66,12 +71,21 @@ class Copies:
         found = self._timed(larger, device, options)
         return found is not None and moved / copy > _IN_CACHE * larger / found
 
-    def _timed(self, moved: int, device: TimedDevice, options: RunOptions) -> float | None:
-        """Return how long a copy of such a size takes, timed once."""
-        if moved not in self._known:
-            self._known[moved] = _time_copies(moved // 2, device, options)
+    def _timed(
+        self, moved: int, device: TimedDevice, options: RunOptions, *, again: bool = False
+    ) -> float | None:
+        """Return how long a copy of such a size takes at least."""
+        if again or moved not in self._known:
+            found = _time_copies(moved // 2, device, options)
+            times = filter(None, [found, self._known.get(moved)])
+            self._known[moved] = min(times, default=None)
             device.release()  # the memory of the copies
         return self._known[moved]
+
+
+def device_of_copies(device: TimedDevice) -> TimedDevice:
+    """Return the device whose copies are timed: all that share the host's memory have one roof."""
+    return _HOST if device.shares_host_memory else device
 
 
 def copies_of(device: TimedDevice) -> Copies:
@@ -82,6 +96,7 @@ def copies_of(device: TimedDevice) -> Copies:
         return Copies(device)
 
 
+_HOST = HostDevice("CPU")
 _known: "WeakKeyDictionary[Any, Copies]" = WeakKeyDictionary()
 
 

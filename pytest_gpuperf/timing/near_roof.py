@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pytest_gpuperf.analysis.estimation import estimate_time
 from pytest_gpuperf.analysis.looks import Limit
-from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
@@ -13,30 +13,36 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.roof import DeviceRoof, Roof
 from pytest_gpuperf.timing import notes
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.copies import Copy, copies_of
+from pytest_gpuperf.timing.copies import Copy, copies_of, device_of_copies
 from pytest_gpuperf.timing.cpu_result import CpuResult
 from pytest_gpuperf.timing.sides import Sides
 from pytest_gpuperf.timing.trial_context import TrialContext
 
 _NOT_ASKED = (
-    "no copy was timed to compare with: -v, --gpuperf-html, --gpuperf-markdown and the marker's bytes= ask "
-    "for one"
+    "no copy was timed to compare with: -v, --gpuperf-html and --gpuperf-markdown ask for one, and bytes= or "
+    "min_share= in the marker"
 )
 _OF_BODY = (
     "which bytes the call moves is not known, for the whole body is the workload; return a callable, or say "
     "bytes=N in the marker"
 )
-_NO_ARRAYS = "no array is known that the call reads or writes; say bytes=N in the marker"
+_NO_ARRAYS = (
+    "which bytes the call moves is not known, for it names no array, or returns only views; say bytes=N in "
+    "the marker"
+)
+_SMALL = "on the {} a plain copy of {} takes as long as its launch; use larger inputs"
+_NO_COPY = "no plain copy could be timed on the {}"
 _IMPOSSIBLE = 2.0  # times as fast as a copy: what only reads may be 1.5 times as fast
 _IMPOSSIBLE_IN_CACHE = 4.0  # there a core reads twice as many bytes in a cycle as it writes
-_NOT_YET = Copy(0.0, bandwidth_limited=False)  # where the test ended before
+_NOT_YET = Copy(0.0, bandwidth_limited=True)  # where the test ended before
 _NO_COPY = "no plain copy could be timed on the {}"
 
 
 class ShareLimit(NamedTuple):
-    """The smallest share of the GPU's roof that passes, and the seconds of the copy that is its roof."""
+    """The smallest share of the GPU's roof that passes, and the bytes and seconds of the copy that is it."""
 
     least: float
+    moved: int
     copy_time: float
 
     @property
@@ -74,48 +80,55 @@ class NearRoof:
         A limit on the share of a roof that is not known is a GpuPerfError.
         """
         for timer in self._sides.timers if self._is_asked else ():
-            if moved := self._moved(timer):
-                device = self._sides.device = timer.device
-                copy = copies_of(device).find(moved, device, self._context.options)
-                self._copies[device.kind] = copy
+            self._time_copy(timer)
         gpu, least = self._sides.gpu, self._context.demand.min_share
         if least is not None and gpu is not None and (why_not := self._why_no_share(gpu)) is not None:
             raise GpuPerfError(f"min_share={least:g} needs the share of the roof: {why_not}")
 
+    def _time_copy(self, timer: BlockTimer, *, again: bool = False) -> None:
+        if moved := self._moved(timer):
+            self._sides.device = timer.device
+            device = device_of_copies(timer.device)
+            found = copies_of(device).find(moved, device, self._context.options, again=again)
+            self._copies[timer.device.kind] = found
+
     @property
     def limit(self) -> ShareLimit | None:
         """The limit on the share of the GPU's roof, where the marker has one."""
-        copy, least = self._copies.get("gpu"), self._context.demand.min_share
-        return None if copy is None or least is None else ShareLimit(least, copy.seconds)
+        gpu, copy, least = self._sides.gpu, self._copies.get("gpu"), self._context.demand.min_share
+        if gpu is None or copy is None or least is None:
+            return None
+        return ShareLimit(least, self._moved(gpu) or 0, copy.seconds)
 
     def require_possible(self) -> None:
         """Look at calls that are faster than such a copy: their data are in a cache, or were counted wrongly.
 
-        They are refused where the marker says how many bytes there are, or has a limit that rests on them.
+        They are refused where the marker says how many bytes there are, or has a limit that rests on them:
+        not before the copy was timed again, as before a verdict on its share.
         """
         demand = self._context.demand
         for timer in self._sides.timers:
+            is_limited = timer is self._sides.gpu and demand.min_share is not None
+            if is_limited or self._is_impossible(timer):
+                self._time_copy(timer, again=True)
             side = self.side(timer)
-            if side is None or not self._is_impossible(side, timer.device):
+            if side is None or not self._is_impossible(timer):
                 continue
             text = notes.faster_than_roof(side, timer.workload, is_given=demand.bytes is not None)
             if demand.bytes is not None or demand.min_share is not None:
                 raise GpuPerfError(text)
             self._add_note(Note(code="faster_than_roof", text=text))
 
-    def _is_impossible(self, side: DeviceRoof, device: TimedDevice) -> bool:
-        """Return whether no code is so fast; see if the data of what is faster than a copy are in a cache.
-
-        What a copy takes that waits for its launch says nothing of bytes.
-        """
-        share, copy_time = side.share, side.copy_time
-        if share is None or copy_time is None or share.value <= 1 or not side.bandwidth_limited:
+    def _is_impossible(self, timer: BlockTimer) -> bool:
+        """Return whether no code is so fast; see if the data of what is faster than a copy are in a cache."""
+        side, device = self.side(timer), device_of_copies(timer.device)
+        if side is None or side.share is None or side.copy_time is None or side.share.value <= 1:
             return False
-        self._sides.device = device
-        if copies_of(device).are_in_cache(side.bytes, copy_time, device, self._context.options):
-            self._in_cache.add(device.kind)
-            return share.lower > _IMPOSSIBLE_IN_CACHE
-        return share.lower > _IMPOSSIBLE
+        self._sides.device = timer.device
+        if copies_of(device).are_in_cache(side.bytes, side.copy_time, device, self._context.options):
+            self._in_cache.add(timer.device.kind)
+            return side.share.lower > _IMPOSSIBLE_IN_CACHE
+        return side.share.lower > _IMPOSSIBLE
 
     def side(self, timer: BlockTimer) -> DeviceRoof | None:
         """Return how near one device is to its roof; None where the bytes of a call are not known."""
@@ -128,7 +141,7 @@ class NearRoof:
             bandwidth=moved / time.value if time else None,
             copy_time=copy.seconds if copy else None,
             bandwidth_limited=copy is not None and copy.bandwidth_limited,
-            share=_share(copy.seconds, time) if copy and time else None,
+            share=_share(copy.seconds, time) if copy and copy.bandwidth_limited and time else None,
             cache_resident=kind in self._in_cache,
         )
 
@@ -143,6 +156,7 @@ class NearRoof:
         gpu = self.side(sides.gpu) if sides.gpu else None
         is_given = self._context.demand.bytes is not None
         return Roof(
+            asked=self._is_asked,
             source="marker" if is_given else "arrays" if cpu or gpu else None,
             cpu=cpu,
             gpu=gpu,
@@ -157,8 +171,10 @@ class NearRoof:
             return _OF_BODY if timer.workload.scope == "body" else _NO_ARRAYS
         if not self._is_asked:
             return _NOT_ASKED
-        is_timed = self._copies.get(timer.device.kind, _NOT_YET) is not None
-        return None if is_timed else _NO_COPY.format(timer.device.info.noun)
+        noun, copy = timer.device.info.noun, self._copies.get(timer.device.kind, _NOT_YET)
+        if copy is None:
+            return _NO_COPY.format(noun)
+        return None if copy.bandwidth_limited else _SMALL.format(noun, units.size(self._moved(timer) or 0))
 
 
 def _share(copy: float, call: Estimate) -> Estimate:

@@ -263,13 +263,16 @@ def on_placement(workload: Workload, result: Iterable[Leaf], *, works_here: bool
 def faster_than_roof(side: DeviceRoof, workload: Workload, *, is_given: bool) -> str:
     """Return that a call is faster than it could be if it moved all the bytes that were counted."""
     share = side.share.value if side.share else 0.0
-    counted = f"{units.size(side.bytes)} of bytes=" if is_given else f"its {units.size(side.bytes)}"
-    of = f" ({', '.join(workload.shapes)})" if workload.shapes and not is_given else ""
-    remedy = "correct that number" if is_given else "say in the marker with bytes=N how many"
+    moved, shapes = units.size(side.bytes), workload.shapes
+    if is_given:
+        counted, remedy = f"the {moved} that bytes= says", "correct that number"
+    else:
+        of = f" of its arrays of shape {units.listed(shapes)}" if shapes else " of its arrays"
+        counted, remedy = f"the {moved}{of}", "say in the marker with bytes=N how many it moves"
     return (
         f"a call on the {workload.device.info.noun} is {units.digits(share)} times as fast as a plain copy "
-        f"that moves {counted}{of}, which no code can be: it reads or writes only a part, as a lookup in a "
-        f"table does; {remedy}"
+        f"that moves {counted}, which no code can be: it reads or writes only a part, as a lookup in a table "
+        f"does; {remedy}"
     )
 
 

@@ -8,6 +8,7 @@ from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import OffloadInput, assess
 from pytest_gpuperf.analysis.verdict import Pace
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
@@ -150,6 +151,7 @@ class Question:
             facts.rounds.throttled,
             pace=facts.pace,
             noun=noun,
+            roof=f"{units.size(share.moved)} in {units.seconds(share.copy_time)}",
         )
 
     def finish(self, record: Record) -> Record:

@@ -2,12 +2,14 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from traceback import walk_tb
 from typing import Any
+
+import numpy as np
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
@@ -177,7 +179,7 @@ def _with_first_call(workload: Workload, call: ObservedCall, result: Result) -> 
     return replace(
         workload,
         first_call=call.elapsed,
-        moved_bytes=_moved_bytes(workload, on_device),
+        moved_bytes=_moved_bytes(workload, values),
         result_bytes=sum(map(any_array.bytes_of, on_device)),
         result_arrays=len(on_device),
         returned=remember(result.values, workload.device),
@@ -193,12 +195,17 @@ def _with_first_call(workload: Workload, call: ObservedCall, result: Result) -> 
     )
 
 
-def _moved_bytes(workload: Workload, returned: list[Any]) -> int | None:
+def _moved_bytes(workload: Workload, values: Sequence[Any]) -> int | None:
     """Return the bytes that a call moves; None where nothing is known, and of a body, with its own arrays.
 
-    What only returns views, as a transpose, need not read the arrays that it knows.
+    On the CPU NumPy's arrays count where it works with no others. What only returns views, as a transpose,
+    need not read the arrays that it knows.
     """
-    known = workload.reached
+    device = workload.device
+    known, returned = workload.reached, list(filter(capabilities.holds(device), values))
+    if device.kind == "cpu" and not (known or returned):
+        known = [*inputs.carried_arrays(workload.call, device, of_numpy=True)]
+        returned = [value for value in values if ask.is_really(value, np.ndarray)]
     if workload.scope == "body" or not (known or returned) or are_views(returned, known):
         return None
     return moved_bytes([*known, *returned])

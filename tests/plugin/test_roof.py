@@ -66,6 +66,18 @@ def test_the_page_draws_the_times_of_three_sizes_over_their_bytes(suite, pyteste
     assert figure.finding.startswith("Time over bytes: 3 tests, 16.0 kB to 64.0 kB; the CPU's calls are at ")
 
 
+def test_v_says_why_a_speedup_is_not_taken_apart(suite):
+    body = """
+import pytest
+
+@pytest.mark.speedup
+def test_it(device):
+    device.xp.ones(1000).sum()
+"""
+    assert "not taken apart: which bytes the call moves is not known" in one_line(suite(body, "-v"))
+    assert "not taken apart" not in one_line(suite(body))
+
+
 def test_a_run_that_does_not_show_it_times_no_copy_and_says_how_to_ask(suite, records):
     assert "= 2.00x (" not in one_line(suite(SOURCE.format("")))
     (record,) = records()
@@ -84,14 +96,14 @@ def test_a_limit_on_the_share_fails_a_test_whose_gpu_is_far_from_its_roof(suite,
     result = suite(SOURCE.format("min_share=0.9"))
     result.assert_outcomes(failed=1)
     assert records()[0]["reason_code"] == "share_below_limit"
-    assert "required at least 90 % of the emulated device's roof, found 50.0 %" in one_line(result)
+    assert "at least 90 % of the emulated device's roof (16.0 kB in 500 us), found 50.0 %" in one_line(result)
     suite(SOURCE.format("min_share=0.4, min=3")).assert_outcomes(passed=1)
 
 
 def test_more_bytes_than_a_call_can_move_are_an_error(suite):
     result = suite(SOURCE.format("min=3, bytes='2 MB'"))
     result.assert_outcomes(failed=1)
-    assert "that moves 2.00 MB of bytes=, which no code can be" in one_line(result)
+    assert "that moves the 2.00 MB that bytes= says, which no code can be" in one_line(result)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,8 @@ def _sayings_of(record: Record, explained: Collection[str]) -> Iterator[Saying]:
         yield from (
             Saying(each.sentence, each.code, only_explains=not has_failed) for each in record.diagnosis
         )
+    if record.roof and record.roof.asked and record.roof.reason and record.speedup:
+        yield Saying(f"not taken apart: {record.roof.reason}", "no_share", only_explains=True)
     if record.restart_reason is not None:  # the plugin has dealt with it
         text = f"restarted the measurement: {record.restart_reason}"
         yield Saying(text, "restarted", only_explains=True)

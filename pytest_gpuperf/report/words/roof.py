@@ -6,6 +6,8 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.words.columns import Row
 
+_ALIKE = 0.01  # bytes of both sides differ by less
+
 
 def lines(rows: Iterable[Row]) -> Iterator[str]:
     """Yield for each test of a table what its speedup is a product of, where the roofs are known."""
@@ -18,20 +20,29 @@ def line(record: Record) -> str | None:
     """Return the speedup as a product: `90.0x = 12.0x (...) x 7.50x (...)`; None where a roof is not known.
 
     It is that of calls without copies from and to the host. A roof is what a plain copy of as many bytes
-    takes, so the second factor is what better code on the CPU could take back at most.
+    takes, so the last factor is what CPU code as near to its roof as the GPU's would take back.
     """
     roof, speedup = record.roof, _resident(record)
-    of_roofs = roof.of_roofs if roof else None
-    shares = [side.share for side in (roof.gpu, roof.cpu) if side and side.share] if roof else []
-    if speedup is None or not of_roofs or len(shares) < 2:  # 0 where a file lies
+    of_roofs = roof.of_bandwidths if roof else None
+    if roof is None or speedup is None or not (roof.cpu and roof.gpu):
         return None
-    on_gpu, on_cpu = (f"{units.digits(100 * share.value)} %" for share in shares)
-    noun = record.gpu_noun
-    return (
-        f"{units.digits(speedup)}x = {units.digits(of_roofs)}x (the {noun}'s roof over the CPU's) x "
-        f"{units.digits(speedup / of_roofs)}x (the {noun} code is at {on_gpu} of its roof, the CPU code at "
-        f"{on_cpu})"
+    if not of_roofs:  # not known, or 0, as in a file that lies
+        return None
+    noun, of_bytes = record.gpu_noun, roof.of_bytes
+    factors = [f"{units.digits(of_roofs)}x (the {noun}'s roof over the CPU's)"]
+    if abs(of_bytes - 1) > _ALIKE:
+        factors.append(f"{units.digits(of_bytes)}x (the bytes of the CPU's call over the {noun}'s)")
+    else:
+        of_bytes = 1.0
+    on_gpu, on_cpu = (
+        f"{units.digits(100 * side.share.value)} %" for side in (roof.gpu, roof.cpu) if side.share
     )
+    factors.append(
+        f"{units.digits(speedup / of_roofs / of_bytes)}x (the {noun} code is at {on_gpu} of its roof, the "
+        f"CPU code at {on_cpu})"
+    )
+    without = " without copies" if record.demand.transfer != "never" else ""
+    return f"{units.digits(speedup)}x{without} = {' x '.join(factors)}"
 
 
 def _resident(record: Record) -> float | None:

@@ -12,14 +12,23 @@ MATRIX = np.ones((100, 50))
 ROW = np.ones(50)
 
 
-class Sparse:
-    """An array that cannot be asked for its size, as sparse ones of torch."""
+class Mute:
+    """An array that cannot be asked for its size."""
 
     dtype, shape = np.dtype("float64"), (4,)
 
     @property
     def nbytes(self):
         raise RuntimeError
+
+
+class Sparse:
+    """An array of four values that says how large a dense one would be."""
+
+    dtype, shape, nbytes = np.dtype("float64"), (1000, 1000), 8_000_000
+
+    def todense(self):
+        return np.zeros(self.shape)
 
 
 @for_each(
@@ -32,7 +41,9 @@ class Sparse:
         (20_000, [MATRIX[:50]]),
         (40_000, [MATRIX[:60], MATRIX[40:]]),
         (400, [np.broadcast_to(ROW, (1000, 50))]),
+        (400, [np.lib.stride_tricks.sliding_window_view(ROW, 10)]),
         (0, [np.ones(0)]),
+        (None, [MATRIX, Mute()]),
         (None, [MATRIX, Sparse()]),
     ],
 )
@@ -103,3 +114,23 @@ def test_arrays_in_an_object_that_the_call_uses_count():
 @pytest.mark.parametrize("body", [lambda _: np.ones(5).sum(), lambda _: lambda: 3])
 def test_of_a_whole_body_and_of_a_call_without_arrays_nothing_is_known(body):
     assert moved(body) is None
+
+
+def test_numpys_arrays_count_on_the_cpu_of_another_library():
+    class Other(HostDevice):
+        def holds(self, value):
+            return False
+
+    a = MATRIX.copy()
+    workload, _ = first_call(lambda _: lambda: lambda: a + a, Other("a CPU"))
+    assert workload.moved_bytes == 2 * 40_000
+
+
+@pytest.mark.libraries
+def test_detached_views_of_tensors_are_no_larger_than_their_storage():
+    torch = pytest.importorskip("torch")
+    x = torch.ones(1000)
+    assert moved_bytes([torch.ones(1, 100).expand(100, 100).detach()]) == 400
+    assert moved_bytes([part.detach() for part in x.chunk(2)]) == 4000
+    assert moved_bytes([x, x[:500].detach()]) == 4000
+    assert moved_bytes([torch.eye(1000).to_sparse()]) is None
