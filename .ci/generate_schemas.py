@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from pytest_gpuperf.model import comparison, demand, measurement, offload, record, roof, scaling
+from pytest_gpuperf.model import comparison, demand, launch, measurement, offload, record, roof, scaling
 from pytest_gpuperf.model.value import Seconds, Value
 from pytest_gpuperf.report.json import codec, document
 
@@ -71,7 +71,7 @@ def samples(kind: type) -> dict[str, Any]:
 
 def classes(kind: type) -> dict[str, type]:
     """Return the classes that a document is made of, by name."""
-    known = [vars(part) for part in (comparison, demand, measurement, offload, record, roof, scaling)]
+    known = [vars(part) for part in (comparison, demand, launch, measurement, offload, record, roof, scaling)]
     named = msgspec.json.schema_components([kind], schema_hook=samples)[1]
     return {name: next(part[name] for part in known if name in part) for name in named}
 

@@ -26,6 +26,8 @@ TerminalHooks     with RunHooks                       xdist_node_collection_fini
                                                       terminal_summary, unconfigure
 ExpectedTests     with RunHooks                       collectreport, deselected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
+RankHooks         with RunHooks, where this process   runtest_teardown, sessionfinish (both first),
+                  is a rank of several                terminal_summary
 xdist._Worker     at start, in a worker               collection_finish (first)
 xdist._Controller at start, with --dist               configure_node, runtest_logreport (first),
                                                       testnodedown (first)
@@ -185,13 +187,19 @@ def pytest_collection_modifyitems(
         from pytest_gpuperf.integrations import run_parallel
 
         run_parallel.run_alone(found.items)
+    from pytest_gpuperf.integrations import launchers
+
+    launchers.check(config)
+    rank = launchers.of_run(config)
+    hints = [*found.hints, *launchers.hints(rank)]
     selected = set(items)
     deselected = [item for item in before if item not in selected]
 
     def begin(selected: Sequence[pytest.Item]) -> None:
         _hooks(config).finish_hooks.begin(found, selected, deselected)
 
-    config.pluginmanager.register(CollectionHooks(found.items, found.hints, begin))
+    measures = rank is None or rank.number == 0
+    config.pluginmanager.register(CollectionHooks(found.items, hints, begin, measures=measures))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -281,6 +289,10 @@ def _hooks(config: pytest.Config) -> RunHooks:
         config.pluginmanager.register(hooks.finish_hooks.expected_tests)
         config.pluginmanager.register(hooks.cpu_run)
         config.pluginmanager.register(hooks.session.timers)
+        if hooks.session.ranks.launch is not None:
+            from pytest_gpuperf.session.rank_hooks import RankHooks
+
+            config.pluginmanager.register(RankHooks(hooks.session, hooks.cpu_run))
         if not config.stash[_IS_OFF]:
             _register_unmeasured_hooks(config)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped

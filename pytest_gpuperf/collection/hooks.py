@@ -12,7 +12,8 @@ from pytest_gpuperf.model.nodeid import function_of
 class CollectionHooks:
     """Says which markers seem wrong, and calls `begin` with the selected tests before they run.
 
-    Registered where there is a speedup test, so that other suites do not pay for it.
+    Registered where there is a speedup test, so that other suites do not pay for it. Where another process
+    `measures` the tests, nothing is said of the time that this may take.
     """
 
     def __init__(
@@ -20,7 +21,10 @@ class CollectionHooks:
         found: Sequence[pytest.Item],
         hints: Sequence[str],
         begin: Callable[[Sequence[pytest.Item]], None],
+        *,
+        measures: bool = True,
     ) -> None:
+        self._measures = measures
         self._found = found
         self._hints = hints
         self._begin = begin
@@ -35,7 +39,7 @@ class CollectionHooks:
         if config.getoption("verbose") < 0:
             return lines
         lines += [f"gpuperf: {hint}" for hint in self._hints]
-        if runs_no_test(config):
+        if runs_no_test(config) or not self._measures:
             return lines
         from pytest_gpuperf.report.terminal import progress  # which --collect-only would import for nothing
 

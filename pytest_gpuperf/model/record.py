@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, LeftOutBy
 from pytest_gpuperf.model.demand import Demand, Kind, Pairing, SizeGroup, Source, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.launch import Launch
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Interference,
@@ -363,6 +364,9 @@ class Run(Value, frozen=True, kw_only=True):
     """The commit that was measured; null where the run was in no repository, or it is not known."""
     job: str | None = None
     """Address of the run's page in CI; null outside of a CI that names it."""
+    launch: Launch | None = None
+    """The launcher of the run's processes, of which rank 0 measured; null where there was one process, or
+    pytest-xdist's workers."""
     gate: GateResult | None = None
     """The regression check; null where nothing was compared with an earlier run."""
     summary: Summary = Summary()

@@ -21,7 +21,7 @@ from pytest_gpuperf.model.demand import UnknownValue
 from pytest_gpuperf.model.errors import BackendWarning, GpuPerfError, InconclusiveWarning
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.model.worker_keys import RECORD_ATTRIBUTE
-from pytest_gpuperf.options import arguments, asks_for_gate
+from pytest_gpuperf.options import arguments, asks_for_gate, usage_error
 from pytest_gpuperf.report import git, outputs
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.session import run_files
@@ -60,6 +60,10 @@ class FinishHooks:
 
         What they need is imported now, as other plugins do at start: the first test would wait for it.
         """
+        try:
+            self.session.ranks.begin([item for item in selected if SPEC in item.stash])
+        except GpuPerfError as error:
+            raise usage_error(self._config, str(error)) from error
         records = self.session.records
         records.unmarked = found.unmarked
         unknown = Counter(item.stash[UNKNOWN] for item in selected if UNKNOWN in item.stash)
@@ -126,6 +130,8 @@ class FinishHooks:
         self.terminal_hooks.has_finished = True
         if self.session.options.off or (not self._ran_tests and exitstatus not in _CUT_SHORT):
             return
+        if not self.session.ranks.measures:
+            return
         all_ran = self._add_missing_records()
         if "no-gpu" in self.session.gate.options.allow and not self.session.is_controller:
             # Even if every test was skipped: a machine that has a GPU must not pass without measuring.
@@ -170,6 +176,7 @@ class FinishHooks:
             unknown_values=session.records.unknown_values,
             commit=commit,
             job=job,
+            launch=session.ranks.launch,
         )
         return replace(run, gate=session.gate.finish(run, seen, session.options))
 

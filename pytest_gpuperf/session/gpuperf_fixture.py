@@ -11,7 +11,7 @@ from pytest_gpuperf.collection.items import SPEC, accelerator_of
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.session import timed_call
+from pytest_gpuperf.session import rank_run, timed_call
 from pytest_gpuperf.session.session import GpuPerfSession
 from pytest_gpuperf.work.workload import ResettableCall
 
@@ -52,7 +52,7 @@ class GpuPerfFixture:
                 "one or the other"
             )
         is_debugged = self._item.config.getoption("trace", default=False)
-        if spec is not None and spec.calls_both and not is_debugged:
+        if spec is not None and spec.calls_both and not is_debugged and self._session.ranks.measures:
             if MEASURED in self._item.stash:
                 pytest.fail(
                     "gpuperf.both was called twice in one speedup test; parametrize the test, so that each "
@@ -64,6 +64,8 @@ class GpuPerfFixture:
             if record.gpu is None:
                 self._session.apply_verdict(record, self._item)
         bind = partial(_bind, body)
+        if not self._session.ranks.measures:
+            return rank_run.both(self._item, bind, self._session.devices)
         accelerator = accelerator_of(self._item)
         cpu_result = timed_call.run_once(bind, self._session.devices.cpu(accelerator))
         return cpu_result, timed_call.run_once(bind, self._session.devices.gpu(accelerator))

@@ -26,6 +26,7 @@ from pytest_gpuperf.session.gpuperf_fixture import MEASURED
 from pytest_gpuperf.session.no_gpu import NoDevice
 from pytest_gpuperf.session.run_devices import SKIPS
 from pytest_gpuperf.session.session import GpuPerfSession
+from pytest_gpuperf.session.unmeasured_hooks import call_with_workload
 
 _ERROR_BEFORE = pytest.StashKey[BaseException]()
 """What was raised before the setup, which raises it."""
@@ -45,6 +46,7 @@ class RunHooks:
         self.finish_hooks = FinishHooks(config, self.session)
         self.cpu_run = CpuRun()
         self._is_debugged = bool(config.getoption("trace", default=False))
+        self._measures = self.session.ranks.measures
         self._shows_words = config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0  # -v
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
@@ -55,7 +57,10 @@ class RunHooks:
         """Begin a test, which may have run before in this session."""
         spec = item.stash.get(SPEC, None)
         if spec is not None:
-            if spec.kind == "gpu" and not (self.finish_hooks.runs_no_test or self._is_debugged):
+            if item is not self.cpu_run.item:
+                self.session.ranks.start(item)
+            needs_cpu = self._measures and not (self.finish_hooks.runs_no_test or self._is_debugged)
+            if spec.kind == "gpu" and needs_cpu:
                 self._run_missing_cpu_variant(item, spec)
             self._records.runs[spec.nodeid] = 0
             if item is not self.cpu_run.item:
@@ -111,6 +116,8 @@ class RunHooks:
             raise error
         if spec.problem is not None:
             self._refuse(item, spec.problem)
+        if self.session.ranks.refusal is not None and spec.source != "all":
+            self._refuse(item, self.session.ranks.refusal)
         if spec.stand_in_taken is not None:
             self.session.devices.none(spec.stand_in_taken)
         if spec.source == "all" or unittest_cases.is_skipped(item):
@@ -125,7 +132,7 @@ class RunHooks:
         if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             unknown = self._records.unknown_values  # the other variant may be among these
             self._refuse(item, f"{left_alone(unknown)}; {reason}" if unknown else reason)
-        if spec.scaling is not None:
+        if spec.scaling is not None and self._measures:
             self.session.devices.group(spec.scaling.count)
             return
         must_have_gpu = self.session.machine.lost or self.session.options.require_gpu
@@ -150,6 +157,8 @@ class RunHooks:
             return None
         if self._is_debugged:
             debugger.call(pyfuncitem, spec, self.session.devices)
+        elif not self._measures:
+            self.session.run_once(pyfuncitem, spec)
         else:
             self.session.measure_and_apply(pyfuncitem, spec)
         return True
@@ -186,14 +195,20 @@ class RunHooks:
         self._subtest_errors.clear()
         if spec.has_device and MEASURED not in item.stash:  # a fixture of this run may have called `both`
             self._records.by_nodeid.pop(spec.nodeid, None)
-        is_measured = spec.device is not None and spec.source != "all" and not self._is_debugged
-        if is_measured and unittest_cases.is_called(item):
+        is_called = spec.device is not None and spec.source != "all" and not self._is_debugged
+        if not (is_called and unittest_cases.is_called(item)):
+            return
+        if self._measures:
             unittest_cases.measure_instead(item, partial(self.session.measure_and_apply, item, spec))
+        else:
+            unittest_cases.call_instead(item, call_with_workload)
 
     def _apply_outcome(
         self, item: pytest.Function, spec: ItemSpec, elapsed: float, measured: Record | None
     ) -> None:
         """End a test whose body has passed, by what gpuperf.both has `measured` if it was called."""
+        if not self._measures:
+            return
         if self._is_debugged:
             self._records.without_measurement(item, spec, debugger.NOT_MEASURED)
         elif spec.source == "all":
@@ -218,6 +233,8 @@ class RunHooks:
         if spec.problem is not None and hasattr(report, "wasxfail"):  # an expected failure is no wrong marker
             del report.wasxfail
             report.outcome, report.longrepr = "failed", spec.problem
+        if not self._measures:
+            return report
         if report.failed:
             report.sections += item.stash.get(_CPU_SECTIONS, ())
         if call.when == "call" and spec.nodeid not in self._records.by_nodeid:
@@ -242,7 +259,7 @@ class RunHooks:
             self.session.machine.fault(error, item.nodeid)  # an unmarked test may lose the GPU, too
         if phase == "call" and not item.config.getoption("fulltrace"):
             _leave_out_our_frames(raised)
-        if (spec := item.stash.get(SPEC, None)) is None:
+        if (spec := item.stash.get(SPEC, None)) is None or not self._measures:
             return
         if not is_skip and self._running is item:
             self._subtest_errors.append(f"a subtest failed: {first_line(error)}")

@@ -1,7 +1,7 @@
 """The state of one run: measures each speedup test, stores its record, and ends the test by its verdict."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from pytest_gpuperf.gate.baseline import comparable_tests
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.gate.what_fails import Rules
+from pytest_gpuperf.integrations.collectives import Collectives
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import (
@@ -36,7 +37,7 @@ from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, Note, Record, Report, Verdict
 from pytest_gpuperf.report import files, outputs, reader
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.session import hints, live_line, timed_call
+from pytest_gpuperf.session import hints, live_line, rank_run, ranks, timed_call
 from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
@@ -80,8 +81,9 @@ class GpuPerfSession:
 
     def __init__(self, config: pytest.Config) -> None:
         gate = options.gate_options(config)
+        self.ranks = ranks.of_run(config)
         try:
-            wanted = options.outputs(config)
+            wanted = options.outputs(config) if self.ranks.measures else outputs.Wanted()
             self.outputs = outputs.checked(wanted, config.hook.pytest_gpuperf_reports, gate.baseline)
         except GpuPerfError as error:
             raise options.usage_error(config, str(error)) from error
@@ -106,7 +108,7 @@ class GpuPerfSession:
         self.machine = Machine(
             self.options.gpu,
             partial(registered_backends, config),
-            _worker_number(config),
+            self.ranks.local if self.ranks.launch else _worker_number(config),
             options.gpu_setting(config),
             required=self.options.require_gpu,
         )
@@ -246,11 +248,33 @@ class GpuPerfSession:
             options=replace(self.options, sampling=sampling),
             question=ScalingQuestion(spec.scaling) if spec.scaling else None,
             size_group=spec.size_group,
-            acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
+            acquire_lock=partial(
+                ranks.in_turn,
+                self.ranks,
+                self.max_time(spec),
+                self._lock.acquire,
+                partial(self._waiting, item),
+            ),
+            after_first_run=self._after_first_run(item),
             limits=limits,
             other_limit=self.timers.limit(),
             on_round=self._live_line.begin(spec.nodeid) if self._live_line else None,
         )
+
+    def max_time(self, spec: ItemSpec) -> float:
+        """Return the seconds that a test may be measured for."""
+        return spec.demand.max_time or self.options.max_time
+
+    def run_once(self, item: pytest.Function, spec: ItemSpec) -> None:
+        """Run a test on a rank that does not measure."""
+        with self._lock.acquire() if self.ranks.takes_turns else nullcontext():
+            rank_run.call(item, spec, self.devices)
+
+    def _after_first_run(self, item: pytest.Function) -> Callable[[], None]:
+        """Return what refuses a test after its first run that other ranks would have to run as often."""
+        if self.ranks.launch is None:
+            return lambda: None
+        return partial(rank_run.require_own_calls, Collectives(item))
 
     @contextmanager
     def _waiting(self, item: pytest.Item) -> Iterator[None]:

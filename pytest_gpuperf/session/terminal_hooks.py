@@ -35,7 +35,7 @@ class TerminalHooks:
         self._config = config
         self._session = session
         self._arguments = arguments
-        measures = not (runs_no_test(config) or hasattr(config, "workerinput"))
+        measures = session.ranks.measures and not (runs_no_test(config) or hasattr(config, "workerinput"))
         self._foretells = measures and session.options.gpu != "none" and session.options.fail != "nothing"
         self._has_foretold = False
 

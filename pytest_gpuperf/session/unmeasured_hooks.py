@@ -46,7 +46,7 @@ class UnmeasuredHooks:
 
                 debugger.call_unmeasured(pyfuncitem, values)
             else:
-                _call_with_workload(partial(pyfuncitem.obj, **values))
+                call_with_workload(partial(pyfuncitem.obj, **values))
         return True
 
     @pytest.hookimpl(tryfirst=True)
@@ -57,7 +57,7 @@ class UnmeasuredHooks:
         from pytest_gpuperf.integrations import unittest_cases
 
         if unittest_cases.is_called(item):
-            unittest_cases.call_instead(item, _call_with_workload)
+            unittest_cases.call_instead(item, call_with_workload)
 
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item]
@@ -88,7 +88,8 @@ class UnmeasuredHooks:
         return device
 
 
-def _call_with_workload(test: Callable[[], Any]) -> None:
+def call_with_workload(test: Callable[[], Any]) -> None:
+    """Call a test, and the callable that it returns, if it returns one."""
     workload = test()
     if callable(workload):
         workload()

@@ -1,5 +1,6 @@
 """The first calls of one test on its devices, and what they show at once."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from pytest_gpuperf.devices import capabilities
@@ -22,11 +23,17 @@ class FirstCalls:
     """The first calls of one test. `notes` on them outlast a restart; `emulation` is that on an emulated GPU.
 
     `has_run` is whether the test has run once to its end, with the callable that it returned: what is raised
-    later is raised because it is measured.
+    later is raised because it is measured. `after_run` is called after that on each device.
     """
 
     def __init__(
-        self, sides: Sides, demand: Demand, question: Question, checks: ResultChecks, budget: TimeBudget
+        self,
+        sides: Sides,
+        demand: Demand,
+        question: Question,
+        checks: ResultChecks,
+        budget: TimeBudget,
+        after_run: Callable[[], None] = lambda: None,
     ) -> None:
         self.has_run = False
         self.emulation: Note | None = None
@@ -36,6 +43,7 @@ class FirstCalls:
         self._question = question
         self._checks = checks
         self._budget = budget
+        self._after_run = after_run
 
     def make(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, OnHost]:
         """Make the first call; return a timer of the workload, and its results on the host."""
@@ -64,6 +72,7 @@ class FirstCalls:
 
     def _end_run(self) -> None:
         self.has_run = True
+        self._after_run()
 
     def _runs_products(self) -> bool | None:
         """Return whether the GPU's workload multiplies or convolves, which one more call may show."""

@@ -46,7 +46,8 @@ class Trial:
 
     `question` is what is asked of the measurement: the speedup of the GPU, unless it is another one.
     `limits` are ranges of speedups that the rounds must lie outside of, as well as the demand's limits.
-    `other_limit` is what ends the test besides its own `max_time`.
+    `other_limit` is what ends the test besides its own `max_time`. `after_first_run` is called when the test
+    has run once on a device, and may refuse to run it again.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Trial:
         question: Question | None = None,
         size_group: SizeGroup | None = None,
         acquire_lock: AcquireLock | None = None,
+        after_first_run: Callable[[], None] = lambda: None,
         limits: Sequence[Limit] = (),
         on_round: OnRound | None = None,
         other_limit: OtherLimit | None = None,
@@ -93,7 +95,9 @@ class Trial:
         self._question = question or Question()
         self._checks = self._question.checks(demand)
         self.sides = Sides(latency=demand.latency)
-        self.first_calls = FirstCalls(self.sides, demand, self._question, self._checks, budget)
+        self.first_calls = FirstCalls(
+            self.sides, demand, self._question, self._checks, budget, after_first_run
+        )
         self._required = RequiredWork(self.sides, self._checks, budget, self.options.max_time, self._add_note)
         self._stability = Stability(self.sides, self._sampler, demand, self.options, budget.remaining)
         self.secondary = Secondary(self.sides, self._context, is_asked=self._question.times_secondary)

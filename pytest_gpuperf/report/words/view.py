@@ -163,4 +163,5 @@ def _cautions(run: Run, *, all_names: bool) -> Iterator[str]:
     if run.unknown_values:  # their tests ran as if they had no marker
         yield totals.left_alone(run.unknown_values, all_names=all_names)
     if waited := sum(record.turn_wait or 0.0 for record in run.records):
-        yield f"waited {units.seconds(waited)} in all for other processes that measured"
+        others = "other ranks, and processes that measured" if run.launch else "other processes that measured"
+        yield f"waited {units.seconds(waited)} in all for {others}"

@@ -1,0 +1,349 @@
+"""The processes of one launch: rank 0 measures a test while the others, which have run it once, wait."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from time import perf_counter
+
+import pytest
+
+from pytest_gpuperf.collection.items import SPEC
+from pytest_gpuperf.integrations import collectives, launchers
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.launch import Launch, Rank
+from pytest_gpuperf.model.units import count
+from pytest_gpuperf.session.rank_channel import Channel, Message, Server, connect
+from pytest_gpuperf.timing.lock import LockHold, OnWait
+
+_JOIN = 60.0  # seconds from the end of collection until all ranks are there
+_ANSWER = 30.0  # seconds more for rank 0 to answer those that are, and for others to end with it
+_SHORTEST = 30.0  # seconds for which rank 0 waits at least for those that still run a test
+_CALLS = 10  # as many times what rank 0's own first calls took: other ranks may share its processors
+_LONGEST = 600.0  # seconds beyond max_time for which others wait for rank 0, as for the lock
+_SEVERAL_NODES = (
+    "this launch has {ranks} on {nodes}, which cannot wait for each other: speedup tests are measured in a "
+    "launch on one machine; start pytest with ranks of one node, or pass --gpuperf-off"
+)
+_WHY_MISSING = "it has collected no speedup test, has ended, or is not on this machine"
+
+
+class Ranks:
+    """This process alone, and what all kinds of ranks do; the other classes are those of a launch.
+
+    `measures` is whether its tests are measured here. `refusal` is why no test can be; `told` what the run
+    has to say at its end. `local` is its number among the ranks of its machine. Where it `takes_turns` with
+    the others, they hold the measurement lock while they run a test.
+    """
+
+    measures = True
+    refusal: str | None = None
+    launch: Launch | None = None
+    local: int | None = None
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether nobody waits for anybody."""
+        return False
+
+    def begin(self, items: Sequence[pytest.Item]) -> None:
+        """Meet the other ranks, which must have the same speedup tests; GpuPerfError if they have not."""
+
+    def start(self, item: pytest.Item) -> None:
+        """Begin a test."""
+
+    def turn(self, max_time: float, on_wait: OnWait) -> LockHold | None:
+        """Wait until all ranks have run the test that has begun; return for how long, and who has not."""
+
+    def end(self, item: pytest.Item) -> bool | None:
+        """End the body of a test, before its fixtures end, and release those who wait for that.
+
+        Return whether this rank waits now.
+        """
+
+    def wait(self, max_time: float) -> None:
+        """Wait until rank 0 has measured the test."""
+
+    def look(self) -> None:
+        """Read what other ranks have said meanwhile."""
+
+    def close(self, status: int) -> None:
+        """Tell the other ranks that this one has ended, with its exit status; the last thing that it does.
+
+        A launcher ends all ranks where one has failed, which must not cut short what the others write.
+        """
+
+
+class _OfLaunch(Ranks):
+    """What rank 0 and the others have in common."""
+
+    def __init__(self, rank: Rank) -> None:
+        super().__init__()
+        self.rank = rank
+        self.launch = rank.launch
+        self.local = rank.local
+        nodes = rank.launch.nodes or 1
+        if nodes > 1:
+            ranks = count(rank.launch.ranks, "rank")
+            self.refusal = _SEVERAL_NODES.format(ranks=ranks, nodes=count(nodes, "machine"))
+        self._places: dict[pytest.Item, int] = {}
+        self._names: list[str] = []
+        self._process = ExitStack()
+
+    def begin(self, items: Sequence[pytest.Item]) -> None:
+        """Meet the other ranks where there is a speedup test."""
+        self._places = {item: place for place, item in enumerate(items)}
+        self._names = [item.stash[SPEC].nodeid for item in items]
+        if self._names and self.refusal is None:
+            self._process.enter_context(launchers.marked_process(self.rank))
+            self._meet()
+
+    def _meet(self) -> None:
+        raise NotImplementedError
+
+    def close(self, status: int) -> None:
+        """End, with what was said to processes that tests start."""
+        self._process.close()
+        self._say_end(status)
+
+    def _say_end(self, status: int) -> None:
+        raise NotImplementedError
+
+
+class FirstRank(_OfLaunch):
+    """Rank 0: it measures, when all others that are there wait."""
+
+    def __init__(self, rank: Rank) -> None:
+        super().__init__(rank)
+        self._server: Server | None = None
+        self._others: dict[int, _Other] = {}  # that have come
+        self._missing: set[int] = set()  # that have not come in time
+        self._place = -1
+        self._started = perf_counter()
+
+    def _meet(self) -> None:
+        try:
+            self._server = Server(self.rank.key, self._on_message, self._on_end)
+        except OSError as error:
+            self.told.append(f"the other ranks cannot wait for this one, and take turns with it: {error}")
+            return
+        wanted = set(range(1, self.rank.launch.ranks))
+        self._server.wait(lambda: wanted <= self._others.keys(), _JOIN)
+        self._missing = wanted - self._others.keys()
+        differences = (
+            _difference(number, self._others[number].tests, self._names) for number in sorted(self._others)
+        )
+        problem = next(filter(None, differences), None)
+        self._server.send({"refused": problem})
+        if problem is not None:
+            raise GpuPerfError(problem)
+        if self._missing:
+            self.told.append(f"{_ranks(self._missing)} did not come within {_JOIN:g} s: {_WHY_MISSING}")
+
+    def start(self, item: pytest.Item) -> None:
+        """Begin a test, at which the others shall wait."""
+        self._place = self._places.get(item, self._place)
+        self._started = perf_counter()
+
+    def turn(self, max_time: float, on_wait: OnWait) -> LockHold | None:
+        """Wait for the others, but not for ever, nor again for one that has not come."""
+        if self._server is None:
+            return None
+        limit = max(_SHORTEST, max_time + _CALLS * (perf_counter() - self._started))
+        started, waited = perf_counter(), 0.0
+        if not self._server.wait(lambda: not self._late(), 0.0):
+            with on_wait():
+                self._server.wait(lambda: not self._late(), limit)
+            waited = perf_counter() - started
+        for number in self._late():
+            self._others[number].is_given_up = True
+        given_up = {number for number, other in self._others.items() if other.is_given_up}
+        may_disturb = self._missing | given_up
+        if not may_disturb:
+            return LockHold(waited=waited)
+        has = "has" if len(may_disturb) == 1 else "have"
+        warning = f"{_ranks(may_disturb)} {has} not come to wait, and may have run tests meanwhile"
+        return LockHold(waited=waited, warning=warning)
+
+    def _late(self) -> list[int]:
+        """Return the ranks that do not wait yet, without those that were waited for in vain."""
+        return [n for n, other in self._others.items() if not other.is_given_up and other.place < self._place]
+
+    def end(self, item: pytest.Item) -> bool:
+        """Release the others."""
+        if self._server is not None and item in self._places:
+            self._server.send({"done": self._places[item]})
+        return False
+
+    def look(self) -> None:
+        """Read who has ended meanwhile."""
+        if self._server is not None:
+            self._server.wait(lambda: True, 0.0)
+
+    def _say_end(self, status: int) -> None:
+        """End; where this fails the launch, when the others have."""
+        if self._server is not None:
+            self._server.send({"ended": status})
+            if status:
+                self._server.wait(lambda: not self._others, _ANSWER)
+            self._server.close()
+            self._server = None
+
+    def _on_message(self, number: int, message: Message) -> None:
+        if "tests" in message:
+            self._others[number] = _Other(message)
+            self._missing.discard(number)
+        elif number in self._others:
+            other = self._others[number]
+            if isinstance(place := message.get("at"), int):
+                other.place, other.is_given_up = place, False
+            if isinstance(status := message.get("ended"), int):
+                other.status = status
+                self._on_end(number)
+
+    def _on_end(self, number: int) -> None:
+        other = self._others.pop(number, None)
+        last = len(self._names) - 1
+        if other is None or (other.place >= last and other.status is not None):
+            return
+        how = "was killed or crashed" if other.status is None else f"ended with exit status {other.status}"
+        where = "after its last speedup test"
+        if other.place < last:
+            where = f"before it had run {self._names[other.place + 1]}"
+        self.told.append(f"rank {number} ({other.where}) {how} {where}")
+
+
+class _Other:
+    """What rank 0 knows of another one: its tests, and at which of them it waits."""
+
+    def __init__(self, message: Message) -> None:
+        self.tests: list[str] = [str(test) for test in message["tests"]]
+        self.where = str(message.get("where"))
+        self.place = -1
+        self.status: int | None = None
+        self.is_given_up = False
+
+
+class OtherRank(_OfLaunch):
+    """A rank that runs each test once, and waits while rank 0 measures it."""
+
+    measures = False
+
+    def __init__(self, rank: Rank) -> None:
+        super().__init__(rank)
+        self._channel: Channel | None = None
+        self._place = self._done = -1
+
+    def _meet(self) -> None:
+        self._channel = self._joined()
+        if self._channel is None:
+            self.told.append(f"rank 0 did not come within {_JOIN:g} s: {_WHY_MISSING}")
+            return
+        here = f"{socket.gethostname()}, process {os.getpid()}"
+        self._channel.send({"tests": self._names, "where": here})
+        answer = self._next(_JOIN + _ANSWER)
+        if answer is not None and answer.get("refused"):
+            raise GpuPerfError(str(answer["refused"]))
+
+    def _joined(self) -> Channel | None:
+        try:
+            return connect(self.rank.key, self.rank.number, _JOIN)
+        except OSError:  # no private folder
+            return None
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether nobody waits; ranks that wait for each other in a test must be in it at one time."""
+        return self._channel is None and not collectives.are_possible()
+
+    def end(self, item: pytest.Item) -> bool:
+        """Say that this rank waits."""
+        place = self._places.get(item)
+        if self._channel is None or place is None:
+            return False
+        self._place = place
+        self._channel.send({"at": place})
+        return True
+
+    def wait(self, max_time: float) -> None:
+        """Wait, unless rank 0 ends or hangs, as long as it may take."""
+        while self._channel is not None and self._done < self._place:
+            message = self._next(max_time + _LONGEST)
+            if message is not None and isinstance(done := message.get("done"), int):
+                self._done = max(self._done, done)
+
+    def _say_end(self, status: int) -> None:
+        """End; where this fails the launch, when rank 0 has written its report."""
+        if self._channel is not None:
+            self._channel.send({"ended": status})
+            while status and self._channel is not None:
+                self._next(_LONGEST)
+            self._leave()
+
+    def _next(self, seconds: float) -> Message | None:
+        """Return rank 0's next message; None where it has ended or hangs: nobody waits for it any more."""
+        assert self._channel is not None  # noqa: S101 - who asks has joined
+        problem = "was killed or crashed"
+        try:
+            message = self._channel.receive(seconds)
+        except TimeoutError:
+            message, problem = None, f"has said nothing for {seconds:g} s"
+        if message is not None and isinstance(status := message.get("ended"), int):
+            message, problem = None, f"ended with exit status {status}"
+        if message is None:
+            self.told.append(f"rank 0 {problem}: the tests after that ran without it")
+            self._leave()
+        return message
+
+    def _leave(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+def of_run(config: pytest.Config) -> Ranks:
+    """Return what this process does in the launch that it is a rank of, if it is one."""
+    rank = launchers.of_run(config)
+    if rank is None:
+        return Ranks()
+    return OtherRank(rank) if rank.number else FirstRank(rank)
+
+
+@contextmanager
+def in_turn(
+    ranks: Ranks,
+    max_time: float,
+    lock: Callable[[OnWait], AbstractContextManager[LockHold]],
+    on_wait: OnWait,
+) -> Iterator[LockHold]:
+    """Hold the right to measure: all ranks wait, and no other run measures."""
+    of_ranks = ranks.turn(max_time, on_wait) or LockHold()
+    with lock(on_wait) as hold:
+        warnings = [*filter(None, [of_ranks.warning, hold.warning])]
+        yield LockHold(waited=of_ranks.waited + hold.waited, warning="; ".join(warnings) or None)
+
+
+def _ranks(numbers: set[int]) -> str:
+    """Return ranks in words: `rank 1`, or `ranks 1, 2`."""
+    names = ", ".join(map(str, sorted(numbers)))
+    return f"rank {names}" if len(numbers) == 1 else f"ranks {names}"
+
+
+def _difference(number: int, tests: Sequence[str], own: Sequence[str]) -> str | None:
+    """Return in which speedup tests another rank differs from rank 0, and the remedy; None in none."""
+    if list(tests) == list(own):
+        return None
+    remedy = "each rank must collect the same ones in the same order"
+    if sorted(tests) == sorted(own):
+        return (
+            f"rank {number} has the speedup tests of rank 0 in another order, and {remedy}; with "
+            "pytest-randomly pass -p no:randomly, or one --randomly-seed to all"
+        )
+    of_each = ((number, tests, set(own)), (0, own, set(tests)))
+    firsts = ((rank, next((test for test in its if test not in they), "")) for rank, its, they in of_each)
+    named = "; ".join(f"{test} is on rank {rank} only" for rank, test in firsts if test)
+    counts = f"{count(len(own), 'speedup test')} on rank 0 and {len(tests)} on rank {number}"
+    return f"the ranks have collected different tests, {counts} ({named or 'some twice'}), and {remedy}"

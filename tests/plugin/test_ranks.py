@@ -1,0 +1,422 @@
+"""Several pytest processes with the variables of a launcher: one measures, the others wait."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from itertools import count
+from textwrap import dedent
+
+import pytest
+from real_clock import REAL_TIME
+
+SHORT = """
+from pytest_gpuperf.session import ranks
+
+ranks._JOIN, ranks._SHORTEST, ranks._CALLS = {join}, 1.0, 1
+"""
+TWO = """
+    import os
+    import time
+    import pytest
+
+    RANK = os.environ["RANK"]
+
+    @pytest.mark.speedup
+    def test_first(device):
+        return lambda: time.sleep(1e-3)
+
+    @pytest.mark.speedup
+    def test_second(device):
+        {fault}
+        return lambda: time.sleep(1e-3)
+
+    @pytest.mark.speedup
+    def test_third(device):
+        return lambda: time.sleep(1e-3)
+
+    def test_plain():
+        pass
+"""
+FAULT_ON_1 = 'if RANK == "1": {}'
+_LAUNCHES = count()
+
+
+class Launched:
+    """How the processes of a launch ended: exit status and output of each, and the report."""
+
+    def __init__(self, processes, folder):
+        self.output = [process.communicate(timeout=120)[0] for process in processes]
+        self.status = [process.returncode for process in processes]
+        report = folder / "report.json"
+        self.report = json.loads(report.read_text("utf-8")) if report.exists() else None
+
+    def statuses(self):
+        names = (record["nodeid"].partition("::")[2] for record in self.report["records"])
+        return dict(zip(names, (record["status"] for record in self.report["records"]), strict=True))
+
+    def notes(self):
+        return [note["text"] for record in self.report["records"] for note in record["notes"]]
+
+
+def start(number, ranks, launch, *options, **variables):
+    """Start a rank of a launch, which no other launch finds."""
+    known = {
+        "RANK": number,
+        "LOCAL_RANK": number,
+        "WORLD_SIZE": ranks,
+        "LOCAL_WORLD_SIZE": ranks,
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": f"{os.getpid()}-{launch}",
+        **variables,
+    }
+    environment = {**os.environ, **{name: str(value) for name, value in known.items()}}
+    command = [sys.executable, "-m", "pytest", "-pgpuperf", "-pno:cacheprovider", "-pno:randomly"]
+    ours = ["--gpuperf-gpu=hosts", "--gpuperf-lock=none", "--gpuperf-max-time=0.2"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([*command, *ours, *options], env=environment, **pipes)
+
+
+@pytest.fixture
+def launch(pytester):
+    """Run a suite in as many ranks as are asked for, and return how they ended."""
+
+    def run(source, *options, ranks=2, started=None, join=60.0, each=None, **variables):
+        pytester.makeconftest(dedent(REAL_TIME) + SHORT.format(join=join))
+        pytester.makepyfile(test_it=source)
+        each = each or {}
+        numbers = range(ranks) if started is None else started
+        options = ["--gpuperf-json=report.json", *options]
+        launch = next(_LAUNCHES)
+        processes = [start(n, ranks, launch, *options, *each.get(n, ()), **variables) for n in numbers]
+        return Launched(processes, pytester.path)
+
+    return run
+
+
+def test_rank_0_measures_and_writes_and_the_other_runs_each_test_once(launch, pytester):
+    body = 'open(f"calls-{RANK}", "a").write(f"{device.kind} ")'
+    found = launch(TWO.format(fault=body))
+    assert [0, 0] == found.status
+    assert {"test_first": "recorded", "test_second": "recorded", "test_third": "recorded"} == found.statuses()
+    assert {"launcher": "variables", "ranks": 2, "nodes": 1} == found.report["launch"]
+    assert "cpu gpu " == (pytester.path / "calls-1").read_text()
+    first, second = found.output
+    assert "gpuperf: rank 0 of 2 (RANK and WORLD_SIZE) measures the speedup tests" in first
+    assert "gpuperf: rank 1 of 2 (RANK and WORLD_SIZE) runs each speedup test once" in second
+    assert "- gpuperf -" in first
+    assert "- gpuperf -" not in second
+    assert "4 passed" in first
+    assert "4 passed" in second
+
+
+def test_rank_0_samples_when_all_wait_and_they_wait_until_it_has(launch, pytester):
+    """The system's clock is one for all processes: of rank 1 nothing is within rank 0's samples."""
+    source = """
+        import os
+        import time
+        from pathlib import Path
+        import pytest
+
+        RANK = os.environ["RANK"]
+        times = []
+
+        def note(words):
+            with open(f"times-{RANK}", "a") as file:
+                file.write(f"{words} {time.monotonic()}\\n")
+
+        @pytest.mark.parametrize("n", range(3))
+        @pytest.mark.speedup
+        def test_it(device, n):
+            note(f"begin-{n}")
+            if RANK == "1":
+                time.sleep(0.3)
+            note(f"end-{n}")
+            def call():
+                time.sleep(1e-3)
+                times.append(time.monotonic())
+            return call
+
+        @pytest.fixture(autouse=True)
+        def last(request):
+            times.clear()
+            yield
+            for each in times:
+                note(f"call-{request.node.callspec.params['n']} {each}")
+    """
+    found = launch(source)
+    assert [0, 0] == found.status
+
+    def times(rank, word):
+        text = (pytester.path / f"times-{rank}").read_text()
+        return [float(each) for each in re.findall(rf"{word} (\S+)", text)]
+
+    for n in range(3):
+        calls, begun, ended = times(0, f"call-{n}"), times(1, f"begin-{n}")[0], times(1, f"end-{n}")[-1]
+        before = [call for call in calls if call < ended]
+        assert len(before) < 10 < len(calls)  # the first calls, and what looks at them
+        if n:
+            assert times(0, f"call-{n - 1}")[-1] < begun
+    assert all(record["turn_wait"] > 0.2 for record in found.report["records"])
+
+
+def test_a_test_that_fails_on_another_rank_fails_there_alone(launch):
+    found = launch(TWO.format(fault=FAULT_ON_1.format("raise ValueError('odd')")))
+    assert [0, 1] == found.status
+    assert {"recorded"} == set(found.statuses().values())
+    assert "ValueError: odd" in found.output[1]
+    assert "rank_run" not in found.output[1]
+
+
+def test_a_test_that_fails_on_rank_0_stops_nobody(launch):
+    found = launch(TWO.format(fault='if RANK == "0": raise ValueError("odd")'))
+    assert [1, 0] == found.status
+    assert {"test_first": "recorded", "test_second": "error", "test_third": "recorded"} == found.statuses()
+
+
+@pytest.mark.parametrize("death", ["os._exit(3)", "os.kill(os.getpid(), 9)"])
+def test_a_rank_that_dies_is_named_and_rank_0_goes_on(launch, death):
+    found = launch(TWO.format(fault=FAULT_ON_1.format(death)), ranks=3)
+    assert 0 == found.status[0]
+    assert 0 == found.status[2]
+    assert {"recorded"} == set(found.statuses().values())
+    named = r"gpuperf: rank 1 \(.*, process \d+\) was killed or crashed before it had run .*::test_second"
+    assert re.search(named, found.output[0])
+
+
+def test_where_rank_0_dies_the_others_go_on_and_say_so(launch):
+    found = launch(TWO.format(fault='if RANK == "0": os._exit(3)'), ranks=3)
+    assert [3, 0, 0] == found.status
+    for output in found.output[1:]:
+        assert "gpuperf: rank 0 was killed or crashed: the tests after that ran without it" in output
+        assert "4 passed" in output
+
+
+def test_a_rank_that_ends_early_says_its_exit_status(launch):
+    fault = FAULT_ON_1.format("pytest.exit('enough', returncode=7)")
+    found = launch(TWO.format(fault=fault))
+    assert [0, 7] == found.status
+    assert [] == [note for note in found.notes() if "rank" in note]
+    assert re.search(r"rank 1 \(.*\) ended with exit status \d before it had run", found.output[0])
+
+
+def test_ranks_that_collect_different_tests_end_in_words(launch):
+    found = launch(TWO.format(fault="pass"), each={1: ["-k", "not second"]})
+    assert [4, 4] == found.status
+    for output in found.output:
+        assert (
+            "ERROR: the ranks have collected different tests, 3 speedup tests on rank 0 and 2 on rank 1"
+            in output
+        )
+        assert "test_it.py::test_second is on rank 0 only" in output
+
+
+def test_ranks_with_another_order_end_in_words(launch):
+    source = """
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("n", [1, 2] if os.environ["RANK"] == "0" else [2, 1])
+        @pytest.mark.speedup
+        def test_it(device, n):
+            return lambda: None
+    """
+    found = launch(source)
+    assert [4, 4] == found.status
+    assert all("in another order" in output for output in found.output)
+
+
+def test_a_test_that_only_one_rank_skips_holds_up_nobody(launch):
+    for rank in "01":
+        found = launch(TWO.format(fault=f'if RANK == "{rank}": pytest.skip("not here")'))
+        assert [0, 0] == found.status
+        assert ("skipped" if rank == "0" else "recorded") == found.statuses()["test_second"]
+
+
+def test_a_rank_that_hangs_is_waited_for_once_and_named_in_the_records(launch, pytester):
+    fault = FAULT_ON_1.format("time.sleep(20) if not os.path.exists('over') else None")
+    source = TWO.format(fault=fault) + (
+        '\n    def test_over():\n        open("over", "w").close()\n'
+        '\n    @pytest.fixture(scope="session", autouse=True)\n    def end():\n        yield\n'
+        '        if RANK == "0": os.kill(int(open("pid").read()), 9)\n'
+        '\n    if RANK == "1": open("pid", "w").write(str(os.getpid()))\n'
+    )
+    found = launch(source)
+    assert 0 == found.status[0]
+    records = {record["nodeid"].partition("::")[2]: record for record in found.report["records"]}
+    assert [] == [note for note in records["test_first"]["notes"] if note["code"] == "not_exclusive"]
+    for name in ("test_second", "test_third"):
+        (note,) = (note for note in records[name]["notes"] if note["code"] == "not_exclusive")
+        assert "rank 1 has not come to wait, and may have run tests meanwhile" == note["text"]
+    assert records["test_second"]["turn_wait"] > 0.9
+    assert records["test_third"]["turn_wait"] is None
+
+
+def test_a_rank_that_never_comes_is_named_on_those_that_do(launch):
+    first = launch(TWO.format(fault="pass"), started=[0], join=0.3)
+    assert [0] == first.status
+    assert "gpuperf: rank 1 did not come within 0.3 s: it has collected no speedup test" in first.output[0]
+    assert "rank 1 has not come to wait, and may have run tests meanwhile" in first.notes()
+    (second,) = launch(TWO.format(fault="pass"), started=[1], join=0.3).output
+    assert "gpuperf: rank 0 did not come within 0.3 s" in second
+    assert "4 passed" in second
+
+
+def test_without_a_way_to_wait_ranks_take_turns_under_the_lock(launch, pytester, lock_file):
+    source = TWO.format(fault="pass") + (
+        "\n    from pytest_gpuperf.session import rank_channel\n"
+        "\n    def nowhere(key):\n        raise OSError('no folder')\n"
+        "\n    rank_channel._file_of = nowhere\n"
+    )
+    found = launch(source, f"--gpuperf-lock={lock_file}", join=0.3)
+    assert [0, 0] == found.status
+    assert "the other ranks cannot wait for this one, and take turns with it: no folder" in found.output[0]
+    assert [] == [note for note in found.notes() if "rank" in note]
+
+
+@pytest.mark.parametrize("option", ["--pdb", "--trace"])
+def test_a_debugger_is_refused_in_words(launch, option):
+    found = launch(TWO.format(fault="pass"), option)
+    assert [4, 4] == found.status
+    problem = f"ERROR: {option} under a launcher (RANK and WORLD_SIZE): the other ranks would wait"
+    assert all(problem in output for output in found.output)
+
+
+def test_reruns_and_workers_are_refused_in_words(launch):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    found = launch(TWO.format(fault="pass"), "-pxdist", "-n1")
+    assert [4, 4] == found.status
+    assert all(
+        "-n under a launcher (RANK and WORLD_SIZE): each rank would start" in each for each in found.output
+    )
+    pytest.importorskip("pytest_rerunfailures", reason="the extra `test` has it")
+    found = launch(TWO.format(fault="pass"), "-ppytest_rerunfailures", "--reruns=2")
+    assert [4, 4] == found.status
+    assert all("--reruns under a launcher" in output for output in found.output)
+    assert [0, 0] == launch(TWO.format(fault="pass"), "-ppytest_rerunfailures", "--reruns=0").status
+
+
+def test_wrong_variables_are_an_error_where_there_is_a_speedup_test(launch):
+    found = launch(TWO.format(fault="pass"), WORLD_SIZE="two")
+    assert [4, 4] == found.status
+    assert all("ERROR: WORLD_SIZE='two' is no number, and " in output for output in found.output)
+    assert [0, 0] == launch("def test_plain(): pass", WORLD_SIZE="two").status
+
+
+def test_on_several_machines_speedup_tests_are_refused_and_others_run(launch):
+    found = launch(TWO.format(fault="pass"), LOCAL_WORLD_SIZE=1)
+    assert [1, 1] == found.status
+    for output in found.output:
+        assert "this launch has 2 ranks on 2 machines, which cannot wait for each other" in output
+        assert "1 passed, 3 errors" in output
+
+
+def test_a_suite_without_a_speedup_test_notices_nothing(launch, pytester):
+    source = """
+        import sys
+
+        def test_plain():
+            ours = {name for name in sys.modules if name.startswith("pytest_gpuperf.")}
+            assert not {name for name in ours if "rank" in name or "launch" in name}
+    """
+    pytester.makeini("[pytest]")
+    found = launch(source, started=[0, 1])
+    assert "gpuperf: rank" not in "".join(found.output)
+
+
+def test_a_run_that_a_test_starts_is_no_rank(launch):
+    source = """
+        import subprocess
+        import sys
+        import pytest
+
+        @pytest.mark.speedup
+        def test_it(device):
+            return getattr(device, "launch", lambda: None)
+
+        def test_inner(tmp_path):
+            (tmp_path / "test_inner.py").write_text(open(__file__).read().split("def test_inner")[0])
+            options = ["-pgpuperf", "-pno:randomly", "--gpuperf-gpu=simulated", "--gpuperf-lock=none"]
+            command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
+            output = subprocess.run(command, capture_output=True, text=True).stdout
+            assert "1 passed" in output, output
+            assert "gpuperf: rank" not in output
+    """
+    found = launch(source)
+    assert [0, 0] == found.status, found.output
+
+
+def test_variants_and_both_and_unittest_run_once_on_the_other_rank(launch, pytester):
+    source = """
+        import os
+        import time
+        import unittest
+        import pytest
+
+        RANK = os.environ["RANK"]
+
+        def note(name, device):
+            open(f"calls-{RANK}", "a").write(f"{name}-{device.kind} ")
+            time.sleep(1e-3)
+
+        @pytest.fixture
+        def work(device):
+            return lambda: note("variant", device)
+
+        @pytest.mark.speedup
+        def test_variant(work):
+            return work
+
+        @pytest.mark.speedup
+        def test_both(gpuperf):
+            gpuperf.both(lambda device: note("both", device))
+
+        class TestCase(unittest.TestCase):
+            @pytest.fixture(autouse=True, params=["cpu", "gpu"])
+            def take(self, device):
+                self.device = device
+    """
+    found = launch(source)
+    assert [0, 0] == found.status, found.output
+    assert "variant-cpu variant-gpu both-cpu both-gpu " == (pytester.path / "calls-1").read_text()
+    assert {"recorded"} == set(found.statuses().values())
+
+
+def test_a_scaling_test_is_measured_on_rank_0_alone(launch):
+    source = """
+        import pytest
+
+        @pytest.mark.scaling([1, 2])
+        def test_it(devices):
+            return lambda: None
+    """
+    found = launch(source, "-rs")
+    assert "rank 0 alone measures a scaling test, on GPUs that this rank leaves idle" in found.output[1]
+    assert "2 skipped" in found.output[1]
+
+
+def test_a_file_of_an_earlier_launch_misleads_nobody(launch, pytester):
+    """Its port may be closed, or somebody else's by now, who knows nothing of ranks."""
+    source = TWO.format(fault="pass") + (
+        "\n    from pathlib import Path\n    from pytest_gpuperf.session import rank_channel\n"
+        "\n    rank_channel._file_of = lambda key: Path(__file__).with_name('file')\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        (pytester.path / "file").write_text(json.dumps([stranger.getsockname()[1], "old"]))
+    found = launch(source)
+    assert [0, 0] == found.status
+    assert "rank 0 did not come" not in found.output[1]
+
+
+def test_a_rank_that_fails_ends_after_rank_0_has_written(launch, pytester):
+    """A launcher such as torchrun kills all ranks once one has failed."""
+    source = TWO.format(fault=FAULT_ON_1.format("raise ValueError('odd')")) + (
+        '\n    def test_last():\n        if RANK == "0": time.sleep(1)\n'
+        "\n    import atexit, pathlib\n"
+        '\n    if RANK == "1": atexit.register(lambda: open("seen", "w").write('
+        'str(pathlib.Path("report.json").exists())))\n'
+    )
+    assert [0, 1] == launch(source).status
+    assert "True" == (pytester.path / "seen").read_text()
