@@ -52,7 +52,9 @@ class GpuPerfFixture:
                 "one or the other"
             )
         is_debugged = self._item.config.getoption("trace", default=False)
-        if spec is not None and spec.calls_both and not is_debugged and self._session.ranks.measures:
+        if spec is not None and spec.calls_both and not is_debugged:
+            if not self._session.ranks.measures:
+                return rank_run.both(self._item, partial(_bind, body), self._session.devices)
             if MEASURED in self._item.stash:
                 pytest.fail(
                     "gpuperf.both was called twice in one speedup test; parametrize the test, so that each "
@@ -64,8 +66,6 @@ class GpuPerfFixture:
             if record.gpu is None:
                 self._session.apply_verdict(record, self._item)
         bind = partial(_bind, body)
-        if not self._session.ranks.measures:
-            return rank_run.both(self._item, bind, self._session.devices)
         accelerator = accelerator_of(self._item)
         cpu_result = timed_call.run_once(bind, self._session.devices.cpu(accelerator))
         return cpu_result, timed_call.run_once(bind, self._session.devices.gpu(accelerator))

@@ -62,13 +62,16 @@ def bind_of(item: Any, spec: ItemSpec, debug: Callable[[Callable[[], Any]], Any]
     return bind
 
 
-def run_once(bind: Bind, device: TimedDevice) -> Any:
-    """Run the workload once on a device, untimed, and return its result when that is ready."""
+def run_once(bind: Bind, device: TimedDevice, on_end: Callable[[], None] = lambda: None) -> Any:
+    """Run the workload once on a device, untimed, and return its result when that is ready.
+
+    `on_end` is called then, while the workload and its arrays are still there.
+    """
     with device.context():
-        result = bind(device)()
-        if callable(result):
-            result = result()
+        workload = bind(device)()
+        result = workload() if callable(workload) else workload
         device.synchronize()
+        on_end()
     return result
 
 
