@@ -83,7 +83,7 @@ class GpuPerfSession:
         gate = options.gate_options(config)
         self.ranks = ranks.of_run(config)
         try:
-            wanted = options.outputs(config) if self.ranks.measures else outputs.Wanted()
+            wanted = options.outputs(config)
             self.outputs = outputs.checked(wanted, config.hook.pytest_gpuperf_reports, gate.baseline)
         except GpuPerfError as error:
             raise options.usage_error(config, str(error)) from error

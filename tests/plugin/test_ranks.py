@@ -6,8 +6,10 @@ import re
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import count
 from textwrap import dedent
+from threading import Thread
 
 import pytest
 from real_clock import REAL_TIME
@@ -265,7 +267,14 @@ def test_a_rank_that_never_comes_is_named_on_those_that_do(launch):
 
 
 def test_without_a_way_to_wait_ranks_take_turns_under_the_lock(launch, pytester, lock_file):
-    source = TWO.format(fault="pass") + (
+    asked = (
+        "import filelock, sys; lock = filelock.FileLock(sys.argv[1], mode=0o666)\n"
+        "try: lock.acquire(timeout=0); print('free')\n"
+        "except filelock.Timeout: print('held')"
+    )
+    body = f"import subprocess, sys; command = [sys.executable, '-c', {asked!r}, {str(lock_file)!r}]; "
+    body += "open(f'lock-{RANK}', 'a').write(subprocess.check_output(command, text=True))"
+    source = TWO.format(fault=FAULT_ON_1.format(body)) + (
         "\n    from pytest_gpuperf.session import rank_channel\n"
         "\n    def nowhere(key):\n        raise OSError('no folder')\n"
         "\n    rank_channel._file_of = nowhere\n"
@@ -274,6 +283,7 @@ def test_without_a_way_to_wait_ranks_take_turns_under_the_lock(launch, pytester,
     assert [0, 0] == found.status
     assert "the other ranks cannot wait for this one, and take turns with it: no folder" in found.output[0]
     assert [] == [note for note in found.notes() if "rank" in note]
+    assert "held\nheld\n" == (pytester.path / "lock-1").read_text()
 
 
 @pytest.mark.parametrize("option", ["--pdb", "--trace"])
@@ -397,17 +407,30 @@ def test_a_scaling_test_is_measured_on_rank_0_alone(launch):
     assert "2 skipped" in found.output[1]
 
 
-def test_a_file_of_an_earlier_launch_misleads_nobody(launch, pytester):
-    """Its port may be closed, or somebody else's by now, who knows nothing of ranks."""
+@pytest.mark.parametrize("is_in_use", [False, True])
+def test_a_file_of_an_earlier_launch_misleads_nobody(launch, pytester, is_in_use):
+    """Its port is closed, or somebody else's by now, who knows nothing of ranks."""
     source = TWO.format(fault="pass") + (
         "\n    from pathlib import Path\n    from pytest_gpuperf.session import rank_channel\n"
         "\n    rank_channel._file_of = lambda key: Path(__file__).with_name('file')\n"
+        "\n    if RANK == '0': time.sleep(1)\n"
     )
+
+    def hang_up():
+        with suppress(OSError):
+            while True:
+                stranger.accept()[0].close()
+
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         (pytester.path / "file").write_text(json.dumps([stranger.getsockname()[1], "old"]))
-    found = launch(source)
+        if is_in_use:
+            Thread(target=hang_up, daemon=True).start()
+        else:
+            stranger.close()
+        found = launch(source)
     assert [0, 0] == found.status
-    assert "rank 0 did not come" not in found.output[1]
+    assert "gpuperf: rank 0 of 2" in found.output[0]
+    assert not re.search("rank 0 (did not come|was killed|ended)", found.output[1])
 
 
 def test_a_rank_that_fails_ends_after_rank_0_has_written(launch, pytester):
