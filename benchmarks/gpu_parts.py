@@ -92,7 +92,14 @@ class Subject:
         """Return a limit of times on a GPU; on a device that is only emulated none was promised."""
         return None if self.gpu.info.emulated else limit
 
-    def record(self, work: Callable[[Any], Any], *shape: int, dtype: str = "f4", **demand: Any) -> Record:
+    def record(
+        self,
+        work: Callable[[Any], Any],
+        *shape: int,
+        dtype: str = "f4",
+        roofs: bool = False,
+        **demand: Any,
+    ) -> Record:
         """Return the record of a test that does this work on an array of random numbers, on the CPU on few.
 
         Else most of the time, of which there is little, would go to the CPU's products.
@@ -110,13 +117,14 @@ class Subject:
 
             return body
 
-        return self.measured(bind, **demand)
+        return self.measured(bind, roofs=roofs, **demand)
 
-    def measured(self, bind: Callable[[Device], Callable[[], Any]], **demand: Any) -> Record:
+    def measured(
+        self, bind: Callable[[Device], Callable[[], Any]], *, roofs: bool = False, **demand: Any
+    ) -> Record:
         """Return the record of a test, also of one that ended in an error."""
-        trial = Trial(
-            nodeid="gpu", demand=Demand(**demand), options=RunOptions(max_time=5.0 if self.short else 10.0)
-        )
+        options = RunOptions(max_time=5.0 if self.short else 10.0, roofs=roofs)
+        trial = Trial(nodeid="gpu", demand=Demand(**demand), options=options)
         return trial.record(trial.compare(bind, *self.both))
 
 
@@ -353,11 +361,12 @@ def roof(subject: Subject) -> Iterator[Finding]:
     copier, *_ = gpu.copiers(sizes[-1] // 2)
     by_hand = _loop(subject.library, copier, 20)
     if (copy := known.find(sizes[-1], gpu, RunOptions())) is not None:
-        yield _off("a plain copy of the largest size off a loop by hand", copy.seconds, by_hand, 0.1)
+        name = "a plain copy of the largest size off a loop by hand"
+        yield _off(name, copy.seconds, by_hand, subject.at_most(0.1))
     side = 4096 if not subject.short else 256
     works = {"a sum of two arrays": _plus_itself, "a sum of all values": _total, "a product": _product}
     for name, work in works.items():
-        record = subject.record(work, side, side, check=False, min_share=1e-6)
+        record = subject.record(work, side, side, check=False, roofs=True)
         found = record.roof.gpu if record.roof else None
         shown = {} if found is None else {"bytes": found.bytes, "bytes per second": found.bandwidth}
         share = found.share.value if found and found.share else None

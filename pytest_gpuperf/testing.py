@@ -180,15 +180,18 @@ class DeviceConformance:
         lasted = gpu.occupied() or 0.05
         assert not is_occupied or (returned - started < 0.025 and ended - started >= 0.9 * lasted)
 
-    def test_plain_copies_work_on_the_device(self, gpu: TimedDevice) -> None:
-        """If the device offers plain copies of its memory, each call of one works there."""
-        for copier in gpu.copiers(1 << 12):
+    def test_plain_copies_can_be_repeated(self, gpu: TimedDevice) -> None:
+        """If the device offers plain copies of its memory, each can be called again.
+
+        They leave nothing that a later wait for the device would raise.
+        """
+        copiers = gpu.copiers(1 << 12)
+        assert isinstance(copiers, tuple)
+        for copier in copiers:
             copy = capabilities.submitted(copier, gpu)
             copy()
-            with gpu.observe() as seen:
-                copy()
-            gpu.synchronize()
-            assert seen.worked
+            copy()
+        gpu.synchronize()
 
     def test_an_ordinary_error_is_no_fault(self, gpu: TimedDevice) -> None:
         """Only the device's own errors are faults."""

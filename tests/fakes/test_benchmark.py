@@ -21,7 +21,8 @@ FAKES = {  # with tools of the library's own
     "cupy": ["cupyx.profiler"],
     "torch": ["torch.utils.benchmark", "triton do_bench_cudagraph"],
 }
-PARTS = ["machine", "detection", "times", "tests", "copies", "answers", "faults", "hidden", "examples"]
+_PARTS = "machine detection times tests copies roof answers faults hidden examples"
+PARTS = _PARTS.split()
 # Parts of the first library alone.
 ALONE = {"cupy": ["clocks", "tenants", "cuda_bench", "workers"], "torch": ["profiled"], "jax:cpu": []}
 
