@@ -292,7 +292,7 @@ def _hooks(config: pytest.Config) -> RunHooks:
         if hooks.session.ranks.launch is not None:
             from pytest_gpuperf.session.rank_hooks import RankHooks
 
-            config.pluginmanager.register(RankHooks(hooks.session, hooks.cpu_run))
+            config.pluginmanager.register(RankHooks(hooks.session, hooks.cpu_run, config))
         if not config.stash[_IS_OFF]:
             _register_unmeasured_hooks(config)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped

@@ -54,7 +54,9 @@ class GpuPerfFixture:
         is_debugged = self._item.config.getoption("trace", default=False)
         if spec is not None and spec.calls_both and not is_debugged:
             if not self._session.ranks.measures:
-                return rank_run.both(self._item, partial(_bind, body), self._session.devices)
+                results = rank_run.both(self._item, partial(_bind, body), self._session.devices)
+                self._session.meet_ranks(self._item, spec)  # before what the test does next with other ranks
+                return results
             if MEASURED in self._item.stash:
                 pytest.fail(
                     "gpuperf.both was called twice in one speedup test; parametrize the test, so that each "

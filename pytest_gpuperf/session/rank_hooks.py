@@ -7,6 +7,9 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.session.cpu_variants import CpuRun
 from pytest_gpuperf.session.session import GpuPerfSession
 
+_CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+_REMEMBER_FAILURES = ("lfplugin", "nfplugin")  # pytest's own, of --lf and --nf
+
 
 class RankHooks:
     """Lets ranks wait for rank 0 between a test's body and the end of its fixtures.
@@ -14,23 +17,29 @@ class RankHooks:
     Fixtures that communicate when they end are met by those of the other ranks then.
     """
 
-    def __init__(self, session: GpuPerfSession, cpu_run: CpuRun) -> None:
+    def __init__(self, session: GpuPerfSession, cpu_run: CpuRun, config: pytest.Config) -> None:
         self._session = session
         self._cpu_run = cpu_run
         self._run: pytest.Session | None = None
+        self._is_early = False
+        if not session.ranks.measures:  # all share one cache, and rank 0 knows how a speedup test ended
+            for name in _REMEMBER_FAILURES:
+                if (plugin := config.pluginmanager.get_plugin(name)) is not None:
+                    config.pluginmanager.unregister(plugin)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         """End the body of a speedup test, however it ended."""
         if SPEC not in item.stash or item is self._cpu_run.item:
             return
-        if self._session.ranks.end(item):
-            with self._session.timers.stopped(item):
-                self._session.ranks.wait(self._session.max_time(item.stash[SPEC]))
+        self._session.meet_ranks(item, item.stash[SPEC])
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Remember whose exit status the other ranks are told."""
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Remember whose exit status the other ranks are told, and that its tests have ended."""
         self._run = session
+        self._is_early = bool(session.shouldfail or session.shouldstop) or exitstatus in _CUT_SHORT
+        self._session.ranks.finish()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what the ranks have to tell."""
@@ -42,4 +51,4 @@ class RankHooks:
     def pytest_unconfigure(self) -> None:
         """Tell the others that this rank has ended, now that everything is written."""
         status = pytest.ExitCode.INTERNAL_ERROR if self._run is None else self._run.exitstatus
-        self._session.ranks.close(int(status))
+        self._session.ranks.close(int(status), is_early=self._is_early)

@@ -20,6 +20,7 @@ _JOIN = 60.0  # seconds from the end of collection until all ranks are there
 _ANSWER = 30.0  # seconds more for rank 0 to answer those that are, and for others to end with it
 _SHORTEST = 30.0  # seconds for which rank 0 waits at least for those that still run a test
 _CALLS = 10  # as many times what rank 0's own first calls took: other ranks may share its processors
+_IDLE = 5.0  # seconds for which a rank that ends early waits for another that says nothing
 _LONGEST = 600.0  # seconds beyond max_time for which others wait for rank 0, as for the lock
 _SEVERAL_NODES = (
     "this launch has {ranks} on {nodes}, which cannot wait for each other: speedup tests are measured in a "
@@ -70,10 +71,14 @@ class Ranks:
     def look(self) -> None:
         """Read what other ranks have said meanwhile."""
 
-    def close(self, status: int) -> None:
+    def finish(self) -> None:
+        """Say that this rank has run all of its tests, and writes what it found."""
+
+    def close(self, status: int, *, is_early: bool = False) -> None:
         """Tell the other ranks that this one has ended, with its exit status; the last thing that it does.
 
-        A launcher ends all ranks where one has failed, which must not cut short what the others write.
+        A launcher ends all ranks where one has failed, which must not cut short what the others write. But
+        where a rank ends before its last test, as with -x, another one may wait for it in a test.
         """
 
 
@@ -97,6 +102,8 @@ class _OfLaunch(Ranks):
         """Meet the other ranks where there is a speedup test."""
         self._places = {item: place for place, item in enumerate(items)}
         self._names = [item.stash[SPEC].nodeid for item in items]
+        if (again := _why_not_once(items)) is not None:
+            raise GpuPerfError(again)
         if self._names and self.refusal is None:
             self._process.enter_context(launchers.marked_process(self.rank))
             self._meet()
@@ -104,12 +111,12 @@ class _OfLaunch(Ranks):
     def _meet(self) -> None:
         raise NotImplementedError
 
-    def close(self, status: int) -> None:
+    def close(self, status: int, *, is_early: bool = False) -> None:
         """End, with what was said to processes that tests start."""
         self._process.close()
-        self._say_end(status)
+        self._say_end(status, is_early=is_early)
 
-    def _say_end(self, status: int) -> None:
+    def _say_end(self, status: int, *, is_early: bool) -> None:
         raise NotImplementedError
 
 
@@ -152,6 +159,7 @@ class FirstRank(_OfLaunch):
         """Wait for the others, but not for ever, nor again for one that has not come."""
         if self._server is None:
             return None
+        self._server.send({"measures": self._place})
         limit = max(_SHORTEST, max_time + _CALLS * (perf_counter() - self._started))
         started, waited = perf_counter(), 0.0
         if not self._server.wait(lambda: not self._late(), 0.0):
@@ -173,22 +181,27 @@ class FirstRank(_OfLaunch):
         return [n for n, other in self._others.items() if not other.is_given_up and other.place < self._place]
 
     def end(self, item: pytest.Item) -> bool:
-        """Release the others."""
-        if self._server is not None and item in self._places:
-            self._server.send({"done": self._places[item]})
+        """Release the others, once the test that has begun is measured, and whenever it ends."""
+        if self._server is not None and self._places.get(item) == self._place:
+            self._server.send({"done": self._place})
         return False
+
+    def finish(self) -> None:
+        """Say so, for a rank that waits for the report."""
+        if self._server is not None:
+            self._server.send({"finishes": True})
 
     def look(self) -> None:
         """Read who has ended meanwhile."""
         if self._server is not None:
             self._server.wait(lambda: True, 0.0)
 
-    def _say_end(self, status: int) -> None:
+    def _say_end(self, status: int, *, is_early: bool) -> None:
         """End; where this fails the launch, when the others have."""
         if self._server is not None:
             self._server.send({"ended": status})
             if status:
-                self._server.wait(lambda: not self._others, _ANSWER)
+                self._server.wait(lambda: not self._others, _IDLE if is_early else _ANSWER)
             self._server.close()
             self._server = None
 
@@ -236,6 +249,7 @@ class OtherRank(_OfLaunch):
         super().__init__(rank)
         self._channel: Channel | None = None
         self._place = self._done = -1
+        self._is_first_busy = False  # with a measurement, or the report
 
     def _meet(self) -> None:
         self._channel = self._joined()
@@ -275,12 +289,15 @@ class OtherRank(_OfLaunch):
             if message is not None and isinstance(done := message.get("done"), int):
                 self._done = max(self._done, done)
 
-    def _say_end(self, status: int) -> None:
-        """End; where this fails the launch, when rank 0 has written its report."""
+    def _say_end(self, status: int, *, is_early: bool) -> None:
+        """End; where this fails the launch, when rank 0 has written its report.
+
+        One that ends early waits only while rank 0 measures or writes: else it may wait for this one.
+        """
         if self._channel is not None:
             self._channel.send({"ended": status})
             while status and self._channel is not None:
-                self._next(_LONGEST)
+                self._next(_IDLE if is_early and not self._is_first_busy else _LONGEST)
             self._leave()
 
     def _next(self, seconds: float) -> Message | None:
@@ -291,6 +308,8 @@ class OtherRank(_OfLaunch):
             message = self._channel.receive(seconds)
         except TimeoutError:
             message, problem = None, f"has said nothing for {seconds:g} s"
+        if message is not None and message.keys() & {"measures", "done", "finishes"}:
+            self._is_first_busy = "done" not in message
         if message is not None and isinstance(status := message.get("ended"), int):
             message, problem = None, f"ended with exit status {status}"
         if message is None:
@@ -324,6 +343,18 @@ def in_turn(
     with lock(on_wait) as hold:
         warnings = [*filter(None, [of_ranks.warning, hold.warning])]
         yield LockHold(waited=of_ranks.waited + hold.waited, warning="; ".join(warnings) or None)
+
+
+def _why_not_once(items: Sequence[pytest.Item]) -> str | None:
+    """Return why one of the tests may run again on one rank alone; None where none may."""
+    for item in items:
+        has_plugin = any(item.config.pluginmanager.hasplugin(name) for name in ("rerunfailures", "flaky"))
+        if has_plugin and item.get_closest_marker("flaky") is not None:
+            return (
+                f"{item.nodeid} has the marker flaky under a launcher: one rank would run it again that the "
+                "others do not; leave it out, or run pytest without the launcher"
+            )
+    return None
 
 
 def _ranks(numbers: set[int]) -> str:

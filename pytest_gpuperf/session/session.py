@@ -182,6 +182,7 @@ class GpuPerfSession:
             self.devices.look_for_gpu(spec.accelerator)
         trial = self._trial(item, spec)
         ended = self._ended(trial, item, spec, bind)
+        self.ranks.end(item)
         record = self.records.completed(trial.record(ended.verdict), spec)
         if ended.failure is None:
             record = self._explained(record, spec, item)
@@ -269,6 +270,12 @@ class GpuPerfSession:
         """Run a test on a rank that does not measure."""
         with self._lock.acquire() if self.ranks.takes_turns else nullcontext():
             rank_run.call(item, spec, self.devices)
+
+    def meet_ranks(self, item: pytest.Item, spec: ItemSpec) -> None:
+        """Release the ranks that wait for a test to be measured, or wait for that."""
+        if self.ranks.end(item):
+            with self.timers.stopped(item):
+                self.ranks.wait(self.max_time(spec))
 
     def _after_first_run(self, item: pytest.Function) -> Callable[[], None]:
         """Return what refuses a test after its first run that other ranks would have to run as often."""

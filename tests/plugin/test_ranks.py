@@ -443,3 +443,120 @@ def test_a_rank_that_fails_ends_after_rank_0_has_written(launch, pytester):
     )
     assert [0, 1] == launch(source).status
     assert "True" == (pytester.path / "seen").read_text()
+
+
+def test_an_expected_failure_is_none_of_a_rank_that_does_not_measure(launch):
+    found = launch(
+        """
+        import pytest, time
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.speedup(min=1000)
+        def test_it(device):
+            return lambda: time.sleep(1e-3)
+        """
+    )
+    assert [0, 0] == found.status
+    assert {"test_it": "failed"} == found.statuses()
+
+
+def test_what_failed_on_rank_0_is_remembered_for_lf(launch, pytester):
+    source = """
+        import pytest, time
+
+        @pytest.mark.speedup(min=1000)
+        def test_it(device):
+            return lambda: time.sleep(1e-3)
+
+        def test_plain():
+            pass
+    """
+    launch(source, "-p", "cacheprovider")
+    failed = pytester.path / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    assert ["test_it"] == [name.partition("::")[2] for name in json.loads(failed.read_text())]
+
+
+def test_both_and_tear_down_are_followed_by_what_other_ranks_do(launch):
+    # A barrier of files, as a collective of the suite's own: it takes both ranks.
+    found = launch(
+        """
+        import os, pathlib, time, unittest
+        import pytest
+
+        def barrier(name):
+            here = pathlib.Path(f"{name}{os.environ['RANK']}")
+            here.touch()
+            until = time.monotonic() + 20
+            while len(list(pathlib.Path().glob(f"{name}?"))) < 2:
+                assert time.monotonic() < until, "the other rank did not come"
+                time.sleep(0.01)
+
+        @pytest.mark.speedup
+        def test_both(gpuperf):
+            gpuperf.both(lambda device: time.sleep(1e-3))
+            barrier("both")
+
+        class TestIt(unittest.TestCase):
+            def tearDown(self):
+                barrier("unittest")
+
+            @pytest.mark.speedup
+            @pytest.mark.usefixtures("device")
+            def test_it(self):
+                time.sleep(1e-3)
+        """
+    )
+    assert [0, 0] == found.status
+    assert not [note for note in found.notes() if "come to wait" in note]
+
+
+def test_a_rank_that_ends_early_does_not_hold_up_one_that_waits_for_it(launch):
+    # Rank 1 holds a lock until its process ends; rank 0 waits for that, as in a collective.
+    found = launch(
+        """
+        import fcntl, os, time
+        import pytest
+
+        HELD = open("held", "w")
+        if os.environ["RANK"] == "1":
+            fcntl.flock(HELD, fcntl.LOCK_EX)
+
+        @pytest.mark.speedup
+        def test_first(device):
+            return lambda: time.sleep(1e-3)
+
+        def test_plain():
+            assert os.environ["RANK"] == "0"
+
+        def test_second():
+            until = time.monotonic() + 60
+            while time.monotonic() < until:
+                try:
+                    fcntl.flock(HELD, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(0.05)
+                else:
+                    return
+            pytest.fail("rank 1 waited for rank 0")
+        """,
+        "-x",
+    )
+    assert [0, 1] == found.status
+
+
+def test_a_marker_of_reruns_is_refused_in_words(launch):
+    pytest.importorskip("pytest_rerunfailures")
+    found = launch(
+        """
+        import pytest, time
+
+        @pytest.mark.flaky(reruns=1)
+        @pytest.mark.speedup
+        def test_it(device):
+            return lambda: time.sleep(1e-3)
+        """,
+        "-p",
+        "rerunfailures",
+    )
+    assert [4, 4] == found.status
+    assert "has the marker flaky under a launcher" in found.output[0]
