@@ -462,14 +462,15 @@ def test_an_expected_failure_is_none_of_a_rank_that_does_not_measure(launch):
 
 def test_what_failed_on_rank_0_is_remembered_for_lf(launch, pytester):
     source = """
-        import pytest, time
+        import os, pytest, time
 
         @pytest.mark.speedup(min=1000)
         def test_it(device):
             return lambda: time.sleep(1e-3)
 
         def test_plain():
-            pass
+            if os.environ["RANK"] == "1":  # which writes last
+                time.sleep(2)
     """
     launch(source, "-p", "cacheprovider")
     failed = pytester.path / ".pytest_cache" / "v" / "cache" / "lastfailed"
@@ -500,13 +501,13 @@ def test_both_and_tear_down_are_followed_by_what_other_ranks_do(launch):
             def tearDown(self):
                 barrier("unittest")
 
-            @pytest.mark.speedup
-            @pytest.mark.usefixtures("device")
-            def test_it(self):
+            @pytest.mark.speedup(pair="it", device="cpu")
+            def test_cpu(self):
                 time.sleep(1e-3)
         """
     )
     assert [0, 0] == found.status
+    assert found.report["records"][-1]["cpu"] is not None
     assert not [note for note in found.notes() if "come to wait" in note]
 
 
